@@ -1,0 +1,1 @@
+//! kafkalite: see ARCHITECTURE.md.
