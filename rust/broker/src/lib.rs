@@ -1,1 +1,22 @@
-//! kafkalite: see ARCHITECTURE.md.
+//! The broker: network threads, request queue, I/O threads, handlers, purgatory, replication, coordinator.
+//!
+//! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call whom.
+
+pub mod admin_http;
+pub mod broker;
+pub mod clock;
+pub mod cold_reads;
+pub mod config;
+pub mod coordinator;
+pub mod error;
+pub mod fetch_sessions;
+pub mod handlers;
+pub mod io_threads;
+pub mod metadata;
+pub mod metrics;
+pub mod network;
+pub mod process;
+pub mod purgatory;
+pub mod replication;
+pub mod request_queue;
+pub mod response_queue;

@@ -1,0 +1,1 @@
+//! Kafka's `request_queue`.

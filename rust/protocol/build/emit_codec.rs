@@ -1,0 +1,247 @@
+//! Schema values -> `Wire` implementations, and random samples for tests.
+
+use crate::emit::{default_value, ident, is_optional};
+use crate::schema::{Field, Kind, Root, Struct, Versions};
+use std::fmt::Write as _;
+
+/// A condition on `v`, or `None` where it always holds within the message's versions.
+fn guard(versions: Versions, of: Versions) -> Option<String> {
+    if versions.covers(of) {
+        return None;
+    }
+    Some(match versions {
+        Versions { from, to: i16::MAX } => format!("v >= {from}"),
+        Versions { from, to } if from <= of.from => format!("v <= {to}"),
+        Versions { from, to } if to >= of.to => format!("v >= {from}"),
+        Versions { from, to } => format!("({from}..={to}).contains(&v)"),
+    })
+}
+
+fn condition(versions: Versions, of: Versions) -> String {
+    if !versions.meets(of) {
+        return "false".to_owned();
+    }
+    guard(versions, of).unwrap_or_else(|| "true".to_owned())
+}
+
+/// `impl Wire` of one struct.
+pub fn wire(out: &mut String, root: &Root, item: &Struct) {
+    let flexible = condition(root.flexible, root.versions);
+    let _ = writeln!(
+        out,
+        "#[allow(unused_variables)]\nimpl Wire for {} {{\n\
+         fn encode(&self, w: &mut Writer, v: i16) {{\nlet flexible = {flexible};",
+        item.name
+    );
+    let present = |field: &&Field| field.versions.meets(root.versions);
+    for field in item.fields.iter().filter(|field| field.tag.is_none()).filter(present) {
+        let body = encode_field(field, root.versions);
+        match guard(field.versions, root.versions) {
+            Some(condition) => writeln!(out, "if {condition} {{ {body} }}"),
+            None => writeln!(out, "{body}"),
+        }
+        .expect("writing to a string");
+    }
+    let mut tagged: Vec<_> =
+        item.fields.iter().filter(|field| field.tag.is_some()).filter(present).collect();
+    tagged.sort_by_key(|field| field.tag);
+    encode_tags(out, &tagged, root);
+    let _ = writeln!(
+        out,
+        "}}\nfn decode(r: &mut Reader, v: i16) -> Result<Self, DecodeError> {{\nlet flexible = {flexible};\n\
+         #[allow(unused_mut)]\nlet mut value = Self::default();"
+    );
+    for field in item.fields.iter().filter(|field| field.tag.is_none()).filter(present) {
+        let body = format!("value.{} = {};", ident(field), decode_field(field, root.versions));
+        match guard(field.versions, root.versions) {
+            Some(condition) => writeln!(out, "if {condition} {{ {body} }}"),
+            None => writeln!(out, "{body}"),
+        }
+        .expect("writing to a string");
+    }
+    decode_tags(out, &tagged, root);
+    out.push_str("Ok(value)\n}\n}\n");
+}
+
+fn encode_tags(out: &mut String, tagged: &[&Field], root: &Root) {
+    if !root.flexible.meets(root.versions) {
+        return;
+    }
+    out.push_str("if flexible {\n");
+    if tagged.is_empty() {
+        out.push_str("w.unsigned_varint(0);\n}\n");
+        return;
+    }
+    out.push_str("let mut tags = 0;\n");
+    let wanted = |field: &Field| {
+        let changed = format!("self.{} != {}", ident(field), default_value(field));
+        match guard(field.versions, root.versions) {
+            Some(condition) => format!("{condition} && {changed}"),
+            None => changed,
+        }
+    };
+    for field in tagged {
+        let _ = writeln!(out, "if {} {{ tags += 1; }}", wanted(field));
+    }
+    out.push_str("w.unsigned_varint(tags);\n");
+    for field in tagged {
+        let _ = writeln!(
+            out,
+            "if {} {{ w.tagged({}, |w| {{ {} }}); }}",
+            wanted(field),
+            field.tag.expect("a tagged field"),
+            encode_field(field, root.versions)
+        );
+    }
+    out.push_str("}\n");
+}
+
+fn decode_tags(out: &mut String, tagged: &[&Field], root: &Root) {
+    if !root.flexible.meets(root.versions) {
+        return;
+    }
+    if tagged.is_empty() {
+        out.push_str("if flexible { r.skip_tags()?; }\n");
+        return;
+    }
+    out.push_str("if flexible {\nlet tags = r.tag_count()?;\nfor _ in 0..tags {\nlet (tag, mut field) = r.tag()?;\nlet r = &mut field;\nmatch tag {\n");
+    for field in tagged {
+        let guard = guard(field.versions, root.versions)
+            .map_or_else(String::new, |condition| format!(" if {condition}"));
+        let _ = writeln!(
+            out,
+            "{}{guard} => value.{} = {},",
+            field.tag.expect("a tagged field"),
+            ident(field),
+            decode_field(field, root.versions)
+        );
+    }
+    out.push_str("_ => {}\n}\n}\n}\n");
+}
+
+fn encode_field(field: &Field, of: Versions) -> String {
+    let place = format!("self.{}", ident(field));
+    if is_optional(field) {
+        let nullable = condition(field.nullable, of);
+        let some = match &field.kind {
+            Kind::Struct(_) => format!("w.i8(1); {}", encode_value(&field.kind, "value")),
+            kind => encode_value(kind, "value"),
+        };
+        let null = match &field.kind {
+            Kind::String => "w.null_string(flexible)",
+            Kind::Bytes | Kind::Records => "w.null_bytes(flexible)",
+            Kind::Array(_) => "w.null_array(flexible)",
+            _ => "w.i8(-1)",
+        };
+        let empty = match &field.kind {
+            Kind::String => "w.string(\"\", flexible)",
+            Kind::Bytes | Kind::Records => "w.bytes(&[], flexible)",
+            Kind::Array(_) => "w.array_len(0, flexible)",
+            _ => "w.i8(-1)",
+        };
+        let none = match nullable.as_str() {
+            "true" => null.to_owned(),
+            "false" => empty.to_owned(),
+            condition => format!("if {condition} {{ {null} }} else {{ {empty} }}"),
+        };
+        format!("match &{place} {{ Some(value) => {{ {some} }} None => {{ {none} }} }}")
+    } else if matches!(field.kind, Kind::Primitive(_)) {
+        encode_value(&field.kind, &place)
+    } else {
+        encode_value(&field.kind, &format!("&{place}"))
+    }
+}
+
+/// Statements that write the value at `place`: a value for primitives, a reference for the others.
+fn encode_value(kind: &Kind, place: &str) -> String {
+    match kind {
+        Kind::Primitive(name) => format!("w.{name}({place});"),
+        Kind::String => format!("w.string({place}, flexible);"),
+        Kind::Bytes => format!("w.bytes({place}, flexible);"),
+        Kind::Records => format!("w.records({place}, flexible);"),
+        Kind::Struct(_) => format!("({place}).encode(w, v);"),
+        Kind::Array(element) => {
+            let each = match element.as_ref() {
+                Kind::Primitive(_) => encode_value(element, "*element"),
+                _ => encode_value(element, "element"),
+            };
+            format!("w.array_len(({place}).len(), flexible); for element in {place} {{ {each} }}")
+        }
+    }
+}
+
+fn decode_field(field: &Field, of: Versions) -> String {
+    if !is_optional(field) {
+        return decode_value(&field.kind);
+    }
+    let nullable = condition(field.nullable, of);
+    match &field.kind {
+        Kind::String => format!("r.nullable_string(flexible, {nullable})?"),
+        Kind::Bytes => format!("r.nullable_bytes(flexible, {nullable})?"),
+        Kind::Records => {
+            format!("r.nullable_bytes(flexible, {nullable})?.map(Records::Bytes)")
+        }
+        Kind::Array(element) => format!(
+            "match r.nullable_array_len(flexible, {nullable})? {{ None => None, Some(count) => Some({}) }}",
+            decode_elements(element)
+        ),
+        Kind::Struct(name) => {
+            format!("if r.i8()? < 0 {{ None }} else {{ Some({name}::decode(r, v)?) }}")
+        }
+        Kind::Primitive(_) => unreachable!("numbers are never null"),
+    }
+}
+
+fn decode_value(kind: &Kind) -> String {
+    match kind {
+        Kind::Primitive(name) => format!("r.{name}()?"),
+        Kind::String => "r.string(flexible)?".to_owned(),
+        Kind::Bytes => "r.bytes(flexible)?".to_owned(),
+        Kind::Records => "Records::Bytes(r.bytes(flexible)?)".to_owned(),
+        Kind::Struct(name) => format!("{name}::decode(r, v)?"),
+        Kind::Array(element) => {
+            format!("{{ let count = r.array_len(flexible)?; {} }}", decode_elements(element))
+        }
+    }
+}
+
+fn decode_elements(element: &Kind) -> String {
+    format!("r.elements(count, |r| Ok({}))?", decode_value(element))
+}
+
+/// A random value that survives a round trip in version `v`, for tests.
+pub fn sample(out: &mut String, root: &Root, item: &Struct) {
+    let _ = writeln!(
+        out,
+        "#[cfg(test)]\n#[allow(unused_variables)]\nimpl Sample for {} {{\n\
+         fn sample(g: &mut Generator, v: i16) -> Self {{\n#[allow(unused_mut)]\nlet mut value = Self::default();",
+        item.name
+    );
+    for field in item.fields.iter().filter(|field| field.versions.meets(root.versions)) {
+        let mut body = sample_value(&field.kind);
+        if is_optional(field) {
+            let nullable = condition(field.nullable, root.versions);
+            body = format!("if {nullable} && g.null() {{ None }} else {{ Some({body}) }}");
+        }
+        let body = format!("value.{} = {body};", ident(field));
+        match guard(field.versions, root.versions) {
+            Some(condition) => writeln!(out, "if {condition} {{ {body} }}"),
+            None => writeln!(out, "{body}"),
+        }
+        .expect("writing to a string");
+    }
+    out.push_str("value\n}\n}\n");
+}
+
+fn sample_value(kind: &Kind) -> String {
+    match kind {
+        Kind::Primitive(name) => format!("g.{name}()"),
+        Kind::String => "g.string()".to_owned(),
+        Kind::Bytes => "g.bytes()".to_owned(),
+        Kind::Records => "Records::Bytes(g.bytes())".to_owned(),
+        Kind::Struct(name) => format!("{name}::sample(g, v)"),
+        Kind::Array(element) => {
+            format!("{{ let n = g.len(); (0..n).map(|_| {}).collect() }}", sample_value(element))
+        }
+    }
+}
