@@ -17,9 +17,7 @@ impl Args {
         let mut args = Self::default();
         let mut words = words;
         while let Some(word) = words.next() {
-            let name = word
-                .strip_prefix("--")
-                .ok_or(format!("expected --name, got {word}"))?;
+            let name = word.strip_prefix("--").ok_or(format!("expected --name, got {word}"))?;
             if !known.contains(&name) {
                 return Err(format!("unknown --{name}; known: --{}", known.join(" --")));
             }
@@ -36,9 +34,7 @@ impl Args {
     pub fn get<T: FromStr>(&self, name: &str, default: T) -> Result<T, String> {
         match self.0.get(name) {
             None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| format!("--{name} {text}: not understood")),
+            Some(text) => text.parse().map_err(|_| format!("--{name} {text}: not understood")),
         }
     }
 }

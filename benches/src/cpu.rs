@@ -18,12 +18,8 @@ fn machine_ticks() -> io::Result<(u64, u64)> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
     // user nice system idle iowait irq softirq steal; guest time is part of user already.
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .skip(1)
-        .take(8)
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let ticks: Vec<u64> =
+        line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
     Ok((ticks.iter().sum(), ticks.iter().skip(3).take(2).sum()))
 }
 
@@ -35,12 +31,7 @@ pub fn process_ticks(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name stands in parentheses and may hold anything, so count from the last one.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    Ok(fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|word| word.parse::<u64>().ok())
-        .sum())
+    Ok(fields.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum())
 }
 
 impl ForeignShare {
@@ -50,11 +41,7 @@ impl ForeignShare {
     /// `/proc` is not there.
     pub fn begin() -> io::Result<Self> {
         let (all, idle) = machine_ticks()?;
-        Ok(Self {
-            all,
-            idle,
-            own: process_ticks(std::process::id())?,
-        })
+        Ok(Self { all, idle, own: process_ticks(std::process::id())? })
     }
 
     /// Per cent of all cores that others were busy since `begin`.

@@ -15,11 +15,7 @@ const STEP_BITS: u32 = 6;
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self {
-            counts: vec![0; (65 - STEP_BITS as usize) << STEP_BITS],
-            total: 0,
-            max_ns: 0,
-        }
+        Self { counts: vec![0; (65 - STEP_BITS as usize) << STEP_BITS], total: 0, max_ns: 0 }
     }
 }
 
@@ -86,11 +82,7 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
-            return Self {
-                median: 0.0,
-                min: 0.0,
-                max: 0.0,
-            };
+            return Self { median: 0.0, min: 0.0, max: 0.0 };
         };
         let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Self { median, min, max }
@@ -99,16 +91,8 @@ impl Spread {
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let digits = if self.max < 10.0 {
-            2
-        } else {
-            usize::from(self.max < 1000.0)
-        };
-        write!(
-            f,
-            "{:.digits$} [{:.digits$}-{:.digits$}]",
-            self.median, self.min, self.max
-        )
+        let digits = if self.max < 10.0 { 2 } else { usize::from(self.max < 1000.0) };
+        write!(f, "{:.digits$} [{:.digits$}-{:.digits$}]", self.median, self.min, self.max)
     }
 }
 

@@ -10,11 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 fn check_len(result: libc::ssize_t) -> io::Result<usize> {
@@ -72,10 +68,7 @@ impl Epoll {
     }
 
     fn control(&self, op: i32, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: interest.bits(),
-            u64: token,
-        };
+        let mut event = libc::epoll_event { events: interest.bits(), u64: token };
         // SAFETY: `event` lives through the call, which copies it.
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
     }
@@ -162,14 +155,7 @@ impl Wake {
 pub fn send_more(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length are those of one slice, read only during the call.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            flags,
-        )
-    };
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     check_len(sent)
 }
 
@@ -204,10 +190,7 @@ pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<(
 }
 
 fn clock(id: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours; both clocks exist on every Linux, so the call cannot fail.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

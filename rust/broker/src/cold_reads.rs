@@ -1,1 +1,1 @@
-//! Kafka's `cold_reads`.
+//! Threads that read in what left the page cache, before a network thread would have to.

@@ -1,1 +1,291 @@
-//! Kafka's `request_queue`.
+//! The request queue: two lanes of connections with pending frames, between network and I/O threads.
+//!
+//! An item is a connection, not a frame: an I/O thread takes it, runs its frames in order and gives
+//! it back, so appends of a connection happen in the order of its requests without a lock, and one
+//! wake serves many frames. The control lane (heartbeats, coordinators, metadata, controller) has
+//! room of its own and is polled first, so a backlog of produce requests ejects no consumer.
+//!
+//! Its one door for network threads is [`RequestQueue::submit`]: it runs a cheap request on the
+//! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. Both
+//! lanes are bounded in requests and bytes ([`room::Room`]); the one connection whose frame finds
+//! no room is not read until there is some.
+//!
+//! Source: Kafka's `RequestChannel`; its one queue blocks the network thread when full, this never.
+
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use bytes::Bytes;
+use crossbeam::queue::SegQueue;
+use kafkalite_protocol::header::RequestHeader;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::Clock;
+use crate::metrics::{Metrics, Stage};
+use crate::response_queue::Responder;
+
+pub mod connection_requests;
+pub mod room;
+#[cfg(test)]
+mod tests;
+
+pub use connection_requests::ConnectionRequests;
+pub use room::{Place, Room, RoomWaiters};
+
+/// One request as a handler gets it.
+pub struct Request {
+    /// Its header, whose key and version were checked to be known.
+    pub header: RequestHeader,
+    /// The frame after the request header: a slice that pins the whole frame.
+    pub body: Bytes,
+    /// Where it came from.
+    pub context: RequestContext,
+    /// The right, and the duty, to answer it.
+    pub responder: Responder,
+    /// When its frame was complete, on the monotonic clock.
+    pub received_ns: u64,
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    /// The client's end of the connection.
+    pub peer: SocketAddr,
+    /// Our end of it.
+    pub local: SocketAddr,
+    /// Name of the listener it was accepted on.
+    pub listener: Arc<str>,
+    /// Unique for the life of the process.
+    pub connection_id: u64,
+}
+
+/// Runs a request: `broker.rs` hands in the table of handlers.
+pub type RunRequest = Arc<dyn Fn(Request) + Send + Sync>;
+
+/// Whether a request cannot block and costs little, so that a network thread may run it.
+pub type IsCheap = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
+
+/// When a network thread runs requests itself: `kafkalite.request.inline`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InlineMode {
+    /// Cheap ones, while nothing waits before them.
+    Auto,
+    /// None: every request goes through the queue.
+    Never,
+    /// All that find nothing of their own connection before them, cheap or not.
+    Always,
+}
+
+/// Which lane a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Heartbeats, coordinators, metadata, controller.
+    Control,
+    /// Produce, Fetch and whatever else touches the log.
+    Data,
+}
+
+impl Lane {
+    /// The lane of an API: Produce, Fetch, ListOffsets, DeleteRecords and OffsetForLeaderEpoch read
+    /// or write the log and may wait for a disk; everything else goes ahead of them.
+    #[must_use]
+    pub fn of(api_key: i16) -> Self {
+        match api_key {
+            0 | 1 | 2 | 21 | 23 => Self::Data,
+            _ => Self::Control,
+        }
+    }
+}
+
+/// Bounds of one lane.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneBounds {
+    /// Requests queued or running.
+    pub max_requests: usize,
+    /// Bytes of their frames.
+    pub max_bytes: usize,
+}
+
+/// What an I/O thread takes out.
+pub enum Work {
+    /// A connection with pending frames.
+    Connection(Arc<ConnectionRequests>),
+    /// Something to run that is no request: an expired operation, a deferred completion.
+    Task(Box<dyn FnOnce() + Send>),
+}
+
+struct LaneQueue {
+    items: SegQueue<Work>,
+    room: Arc<Room>,
+}
+
+/// The queue itself.
+pub struct RequestQueue {
+    control: LaneQueue,
+    data: LaneQueue,
+    waiters: Arc<RoomWaiters>,
+    sleeping: AtomicUsize,
+    idle: Mutex<()>,
+    wake: Condvar,
+    stopped: AtomicBool,
+    run: RunRequest,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl RequestQueue {
+    /// An empty queue; `run` is what becomes of every request.
+    #[must_use]
+    pub fn new(
+        control: LaneBounds,
+        data: LaneBounds,
+        run: RunRequest,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let waiters = Arc::new(RoomWaiters::default());
+        let lane = |name: &str, bounds: LaneBounds| {
+            let room = Room::new(bounds.max_requests, bounds.max_bytes, Arc::clone(&waiters));
+            let labels = || vec![("lane", name.to_owned())];
+            let counted = Arc::clone(&room);
+            let help = "Requests queued or running.";
+            metrics.computed("kafkalite_request_queue_size", help, labels(), move || {
+                i64::try_from(counted.count()).unwrap_or(i64::MAX)
+            });
+            let counted = Arc::clone(&room);
+            let help = "Bytes of the frames of requests queued or running.";
+            metrics.computed("kafkalite_request_queue_bytes", help, labels(), move || {
+                i64::try_from(counted.bytes()).unwrap_or(i64::MAX)
+            });
+            LaneQueue { items: SegQueue::new(), room }
+        };
+        Arc::new(Self {
+            control: lane("control", control),
+            data: lane("data", data),
+            waiters,
+            sleeping: AtomicUsize::new(0),
+            idle: Mutex::new(()),
+            wake: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            run,
+            clock,
+            metrics,
+        })
+    }
+
+    /// Who is told when room becomes free; a network thread registers its response queue.
+    #[must_use]
+    pub fn waiters(&self) -> &Arc<RoomWaiters> {
+        &self.waiters
+    }
+
+    /// Takes room for a frame of `bytes` in a lane; `None` while there is none.
+    #[must_use]
+    pub fn enter(&self, lane: Lane, bytes: usize) -> Option<Place> {
+        Room::enter(&self.lane(lane).room, bytes)
+    }
+
+    /// Whether nothing is queued in either lane.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.control.items.is_empty() && self.data.items.is_empty()
+    }
+
+    /// Queues a request of `connection` behind those it already has pending.
+    pub fn enqueue(&self, connection: &Arc<ConnectionRequests>, request: Request, place: Place) {
+        let lane = Lane::of(request.header.api_key);
+        if connection.push(request, place) {
+            self.push(lane, Work::Connection(Arc::clone(connection)));
+        }
+    }
+
+    /// Runs `task` on an I/O thread, behind the requests of the data lane.
+    pub fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+        self.push(Lane::Data, Work::Task(task));
+    }
+
+    /// Puts a connection back whose budget was spent before its frames were.
+    pub(crate) fn requeue(&self, lane: Lane, connection: Arc<ConnectionRequests>) {
+        self.push(lane, Work::Connection(connection));
+    }
+
+    /// The next piece of work; waits for it. `None`: the queue was stopped and is empty.
+    #[must_use]
+    pub fn take(&self) -> Option<Work> {
+        loop {
+            if let Some(work) = self.try_take() {
+                return Some(work);
+            }
+            let mut idle = self.idle.lock();
+            self.sleeping.fetch_add(1, Ordering::Relaxed);
+            // Pairs with the fence in `push`: either we see its item, or it sees us asleep.
+            fence(Ordering::SeqCst);
+            if self.is_empty() {
+                if self.stopped.load(Ordering::Acquire) {
+                    self.sleeping.fetch_sub(1, Ordering::Relaxed);
+                    return None;
+                }
+                self.wake.wait(&mut idle);
+            }
+            self.sleeping.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The next piece of work, control lane first; `None` if there is none.
+    #[must_use]
+    pub fn try_take(&self) -> Option<Work> {
+        self.control.items.pop().or_else(|| self.data.items.pop())
+    }
+
+    /// I/O threads end once what is queued has been run.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        let _idle = self.idle.lock();
+        self.wake.notify_all();
+    }
+
+    /// Runs one request on this thread and records its stages. A panic ends in the handler.
+    pub fn run(&self, request: Request) {
+        let api_key = request.header.api_key;
+        let slot = request.responder.slot();
+        let started_ns = self.clock.monotonic_ns();
+        let queued_ns = started_ns.saturating_sub(request.received_ns);
+        self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.run)(request)));
+        let handled_ns = self.clock.monotonic_ns();
+        self.metrics.record(Stage::Local, api_key, handled_ns.saturating_sub(started_ns));
+        if let Some((connection, sequence)) = slot {
+            connection.handled(sequence, handled_ns);
+        }
+        if let Err(panic) = outcome {
+            let text = panic_text(&*panic);
+            tracing::error!(api_key, panic = text, "a handler panicked");
+        }
+    }
+
+    fn lane(&self, lane: Lane) -> &LaneQueue {
+        match lane {
+            Lane::Control => &self.control,
+            Lane::Data => &self.data,
+        }
+    }
+
+    fn push(&self, lane: Lane, work: Work) {
+        self.lane(lane).items.push(work);
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) > 0 {
+            // Under the lock, or the thread could be between its look at the queue and its sleep.
+            let _idle = self.idle.lock();
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// What a panic said, as far as it can be told.
+#[must_use]
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
+}

@@ -56,8 +56,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
     let mut streams = HashMap::new();
     for (token, connection) in connections.into_iter().enumerate() {
         let (token, mut stream) = (mio::Token(token), mio::net::TcpStream::from_std(connection));
-        poll.registry()
-            .register(&mut stream, token, mio::Interest::READABLE)?;
+        poll.registry().register(&mut stream, token, mio::Interest::READABLE)?;
         streams.insert(token, (stream, Framing::default()));
     }
     let (mut events, mut buffer) = (mio::Events::with_capacity(256), vec![0; READ_BUFFER_BYTES]);
@@ -90,9 +89,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
 /// One task per connection on one thread. `poll_read` (not `try_read`) because it knows that a
 /// short read emptied the socket and spares the read that would only say so.
 pub fn on_tokio(connections: Vec<TcpStream>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut tasks = Vec::new();
         for connection in connections {

@@ -25,17 +25,11 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 type Loop = fn(Vec<TcpStream>) -> io::Result<()>;
 type Loops = [(&'static str, Loop); 3];
 /// The event loop answers.
-const INLINE: Loops = [
-    ("raw epoll", inline::raw_epoll),
-    ("mio", inline::on_mio),
-    ("tokio", inline::on_tokio),
-];
+const INLINE: Loops =
+    [("raw epoll", inline::raw_epoll), ("mio", inline::on_mio), ("tokio", inline::on_tokio)];
 /// The event loop hands each request to an I/O thread, which hands the answer back.
-const QUEUED: Loops = [
-    ("raw epoll", queued::raw_epoll),
-    ("mio", queued::on_mio),
-    ("tokio", queued::on_tokio),
-];
+const QUEUED: Loops =
+    [("raw epoll", queued::raw_epoll), ("mio", queued::on_mio), ("tokio", queued::on_tokio)];
 
 /// Closed loop on every connection until `duration` is over; latencies of all requests.
 fn drive(mut connections: Vec<TcpStream>, duration: Duration) -> io::Result<Histogram> {
@@ -102,13 +96,9 @@ fn measure(serve: Loop, connections: usize, time: Duration, pin: bool) -> io::Re
         }
         Ok::<_, io::Error>((drive(clients, time)?, sys::thread_cpu()))
     });
-    let client = client
-        .join()
-        .map_err(|_| io::Error::other("the client panicked"))?;
+    let client = client.join().map_err(|_| io::Error::other("the client panicked"))?;
     let (histogram, client_cpu) = client?;
-    server
-        .join()
-        .map_err(|_| io::Error::other("the server panicked"))??;
+    server.join().map_err(|_| io::Error::other("the server panicked"))??;
     // Whatever this process used and the client did not: one server thread, or two.
     let server_cpu = sys::process_cpu() - begin - client_cpu;
     let requests = histogram.total() as f64;
@@ -145,11 +135,7 @@ fn run(plan: &Plan, loops: &Loops, connections: usize, out: &mut impl Write) -> 
             _ => discarded += 1,
         }
     }
-    writeln!(
-        out,
-        "{connections} connections, {} rounds, {discarded} discarded",
-        rounds.len()
-    )?;
+    writeln!(out, "{connections} connections, {} rounds, {discarded} discarded", rounds.len())?;
     for (which, (name, _)) in loops.iter().enumerate() {
         let spread = |figure: fn(&Figures, &Figures) -> f64| {
             let values: Vec<f64> = rounds.iter().map(|r| figure(&r[which], &r[0])).collect();
@@ -179,11 +165,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         max_foreign_percent: args.get("max-foreign-percent", 100.0)?,
     };
     let connections: usize = args.get("connections", 0)?;
-    let sizes = if connections == 0 {
-        vec![8, 1]
-    } else {
-        vec![connections]
-    };
+    let sizes = if connections == 0 { vec![8, 1] } else { vec![connections] };
     let mut out = io::stdout();
     for (shape, loops) in [("inline", INLINE), ("queued", QUEUED)] {
         for &connections in &sizes {

@@ -39,10 +39,7 @@ impl ResponseQueue {
     }
 
     fn push(&self, answer: Answer) {
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(answer);
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
     }
 
     /// True for the one who has to wake the loop.
@@ -53,11 +50,7 @@ impl ResponseQueue {
     /// How long the loop may sleep. Whoever pushes after the look finds `parked` and wakes.
     fn park(&self) -> Option<Duration> {
         self.parked.store(true, Ordering::SeqCst);
-        let empty = self
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty();
+        let empty = self.answers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         if empty { None } else { Some(Duration::ZERO) }
     }
 }
@@ -78,9 +71,7 @@ fn io_thread(
 }
 
 fn submit(requests: &mpsc::Sender<Answer>, token: usize, owed: usize) -> io::Result<()> {
-    requests
-        .send(Answer { token, owed })
-        .map_err(io::Error::other)
+    requests.send(Answer { token, owed }).map_err(io::Error::other)
 }
 
 pub fn raw_epoll(mut connections: Vec<TcpStream>) -> io::Result<()> {
@@ -129,8 +120,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
     let mut streams = Vec::new();
     for (token, connection) in connections.into_iter().enumerate() {
         let mut stream = mio::net::TcpStream::from_std(connection);
-        poll.registry()
-            .register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
+        poll.registry().register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
         streams.push((stream, Framing::default()));
     }
     let queue = Arc::new(ResponseQueue::default());
@@ -168,9 +158,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
 
 /// Connection tasks only read; one pump task takes the answers and writes all sockets.
 pub fn on_tokio(connections: Vec<TcpStream>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let notify = Arc::new(tokio::sync::Notify::new());
         let (queue, notified) = (Arc::new(ResponseQueue::default()), Arc::clone(&notify));

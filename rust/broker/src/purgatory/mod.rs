@@ -1,1 +1,310 @@
-//! Kafka's `purgatory`.
+//! Purgatory: where operations wait until a partition (or a group) moved far enough, or too long.
+//!
+//! An operation is watched under keys. Whoever moves what a key stands for calls `check`; the
+//! operation is asked again and, if satisfied, completed exactly once, on the checking thread. At
+//! its timeout it completes as [`Completion::Expired`]. Completing unlinks it from every key and
+//! from the timing wheel, so nothing stays behind to be purged.
+//!
+//! `check` with nobody waiting costs a fence and one atomic load: appends call it every time.
+//! No lock of this room is held while an operation is asked or completed, and callers hold none of
+//! theirs: an operation may append, watch and check.
+//!
+//! Source: Kafka's `DelayedOperationPurgatory`; per-key lists instead of its 512 shards.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use parking_lot::Mutex;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use crate::metrics::{Counter, Metrics};
+
+pub mod timer;
+pub mod timing_wheel;
+
+#[cfg(test)]
+mod tests;
+
+pub use timer::{RunExpired, Timer, TimerTask};
+pub use timing_wheel::TimerId;
+
+/// How an operation came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// `is_satisfied` said so.
+    Satisfied,
+    /// Its timeout passed first.
+    Expired,
+    /// The broker stops: answer without inventing an acknowledgement.
+    Stopped,
+}
+
+/// Something that may have to wait: a produce for replicas, a fetch for records.
+pub trait DelayedOperation: Send + Sync {
+    /// Whether it need not wait any longer. May be called by several threads at once, with no lock
+    /// of purgatory held; once true it stays true or the caller does not mind.
+    fn is_satisfied(&self) -> bool;
+
+    /// Sends the answer. Called exactly once, whatever happens.
+    fn complete(self: Arc<Self>, how: Completion);
+
+    /// How long it may wait, in milliseconds from `watch`.
+    fn timeout_ms(&self) -> u64;
+
+    /// `bytes` more became readable under one of its keys: is it worth asking `is_satisfied` now?
+    /// A fetch adds them up and says no until `min_bytes` are reached.
+    fn add_bytes(&self, bytes: u64) -> bool {
+        let _ = bytes;
+        true
+    }
+}
+
+/// Everything that waits under one key. A partition may keep it and spare the look-up by key.
+#[derive(Default)]
+pub struct WatchList {
+    count: AtomicUsize,
+    waiters: Mutex<Slab<Arc<Waiter>>>,
+}
+
+impl WatchList {
+    /// Asks every waiter again, and completes those that are satisfied. Returns how many were.
+    pub fn check(&self) -> usize {
+        self.check_those(|_| true)
+    }
+
+    /// As `check`, when all that happened is that `bytes` more can be read.
+    pub fn check_bytes(&self, bytes: u64) -> usize {
+        self.check_those(|operation| operation.add_bytes(bytes))
+    }
+
+    fn check_those(&self, worth_asking: impl Fn(&dyn DelayedOperation) -> bool) -> usize {
+        // Pairs with the fence in `watch`: either we see the waiter, or its second look sees what
+        // the caller changed before this call.
+        fence(Ordering::SeqCst);
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let waiters: SmallVec<[Arc<Waiter>; 8]> = {
+            let waiters = self.waiters.lock();
+            let asked = waiters.iter().map(|(_, waiter)| waiter);
+            asked.filter(|waiter| worth_asking(&*waiter.operation)).cloned().collect()
+        };
+        waiters.iter().filter(|waiter| waiter.complete_if_satisfied()).count()
+    }
+
+    fn add(&self, waiter: &Arc<Waiter>) -> usize {
+        let mut waiters = self.waiters.lock();
+        self.count.fetch_add(1, Ordering::Relaxed);
+        waiters.insert(Arc::clone(waiter))
+    }
+
+    fn remove(&self, place: usize) {
+        let removed = {
+            let mut waiters = self.waiters.lock();
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            waiters.try_remove(place)
+        };
+        drop(removed);
+    }
+}
+
+/// Where a waiter is linked: lists, and its place in each.
+type Places = SmallVec<[(Arc<WatchList>, usize); 2]>;
+
+/// One watched operation and everywhere it is linked.
+struct Waiter {
+    operation: Arc<dyn DelayedOperation>,
+    completed: AtomicBool,
+    places: Mutex<Places>,
+    timer_id: Mutex<Option<TimerId>>,
+    timer: Arc<Timer>,
+    totals: Arc<Totals>,
+}
+
+impl Waiter {
+    fn complete_if_satisfied(&self) -> bool {
+        !self.completed.load(Ordering::Acquire)
+            && self.operation.is_satisfied()
+            && self.complete(Completion::Satisfied)
+    }
+
+    /// Completes the operation, unless another thread did: then `false`.
+    fn complete(&self, how: Completion) -> bool {
+        if self.completed.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        self.unlink();
+        self.totals.waiting.fetch_sub(1, Ordering::Relaxed);
+        if how == Completion::Expired {
+            self.totals.expired.add(1);
+        }
+        Arc::clone(&self.operation).complete(how);
+        true
+    }
+
+    fn unlink(&self) {
+        let timer_id = self.timer_id.lock().take();
+        if let Some(id) = timer_id {
+            self.timer.cancel(id);
+        }
+        let places = std::mem::take(&mut *self.places.lock());
+        for (list, place) in places {
+            list.remove(place);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Totals {
+    waiting: AtomicUsize,
+    expired: Counter,
+}
+
+const SHARDS: usize = 32;
+
+type Shard<K> = Mutex<HashMap<K, Arc<WatchList>>>;
+
+/// Operations waiting under keys `K`.
+pub struct Purgatory<K> {
+    timer: Arc<Timer>,
+    totals: Arc<Totals>,
+    hasher: RandomState,
+    shards: Box<[Shard<K>; SHARDS]>,
+}
+
+impl<K: Hash + Eq + Clone> Purgatory<K> {
+    /// An empty purgatory; `name` (`Produce`, `Fetch`, ...) labels its size and its expirations.
+    #[must_use]
+    pub fn new(name: &str, timer: Arc<Timer>, metrics: &Metrics) -> Self {
+        let labels = || vec![("operation", name.to_owned())];
+        let help = "Operations that waited in purgatory until their timeout.";
+        let expired = metrics.counter("kafkalite_purgatory_expired", help, labels());
+        let totals = Arc::new(Totals { waiting: AtomicUsize::new(0), expired });
+        let counted = Arc::clone(&totals);
+        let help = "Operations waiting in purgatory.";
+        metrics.computed("kafkalite_purgatory_size", help, labels(), move || {
+            i64::try_from(counted.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+        });
+        Self {
+            timer,
+            totals,
+            hasher: RandomState::new(),
+            shards: Box::new([const { None::<Shard<K>> }; SHARDS].map(|_| Mutex::default())),
+        }
+    }
+
+    /// Completes `operation` now if it need not wait; else holds it under every key.
+    pub fn watch(&self, operation: Arc<dyn DelayedOperation>, keys: &[K]) {
+        if operation.is_satisfied() {
+            return operation.complete(Completion::Satisfied);
+        }
+        let timeout_ms = operation.timeout_ms();
+        if timeout_ms == 0 {
+            self.totals.expired.add(1);
+            return operation.complete(Completion::Expired);
+        }
+        let waiter = Arc::new(Waiter {
+            operation,
+            completed: AtomicBool::new(false),
+            places: Mutex::new(SmallVec::new()),
+            timer_id: Mutex::new(None),
+            timer: Arc::clone(&self.timer),
+            totals: Arc::clone(&self.totals),
+        });
+        self.totals.waiting.fetch_add(1, Ordering::Relaxed);
+        self.add(&waiter, keys);
+        self.arm(&waiter, timeout_ms);
+        // Look again: a partition that moved after the first look and before `add` woke nobody.
+        fence(Ordering::SeqCst);
+        waiter.complete_if_satisfied();
+    }
+
+    /// Asks what waits under `key` again. Returns how many operations that completed.
+    pub fn check(&self, key: &K) -> usize {
+        self.existing(key).map_or(0, |list| list.check())
+    }
+
+    /// As `check`, when all that happened is that `bytes` more can be read.
+    pub fn check_bytes(&self, key: &K, bytes: u64) -> usize {
+        self.existing(key).map_or(0, |list| list.check_bytes(bytes))
+    }
+
+    /// The list of `key`, for a partition to keep: checking it needs no look-up.
+    #[must_use]
+    pub fn watch_list(&self, key: &K) -> Arc<WatchList> {
+        Arc::clone(self.shard(key).lock().entry(key.clone()).or_default())
+    }
+
+    /// Forgets a key that will not be watched again, when its partition is deleted. What still
+    /// waits under it ends at its timeout.
+    pub fn forget(&self, key: &K) {
+        self.shard(key).lock().remove(key);
+    }
+
+    /// How many operations wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.totals.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether none does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Completes everything that waits as [`Completion::Stopped`].
+    pub fn stop(&self) {
+        for shard in self.shards.iter() {
+            let lists: Vec<_> = shard.lock().values().cloned().collect();
+            for list in lists {
+                let waiters: Vec<_> = {
+                    let waiters = list.waiters.lock();
+                    waiters.iter().map(|(_, waiter)| Arc::clone(waiter)).collect()
+                };
+                for waiter in waiters {
+                    waiter.complete(Completion::Stopped);
+                }
+            }
+        }
+    }
+
+    fn shard(&self, key: &K) -> &Shard<K> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+
+    fn existing(&self, key: &K) -> Option<Arc<WatchList>> {
+        fence(Ordering::SeqCst);
+        if self.is_empty() {
+            return None;
+        }
+        self.shard(key).lock().get(key).cloned()
+    }
+
+    /// Links the waiter under every key. Its places stay locked meanwhile, so a thread that
+    /// completes it at once waits and then unlinks all of them.
+    fn add(&self, waiter: &Arc<Waiter>, keys: &[K]) {
+        let mut places = waiter.places.lock();
+        for key in keys {
+            let list = self.watch_list(key);
+            let place = list.add(waiter);
+            places.push((list, place));
+        }
+    }
+
+    fn arm(&self, waiter: &Arc<Waiter>, timeout_ms: u64) {
+        let expiring = Arc::clone(waiter);
+        let task: TimerTask = Box::new(move || {
+            expiring.complete(Completion::Expired);
+        });
+        let id = self.timer.schedule(timeout_ms, task);
+        *waiter.timer_id.lock() = Some(id);
+        // Completed before the id was there to be cancelled: cancel it here.
+        if waiter.completed.load(Ordering::SeqCst) {
+            waiter.unlink();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Room for frames: a bound in number and bytes, and who waits for some to become free.
+//!
+//! Whatever is held has a [`Place`]; dropping it gives the room back. A frame is always let in when
+//! nothing else is held, or one larger than the bound would never get in. A place may grow as more
+//! of its frame arrives ([`Place::grow`]): beyond the bound one place at a time may, so that many
+//! half-sent frames that fill the room together do not wait for each other for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use parking_lot::Mutex;
+
+use crate::response_queue::ResponseQueue;
+
+/// A bound shared by everything of one kind.
+pub struct Room {
+    max_count: usize,
+    max_bytes: usize,
+    held: Mutex<Held>,
+    waiters: Arc<RoomWaiters>,
+}
+
+#[derive(Default)]
+struct Held {
+    count: usize,
+    bytes: usize,
+    /// A place has grown beyond the bound.
+    overdrawn: bool,
+}
+
+impl Room {
+    /// Nothing held yet.
+    #[must_use]
+    pub fn new(max_count: usize, max_bytes: usize, waiters: Arc<RoomWaiters>) -> Arc<Self> {
+        Arc::new(Self { max_count, max_bytes, held: Mutex::default(), waiters })
+    }
+
+    /// A place for `bytes`, or `None` while there is no room.
+    #[must_use]
+    pub fn enter(room: &Arc<Self>, bytes: usize) -> Option<Place> {
+        {
+            let mut held = room.held.lock();
+            let fits =
+                held.count < room.max_count && held.bytes.saturating_add(bytes) <= room.max_bytes;
+            if held.count > 0 && !fits {
+                return None;
+            }
+            held.count += 1;
+            held.bytes += bytes;
+        }
+        Some(Place { room: Arc::clone(room), bytes, overdraws: false })
+    }
+
+    /// Places held.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.held.lock().count
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.held.lock().bytes
+    }
+}
+
+/// A share of a [`Room`], until it is dropped.
+pub struct Place {
+    room: Arc<Room>,
+    bytes: usize,
+    overdraws: bool,
+}
+
+impl Place {
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes room for `more` bytes. `false` while there is none and another place is overdrawn.
+    #[must_use]
+    pub fn grow(&mut self, more: usize) -> bool {
+        let mut held = self.room.held.lock();
+        if held.bytes.saturating_add(more) > self.room.max_bytes && !self.overdraws {
+            if held.overdrawn {
+                return false;
+            }
+            held.overdrawn = true;
+            self.overdraws = true;
+        }
+        held.bytes += more;
+        self.bytes += more;
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        {
+            let mut held = self.room.held.lock();
+            held.count -= 1;
+            held.bytes -= self.bytes;
+            held.overdrawn &= !self.overdraws;
+        }
+        self.room.waiters.wake();
+    }
+}
+
+/// Network threads with connections that found no room.
+#[derive(Default)]
+pub struct RoomWaiters {
+    waiting: AtomicUsize,
+    threads: Mutex<Vec<(Arc<ResponseQueue>, Arc<AtomicBool>)>>,
+}
+
+impl RoomWaiters {
+    /// Registers a network thread. Setting the flag it gets back through [`RoomWaiters::wait`] asks
+    /// for one poke when room becomes free.
+    #[must_use]
+    pub fn register(&self, queue: Arc<ResponseQueue>) -> Arc<AtomicBool> {
+        let waits = Arc::new(AtomicBool::new(false));
+        self.threads.lock().push((queue, Arc::clone(&waits)));
+        waits
+    }
+
+    /// The thread of `waits` wants to know of free room. It must look once more after this call:
+    /// room that became free before it woke nobody.
+    pub fn wait(&self, waits: &AtomicBool) {
+        if !waits.swap(true, Ordering::SeqCst) {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for (queue, waits) in self.threads.lock().iter() {
+            if waits.swap(false, Ordering::SeqCst) {
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
+                queue.poke();
+            }
+        }
+    }
+}
