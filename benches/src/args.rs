@@ -38,3 +38,6 @@ impl Args {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

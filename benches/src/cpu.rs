@@ -55,3 +55,64 @@ impl ForeignShare {
         Ok((busy - (now.own - self.own) as f64).max(0.0) * 100.0 / all)
     }
 }
+
+/// What a process has used so far, or between two looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ServerUse {
+    /// User and system time of all threads that still live.
+    pub cpu_seconds: f64,
+    /// Calls of the `read` and `write` families, `sendfile` among them; not `recv` and `send`.
+    pub file_syscalls: f64,
+    /// Voluntary and involuntary, of all threads.
+    pub context_switches: f64,
+}
+
+impl ServerUse {
+    /// Reads `/proc/PID`; nothing at all for pid 0, which stands for "not asked".
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let mut used = Self::default();
+        if pid == 0 {
+            return Ok(used);
+        }
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            let dir = thread?.path();
+            // A thread may end while we look; then it is no longer counted.
+            let Ok(schedstat) = fs::read_to_string(dir.join("schedstat")) else {
+                continue;
+            };
+            used.cpu_seconds += number(schedstat.split_whitespace().next()) / 1e9;
+            let status = fs::read_to_string(dir.join("status")).unwrap_or_default();
+            used.context_switches += sum(&status, |name| name.ends_with("voluntary_ctxt_switches"));
+        }
+        let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        used.file_syscalls = sum(&io, |name| name == "syscr" || name == "syscw");
+        Ok(used)
+    }
+
+    /// What was used since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_seconds: self.cpu_seconds - before.cpu_seconds,
+            file_syscalls: self.file_syscalls - before.file_syscalls,
+            context_switches: self.context_switches - before.context_switches,
+        }
+    }
+}
+
+fn number(word: Option<&str>) -> f64 {
+    word.and_then(|word| word.trim().parse().ok())
+        .unwrap_or(0.0)
+}
+
+/// The sum of the `name: value` lines that are wanted.
+fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs
+        .filter(|(name, _)| wanted(name))
+        .map(|(_, value)| number(Some(value)))
+        .sum()
+}

@@ -7,4 +7,6 @@
 pub mod args;
 pub mod cpu;
 pub mod figures;
+pub mod frames;
+pub mod mailbox;
 pub mod sys;

@@ -5,7 +5,10 @@ fn every_slot_begins_where_the_one_before_it_ends() {
     for value in (0..10_000).chain([u64::from(u32::MAX), u64::MAX / 2, u64::MAX]) {
         let lowest = lowest_of(slot(value));
         assert!(lowest <= value, "{value} lies below its slot {lowest}");
-        assert!(value - lowest <= value / 64, "{value} is too far from {lowest}");
+        assert!(
+            value - lowest <= value / 64,
+            "{value} is too far from {lowest}"
+        );
     }
 }
 
@@ -22,13 +25,17 @@ fn quantiles_are_exact_for_small_values_and_the_maximum_always_is() {
 
 #[test]
 fn a_spread_is_the_median_with_both_ends() {
-    let cases: [(&[f64], (f64, f64, f64)); 4] = [
-        (&[], (0.0, 0.0, 0.0)),
-        (&[3.0], (3.0, 3.0, 3.0)),
-        (&[9.0, 1.0, 2.0], (2.0, 1.0, 9.0)),
-        (&[4.0, 1.0, 2.0, 9.0], (3.0, 1.0, 9.0)),
+    let cases = [
+        (vec![], [0.0, 0.0, 0.0]),
+        (vec![3.0], [3.0, 3.0, 3.0]),
+        (vec![9.0, 1.0, 2.0], [2.0, 1.0, 9.0]),
+        (vec![4.0, 1.0, 2.0, 9.0], [3.0, 1.0, 9.0]),
     ];
-    for (values, (median, min, max)) in cases {
-        assert_eq!(Spread::of(values), Spread { median, min, max }, "{values:?}");
+    for (values, [median, min, max]) in cases {
+        assert_eq!(
+            Spread::of(&values),
+            Spread { median, min, max },
+            "{values:?}"
+        );
     }
 }

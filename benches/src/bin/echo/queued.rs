@@ -9,11 +9,10 @@ use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
 
+use kafkalite_benches::mailbox::Mailbox;
 use kafkalite_benches::sys;
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -26,52 +25,26 @@ struct Answer {
     owed: usize,
 }
 
-/// The way back: answers, and whether the event loop sleeps.
-#[derive(Default)]
-struct ResponseQueue {
-    answers: Mutex<Vec<Answer>>,
-    parked: AtomicBool,
-}
-
-impl ResponseQueue {
-    fn take(&self) -> Vec<Answer> {
-        std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn push(&self, answer: Answer) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
-    }
-
-    /// True for the one who has to wake the loop.
-    fn unpark(&self) -> bool {
-        self.parked.swap(false, Ordering::SeqCst)
-    }
-
-    /// How long the loop may sleep. Whoever pushes after the look finds `parked` and wakes.
-    fn park(&self) -> Option<Duration> {
-        self.parked.store(true, Ordering::SeqCst);
-        let empty = self.answers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        if empty { None } else { Some(Duration::ZERO) }
-    }
-}
-
 /// Starts the I/O thread. It ends when the event loop drops the sender.
 fn io_thread(
-    queue: Arc<ResponseQueue>,
-    wake: impl Fn(&ResponseQueue) + Send + 'static,
+    queue: Arc<Mailbox<Answer>>,
+    wake: impl Fn() + Send + 'static,
 ) -> mpsc::Sender<Answer> {
     let (requests, inbox) = mpsc::channel();
     thread::spawn(move || {
         for request in inbox {
-            queue.push(request);
-            wake(&queue);
+            if queue.push(request) {
+                wake();
+            }
         }
     });
     requests
 }
 
 fn submit(requests: &mpsc::Sender<Answer>, token: usize, owed: usize) -> io::Result<()> {
-    requests.send(Answer { token, owed }).map_err(io::Error::other)
+    requests
+        .send(Answer { token, owed })
+        .map_err(io::Error::other)
 }
 
 pub fn raw_epoll(mut connections: Vec<TcpStream>) -> io::Result<()> {
@@ -82,17 +55,15 @@ pub fn raw_epoll(mut connections: Vec<TcpStream>) -> io::Result<()> {
         epoll.add(connection, token as u64, sys::Interest::Read)?;
         framing.push(Framing::default());
     }
-    let (queue, waker) = (Arc::new(ResponseQueue::default()), Arc::clone(&wake));
-    let requests = io_thread(Arc::clone(&queue), move |queue| {
-        if queue.unpark() {
-            let _ = waker.wake();
-        }
+    let (queue, waker) = (Arc::new(Mailbox::default()), Arc::clone(&wake));
+    let requests = io_thread(Arc::clone(&queue), move || {
+        let _ = waker.wake();
     });
     let (mut events, mut buffer) = (sys::events(), vec![0; READ_BUFFER_BYTES]);
     let mut open = connections.len();
     while open > 0 {
         let ready = epoll.wait(&mut events, queue.park())?;
-        queue.parked.store(false, Ordering::SeqCst);
+        queue.unpark();
         for token in ready.map(|token| token as usize) {
             if token == wake_token {
                 wake.clear();
@@ -120,20 +91,19 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
     let mut streams = Vec::new();
     for (token, connection) in connections.into_iter().enumerate() {
         let mut stream = mio::net::TcpStream::from_std(connection);
-        poll.registry().register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
+        poll.registry()
+            .register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
         streams.push((stream, Framing::default()));
     }
-    let queue = Arc::new(ResponseQueue::default());
-    let requests = io_thread(Arc::clone(&queue), move |queue| {
-        if queue.unpark() {
-            let _ = waker.wake();
-        }
+    let queue = Arc::new(Mailbox::default());
+    let requests = io_thread(Arc::clone(&queue), move || {
+        let _ = waker.wake();
     });
     let (mut events, mut buffer) = (mio::Events::with_capacity(256), vec![0; READ_BUFFER_BYTES]);
     let mut open = streams.len();
     while open > 0 {
         poll.poll(&mut events, queue.park())?;
-        queue.parked.store(false, Ordering::SeqCst);
+        queue.unpark();
         for event in events.iter().filter(|event| event.token() != wake_token) {
             let token = event.token().0;
             let (stream, framing) = &mut streams[token];
@@ -158,15 +128,13 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
 
 /// Connection tasks only read; one pump task takes the answers and writes all sockets.
 pub fn on_tokio(connections: Vec<TcpStream>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     runtime.block_on(async {
         let notify = Arc::new(tokio::sync::Notify::new());
-        let (queue, notified) = (Arc::new(ResponseQueue::default()), Arc::clone(&notify));
-        let requests = io_thread(Arc::clone(&queue), move |queue| {
-            if queue.unpark() {
-                notified.notify_one();
-            }
-        });
+        let (queue, notified) = (Arc::new(Mailbox::default()), Arc::clone(&notify));
+        let requests = io_thread(Arc::clone(&queue), move || notified.notify_one());
         let (mut tasks, mut writers) = (Vec::new(), Vec::new());
         for (token, connection) in connections.into_iter().enumerate() {
             let (reader, writer) = tokio::net::TcpStream::from_std(connection)?.into_split();
@@ -178,7 +146,7 @@ pub fn on_tokio(connections: Vec<TcpStream>) -> io::Result<()> {
                 if queue.park().is_none() {
                     notify.notified().await;
                 }
-                queue.parked.store(false, Ordering::SeqCst);
+                queue.unpark();
                 for Answer { token, owed } in queue.take() {
                     writers[token].try_write(&[1; RESPONSE_BYTES][..owed])?;
                 }
