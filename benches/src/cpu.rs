@@ -104,15 +104,11 @@ impl ServerUse {
 }
 
 fn number(word: Option<&str>) -> f64 {
-    word.and_then(|word| word.trim().parse().ok())
-        .unwrap_or(0.0)
+    word.and_then(|word| word.trim().parse().ok()).unwrap_or(0.0)
 }
 
 /// The sum of the `name: value` lines that are wanted.
 fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs
-        .filter(|(name, _)| wanted(name))
-        .map(|(_, value)| number(Some(value)))
-        .sum()
+    pairs.filter(|(name, _)| wanted(name)).map(|(_, value)| number(Some(value))).sum()
 }

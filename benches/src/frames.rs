@@ -77,11 +77,7 @@ impl Writer {
 
 fn request(api_key: i16, version: i16, correlation_id: i32) -> Writer {
     let mut writer = Writer::default();
-    writer
-        .i16(api_key)
-        .i16(version)
-        .i32(correlation_id)
-        .string(CLIENT_ID);
+    writer.i16(api_key).i16(version).i32(correlation_id).string(CLIENT_ID);
     writer
 }
 
@@ -102,11 +98,7 @@ pub fn record_batch(batch_bytes: usize, record_bytes: usize, timestamp_ms: i64) 
         // The rest is shared out evenly, so the batch comes out at the size asked for.
         let share = (room - records.0.len().min(room)) / (count - offset_delta);
         let mut record = Writer::default();
-        record
-            .i8(0)
-            .varint(0)
-            .varint(offset_delta as i32)
-            .varint(-1);
+        record.i8(0).varint(0).varint(offset_delta as i32).varint(-1);
         // Two lengths and the header count are still to come: 2-3 bytes each, and 1.
         let value =
             vec![b'a' + (offset_delta % 26) as u8; share.saturating_sub(record.0.len() + 6)];
@@ -114,23 +106,9 @@ pub fn record_batch(batch_bytes: usize, record_bytes: usize, timestamp_ms: i64) 
         records.varint(record.0.len() as i32).raw(&record.0);
     }
     let mut batch = Writer::default();
-    batch
-        .i64(0)
-        .i32((BATCH_HEADER_BYTES - 12 + records.0.len()) as i32)
-        .i32(-1)
-        .i8(2)
-        .i32(0);
-    batch
-        .i16(0)
-        .i32(count as i32 - 1)
-        .i64(timestamp_ms)
-        .i64(timestamp_ms);
-    batch
-        .i64(-1)
-        .i16(-1)
-        .i32(-1)
-        .i32(count as i32)
-        .raw(&records.0);
+    batch.i64(0).i32((BATCH_HEADER_BYTES - 12 + records.0.len()) as i32).i32(-1).i8(2).i32(0);
+    batch.i16(0).i32(count as i32 - 1).i64(timestamp_ms).i64(timestamp_ms);
+    batch.i64(-1).i16(-1).i32(-1).i32(count as i32).raw(&records.0);
     let crc = batch_crc(&batch.0);
     batch.0[BATCH_CRC_START - 4..BATCH_CRC_START].copy_from_slice(&crc.to_be_bytes());
     (batch.0, count as i32)
@@ -147,14 +125,7 @@ pub fn produce(
 ) -> Vec<u8> {
     let mut writer = request(PRODUCE, 7, correlation_id);
     // No transactional id; 30 s.
-    writer
-        .i16(-1)
-        .i16(acks)
-        .i32(30_000)
-        .i32(1)
-        .string(topic)
-        .i32(1)
-        .i32(partition);
+    writer.i16(-1).i16(acks).i32(30_000).i32(1).string(topic).i32(1).i32(partition);
     writer.i32(batch.len() as i32).raw(batch).framed()
 }
 
@@ -169,24 +140,9 @@ pub fn fetch(
 ) -> Vec<u8> {
     let mut writer = request(FETCH, 11, correlation_id);
     // A consumer's replica id, wait, min bytes, max bytes, read uncommitted, no session.
-    writer
-        .i32(-1)
-        .i32(500)
-        .i32(1)
-        .i32(max_bytes)
-        .i8(0)
-        .i32(0)
-        .i32(-1);
+    writer.i32(-1).i32(500).i32(1).i32(max_bytes).i8(0).i32(0).i32(-1);
     // The partition: leader epoch unknown, log start offset unused; nothing forgotten; no rack.
-    writer
-        .i32(1)
-        .string(topic)
-        .i32(1)
-        .i32(partition)
-        .i32(-1)
-        .i64(offset)
-        .i64(-1)
-        .i32(max_bytes);
+    writer.i32(1).string(topic).i32(1).i32(partition).i32(-1).i64(offset).i64(-1).i32(max_bytes);
     writer.i32(0).string("").framed()
 }
 
@@ -194,16 +150,7 @@ pub fn fetch(
 #[must_use]
 pub fn create_topic(correlation_id: i32, topic: &str, partitions: i32) -> Vec<u8> {
     let mut writer = request(CREATE_TOPICS, 2, correlation_id);
-    writer
-        .i32(1)
-        .string(topic)
-        .i32(partitions)
-        .i16(1)
-        .i32(0)
-        .i32(0)
-        .i32(30_000)
-        .i8(0)
-        .framed()
+    writer.i32(1).string(topic).i32(partitions).i16(1).i32(0).i32(0).i32(30_000).i8(0).framed()
 }
 
 /// Where the fields of a response lie, counted from after its length.
@@ -219,19 +166,13 @@ impl ResponseLayout {
     /// Of Produce v7: the base offset follows the error.
     #[must_use]
     pub fn produce(topic: &str) -> Self {
-        Self {
-            error: 18 + topic.len(),
-            head: 28 + topic.len(),
-        }
+        Self { error: 18 + topic.len(), head: 28 + topic.len() }
     }
 
     /// Of Fetch v11: the head ends with the length of the records.
     #[must_use]
     pub fn fetch(topic: &str) -> Self {
-        Self {
-            error: 28 + topic.len(),
-            head: 66 + topic.len(),
-        }
+        Self { error: 28 + topic.len(), head: 66 + topic.len() }
     }
 }
 

@@ -15,10 +15,7 @@ pub struct Mailbox<T> {
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Self {
-        Self {
-            items: Mutex::default(),
-            parked: AtomicBool::new(false),
-        }
+        Self { items: Mutex::default(), parked: AtomicBool::new(false) }
     }
 }
 
@@ -26,10 +23,7 @@ impl<T> Mailbox<T> {
     /// Puts `item` in. True when the loop was parked: the caller, and only it, must wake it.
     #[must_use]
     pub fn push(&self, item: T) -> bool {
-        self.items
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(item);
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).push(item);
         self.parked.swap(false, Ordering::SeqCst)
     }
 
@@ -42,11 +36,7 @@ impl<T> Mailbox<T> {
     /// Who pushes after this look finds the loop parked.
     pub fn park(&self) -> Option<Duration> {
         self.parked.store(true, Ordering::SeqCst);
-        let empty = self
-            .items
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty();
+        let empty = self.items.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         if empty { None } else { Some(Duration::ZERO) }
     }
 

@@ -89,7 +89,8 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, interest)
     }
 
-    /// Waits for events and returns the tokens that are ready; none after the timeout.
+    /// Waits for events and returns the tokens that are ready; none after the timeout, which is
+    /// exact to the thread's timer slack (`epoll_wait` would round it to milliseconds).
     ///
     /// # Errors
     /// Anything but an interruption by a signal, which counts as no events.
@@ -98,11 +99,16 @@ impl Epoll {
         events: &'a mut Events,
         timeout: Option<Duration>,
     ) -> io::Result<impl Iterator<Item = u64> + use<'a>> {
-        // Rounded up: a wait that ends before its time spins once more for nothing.
-        let timeout_ms = timeout.map_or(-1, |timeout| timeout.as_micros().div_ceil(1000) as i32);
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (room, len) = (events.as_mut_ptr(), events.len() as i32);
-        // SAFETY: `room` points at `len` events that are ours alone during the call.
-        let ready = unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, len, timeout_ms) };
+        let (fd, no_mask) = (self.0.as_raw_fd(), std::ptr::null());
+        // SAFETY: `room` points at `len` events that are ours alone during the call, and `timeout`
+        // at a value that outlives it or nowhere.
+        let ready = unsafe { libc::epoll_pwait2(fd, room, len, timeout, no_mask) };
         let ready = match check(ready) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             other => other? as usize,
@@ -206,6 +212,16 @@ pub fn thread_cpu() -> Duration {
 #[must_use]
 pub fn process_cpu() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Lets the calling thread's timeouts end when they are due instead of up to 50 us later.
+///
+/// # Errors
+/// None on Linux.
+pub fn no_timer_slack() -> io::Result<()> {
+    let slack_ns: libc::c_ulong = 1;
+    // SAFETY: no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
 /// Keeps the calling thread on one core.

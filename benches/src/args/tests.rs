@@ -1,20 +1,14 @@
 use super::Args;
 
 fn parse(line: &str) -> Result<Args, String> {
-    Args::parse(
-        line.split_whitespace().map(str::to_owned),
-        &["rounds", "mode"],
-    )
+    Args::parse(line.split_whitespace().map(str::to_owned), &["rounds", "mode"])
 }
 
 #[test]
 fn a_value_is_found_by_its_name_and_the_default_stands_in() {
     let args = parse("--rounds 7").expect("the line is well formed");
     assert_eq!(args.get("rounds", 1), Ok(7));
-    assert_eq!(
-        args.get("mode", "inline".to_owned()),
-        Ok("inline".to_owned())
-    );
+    assert_eq!(args.get("mode", "inline".to_owned()), Ok("inline".to_owned()));
 }
 
 #[test]

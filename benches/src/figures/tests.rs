@@ -5,10 +5,7 @@ fn every_slot_begins_where_the_one_before_it_ends() {
     for value in (0..10_000).chain([u64::from(u32::MAX), u64::MAX / 2, u64::MAX]) {
         let lowest = lowest_of(slot(value));
         assert!(lowest <= value, "{value} lies below its slot {lowest}");
-        assert!(
-            value - lowest <= value / 64,
-            "{value} is too far from {lowest}"
-        );
+        assert!(value - lowest <= value / 64, "{value} is too far from {lowest}");
     }
 }
 
@@ -32,10 +29,6 @@ fn a_spread_is_the_median_with_both_ends() {
         (vec![4.0, 1.0, 2.0, 9.0], [3.0, 1.0, 9.0]),
     ];
     for (values, [median, min, max]) in cases {
-        assert_eq!(
-            Spread::of(&values),
-            Spread { median, min, max },
-            "{values:?}"
-        );
+        assert_eq!(Spread::of(&values), Spread { median, min, max }, "{values:?}");
     }
 }

@@ -2,27 +2,16 @@ use super::{BATCH_HEADER_BYTES, batch_crc, i32_at, produce, record_batch};
 
 #[test]
 fn a_record_batch_has_about_the_size_asked_for_and_a_right_checksum() {
-    for (batch_bytes, record_bytes) in [
-        (0, 0),
-        (200, 100),
-        (1024, 1000),
-        (16_384, 1000),
-        (1 << 20, 100),
-    ] {
+    for (batch_bytes, record_bytes) in
+        [(0, 0), (200, 100), (1024, 1000), (16_384, 1000), (1 << 20, 100)]
+    {
         let (batch, count) = record_batch(batch_bytes, record_bytes, 1);
         assert_eq!(i32_at(&batch, 8), Some(batch.len() as i32 - 12));
-        assert_eq!(
-            i32_at(&batch, 17).map(i32::cast_unsigned),
-            Some(batch_crc(&batch))
-        );
+        assert_eq!(i32_at(&batch, 17).map(i32::cast_unsigned), Some(batch_crc(&batch)));
         assert_eq!(i32_at(&batch, 57), Some(count));
         assert_eq!(i32_at(&batch, 23), Some(count - 1));
         if batch_bytes > BATCH_HEADER_BYTES + 64 {
-            assert!(
-                batch.len().abs_diff(batch_bytes) <= 8,
-                "{batch_bytes}: {}",
-                batch.len()
-            );
+            assert!(batch.len().abs_diff(batch_bytes) <= 8, "{batch_bytes}: {}", batch.len());
         }
     }
 }

@@ -58,14 +58,7 @@ impl Connection {
         socket.set_nodelay(true)?;
         let (buffer, out) = (Vec::new(), VecDeque::new());
         let interest = sys::Interest::Read;
-        Ok(Self {
-            socket,
-            interest,
-            in_flight: false,
-            buffer,
-            filled: 0,
-            out,
-        })
+        Ok(Self { socket, interest, in_flight: false, buffer, filled: 0, out })
     }
 
     /// Reads once, and gives the whole frames that are there now.
@@ -82,11 +75,7 @@ impl Connection {
                 self.buffer.resize(wanted, 0);
             }
             // Kafka reads the length, then exactly the frame; the others take what there is.
-            let limit = if mode == Mode::Muted {
-                wanted
-            } else {
-                self.buffer.len()
-            };
+            let limit = if mode == Mode::Muted { wanted } else { self.buffer.len() };
             match self.socket.read(&mut self.buffer[self.filled..limit]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => self.filled += n,
@@ -117,10 +106,7 @@ impl Connection {
 
     /// The frames leave with their buffer; only the beginning of the next frame is copied.
     fn split_off(&mut self, end: usize, spare: &mut Vec<Vec<u8>>) -> Frames {
-        let frames = Frames {
-            buffer: std::mem::take(&mut self.buffer),
-            end,
-        };
+        let frames = Frames { buffer: std::mem::take(&mut self.buffer), end };
         let rest = &frames.buffer[end..self.filled];
         if !rest.is_empty() {
             self.buffer = new_buffer(spare);
@@ -152,11 +138,9 @@ impl Connection {
                     sys::send_more(&self.socket, bytes)
                 }
                 Piece::Bytes(bytes) => self.socket.write(bytes),
-                Piece::File {
-                    file,
-                    position,
-                    len,
-                } => sys::sendfile(&self.socket, file, *position, *len),
+                Piece::File { file, position, len } => {
+                    sys::sendfile(&self.socket, file, *position, *len)
+                }
             };
             let sent = match sent {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -67,13 +67,7 @@ pub fn serve(listener: &TcpListener, store: Store, mode: Mode) -> io::Result<()>
         Mode::Queued | Mode::Muted => io_thread(store, Arc::clone(&answers), Arc::clone(&wake)),
     };
     let (connections, spare) = (Vec::new(), Vec::new());
-    let mut network = Network {
-        mode,
-        epoll,
-        connections,
-        spare,
-        work,
-    };
+    let mut network = Network { mode, epoll, connections, spare, work };
     let mut events = sys::events();
     loop {
         let ready = network.epoll.wait(&mut events, answers.park())?;
@@ -96,11 +90,7 @@ fn io_thread(mut store: Store, answers: Arc<Mailbox<Done>>, wake: Arc<Wake>) -> 
     thread::spawn(move || {
         for Job { token, mut frames } in inbox {
             let pieces = run(&mut store, &mut frames);
-            if answers.push(Done {
-                token,
-                frames,
-                pieces,
-            }) {
+            if answers.push(Done { token, frames, pieces }) {
                 let _ = wake.wake();
             }
         }
@@ -116,19 +106,14 @@ impl Network {
         };
         let connection = Connection::new(socket)?;
         let token = self.connections.len();
-        self.epoll
-            .add(&connection.socket, token as u64, Interest::Read)?;
+        self.epoll.add(&connection.socket, token as u64, Interest::Read)?;
         self.connections.push(Some(connection));
         Ok(())
     }
 
     /// A connection that errs is closed; the answers it still awaits are dropped.
     fn on_ready(&mut self, token: usize) {
-        if self
-            .read_and_run(token)
-            .and_then(|()| self.write(token))
-            .is_err()
-        {
+        if self.read_and_run(token).and_then(|()| self.write(token)).is_err() {
             self.connections[token] = None;
         }
     }
@@ -186,8 +171,7 @@ impl Network {
         let interest = connection.wanted_interest(self.mode);
         if interest != connection.interest {
             connection.interest = interest;
-            self.epoll
-                .modify(&connection.socket, token as u64, interest)?;
+            self.epoll.modify(&connection.socket, token as u64, interest)?;
         }
         Ok(())
     }

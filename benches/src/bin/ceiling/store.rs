@@ -14,11 +14,7 @@ use kafkalite_benches::frames::{
 /// What a response consists of.
 pub enum Piece {
     Bytes(Vec<u8>),
-    File {
-        file: Arc<File>,
-        position: u64,
-        len: usize,
-    },
+    File { file: Arc<File>, position: u64, len: usize },
 }
 
 struct Partition {
@@ -39,10 +35,7 @@ const CORRUPT_MESSAGE: i16 = 2;
 const MAX_PARTITIONS: usize = 1024;
 
 fn malformed() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "a frame that the ceiling does not understand",
-    )
+    io::Error::new(io::ErrorKind::InvalidData, "a frame that the ceiling does not understand")
 }
 
 /// Reads the fields of a request in order.
@@ -83,10 +76,7 @@ impl<'a> Fields<'a> {
 impl Store {
     pub fn open(dir: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&dir)?;
-        Ok(Self {
-            dir,
-            partitions: Vec::new(),
-        })
+        Ok(Self { dir, partitions: Vec::new() })
     }
 
     /// Does what `frame` asks (without its length) and appends the answer to `out`.
@@ -106,28 +96,14 @@ impl Store {
                 let (error, base_offset) = self.append(partition, frame, batch)?;
                 if acks != 0 {
                     let mut answer = Writer::default();
-                    answer
-                        .i32(correlation_id)
-                        .i32(1)
-                        .i16(topic.len() as i16)
-                        .raw(&topic);
-                    answer
-                        .i32(1)
-                        .i32(partition)
-                        .i16(error)
-                        .i64(base_offset)
-                        .i64(-1)
-                        .i64(0)
-                        .i32(0);
+                    answer.i32(correlation_id).i32(1).i16(topic.len() as i16).raw(&topic);
+                    answer.i32(1).i32(partition).i16(error).i64(base_offset).i64(-1).i64(0).i32(0);
                     push_bytes(out, &answer.framed());
                 }
                 Ok(())
             }
             (frames::FETCH, 11) => {
-                let topic = fields
-                    .skip(4 + 4 + 4 + 4 + 1 + 4 + 4 + 4)
-                    .string()?
-                    .to_vec();
+                let topic = fields.skip(4 + 4 + 4 + 4 + 1 + 4 + 4 + 4).string()?.to_vec();
                 let partition = fields.skip(4).i32()?;
                 let offset = fields.skip(4).i64()?;
                 let max_bytes = fields.skip(8).i32()?;
@@ -152,13 +128,7 @@ impl Store {
             options.create(true).truncate(true).read(true).write(true);
             let file = Arc::new(options.open(path)?);
             let (batch_len, batch_records) = (1, 1);
-            *slot = Some(Partition {
-                file,
-                len: 0,
-                end_offset: 0,
-                batch_len,
-                batch_records,
-            });
+            *slot = Some(Partition { file, len: 0, end_offset: 0, batch_len, batch_records });
         }
         slot.as_mut().ok_or_else(malformed)
     }
@@ -199,37 +169,20 @@ impl Store {
     ) -> io::Result<()> {
         let partition = self.partition(index)?;
         let position = (offset / partition.batch_records) as u64 * partition.batch_len;
-        let len = partition
-            .len
-            .saturating_sub(position)
-            .min(max_bytes.max(0) as u64) as usize;
+        let len = partition.len.saturating_sub(position).min(max_bytes.max(0) as u64) as usize;
         let mut answer = Writer::default();
         answer.i32(correlation_id).i32(0).i16(0).i32(0).i32(1);
-        answer
-            .i16(topic.len() as i16)
-            .raw(topic)
-            .i32(1)
-            .i32(index)
-            .i16(0);
+        answer.i16(topic.len() as i16).raw(topic).i32(1).i32(index).i16(0);
         // High watermark, last stable offset, log start offset; no aborted transactions, no
         // preferred replica.
-        answer
-            .i64(partition.end_offset)
-            .i64(partition.end_offset)
-            .i64(0)
-            .i32(-1)
-            .i32(-1);
+        answer.i64(partition.end_offset).i64(partition.end_offset).i64(0).i32(-1).i32(-1);
         answer.i32(len as i32);
         let mut frame = answer.framed();
         let whole_len = (frame.len() - 4 + len) as i32;
         frame[..4].copy_from_slice(&whole_len.to_be_bytes());
         push_bytes(out, &frame);
         if len > 0 {
-            out.push(Piece::File {
-                file: Arc::clone(&partition.file),
-                position,
-                len,
-            });
+            out.push(Piece::File { file: Arc::clone(&partition.file), position, len });
         }
         Ok(())
     }

@@ -42,9 +42,7 @@ fn io_thread(
 }
 
 fn submit(requests: &mpsc::Sender<Answer>, token: usize, owed: usize) -> io::Result<()> {
-    requests
-        .send(Answer { token, owed })
-        .map_err(io::Error::other)
+    requests.send(Answer { token, owed }).map_err(io::Error::other)
 }
 
 pub fn raw_epoll(mut connections: Vec<TcpStream>) -> io::Result<()> {
@@ -91,8 +89,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
     let mut streams = Vec::new();
     for (token, connection) in connections.into_iter().enumerate() {
         let mut stream = mio::net::TcpStream::from_std(connection);
-        poll.registry()
-            .register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
+        poll.registry().register(&mut stream, mio::Token(token), mio::Interest::READABLE)?;
         streams.push((stream, Framing::default()));
     }
     let queue = Arc::new(Mailbox::default());
@@ -128,9 +125,7 @@ pub fn on_mio(connections: Vec<TcpStream>) -> io::Result<()> {
 
 /// Connection tasks only read; one pump task takes the answers and writes all sockets.
 pub fn on_tokio(connections: Vec<TcpStream>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let notify = Arc::new(tokio::sync::Notify::new());
         let (queue, notified) = (Arc::new(Mailbox::default()), Arc::clone(&notify));

@@ -21,12 +21,7 @@ pub struct Goal {
 impl Goal {
     /// Closed loop until so many requests were answered.
     pub fn requests(requests: u64) -> Self {
-        Self {
-            duration: Duration::MAX,
-            max_bytes: u64::MAX,
-            requests,
-            interval: None,
-        }
+        Self { duration: Duration::MAX, max_bytes: u64::MAX, requests, interval: None }
     }
 }
 
@@ -212,11 +207,7 @@ impl Connection {
 
     /// What to wait for, if that is news.
     pub fn changed_interest(&mut self) -> Option<Interest> {
-        let wanted = if self.unsent_bytes() > 0 {
-            Interest::ReadWrite
-        } else {
-            Interest::Read
-        };
+        let wanted = if self.unsent_bytes() > 0 { Interest::ReadWrite } else { Interest::Read };
         (wanted != std::mem::replace(&mut self.interest, wanted)).then_some(wanted)
     }
 }

@@ -139,10 +139,7 @@ fn exchange(socket: &mut TcpStream, frame: &[u8]) -> io::Result<Vec<u8>> {
 /// Creates the topic and waits until every partition answers without an error.
 fn create_topic(plan: &Plan) -> Result<(), Failure> {
     let mut socket = TcpStream::connect(&plan.address)?;
-    let answer = exchange(
-        &mut socket,
-        &frames::create_topic(0, &plan.topic, plan.partitions),
-    )?;
+    let answer = exchange(&mut socket, &frames::create_topic(0, &plan.topic, plan.partitions))?;
     let error = i16_at(&answer, 14 + plan.topic.len()).ok_or("a short CreateTopics response")?;
     const TOPIC_ALREADY_EXISTS: i16 = 36;
     if error != 0 && error != TOPIC_ALREADY_EXISTS {
@@ -216,12 +213,7 @@ fn drive(connections: &mut [Connection], goal: &Goal) -> Result<Outcome, Failure
             }
         }
         if over && !busy {
-            return Ok(Outcome {
-                requests,
-                bytes,
-                elapsed: begin.elapsed(),
-                latency,
-            });
+            return Ok(Outcome { requests, bytes, elapsed: begin.elapsed(), latency });
         }
         if !busy && wait.is_none() {
             // Nothing is under way and nothing is due: unacknowledged requests in a closed loop.
@@ -241,6 +233,7 @@ fn main() -> Result<(), Failure> {
     if plan.mode == "verify" {
         return verify::run(&plan);
     }
+    sys::no_timer_slack()?;
     let (mut connections, mut records) = (Vec::new(), 0);
     for index in 0..plan.connections {
         let (frames, in_frame) = plan.frames(index as i32 % plan.partitions)?;
@@ -248,13 +241,7 @@ fn main() -> Result<(), Failure> {
         let acknowledged = plan.mode == "fetch" || plan.acks != 0;
         let socket = TcpStream::connect(&plan.address)?;
         let layout = plan.layout();
-        connections.push(Connection::new(
-            socket,
-            &frames,
-            layout,
-            plan.in_flight,
-            acknowledged,
-        )?);
+        connections.push(Connection::new(socket, &frames, layout, plan.in_flight, acknowledged)?);
     }
     let warm_up = drive(&mut connections, &Goal::requests(plan.warm_up))?;
     let before = ServerUse::of(plan.server_pid)?;
@@ -291,32 +278,13 @@ fn report(
         ("p99_us", us(0.99)),
         ("p999_us", us(0.999)),
         ("max_us", run.latency.max_ns() as f64 / 1e3),
-        (
-            "server_cpu_us_per_request",
-            used.cpu_seconds * 1e6 / requests,
-        ),
-        (
-            "server_cpu_seconds_per_gb",
-            used.cpu_seconds * 1e9 / run.bytes.max(1) as f64,
-        ),
-        (
-            "server_file_syscalls_per_request",
-            used.file_syscalls / requests,
-        ),
-        (
-            "server_context_switches_per_request",
-            used.context_switches / requests,
-        ),
+        ("server_cpu_us_per_request", used.cpu_seconds * 1e6 / requests),
+        ("server_cpu_seconds_per_gb", used.cpu_seconds * 1e9 / run.bytes.max(1) as f64),
+        ("server_file_syscalls_per_request", used.file_syscalls / requests),
+        ("server_context_switches_per_request", used.context_switches / requests),
     ];
-    let fields: Vec<String> = figures
-        .iter()
-        .map(|(name, value)| format!("\"{name}\": {value:.3}"))
-        .collect();
-    writeln!(
-        io::stdout(),
-        "{{\"mode\": \"{}\", {}}}",
-        plan.mode,
-        fields.join(", ")
-    )?;
+    let fields: Vec<String> =
+        figures.iter().map(|(name, value)| format!("\"{name}\": {value:.3}")).collect();
+    writeln!(io::stdout(), "{{\"mode\": \"{}\", {}}}", plan.mode, fields.join(", "))?;
     Ok(())
 }

@@ -19,10 +19,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     if plan.records >= 0 && records != plan.records {
         return Err(format!("{} records were sent, {records} are there", plan.records).into());
     }
-    writeln!(
-        io::stdout(),
-        "{{\"mode\": \"verify\", \"records\": {records}}}"
-    )?;
+    writeln!(io::stdout(), "{{\"mode\": \"verify\", \"records\": {records}}}")?;
     Ok(())
 }
 
@@ -39,9 +36,7 @@ fn check(plan: &Plan, partition: i32, socket: &mut TcpStream) -> Result<i64, Fai
         }
         high_watermark = i64_at(&answer, layout.error + 2).ok_or("a short response")?;
         let len = i32_at(&answer, layout.head - 4).ok_or("a short response")? as usize;
-        let records = answer
-            .get(layout.head..layout.head + len)
-            .ok_or("a short response")?;
+        let records = answer.get(layout.head..layout.head + len).ok_or("a short response")?;
         let begin = offset;
         offset = check_batches(records, offset)?;
         if offset == begin && offset < high_watermark {
