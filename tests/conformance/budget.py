@@ -1,0 +1,65 @@
+"""How much each suite does: in full, and in the slice that fits into CI.
+
+The slice of all suites together stays below twenty minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Counts; every field can be set by ``--set-budget NAME=N``."""
+
+    #: Runs of franz-go's own tests, one after the other.
+    kgo_rounds: int = 3
+    #: Records of franz-go's longest test, TestGroupETL.
+    kgo_records: int = 50_000
+    #: kill -9 under load, and how long the load runs before each, in seconds.
+    kills: int = 20
+    seconds_between_kills: float = 3.0
+    #: Hostile frames, and the connections that send them.
+    hostile_frames: int = 100_000
+    hostile_connections: int = 2_000
+    #: Connections that each claim 100 MiB and then say nothing.
+    slow_connections: int = 1_000
+    #: Seconds of each latency measurement.
+    latency_seconds: float = 15.0
+    #: Rows of the flights table (0: all), seconds the producer takes for them, kills meanwhile.
+    flights_rows: int = 0
+    flights_seconds: float = 30.0
+    flights_kills: int = 3
+    #: Codecs of the flights run, comma separated.
+    flights_codecs: str = "none,gzip,snappy,lz4,zstd"
+
+    @classmethod
+    def full(cls) -> Budget:
+        """Everything the issue asks for."""
+        return cls()
+
+    @classmethod
+    def slice(cls) -> Budget:
+        """The bounded run of CI."""
+        return cls(
+            kgo_rounds=1,
+            kgo_records=10_000,
+            kills=5,
+            seconds_between_kills=2.0,
+            hostile_frames=20_000,
+            hostile_connections=500,
+            slow_connections=300,
+            latency_seconds=5.0,
+            flights_rows=60_000,
+            flights_seconds=10.0,
+            flights_kills=3,
+            flights_codecs="none,zstd",
+        )
+
+    def with_value(self, name: str, value: str) -> Budget:
+        """A copy with one count changed; an unknown name is an error."""
+        kinds = {field.name: type(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        if name not in kinds:
+            raise ValueError(f"no count is called {name!r}; there are {', '.join(kinds)}")
+        return dataclasses.replace(self, **{name: kinds[name](value)})

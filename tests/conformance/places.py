@@ -1,0 +1,33 @@
+"""Where things lie: the checkout, the cache of downloaded peers, the jars of Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent.parent
+GOLDEN = CHECKOUT / "tests" / "golden"
+PEERS = HERE / "peers"
+GO_MODULE = PEERS / "go"
+
+#: Downloads live below the checkout, never in the user's home, and git ignores them.
+CACHE = Path(os.environ.get("KAFKALITE_CONFORMANCE_CACHE", str(CHECKOUT / ".cache")))
+JARS = CACHE / "kafka" / "libs"
+GO_BINARIES = CACHE / "go-bin"
+
+KAFKA_VERSION = "4.3.0"
+
+
+def clients_jar() -> Path:
+    """The jar that holds Kafka's message schemas as JSON."""
+    return JARS / f"kafka-clients-{KAFKA_VERSION}.jar"
+
+
+def java() -> str | None:
+    """The Java launcher, from ``JAVA_HOME`` first and ``PATH`` second."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")

