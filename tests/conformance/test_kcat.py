@@ -59,9 +59,7 @@ def test_what_kcat_produces_it_reads_back_with_checked_crcs(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_kcat_produces_under_every_acks(
-    run: Kcat, unique: Callable[[str], str], acks: str
-) -> None:
+def test_kcat_produces_under_every_acks(run: Kcat, unique: Callable[[str], str], acks: str) -> None:
     topic = unique(f"kcat-acks-{acks}")
     run("-L", "-t", topic)
     sent = lines(300)
@@ -130,9 +128,7 @@ def test_a_query_by_time_answers_the_first_offset_at_or_after_it(
         assert answer.endswith(f"offset {offset}"), f"{stamp}: {answer}"
 
 
-def test_headers_and_null_values_pass_through_kcat(
-    run: Kcat, unique: Callable[[str], str]
-) -> None:
+def test_headers_and_null_values_pass_through_kcat(run: Kcat, unique: Callable[[str], str]) -> None:
     topic = unique("kcat-headers")
     run("-P", "-t", topic, "-p", "0", "-K", ":", "-Z", "-H", "a=1", "-H", "b=2", stdin="k:\n")
     answer = run("-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-J")

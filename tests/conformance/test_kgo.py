@@ -43,9 +43,7 @@ def binary() -> Path:
 def source() -> Path:
     """franz-go's kgo package in the Go module cache."""
     listing = ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/twmb/franz-go"]
-    done = subprocess.run(
-        listing, cwd=places.GO_MODULE, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(listing, cwd=places.GO_MODULE, capture_output=True, text=True, check=True)
     return Path(done.stdout.strip()) / "pkg" / "kgo"
 
 

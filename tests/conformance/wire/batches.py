@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -91,10 +91,14 @@ class Batch:
     length: int | None = None
     crc: int | None = None
     #: Bytes put after the records, inside the batch and its CRC.
-    trailer: bytes = field(default=b"")
+    trailer: bytes = b""
+    #: The records' bytes as they stand, compressed or broken, instead of ``records``.
+    payload: bytes | None = None
 
-    def payload(self) -> bytes:
-        """The records, compressed as the attributes say (gzip only, of what is compressed)."""
+    def _records(self) -> bytes:
+        """The records, compressed with gzip if the attributes say so; else by ``payload``."""
+        if self.payload is not None:
+            return self.payload
         raw = b"".join(record.encode(place) for place, record in enumerate(self.records))
         return gzip.compress(raw, mtime=0) if self.attributes & 7 == GZIP else raw
 
@@ -115,7 +119,7 @@ class Batch:
             self.base_sequence,
             count,
         )
-        body += self.payload() + self.trailer
+        body += self._records() + self.trailer
         crc = crc32c(body) if self.crc is None else self.crc
         length = len(body) + 9 if self.length is None else self.length
         head = struct.pack(">qiibI", self.base_offset, length, self.leader_epoch, self.magic, crc)

@@ -1,0 +1,170 @@
+"""Plays the whole script against a broker and compares what was seen.
+
+``python -m tests.conformance.differential.script --broker kafka --record`` writes the golden
+answers; without ``--record`` it prints the table of differences to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import sys
+import tempfile
+import tomllib
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tests.conformance import brokers, places
+from tests.conformance.differential.session import CASES, Closed, Session
+from tests.conformance.wire.codec import Unreadable
+
+GOLDEN_FILE = places.GOLDEN / "differential.json"
+DIFFERENCES_FILE = Path(__file__).with_name("differences.toml")
+
+#: Fields that differ between any two brokers, or between two runs.
+_MASKED = {
+    "ThrottleTimeMs", "ErrorMessage", "BatchIndexErrorMessage", "TopicId", "ClusterId", "Host",
+    "Port", "MemberId", "Leader", "ProducerId", "CoordinatorId", "ClusterAuthorizedOperations_",
+    "Documentation", "LastTimestamp", "ResourceName", "GroupId", "ClientHost", "PartitionSize",
+}  # fmt: skip
+#: Node ids: -1 says "none" and stays, any other number is "a node".
+_NODES = {"NodeId", "ControllerId", "LeaderId", "ReplicaNodes", "IsrNodes", "BrokerId"}
+
+#: Names that a session makes up.
+_OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
+
+for _module in ("produce", "idempotence", "fetch", "groups", "admin", "wire"):
+    importlib.import_module(f"tests.conformance.differential.cases_{_module}")
+
+
+def normalise(value: Any, name: str = "") -> Any:
+    """What is compared: without ids, addresses and messages meant for people."""
+    if name in _MASKED:
+        return "null" if value is None else "*"
+    if name in _NODES and isinstance(value, int):
+        return value if value < 0 else "node"
+    if isinstance(value, dict):
+        return {str(key): normalise(inner, key) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [normalise(inner, name) for inner in value]
+    if isinstance(value, (bytes, uuid.UUID)):
+        return str(value)
+    if isinstance(value, str):
+        return _OWN_NAME.sub("name", value)
+    return value
+
+
+def play(address: str, only: str = "") -> dict[str, Any]:
+    """Every case's observation by its name; a closed connection is an observation too."""
+    seen: dict[str, Any] = {}
+    run = uuid.uuid4().hex[:6]
+    for number, (name, function) in enumerate(CASES.items()):
+        if only not in name:
+            continue
+        session = Session(address, f"d{run}-{number}")
+        try:
+            seen[name] = normalise(function(session))
+        except Closed:
+            seen[name] = "connection closed"
+        except TimeoutError:
+            seen[name] = "no answer"
+        except (Unreadable, AssertionError, KeyError, IndexError) as error:
+            seen[name] = f"no observation: {type(error).__name__}: {str(error)[:200]}"
+        finally:
+            session.close()
+    # Through JSON, so that live and golden observations have the same types.
+    return json.loads(json.dumps(seen))
+
+
+def allowed() -> dict[str, str]:
+    """Cases that may differ, with the reason of each."""
+    table = tomllib.loads(DIFFERENCES_FILE.read_text())
+    return {name: row["reason"] for row in table.get("difference", ()) for name in row["cases"]}
+
+
+def golden() -> dict[str, Any]:
+    """The recorded observations of Apache Kafka."""
+    return json.loads(GOLDEN_FILE.read_text())["cases"]
+
+
+def write_golden(seen: dict[str, Any]) -> None:
+    """Record the observations, with how they were captured."""
+    places.GOLDEN.mkdir(parents=True, exist_ok=True)
+    text = {
+        "captured": {
+            "broker": f"Apache Kafka {places.KAFKA_VERSION}, broker and controller in one JVM",
+            "config": brokers.SUITE_CONFIG,
+            "command": "python -m tests.conformance.differential.script --broker kafka --record",
+        },
+        "cases": seen,
+    }
+    GOLDEN_FILE.write_text(json.dumps(text, indent=1, sort_keys=True) + "\n")
+
+
+def compare(reference: dict[str, Any], ours: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Cases whose observations differ: (reference, ours)."""
+    return {
+        name: (reference[name], ours[name])
+        for name in ours
+        if name in reference and reference[name] != ours[name]
+    }
+
+
+def paths(left: Any, right: Any, at: str = "") -> list[str]:
+    """Where two observations differ, one line for each place."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        lines = []
+        for key in sorted(set(left) | set(right)):
+            lines += paths(left.get(key, "absent"), right.get(key, "absent"), f"{at}.{key}")
+        return lines
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        lines = []
+        for place, (one, other) in enumerate(zip(left, right, strict=True)):
+            lines += paths(one, other, f"{at}[{place}]")
+        return lines
+    return [] if left == right else [f"{at or '.'}: Kafka {left!r}, here {right!r}"]
+
+
+def show(differences: dict[str, tuple[Any, Any]], reasons: dict[str, str]) -> None:
+    """Print the table: each difference, where, and its reason if it has one."""
+    for name, (theirs, ours) in differences.items():
+        print(f"{'allowed' if name in reasons else 'DIFFERS'}  {name}")
+        for line in paths(theirs, ours)[:12]:
+            print(f"    {line[:300]}")
+        if name in reasons:
+            print(f"    because {reasons[name]}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Record or compare. 0: no difference without a reason."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
+    parser.add_argument("--record", action="store_true", help="write the golden answers")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        broker = brokers.make(options.broker, Path(folder) / "data")
+        broker.start()
+        try:
+            seen = play(broker.bootstrap, options.only)
+        finally:
+            broker.stop()
+    unseen = {name: what for name, what in seen.items() if str(what).startswith("no observation")}
+    if options.record:
+        for name, what in unseen.items():
+            print(f"{name}: {what}")
+        write_golden(seen)
+        print(f"{len(seen)} cases recorded")
+        return 1 if unseen else 0
+    differences = compare(golden(), seen)
+    show(differences, allowed())
+    left = [name for name in differences if name not in allowed()]
+    print(f"{len(seen)} cases, {len(differences)} differ, {len(left)} without a reason")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
