@@ -9,6 +9,7 @@ pub const TICKS_PER_SECOND: f64 = 100.0;
 /// What of the machine other processes use between two moments.
 #[derive(Debug)]
 pub struct ForeignShare {
+    server_pid: Option<u32>,
     all: u64,
     idle: u64,
     own: u64,
@@ -35,13 +36,14 @@ pub fn process_ticks(pid: u32) -> io::Result<u64> {
 }
 
 impl ForeignShare {
-    /// Starts to watch.
+    /// Starts to watch. This process is not foreign, nor is the server it loads.
     ///
     /// # Errors
-    /// `/proc` is not there.
-    pub fn begin() -> io::Result<Self> {
+    /// `/proc` is not there, or the server is not.
+    pub fn begin(server_pid: Option<u32>) -> io::Result<Self> {
         let (all, idle) = machine_ticks()?;
-        Ok(Self { all, idle, own: process_ticks(std::process::id())? })
+        let server = server_pid.map_or(Ok(0), process_ticks)?;
+        Ok(Self { server_pid, all, idle, own: server + process_ticks(std::process::id())? })
     }
 
     /// Per cent of all cores that others were busy since `begin`.
@@ -49,7 +51,7 @@ impl ForeignShare {
     /// # Errors
     /// `/proc` is not there.
     pub fn percent(&self) -> io::Result<f64> {
-        let now = Self::begin()?;
+        let now = Self::begin(self.server_pid)?;
         let all = (now.all - self.all).max(1) as f64;
         let busy = all - (now.idle - self.idle) as f64;
         Ok((busy - (now.own - self.own) as f64).max(0.0) * 100.0 / all)
@@ -68,15 +70,13 @@ pub struct ServerUse {
 }
 
 impl ServerUse {
-    /// Reads `/proc/PID`; nothing at all for pid 0, which stands for "not asked".
+    /// Reads `/proc/PID`; all zero without a pid.
     ///
     /// # Errors
     /// There is no such process.
-    pub fn of(pid: u32) -> io::Result<Self> {
+    pub fn of(pid: Option<u32>) -> io::Result<Self> {
         let mut used = Self::default();
-        if pid == 0 {
-            return Ok(used);
-        }
+        let Some(pid) = pid else { return Ok(used) };
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
             let dir = thread?.path();
             // A thread may end while we look; then it is no longer counted.

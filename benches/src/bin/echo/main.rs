@@ -122,7 +122,7 @@ fn run(plan: &Plan, loops: &Loops, connections: usize, out: &mut impl Write) -> 
     let mut rounds: Vec<[Figures; 3]> = Vec::new();
     let mut discarded = 0;
     while rounds.len() < plan.rounds && discarded < plan.rounds * 20 {
-        let (first, watch) = (rounds.len() + discarded, cpu::ForeignShare::begin()?);
+        let (first, watch) = (rounds.len() + discarded, cpu::ForeignShare::begin(None)?);
         let mut by_loop: [Option<Figures>; 3] = [None, None, None];
         for turn in 0..loops.len() {
             let which = (first + turn) % loops.len();

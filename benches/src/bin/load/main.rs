@@ -17,7 +17,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kafkalite_benches::args::Args;
-use kafkalite_benches::cpu::ServerUse;
+use kafkalite_benches::cpu::{ForeignShare, ServerUse};
 use kafkalite_benches::figures::Histogram;
 use kafkalite_benches::frames::{self, ResponseLayout, i16_at};
 use kafkalite_benches::sys;
@@ -72,7 +72,7 @@ struct Plan {
     warm_up: u64,
     /// Requests a second over all connections, open loop; 0 is closed loop.
     rate: f64,
-    server_pid: u32,
+    server_pid: Option<u32>,
     /// How many records `--mode verify` must find.
     records: i64,
 }
@@ -97,7 +97,7 @@ impl Plan {
             max_megabytes: args.get("max-megabytes", f64::INFINITY)?,
             warm_up: args.get("warm-up", 100)?,
             rate: args.get("rate", 0.0)?,
-            server_pid: args.get("server-pid", 0)?,
+            server_pid: Some(args.get("server-pid", 0)?).filter(|pid| *pid != 0),
             records: args.get("records", -1)?,
         })
     }
@@ -244,6 +244,7 @@ fn main() -> Result<(), Failure> {
         connections.push(Connection::new(socket, &frames, layout, plan.in_flight, acknowledged)?);
     }
     let warm_up = drive(&mut connections, &Goal::requests(plan.warm_up))?;
+    let watch = ForeignShare::begin(plan.server_pid)?;
     let before = ServerUse::of(plan.server_pid)?;
     let interval = plan.connections as f64 / plan.rate;
     let goal = Goal {
@@ -254,22 +255,26 @@ fn main() -> Result<(), Failure> {
     };
     let run = drive(&mut connections, &goal)?;
     let used = ServerUse::of(plan.server_pid)?.since(&before);
-    report(&plan, &run, records, warm_up.requests, &used)
+    let all_requests = run.requests + warm_up.requests;
+    let all_records = all_requests as i64 * i64::from(records);
+    let totals = [
+        ("requests_with_warm_up", all_requests as f64),
+        ("records_with_warm_up", all_records as f64),
+        ("foreign_cpu_percent", watch.percent()?),
+    ];
+    report(&plan, &run, &used, &totals)
 }
 
 fn report(
     plan: &Plan,
     run: &Outcome,
-    records: i32,
-    warm_up: u64,
     used: &ServerUse,
+    totals: &[(&str, f64)],
 ) -> Result<(), Failure> {
     let (seconds, requests) = (run.elapsed.as_secs_f64(), run.requests.max(1) as f64);
     let us = |quantile| run.latency.quantile_ns(quantile) as f64 / 1e3;
-    let sent = (run.requests + warm_up) as i64 * i64::from(records);
     let figures = [
         ("requests", run.requests as f64),
-        ("records_with_warm_up", sent as f64),
         ("seconds", seconds),
         ("requests_per_second", requests / seconds),
         ("megabytes_per_second", run.bytes as f64 / 1e6 / seconds),
@@ -283,8 +288,11 @@ fn report(
         ("server_file_syscalls_per_request", used.file_syscalls / requests),
         ("server_context_switches_per_request", used.context_switches / requests),
     ];
-    let fields: Vec<String> =
-        figures.iter().map(|(name, value)| format!("\"{name}\": {value:.3}")).collect();
+    let fields: Vec<String> = figures
+        .iter()
+        .chain(totals)
+        .map(|(name, value)| format!("\"{name}\": {value:.3}"))
+        .collect();
     writeln!(io::stdout(), "{{\"mode\": \"{}\", {}}}", plan.mode, fields.join(", "))?;
     Ok(())
 }
