@@ -213,6 +213,16 @@ fn for_each_api(out: &mut String, apis: &[Api]) {
     out.push_str("} }\n");
 }
 
+/// The same over (module, struct) of every record.
+pub fn for_each_record(records: &[(String, String)]) -> String {
+    let mut out = String::from("#[cfg(test)]\nmacro_rules! for_each_record { ($run:ident) => {\n");
+    for (module, name) in records {
+        let _ = writeln!(out, "$run!({module}, {name});");
+    }
+    out.push_str("} }\n");
+    out
+}
+
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for character in name.chars() {

@@ -104,7 +104,7 @@ fn decode_tags(out: &mut String, tagged: &[&Field], root: &Root) {
         out.push_str("if flexible { r.skip_tags()?; }\n");
         return;
     }
-    out.push_str("if flexible {\nlet tags = r.tag_count()?;\nfor _ in 0..tags {\nlet (tag, mut field) = r.tag()?;\nlet r = &mut field;\nmatch tag {\n");
+    out.push_str("if flexible {\nr.tags(|tag, r| {\nmatch tag {\n");
     for field in tagged {
         let guard = guard(field.versions, root.versions)
             .map_or_else(String::new, |condition| format!(" if {condition}"));
@@ -116,7 +116,7 @@ fn decode_tags(out: &mut String, tagged: &[&Field], root: &Root) {
             decode_field(field, root.versions)
         );
     }
-    out.push_str("_ => {}\n}\n}\n}\n");
+    out.push_str("_ => {}\n}\nOk(())\n})?;\n}\n");
 }
 
 fn encode_field(field: &Field, of: Versions) -> String {

@@ -2,6 +2,9 @@ use super::*;
 use crate::types::Uuid;
 use bytes::Bytes;
 
+mod differential;
+mod vectors;
+
 /// A random value that a version of its message can carry.
 pub trait Sample: Sized {
     fn sample(generator: &mut Generator, version: i16) -> Self;
@@ -89,4 +92,10 @@ fn every_message_comes_back_as_it_was_written() {
         };
     }
     for_each_api!(run);
+    macro_rules! record {
+        ($module:ident, $name:ident) => {
+            round_trip::<$module::$name>(7);
+        };
+    }
+    for_each_record!(record);
 }

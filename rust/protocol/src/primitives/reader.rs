@@ -1,14 +1,21 @@
 //! Takes values from a frame. Strings are copied, bytes are slices of the frame.
+//!
+//! All memory that decoding one frame takes, the frame itself aside, is charged to one account of
+//! [`MAX_MEMORY_BYTES`] before it is allocated. So neither a count that lies nor a frame of many tiny elements
+//! (one byte can stand for a struct of a hundred) costs more than that.
 
 use crate::types::Uuid;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
-/// Most elements all arrays of one frame may have together.
-pub const MAX_ELEMENTS: usize = 1_000_000;
+/// Most memory that the values of one frame may take. The largest honest request, a fetch of 100,000
+/// partitions, takes about 10 MB.
+pub const MAX_MEMORY_BYTES: usize = 64 << 20;
 /// Most tagged fields of one struct.
 pub const MAX_TAGS: u32 = 10_000;
-/// Elements an array has room for before the first one was read.
-const FIRST_CAPACITY: usize = 64;
+/// Longest string, in bytes: Kafka refuses longer ones in both spellings.
+pub const MAX_STRING_BYTES: usize = i16::MAX as usize;
+/// What an allocation costs beyond the bytes asked for.
+const ALLOCATION_BYTES: usize = 16;
 
 /// Why a frame could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,12 +34,9 @@ pub enum DecodeError {
         /// As it stood on the wire.
         length: i64,
     },
-    /// More elements than any honest request has.
-    #[error("{count} elements are more than {MAX_ELEMENTS}")]
-    TooManyElements {
-        /// As it stood on the wire.
-        count: usize,
-    },
+    /// More strings and elements than any honest frame has.
+    #[error("the frame's values take more than {MAX_MEMORY_BYTES} bytes of memory")]
+    TooMuchMemory,
     /// More tagged fields than any honest struct has.
     #[error("{count} tagged fields are more than {MAX_TAGS}")]
     TooManyTags {
@@ -52,16 +56,20 @@ type Result<T> = std::result::Result<T, DecodeError>;
 /// A cursor over one frame.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    bytes: Bytes,
-    elements_left: usize,
+    frame: Bytes,
+    /// Where the next value starts.
+    at: usize,
+    /// Where this reader stops: the frame's end, or that of the tagged field that is being read.
+    end: usize,
+    memory_left: usize,
 }
 
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident -> $type:ty = $get:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident -> $type:ty;)*) => {$(
         $(#[$doc])*
+        #[inline]
         pub fn $name(&mut self) -> Result<$type> {
-            self.want(size_of::<$type>())?;
-            Ok(self.bytes.$get())
+            Ok(<$type>::from_be_bytes(self.array()?))
         }
     )*};
 }
@@ -69,42 +77,67 @@ macro_rules! numbers {
 impl Reader {
     /// Reads from the start of `bytes`.
     pub fn new(bytes: Bytes) -> Self {
-        Self { bytes, elements_left: MAX_ELEMENTS }
+        let end = bytes.len();
+        Self { frame: bytes, at: 0, end, memory_left: MAX_MEMORY_BYTES }
     }
 
     /// Bytes not yet read.
     pub fn remaining(&self) -> usize {
-        self.bytes.len()
+        self.end - self.at
     }
 
     /// What has not been read.
     pub fn into_rest(self) -> Bytes {
-        self.bytes
+        self.frame.slice(self.at..self.end)
     }
 
+    /// The next `length` bytes.
+    #[inline]
+    fn next(&mut self, length: usize) -> Result<&[u8]> {
+        self.want(length)?;
+        let from = self.at;
+        self.at += length;
+        Ok(&self.frame[from..self.at])
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut value = [0; N];
+        value.copy_from_slice(self.next(N)?);
+        Ok(value)
+    }
+
+    #[inline]
     fn want(&self, needed: usize) -> Result<()> {
-        let remaining = self.bytes.len();
+        let remaining = self.remaining();
         if needed > remaining {
             return Err(DecodeError::UnexpectedEnd { needed, remaining });
         }
         Ok(())
     }
 
+    /// Takes `bytes`, and what an allocation costs, off the frame's account.
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        let cost = bytes.saturating_add(ALLOCATION_BYTES);
+        self.memory_left = self.memory_left.checked_sub(cost).ok_or(DecodeError::TooMuchMemory)?;
+        Ok(())
+    }
+
     numbers! {
         /// One byte.
-        i8 -> i8 = get_i8;
+        i8 -> i8;
         /// Two bytes.
-        i16 -> i16 = get_i16;
+        i16 -> i16;
         /// Two bytes, unsigned.
-        u16 -> u16 = get_u16;
+        u16 -> u16;
         /// Four bytes.
-        i32 -> i32 = get_i32;
+        i32 -> i32;
         /// Four bytes, unsigned.
-        u32 -> u32 = get_u32;
+        u32 -> u32;
         /// Eight bytes.
-        i64 -> i64 = get_i64;
+        i64 -> i64;
         /// Eight bytes, IEEE 754.
-        f64 -> f64 = get_f64;
+        f64 -> f64;
     }
 
     /// One byte; everything but 0 is true.
@@ -114,10 +147,7 @@ impl Reader {
 
     /// Sixteen bytes.
     pub fn uuid(&mut self) -> Result<Uuid> {
-        self.want(16)?;
-        let mut value = [0; 16];
-        self.bytes.copy_to_slice(&mut value);
-        Ok(Uuid(value))
+        Ok(Uuid(self.array()?))
     }
 
     /// An unsigned varint of at most five bytes.
@@ -169,12 +199,12 @@ impl Reader {
     pub fn nullable_string(&mut self, flexible: bool, nullable: bool) -> Result<Option<String>> {
         let length = if flexible { self.compact_length()? } else { i64::from(self.i16()?) };
         let Some(length) = self.checked_length(length, nullable)? else { return Ok(None) };
-        self.want(length)?;
-        let text = std::str::from_utf8(&self.bytes[..length])
-            .map_err(|_| DecodeError::InvalidUtf8)?
-            .to_owned();
-        self.bytes.advance(length);
-        Ok(Some(text))
+        if length > MAX_STRING_BYTES {
+            return Err(DecodeError::InvalidLength { length: length as i64 });
+        }
+        self.charge(length)?;
+        let text = std::str::from_utf8(self.next(length)?);
+        Ok(Some(text.map_err(|_| DecodeError::InvalidUtf8)?.to_owned()))
     }
 
     /// A string.
@@ -197,7 +227,9 @@ impl Reader {
     /// The next `length` bytes, as a slice of the frame.
     pub fn take(&mut self, length: usize) -> Result<Bytes> {
         self.want(length)?;
-        Ok(self.bytes.split_to(length))
+        let from = self.at;
+        self.at += length;
+        Ok(self.frame.slice(from..self.at))
     }
 
     /// The length of an array, or null.
@@ -206,10 +238,6 @@ impl Reader {
         let Some(count) = self.checked_length(length, nullable)? else { return Ok(None) };
         // Every element takes at least one byte, so a count beyond the frame is a lie.
         self.want(count)?;
-        if count > self.elements_left {
-            return Err(DecodeError::TooManyElements { count });
-        }
-        self.elements_left -= count;
         Ok(Some(count))
     }
 
@@ -218,34 +246,33 @@ impl Reader {
         Ok(self.nullable_array_len(flexible, false)?.unwrap_or(0))
     }
 
-    /// `count` elements. Memory grows with what was read, not with what was promised.
+    /// `count` elements: their memory is charged, then taken in one piece.
     pub fn elements<T>(
         &mut self,
         count: usize,
         mut read: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut elements = Vec::with_capacity(count.min(FIRST_CAPACITY));
+        self.charge(count.saturating_mul(size_of::<T>()))?;
+        let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(read(self)?);
         }
         Ok(elements)
     }
 
-    /// How many tagged fields follow.
-    pub fn tag_count(&mut self) -> Result<u32> {
-        let count = self.unsigned_varint()?;
-        if count > MAX_TAGS {
-            return Err(DecodeError::TooManyTags { count });
+    /// The tagged fields that end a struct: `read` gets each tag, and this reader confined to its bytes. What
+    /// `read` leaves of them is skipped, as are fields it does not know.
+    pub fn tags(&mut self, mut read: impl FnMut(u32, &mut Self) -> Result<()>) -> Result<()> {
+        for _ in 0..self.tag_count()? {
+            let tag = self.unsigned_varint()?;
+            let size = self.unsigned_varint()? as usize;
+            self.want(size)?;
+            let (after, end) = (self.at + size, self.end);
+            self.end = after;
+            read(tag, self)?;
+            (self.at, self.end) = (after, end);
         }
-        Ok(count)
-    }
-
-    /// One tagged field: its tag, and a reader of its bytes alone.
-    pub fn tag(&mut self) -> Result<(u32, Self)> {
-        let tag = self.unsigned_varint()?;
-        let size = self.unsigned_varint()? as usize;
-        let bytes = self.take(size)?;
-        Ok((tag, Self { bytes, elements_left: self.elements_left }))
+        Ok(())
     }
 
     /// Skips tagged fields, none of which is known.
@@ -253,9 +280,16 @@ impl Reader {
         for _ in 0..self.tag_count()? {
             self.unsigned_varint()?;
             let size = self.unsigned_varint()? as usize;
-            self.want(size)?;
-            self.bytes.advance(size);
+            self.next(size)?;
         }
         Ok(())
+    }
+
+    fn tag_count(&mut self) -> Result<u32> {
+        let count = self.unsigned_varint()?;
+        if count > MAX_TAGS {
+            return Err(DecodeError::TooManyTags { count });
+        }
+        Ok(count)
     }
 }

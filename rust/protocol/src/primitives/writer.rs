@@ -1,6 +1,7 @@
 //! Puts values into a frame: memory, with gaps where bytes of a file go.
 
 use super::Records;
+use super::reader::MAX_STRING_BYTES;
 use crate::types::Uuid;
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -155,16 +156,15 @@ impl Writer {
         self.memory.put_u8(value as u8);
     }
 
-    /// A string. One longer than 32,767 bytes is cut where its length is two bytes.
+    /// A string. One longer than [`MAX_STRING_BYTES`], which no client would read, is cut.
     pub fn string(&mut self, value: &str, flexible: bool) {
+        let value = &value[..value.floor_char_boundary(MAX_STRING_BYTES)];
         if flexible {
             self.unsigned_varint(value.len() as u32 + 1);
-            self.memory.put_slice(value.as_bytes());
         } else {
-            let length = value.len().min(i16::MAX as usize);
-            self.memory.put_i16(length as i16);
-            self.memory.put_slice(&value.as_bytes()[..length]);
+            self.memory.put_i16(value.len() as i16);
         }
+        self.memory.put_slice(value.as_bytes());
     }
 
     /// No string.
@@ -220,13 +220,20 @@ impl Writer {
         self.null_bytes(flexible);
     }
 
-    /// One tagged field: tag, size, and what `write` writes.
+    /// One tagged field: tag, size, and what `write` writes, which is not [`Writer::records`].
     pub fn tagged(&mut self, tag: u32, write: impl FnOnce(&mut Self)) {
-        let mut field = Self::with_capacity(32);
-        write(&mut field);
-        let bytes = field.into_bytes();
         self.unsigned_varint(tag);
-        self.unsigned_varint(bytes.len() as u32);
-        self.memory.put_slice(&bytes);
+        let start = self.memory.len();
+        // Most fields are short: room for a size of one byte, moved apart where it takes more.
+        self.memory.put_u8(0);
+        write(self);
+        let size = self.memory.len() - start - 1;
+        if size < 0x80 {
+            self.memory[start] = size as u8;
+        } else {
+            let field = self.memory.split_off(start);
+            self.unsigned_varint(size as u32);
+            self.memory.put_slice(&field[1..]);
+        }
     }
 }
