@@ -27,11 +27,13 @@ use crate::metrics::{Metrics, Stage};
 use crate::response_queue::Responder;
 
 pub mod connection_requests;
+pub mod inline;
 pub mod room;
 #[cfg(test)]
 mod tests;
 
 pub use connection_requests::ConnectionRequests;
+pub use inline::InlineGate;
 pub use room::{Place, Room, RoomWaiters};
 
 /// One request as a handler gets it.
@@ -193,6 +195,29 @@ impl RequestQueue {
         self.control.items.is_empty() && self.data.items.is_empty()
     }
 
+    /// The one door for network threads: runs the request here and now if `gate` admits it and
+    /// nothing of its connection is queued or running, else queues it.
+    pub fn submit(
+        &self,
+        connection: &Arc<ConnectionRequests>,
+        request: Request,
+        place: Place,
+        gate: &mut InlineGate,
+    ) {
+        let now_ns = request.received_ns;
+        if gate.admits(&request, place.bytes(), now_ns, || self.is_empty())
+            && connection.begin_inline()
+        {
+            let started_ns = self.clock.monotonic_ns();
+            let ended_ns = self.run(request);
+            connection.end_inline();
+            drop(place);
+            gate.record(ended_ns.saturating_sub(started_ns), ended_ns);
+        } else {
+            self.enqueue(connection, request, place);
+        }
+    }
+
     /// Queues a request of `connection` behind those it already has pending.
     pub fn enqueue(&self, connection: &Arc<ConnectionRequests>, request: Request, place: Place) {
         let lane = Lane::of(request.header.api_key);
@@ -246,8 +271,9 @@ impl RequestQueue {
         self.wake.notify_all();
     }
 
-    /// Runs one request on this thread and records its stages. A panic ends in the handler.
-    pub fn run(&self, request: Request) {
+    /// Runs one request on this thread and records its stages; returns when it ended. A handler's
+    /// panic ends here.
+    pub(crate) fn run(&self, request: Request) -> u64 {
         let api_key = request.header.api_key;
         let slot = request.responder.slot();
         let started_ns = self.clock.monotonic_ns();
@@ -263,6 +289,7 @@ impl RequestQueue {
             let text = panic_text(&*panic);
             tracing::error!(api_key, panic = text, "a handler panicked");
         }
+        handled_ns
     }
 
     fn lane(&self, lane: Lane) -> &LaneQueue {

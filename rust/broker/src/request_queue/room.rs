@@ -51,6 +51,13 @@ impl Room {
         Some(Place { room: Arc::clone(room), bytes, overdraws: false })
     }
 
+    /// A place that holds nothing yet, to grow.
+    #[must_use]
+    pub fn open(room: &Arc<Self>) -> Place {
+        room.held.lock().count += 1;
+        Place { room: Arc::clone(room), bytes: 0, overdraws: false }
+    }
+
     /// Places held.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -124,13 +131,16 @@ impl RoomWaiters {
         waits
     }
 
-    /// The thread of `waits` wants to know of free room. It must look once more after this call:
-    /// room that became free before it woke nobody.
-    pub fn wait(&self, waits: &AtomicBool) {
-        if !waits.swap(true, Ordering::SeqCst) {
+    /// The thread of `waits` wants to know of free room. `true`: it has to look once more, since
+    /// room that became free before this call woke nobody; `false`: it was waiting already.
+    #[must_use]
+    pub fn wait(&self, waits: &AtomicBool) -> bool {
+        let newly = !waits.swap(true, Ordering::SeqCst);
+        if newly {
             self.waiting.fetch_add(1, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
+        newly
     }
 
     fn wake(&self) {

@@ -1,0 +1,316 @@
+//! Listeners, and the one thread that accepts on all of them.
+//!
+//! A new connection goes to the network thread that serves the fewest. An `accept` that fails for
+//! want of descriptors or memory is tried again a little later, without spinning; the clients wait
+//! in the listen backlog meanwhile, as they do while `max.connections` is reached.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::connection_limits::ConnectionLimits;
+use super::network_thread::{Accepted, Door};
+use super::peer_log::PeerLog;
+use super::{ListenerConfig, NetworkConfig, NetworkParts, socket};
+use crate::clock::Clock;
+use crate::metrics::Counter;
+use crate::request_queue::RequestContext;
+
+#[cfg(test)]
+mod tests;
+
+/// Pause after an `accept` that failed for want of resources.
+const BACK_OFF: Duration = Duration::from_millis(100);
+const WAKE: Token = Token(usize::MAX);
+
+/// Why a listener could not be bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process, or another listener of ours, has the port.
+    #[error("listener {listener}: port {port} of {host:?} is taken")]
+    PortTaken {
+        /// Name of the listener.
+        listener: String,
+        /// Host as configured.
+        host: String,
+        /// Port as configured.
+        port: u16,
+    },
+    /// Ports below 1024 are for root.
+    #[error("listener {listener}: binding port {port} of {host:?} is not permitted")]
+    NotPermitted {
+        /// Name of the listener.
+        listener: String,
+        /// Host as configured.
+        host: String,
+        /// Port as configured.
+        port: u16,
+    },
+    /// The host has no address, or none of this machine.
+    #[error("listener {listener}: {host:?} is no address of this machine: {source}")]
+    UnknownHost {
+        /// Name of the listener.
+        listener: String,
+        /// Host as configured.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("listener {listener}: cannot listen on {host:?}:{port}: {source}")]
+    Other {
+        /// Name of the listener.
+        listener: String,
+        /// Host as configured.
+        host: String,
+        /// Port as configured.
+        port: u16,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    fn new(config: &ListenerConfig, source: io::Error) -> Self {
+        let (listener, host, port) = (config.name.clone(), config.host.clone(), config.port);
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::PortTaken { listener, host, port },
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { listener, host, port },
+            io::ErrorKind::AddrNotAvailable => Self::UnknownHost { listener, host, source },
+            _ => Self::Other { listener, host, port, source },
+        }
+    }
+}
+
+/// A bound listener that accepts nothing yet.
+#[derive(Debug)]
+pub struct Listener {
+    name: Arc<str>,
+    address: SocketAddr,
+    socket: TcpListener,
+}
+
+impl Listener {
+    /// Binds and listens.
+    ///
+    /// # Errors
+    /// As [`BindError`] tells.
+    pub fn bind(config: &ListenerConfig, network: &NetworkConfig) -> Result<Self, BindError> {
+        let host = if config.host.is_empty() { "0.0.0.0" } else { &config.host };
+        // A failed look-up of a name comes as `Uncategorized`; it is always about the host.
+        let unknown = |source| BindError::UnknownHost {
+            listener: config.name.clone(),
+            host: config.host.clone(),
+            source,
+        };
+        let none = || unknown(io::Error::other("the name has no address"));
+        let mut addresses = (host, config.port).to_socket_addrs().map_err(unknown)?;
+        let address = addresses.next().ok_or_else(none)?;
+        let listen = || -> io::Result<(SocketAddr, TcpListener)> {
+            let socket = Socket::new(
+                Domain::for_address(address),
+                Type::STREAM.nonblocking().cloexec(),
+                Some(Protocol::TCP),
+            )?;
+            // A restarted broker takes its port back while old connections linger in TIME_WAIT.
+            socket.set_reuse_address(true)?;
+            if let Some(bytes) = network.receive_buffer_bytes {
+                // Accepted sockets inherit it; set later it could not widen the TCP window.
+                socket.set_recv_buffer_size(bytes)?;
+            }
+            socket.bind(&address.into())?;
+            socket.listen(network.backlog)?;
+            let socket = TcpListener::from_std(socket.into());
+            Ok((socket.local_addr()?, socket))
+        };
+        let (address, socket) = listen().map_err(|error| BindError::new(config, error))?;
+        Ok(Self { name: config.name.as_str().into(), address, socket })
+    }
+
+    /// The address it is bound to, with the port the system chose.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+}
+
+/// The accepting thread.
+pub struct Acceptor {
+    addresses: Vec<(Arc<str>, SocketAddr)>,
+    stopped: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Acceptor {
+    /// Starts accepting for the network threads behind `doors`.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread or an epoll instance.
+    pub fn start(
+        mut listeners: Vec<Listener>,
+        config: &Arc<NetworkConfig>,
+        doors: Vec<Door>,
+        parts: &NetworkParts,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        for (i, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(&mut listener.socket, Token(i), Interest::READABLE)?;
+        }
+        let addresses = listeners.iter().map(|l| (Arc::clone(&l.name), l.address)).collect();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let on_room = Arc::clone(&waker);
+        let limits = ConnectionLimits::new(
+            config.max_connections,
+            config.max_connections_per_ip,
+            Box::new(move || drop(on_room.wake())),
+        );
+        let counted = Arc::clone(&limits);
+        let help = "Connections open.";
+        parts.metrics.computed("kafkalite_connections", help, vec![], move || {
+            i64::try_from(counted.total()).unwrap_or(i64::MAX)
+        });
+        let count = |name, help| parts.metrics.counter(name, help, vec![]);
+        let accepting = Accepting {
+            poll,
+            listeners,
+            config: Arc::clone(config),
+            doors,
+            limits,
+            clock: Arc::clone(&parts.clock),
+            stopped: Arc::clone(&stopped),
+            peer_log: PeerLog::default(),
+            accepted: count("kafkalite_connections_accepted", "Connections accepted."),
+            refused: count(
+                "kafkalite_connections_refused",
+                "Connections closed at once because of max.connections.per.ip.",
+            ),
+            failed: count("kafkalite_accept_errors", "Failures of accept."),
+        };
+        let thread = std::thread::Builder::new()
+            .name("kafkalite-acceptor".into())
+            .spawn(move || accepting.run())?;
+        Ok(Self { addresses, stopped, waker, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// The address each listener is bound to.
+    #[must_use]
+    pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Closes the listeners and ends the thread.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the acceptor cannot be woken");
+        }
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the acceptor panicked");
+        }
+    }
+}
+
+/// Connections get numbers that are never used again while the process lives.
+static NEXT_CONNECTION_ID: AtomicU64 = AtomicU64::new(1);
+
+struct Accepting {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    config: Arc<NetworkConfig>,
+    doors: Vec<Door>,
+    limits: Arc<ConnectionLimits>,
+    clock: Arc<dyn Clock>,
+    stopped: Arc<AtomicBool>,
+    peer_log: PeerLog,
+    accepted: Counter,
+    refused: Counter,
+    failed: Counter,
+}
+
+impl Accepting {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(16);
+        let mut timeout = None;
+        while !self.stopped.load(Ordering::Acquire) {
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::error!(%error, "the acceptor cannot wait for connections");
+                    return;
+                }
+            }
+            // Every listener, whatever the events say: readiness that was left unused while the
+            // bound was reached or descriptors were out is not announced again.
+            let all_empty = (0..self.listeners.len()).all(|i| self.accept_all(i));
+            timeout = (!all_empty && self.limits.has_room()).then_some(BACK_OFF);
+        }
+    }
+
+    /// Accepts until the backlog of listener `i` is empty; `false` if it had to stop before.
+    fn accept_all(&mut self, i: usize) -> bool {
+        while self.limits.has_room() {
+            match self.listeners[i].socket.accept() {
+                Ok((stream, peer)) => self.hand_over(i, stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if is_about_one_connection(&error) => self.failed.add(1),
+                Err(error) => {
+                    self.failed.add(1);
+                    let local = self.listeners[i].address;
+                    if self.peer_log.may_name(local.ip(), self.clock.monotonic_ns()) {
+                        tracing::warn!(%local, %error, "cannot accept connections, trying again");
+                    }
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn hand_over(&mut self, i: usize, stream: mio::net::TcpStream, peer: SocketAddr) {
+        let Some(permit) = ConnectionLimits::open(&self.limits, peer.ip()) else {
+            self.refused.add(1);
+            if self.peer_log.may_name(peer.ip(), self.clock.monotonic_ns()) {
+                let bound = self.config.max_connections_per_ip;
+                tracing::warn!(%peer, bound, "refused: max.connections.per.ip is reached");
+            }
+            return;
+        };
+        socket::configure(&stream, peer, &self.config);
+        let context = RequestContext {
+            peer,
+            local: stream.local_addr().unwrap_or(self.listeners[i].address),
+            listener: Arc::clone(&self.listeners[i].name),
+            connection_id: NEXT_CONNECTION_ID.fetch_add(1, Ordering::Relaxed),
+        };
+        self.accepted.add(1);
+        let least_loaded = self.doors.iter().min_by_key(|door| door.load());
+        if let Some(door) = least_loaded {
+            door.push(Accepted { stream, context, permit });
+        }
+    }
+}
+
+/// The peer went away: the next connection may be fine.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}

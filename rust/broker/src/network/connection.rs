@@ -1,0 +1,270 @@
+//! One connection: its frames, its slots, its output. Knows what comes next, touches no socket.
+//!
+//! A frame becomes a request when three things allow it: the overlap rule of the connection's slots
+//! (`response_queue::slots`), its own bound in bytes, and room in its lane of the request queue.
+//! Until then it stays in the read buffer, and nothing more is read.
+
+use std::sync::Arc;
+
+use kafkalite_protocol::header::RequestHeader;
+use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::primitives::Reader;
+
+use super::NetworkConfig;
+use super::frames::{FrameReader, Front};
+use super::output::Output;
+use crate::clock::NS_PER_MS;
+use crate::request_queue::{
+    ConnectionRequests, Lane, Place, Request, RequestContext, RequestQueue, Room,
+};
+use crate::response_queue::{ConnectionResponses, Overlap, Slot};
+
+#[cfg(test)]
+mod tests;
+
+/// Unsent memory beyond which no further request of the connection is begun.
+const MAX_UNSENT_BYTES: usize = 1 << 20;
+/// Unsent responses beyond which no further request of the connection is begun.
+const MAX_UNSENT_FRAMES: usize = 64;
+
+/// Why a connection ends: the label `reason` of its counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed it, or it broke.
+    Peer,
+    /// Nothing moved for `connections.max.idle.ms`.
+    Idle,
+    /// A frame stayed half-sent.
+    SlowFrame,
+    /// A size that is negative or too large.
+    BadSize,
+    /// A request header that does not parse, an unknown key, an unsupported version.
+    BadRequest,
+    /// The handler decided so, or dropped the request.
+    Answered,
+    /// A file was shorter than the range a response promised.
+    ShortFile,
+    /// The broker stops.
+    Stopped,
+}
+
+impl CloseReason {
+    /// Every reason.
+    pub const ALL: [Self; 8] = [
+        Self::Peer,
+        Self::Idle,
+        Self::SlowFrame,
+        Self::BadSize,
+        Self::BadRequest,
+        Self::Answered,
+        Self::ShortFile,
+        Self::Stopped,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Idle => "idle",
+            Self::SlowFrame => "slow_frame",
+            Self::BadSize => "bad_size",
+            Self::BadRequest => "bad_request",
+            Self::Answered => "answered",
+            Self::ShortFile => "short_file",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether the peer broke the protocol: worth a log line.
+    #[must_use]
+    pub const fn is_offence(self) -> bool {
+        matches!(self, Self::SlowFrame | Self::BadSize | Self::BadRequest)
+    }
+}
+
+/// What to do next for a connection.
+pub enum Step {
+    /// Run or queue this request.
+    Submit(Request, Place),
+    /// Read from the socket.
+    Read,
+    /// A frame waits for answers to what was begun before it, or for the peer to read them.
+    AwaitAnswers,
+    /// A frame waits for room that others hold.
+    AwaitRoom,
+    /// End the connection.
+    Close(CloseReason, String),
+}
+
+/// The protocol's side of a connection.
+pub struct Connection {
+    /// Bytes in.
+    pub frames: FrameReader,
+    /// Bytes out.
+    pub output: Output,
+    /// Frames admitted and not run.
+    pub requests: Arc<ConnectionRequests>,
+    /// Requests begun and not answered.
+    pub responses: Arc<ConnectionResponses>,
+    context: RequestContext,
+    /// When bytes moved last, in either direction.
+    active_ns: u64,
+    /// Since when the frame at the front is half-sent.
+    half_sent_ns: Option<u64>,
+    /// The last answer is `Close`: what is queued goes out, nothing more is begun.
+    pub closing: bool,
+}
+
+impl Connection {
+    /// A connection just accepted.
+    #[must_use]
+    pub fn new(
+        context: RequestContext,
+        responses: Arc<ConnectionResponses>,
+        config: &NetworkConfig,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            frames: FrameReader::new(config.max_frame_bytes),
+            output: Output::new(config.sendfile_min_bytes),
+            requests: Arc::default(),
+            responses,
+            context,
+            active_ns: now_ns,
+            half_sent_ns: None,
+            closing: false,
+        }
+    }
+
+    /// Where its requests come from.
+    #[must_use]
+    pub fn context(&self) -> &RequestContext {
+        &self.context
+    }
+
+    /// What to do next. `half_frames` is the room for large frames that are still arriving.
+    pub fn next_step(
+        &mut self,
+        queue: &RequestQueue,
+        half_frames: &Arc<Room>,
+        now_ns: u64,
+    ) -> Step {
+        if self.closing || self.owes_reading() {
+            return Step::AwaitAnswers;
+        }
+        match self.frames.front() {
+            Front::Incomplete => Step::Read,
+            Front::Large { api_key } if !self.responses.may_open(Overlap::of(api_key)) => {
+                Step::AwaitAnswers
+            }
+            Front::Large { .. } if self.frames.begin_large(half_frames) => Step::Read,
+            Front::Large { .. } => Step::AwaitRoom,
+            Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
+            Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),
+        }
+    }
+
+    /// Whether the peer leaves so much unread that nothing more is begun for it.
+    fn owes_reading(&self) -> bool {
+        self.output.held_bytes() >= MAX_UNSENT_BYTES || self.output.frames() >= MAX_UNSENT_FRAMES
+    }
+
+    fn admit(&mut self, length: usize, api_key: i16, queue: &RequestQueue, now_ns: u64) -> Step {
+        if !self.responses.may_open(Overlap::of(api_key)) {
+            return Step::AwaitAnswers;
+        }
+        if !self.requests.has_room(length) {
+            return Step::AwaitRoom;
+        }
+        let Some(place) = queue.enter(Lane::of(api_key), length) else { return Step::AwaitRoom };
+        let mut reader = Reader::new(self.frames.take(length));
+        let header = match RequestHeader::decode(&mut reader) {
+            Ok(header) => header,
+            Err(error) => return Step::Close(CloseReason::BadRequest, error.to_string()),
+        };
+        if let Err(why) = check_served(&header) {
+            return Step::Close(CloseReason::BadRequest, why);
+        }
+        let slot = Slot {
+            api_key: header.api_key,
+            api_version: header.api_version,
+            correlation_id: header.correlation_id,
+            received_ns: now_ns,
+        };
+        let request = Request {
+            header,
+            body: reader.into_rest(),
+            context: self.context.clone(),
+            responder: self.responses.open(slot),
+            received_ns: now_ns,
+        };
+        Step::Submit(request, place)
+    }
+
+    /// Notes that bytes moved.
+    pub fn touch(&mut self, now_ns: u64) {
+        self.active_ns = now_ns;
+    }
+
+    /// Notes that bytes arrived: a frame that is half-sent now has been so since its first ones.
+    pub fn bytes_arrived(&mut self, now_ns: u64) {
+        if self.frames.is_half_sent() {
+            self.half_sent_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// Notes that a frame was taken. Returns how long it had been arriving, in nanoseconds.
+    pub fn frame_taken(&mut self, now_ns: u64) -> u64 {
+        let since_ns = self.half_sent_ns.unwrap_or(now_ns);
+        self.half_sent_ns = self.frames.is_half_sent().then_some(now_ns);
+        now_ns.saturating_sub(since_ns)
+    }
+
+    /// The half-sent frame stood still because of us: its time starts anew.
+    pub fn excuse(&mut self, now_ns: u64) {
+        if self.half_sent_ns.is_some() {
+            self.half_sent_ns = Some(now_ns);
+        }
+    }
+
+    /// When the connection has to end if nothing moves until then, and why.
+    ///
+    /// A half-sent frame has a deadline, which what has arrived of it extends; it does not run while
+    /// `paused` says that we do not read. A connection with a request that waits is not idle.
+    #[must_use]
+    pub fn deadline(&self, config: &NetworkConfig, paused: bool) -> (u64, CloseReason) {
+        let after = |start_ns: u64, ms: u64| start_ns.saturating_add(ms.saturating_mul(NS_PER_MS));
+        if let Some(since_ns) = self.half_sent_ns
+            && self.frames.is_half_sent()
+            && !paused
+        {
+            let pace = config.half_frame_min_bytes_per_s.max(1);
+            let earned_ms = self.frames.arrived() as u64 * 1_000 / pace;
+            let ms = config.half_frame_timeout_ms.saturating_add(earned_ms);
+            return (after(since_ns, ms), CloseReason::SlowFrame);
+        }
+        if self.responses.unanswered() > 0 {
+            return (u64::MAX, CloseReason::Idle);
+        }
+        (after(self.active_ns, config.max_idle_ms), CloseReason::Idle)
+    }
+
+    /// Whether everything begun is answered and every answer is out.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.output.is_empty() && self.responses.unanswered() == 0
+    }
+}
+
+/// Unknown keys and versions end the connection, but for ApiVersions: a client asks it which
+/// versions there are, and is answered in version 0.
+fn check_served(header: &RequestHeader) -> Result<(), String> {
+    let (key, version) = (header.api_key, header.api_version);
+    match header.api() {
+        None => Err(format!("unknown API key {key}")),
+        Some(ApiKey::ApiVersions) => Ok(()),
+        Some(api) if api.versions().contains(version) => Ok(()),
+        Some(api) => Err(format!("unsupported version {version} of {api:?}")),
+    }
+}

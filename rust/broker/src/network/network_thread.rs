@@ -1,0 +1,402 @@
+//! One network thread: a loop over its connections, from their first byte to their last.
+//!
+//! A turn polls, takes what the acceptor and the response queue brought, writes, reads, and ends
+//! connections whose deadline passed. Readiness is edge-triggered and remembered, so a paused
+//! connection costs nothing: it is simply not read. Each connection gets a budget a turn, then
+//! it is the next one's. The thread sleeps until something happens or the earliest deadline; it is
+//! woken by the first response that arrives while it sleeps, and by no other.
+//!
+//! Source: Kafka's `Processor`; the budgets and the elided wake are ours.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam::queue::SegQueue;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use slab::Slab;
+
+use super::connection::{CloseReason, Connection};
+use super::connection_limits::Permit;
+use super::frames::READ_BUFFER_BYTES;
+use super::peer_log::PeerLog;
+use super::{NetworkConfig, NetworkParts};
+use crate::metrics::Counter;
+use crate::request_queue::{InlineGate, RequestContext, Room};
+use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
+
+mod deadlines;
+mod reading;
+mod writing;
+
+const WAKE: Token = Token(usize::MAX);
+
+/// A connection on its way from the acceptor.
+pub struct Accepted {
+    /// Its socket, non-blocking.
+    pub stream: TcpStream,
+    /// Where its requests come from.
+    pub context: RequestContext,
+    /// Its share of the limits.
+    pub permit: Permit,
+}
+
+/// What a network thread shares with others.
+struct Shared {
+    inbox: SegQueue<Accepted>,
+    queue: Arc<ResponseQueue>,
+    /// Connections served, and those on their way here.
+    load: AtomicUsize,
+    stopping: AtomicBool,
+    stop_deadline_ns: AtomicU64,
+}
+
+/// Where the acceptor leaves connections for one thread.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+impl Door {
+    /// How many connections the thread has.
+    #[must_use]
+    pub fn load(&self) -> usize {
+        self.shared.load.load(Ordering::Relaxed)
+    }
+
+    /// Gives it one more.
+    pub fn push(&self, accepted: Accepted) {
+        self.shared.load.fetch_add(1, Ordering::Relaxed);
+        self.shared.inbox.push(accepted);
+        self.shared.queue.poke();
+    }
+}
+
+/// A running network thread.
+pub struct ThreadHandle {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ThreadHandle {
+    /// The way in for new connections.
+    #[must_use]
+    pub fn door(&self) -> Door {
+        Door { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Begins no more requests; ends when all responses are out, or at `deadline_ns`.
+    pub fn begin_stop(&self, deadline_ns: u64) {
+        self.shared.stop_deadline_ns.store(deadline_ns, Ordering::Release);
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.queue.poke();
+    }
+
+    /// Waits for the end.
+    pub fn join(&self) {
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a network thread panicked");
+        }
+    }
+}
+
+/// A connection and what the loop knows of its socket.
+struct Served {
+    stream: TcpStream,
+    connection: Connection,
+    /// The socket may have bytes for us.
+    readable: bool,
+    /// The socket may take bytes.
+    writable: bool,
+    /// Since when the peer sends no more: what has arrived is still served.
+    ended_ns: Option<u64>,
+    /// Its end was announced, perhaps with bytes before it: read until the end shows.
+    end_announced: bool,
+    /// In `to_read` already.
+    queued_to_read: bool,
+    /// In `to_write` already.
+    queued_to_write: bool,
+    /// Held back by us: in `awaiting_room`, or waiting for answers.
+    paused: bool,
+    /// In `awaiting_room` already.
+    awaits_room: bool,
+    _permit: Permit,
+}
+
+/// Totals of one thread's work.
+struct Totals {
+    bytes_in: Counter,
+    bytes_copied: Counter,
+    bytes_zero_copy: Counter,
+    busy_ns: Counter,
+    wakes: Counter,
+    closed: [Counter; CloseReason::ALL.len()],
+}
+
+impl Totals {
+    fn new(parts: &NetworkParts, thread: usize) -> Self {
+        let labels = || vec![("thread", thread.to_string())];
+        let count = |name, help| parts.metrics.counter(name, help, labels());
+        Self {
+            bytes_in: count("kafkalite_network_bytes_in", "Bytes received."),
+            bytes_copied: count("kafkalite_network_bytes_out_copied", "Bytes sent from memory."),
+            bytes_zero_copy: count(
+                "kafkalite_network_bytes_out_zero_copy",
+                "Bytes sent from the page cache without a copy.",
+            ),
+            busy_ns: count(
+                "kafkalite_network_thread_busy_ns",
+                "Nanoseconds in which the thread was not waiting.",
+            ),
+            wakes: count("kafkalite_network_thread_polls", "Times the thread polled."),
+            closed: CloseReason::ALL.map(|reason| {
+                let labels =
+                    vec![("thread", thread.to_string()), ("reason", reason.name().to_owned())];
+                let help = "Connections closed, by reason.";
+                parts.metrics.counter("kafkalite_connections_closed", help, labels)
+            }),
+        }
+    }
+}
+
+/// The loop's own state.
+pub struct NetworkThread {
+    poll: Poll,
+    shared: Arc<Shared>,
+    config: Arc<NetworkConfig>,
+    parts: NetworkParts,
+    half_frames: Arc<Room>,
+    /// Set while some connection here waits for room.
+    wants_room: Arc<AtomicBool>,
+    gate: InlineGate,
+    connections: Slab<Served>,
+    to_read: VecDeque<usize>,
+    to_write: VecDeque<usize>,
+    awaiting_room: VecDeque<usize>,
+    scratch: Vec<u8>,
+    ready: Vec<ReadyResponse>,
+    next_scan_ns: u64,
+    peer_log: PeerLog,
+    totals: Totals,
+}
+
+impl NetworkThread {
+    /// Starts thread number `i`.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread or an epoll instance.
+    pub fn start(
+        i: usize,
+        config: Arc<NetworkConfig>,
+        parts: &NetworkParts,
+        half_frames: Arc<Room>,
+    ) -> io::Result<ThreadHandle> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let queue = Arc::new(ResponseQueue::new(Box::new(move || {
+            if let Err(error) = waker.wake() {
+                tracing::error!(%error, "a network thread cannot be woken");
+            }
+        })));
+        let poked = Arc::downgrade(&queue);
+        parts.clock.on_advance(Box::new(move || {
+            if let Some(queue) = poked.upgrade() {
+                queue.poke();
+            }
+        }));
+        let counted = Arc::clone(&queue);
+        let labels = vec![("thread", i.to_string())];
+        let help = "Connections with responses the network thread has not looked at.";
+        parts.metrics.computed("kafkalite_response_queue_size", help, labels, move || {
+            i64::try_from(counted.len()).unwrap_or(i64::MAX)
+        });
+        let wants_room = parts.queue.waiters().register(Arc::clone(&queue));
+        let shared = Arc::new(Shared {
+            inbox: SegQueue::new(),
+            queue,
+            load: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            stop_deadline_ns: AtomicU64::new(u64::MAX),
+        });
+        let gate =
+            InlineGate::new(config.inline, config.inline_max_bytes, Arc::clone(&parts.is_cheap));
+        let thread = Self {
+            poll,
+            shared: Arc::clone(&shared),
+            parts: parts.clone(),
+            half_frames,
+            wants_room,
+            gate,
+            connections: Slab::new(),
+            to_read: VecDeque::new(),
+            to_write: VecDeque::new(),
+            awaiting_room: VecDeque::new(),
+            scratch: Vec::with_capacity(READ_BUFFER_BYTES),
+            ready: Vec::new(),
+            next_scan_ns: u64::MAX,
+            peer_log: PeerLog::default(),
+            totals: Totals::new(parts, i),
+            config,
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("kafkalite-network-{i}"))
+            .spawn(move || thread.run())?;
+        Ok(ThreadHandle { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut awake_ns = self.now_ns();
+        while !self.is_over() {
+            let timeout = self.timeout();
+            let parked = timeout.is_none_or(|timeout| !timeout.is_zero());
+            // Something arrived between the last look and now: poll, but do not sleep.
+            let may_sleep = parked && self.shared.queue.park();
+            let timeout = if may_sleep { timeout } else { Some(std::time::Duration::ZERO) };
+            self.totals.busy_ns.add(self.now_ns().saturating_sub(awake_ns));
+            let polled = self.poll.poll(&mut events, timeout);
+            awake_ns = self.now_ns();
+            self.shared.queue.unpark();
+            self.totals.wakes.add(1);
+            match polled {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::error!(%error, "a network thread cannot wait for its sockets");
+                    break;
+                }
+            }
+            for event in &events {
+                self.note_readiness(event);
+            }
+            self.turn();
+        }
+        let open: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in open {
+            self.close(key, CloseReason::Stopped, "");
+        }
+    }
+
+    /// One round over everything that can move.
+    fn turn(&mut self) {
+        self.gate.next_turn();
+        self.accept();
+        if self.shared.queue.take_poke() {
+            self.retry_paused();
+        }
+        self.take_responses();
+        // Only what is in the list now: a connection that spent its budget comes next turn.
+        for _ in 0..self.to_write.len() {
+            if let Some(key) = self.to_write.pop_front() {
+                self.write_turn(key);
+            }
+        }
+        for _ in 0..self.to_read.len() {
+            if let Some(key) = self.to_read.pop_front() {
+                self.read_turn(key);
+                // What ran inline is answered: one write for all responses of the connection.
+                self.take_responses();
+            }
+        }
+        self.end_overdue();
+    }
+
+    fn note_readiness(&mut self, event: &mio::event::Event) {
+        let key = event.token().0;
+        let Some(served) = self.connections.get_mut(key) else { return };
+        served.end_announced |= event.is_read_closed() || event.is_error();
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            served.readable = true;
+            self.queue_to_read(key);
+        }
+        if event.is_writable() || event.is_error() {
+            let Some(served) = self.connections.get_mut(key) else { return };
+            served.writable = true;
+            if !served.connection.output.is_empty() {
+                self.queue_to_write(key);
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Some(Accepted { mut stream, context, permit }) = self.shared.inbox.pop() {
+            let now_ns = self.now_ns();
+            let entry = self.connections.vacant_entry();
+            let key = entry.key();
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if let Err(error) = self.poll.registry().register(&mut stream, Token(key), interest) {
+                tracing::warn!(peer = %context.peer, %error, "cannot serve a connection");
+                self.shared.load.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (queue, clock) = (Arc::clone(&self.shared.queue), Arc::clone(&self.parts.clock));
+            let responses = ConnectionResponses::new(key, queue, clock);
+            entry.insert(Served {
+                stream,
+                connection: Connection::new(context, responses, &self.config, now_ns),
+                readable: true,
+                writable: true,
+                ended_ns: None,
+                end_announced: false,
+                queued_to_read: false,
+                queued_to_write: false,
+                paused: false,
+                awaits_room: false,
+                _permit: permit,
+            });
+            self.queue_to_read(key);
+            self.schedule_scan(key);
+        }
+    }
+
+    fn queue_to_read(&mut self, key: usize) {
+        if let Some(served) = self.connections.get_mut(key)
+            && !std::mem::replace(&mut served.queued_to_read, true)
+        {
+            self.to_read.push_back(key);
+        }
+    }
+
+    fn queue_to_write(&mut self, key: usize) {
+        if let Some(served) = self.connections.get_mut(key)
+            && !std::mem::replace(&mut served.queued_to_write, true)
+        {
+            self.to_write.push_back(key);
+        }
+    }
+
+    fn close(&mut self, key: usize, reason: CloseReason, why: &str) {
+        let Some(mut served) = self.connections.try_remove(key) else { return };
+        // Closing the descriptor would deregister it as well; a failure changes nothing.
+        let _ = self.poll.registry().deregister(&mut served.stream);
+        self.shared.load.fetch_sub(1, Ordering::Relaxed);
+        self.totals.closed[reason as usize].add(1);
+        let peer = served.connection.context().peer;
+        if reason.is_offence() && self.peer_log.may_name(peer.ip(), self.now_ns()) {
+            tracing::warn!(%peer, reason = reason.name(), why, "closed a connection");
+        } else {
+            tracing::debug!(%peer, reason = reason.name(), why, "closed a connection");
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.parts.clock.monotonic_ns()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether the thread was asked to stop and owes nobody an answer, or has no time left.
+    fn is_over(&self) -> bool {
+        self.is_stopping()
+            && (self.connections.iter().all(|(_, served)| served.connection.is_settled())
+                || self.now_ns() >= self.shared.stop_deadline_ns.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,70 @@
+//! When the thread has to look up although nothing happened, and which connections it ends then.
+//!
+//! Deadlines are long and move with every byte, so no timer is kept for them: the thread knows a
+//! time before which none can pass, looks at all its connections then, and computes the next.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{NetworkThread, Served};
+use crate::clock::NS_PER_MS;
+use crate::network::NetworkConfig;
+use crate::network::connection::CloseReason;
+
+/// How long answers to a peer that sends no more are waited for.
+const LINGER_NS: u64 = 5_000 * NS_PER_MS;
+
+impl NetworkThread {
+    /// How long the thread may sleep; `None` without bound.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        if !self.to_read.is_empty() || !self.to_write.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let mut until_ns = self.next_scan_ns;
+        if self.is_stopping() {
+            until_ns = until_ns.min(self.shared.stop_deadline_ns.load(Ordering::Acquire));
+        }
+        let left = until_ns.saturating_sub(self.now_ns());
+        (until_ns != u64::MAX).then_some(Duration::from_nanos(left))
+    }
+
+    /// Makes sure that the deadline of connection `key` is not slept through.
+    pub(super) fn schedule_scan(&mut self, key: usize) {
+        if let Some(served) = self.connections.get(key) {
+            let (deadline_ns, _) = served.deadline(&self.config);
+            self.next_scan_ns = self.next_scan_ns.min(deadline_ns);
+        }
+    }
+
+    /// Ends the connections whose deadline passed, if it is time to look.
+    pub(super) fn end_overdue(&mut self) {
+        let now_ns = self.now_ns();
+        if now_ns < self.next_scan_ns {
+            return;
+        }
+        let mut overdue = Vec::new();
+        let mut next_ns = u64::MAX;
+        for (key, served) in &self.connections {
+            let (deadline_ns, reason) = served.deadline(&self.config);
+            if deadline_ns <= now_ns {
+                overdue.push((key, reason));
+            } else {
+                next_ns = next_ns.min(deadline_ns);
+            }
+        }
+        for (key, reason) in overdue {
+            self.close(key, reason, "its deadline passed");
+        }
+        self.next_scan_ns = next_ns;
+    }
+}
+
+impl Served {
+    /// When the connection has to end, and why, as long as nothing moves.
+    fn deadline(&self, config: &NetworkConfig) -> (u64, CloseReason) {
+        if let Some(ended_ns) = self.ended_ns {
+            return (ended_ns.saturating_add(LINGER_NS), CloseReason::Peer);
+        }
+        self.connection.deadline(config, self.paused)
+    }
+}

@@ -1,0 +1,150 @@
+//! The receiving half of a turn: read, cut into frames, submit.
+
+use std::io;
+
+use super::{NetworkThread, Served};
+use crate::network::connection::{CloseReason, Step};
+use crate::network::frames::Progress;
+
+/// Requests of one connection begun in a turn.
+const TURN_REQUESTS: usize = 64;
+/// Bytes read from one connection in a turn.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Why a read turn of a connection ended.
+enum Pause {
+    /// Its budget is spent, it comes again next turn.
+    Budget,
+    /// There is nothing to read now.
+    Drained,
+    /// A response, or the peer reading, will let it go on.
+    Answers,
+    /// Others hold the room it needs.
+    Room,
+}
+
+impl NetworkThread {
+    /// Serves what connection `key` has sent, within its budget.
+    pub(super) fn read_turn(&mut self, key: usize) {
+        let stopping = self.is_stopping();
+        let Some(served) = self.connections.get_mut(key) else { return };
+        served.queued_to_read = false;
+        if stopping {
+            return;
+        }
+        match self.read_until_pause(key) {
+            Ok(Pause::Budget) => self.queue_to_read(key),
+            Ok(Pause::Drained) => self.set_paused(key, false),
+            Ok(Pause::Answers) => self.set_paused(key, true),
+            Ok(Pause::Room) => {
+                self.set_paused(key, true);
+                self.await_room(key);
+            }
+            Err((reason, why)) => return self.close(key, reason, &why),
+        }
+        self.end_if_done(key);
+        self.schedule_scan(key);
+    }
+
+    fn read_until_pause(&mut self, key: usize) -> Result<Pause, (CloseReason, String)> {
+        let (mut requests, mut bytes) = (0, 0);
+        loop {
+            let now_ns = self.now_ns();
+            let Some(served) = self.connections.get_mut(key) else { return Ok(Pause::Drained) };
+            let queue = &self.parts.queue;
+            match served.connection.next_step(queue, &self.half_frames, now_ns) {
+                Step::Submit(request, place) => {
+                    let arriving_ns = served.connection.frame_taken(now_ns);
+                    let api_key = request.header.api_key;
+                    let stage = crate::metrics::Stage::Network;
+                    self.parts.metrics.record(stage, api_key, arriving_ns);
+                    queue.submit(&served.connection.requests, request, place, &mut self.gate);
+                    requests += 1;
+                }
+                Step::Read if !served.readable => return Ok(Pause::Drained),
+                Step::Read => match served.read(&mut self.scratch, now_ns) {
+                    Ok(Progress::Read { bytes: n, .. }) => {
+                        bytes += n;
+                        self.totals.bytes_in.add(n as u64);
+                    }
+                    Ok(Progress::NoRoom) => return Ok(Pause::Room),
+                    Ok(Progress::End) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err((CloseReason::Peer, error.to_string())),
+                },
+                Step::AwaitAnswers => return Ok(Pause::Answers),
+                Step::AwaitRoom => return Ok(Pause::Room),
+                Step::Close(reason, why) => return Err((reason, why)),
+            }
+            if requests >= TURN_REQUESTS || bytes >= TURN_BYTES {
+                return Ok(Pause::Budget);
+            }
+        }
+    }
+
+    /// Notes that a connection is, or is no longer, held back by us.
+    fn set_paused(&mut self, key: usize, paused: bool) {
+        let now_ns = self.now_ns();
+        let Some(served) = self.connections.get_mut(key) else { return };
+        if served.paused && !paused {
+            // It stood still because of us: a half-sent frame gets its time anew.
+            served.connection.excuse(now_ns);
+        }
+        served.paused = paused;
+    }
+
+    fn await_room(&mut self, key: usize) {
+        if let Some(served) = self.connections.get_mut(key)
+            && !std::mem::replace(&mut served.awaits_room, true)
+        {
+            self.awaiting_room.push_back(key);
+        }
+        if self.parts.queue.waiters().wait(&self.wants_room) {
+            self.shared.queue.poke();
+        }
+    }
+
+    /// Room became free, time moved or a connection came: those that waited for room try again.
+    pub(super) fn retry_paused(&mut self) {
+        for _ in 0..self.awaiting_room.len() {
+            if let Some(key) = self.awaiting_room.pop_front()
+                && let Some(served) = self.connections.get_mut(key)
+            {
+                served.awaits_room = false;
+                self.queue_to_read(key);
+            }
+        }
+    }
+
+    /// Ends a connection whose peer sends no more, once all it sent was served and answered.
+    pub(super) fn end_if_done(&mut self, key: usize) {
+        let Some(served) = self.connections.get(key) else { return };
+        // Paused means that a complete frame may still wait for its turn.
+        if served.ended_ns.is_some() && !served.paused && served.connection.is_settled() {
+            self.close(key, CloseReason::Peer, "");
+        }
+    }
+}
+
+impl Served {
+    /// Reads once, and notes what that says about the socket.
+    fn read(&mut self, scratch: &mut Vec<u8>, now_ns: u64) -> io::Result<Progress> {
+        let result = self.connection.frames.read(&mut self.stream, scratch);
+        match &result {
+            Ok(Progress::Read { drained, .. }) => {
+                self.connection.touch(now_ns);
+                self.connection.bytes_arrived(now_ns);
+                // A short read empties the socket, and what comes later is announced; but the end
+                // of the stream may have been announced already, together with these bytes.
+                self.readable = !drained || self.end_announced;
+            }
+            Ok(Progress::NoRoom) => {}
+            Ok(Progress::End) => {
+                self.readable = false;
+                self.ended_ns = Some(now_ns);
+            }
+            Err(_) => self.readable = false,
+        }
+        result
+    }
+}

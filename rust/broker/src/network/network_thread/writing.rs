@@ -1,0 +1,112 @@
+//! The sending half of a turn: take responses in request order, write them, record their stages.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::NetworkThread;
+use crate::metrics::Stage;
+use crate::network::connection::CloseReason;
+use crate::network::output::{Flushed, SentBytes};
+use crate::response_queue::{Answer, ReadyResponse, Response, Slot};
+
+/// Bytes written to one connection in a turn.
+const TURN_BYTES: usize = 1 << 20;
+
+impl NetworkThread {
+    /// Looks at every connection the response queue names, and writes what it has.
+    pub(super) fn take_responses(&mut self) {
+        while let Some(key) = self.shared.queue.pop() {
+            let Some(served) = self.connections.get_mut(key) else { continue };
+            let mut ready = std::mem::take(&mut self.ready);
+            served.connection.responses.take_ready(&mut ready);
+            for response in ready.drain(..) {
+                self.queue_response(key, response);
+            }
+            self.ready = ready;
+            self.write_turn(key);
+            // An answer may be what the next frame waited for.
+            self.queue_to_read_again(key);
+            self.schedule_scan(key);
+        }
+    }
+
+    fn queue_response(&mut self, key: usize, ready: ReadyResponse) {
+        let now_ns = self.now_ns();
+        let ReadyResponse { slot, handled_ns, answered_ns, answer } = ready;
+        let metrics = &self.parts.metrics;
+        let remote_ns = handled_ns.map_or(0, |handled| answered_ns.saturating_sub(handled));
+        metrics.record(Stage::Remote, slot.api_key, remote_ns);
+        let queued_ns = now_ns.saturating_sub(answered_ns);
+        metrics.record(Stage::ResponseQueue, slot.api_key, queued_ns);
+        let response = match answer {
+            Answer::Response(response) => response,
+            Answer::Panicked => self.answer_panic(slot),
+        };
+        let Some(served) = self.connections.get_mut(key) else { return };
+        if served.connection.closing {
+            return;
+        }
+        match response {
+            Response::Pieces(pieces) => served.connection.output.push(pieces, slot, now_ns),
+            Response::NoResponse => {
+                let total_ns = now_ns.saturating_sub(slot.received_ns);
+                self.parts.metrics.record(Stage::Total, slot.api_key, total_ns);
+            }
+            Response::Close => served.connection.closing = true,
+        }
+    }
+
+    /// The handler, or whoever completed the request, panicked while holding its responder.
+    fn answer_panic(&self, slot: Slot) -> Response {
+        let build = || (self.parts.on_panic)(slot.api_key, slot.api_version, slot.correlation_id);
+        catch_unwind(AssertUnwindSafe(build)).ok().flatten().unwrap_or(Response::Close)
+    }
+
+    /// Writes what connection `key` has to send, within its budget.
+    pub(super) fn write_turn(&mut self, key: usize) {
+        let Some(served) = self.connections.get_mut(key) else { return };
+        served.queued_to_write = false;
+        if !served.writable {
+            return;
+        }
+        let mut sent = SentBytes::default();
+        let output = &mut served.connection.output;
+        let flushed = output.flush(&mut served.stream, TURN_BYTES, &mut sent);
+        let now_ns = self.parts.clock.monotonic_ns();
+        while let Some(sending) = output.pop_sent() {
+            let api_key = sending.slot.api_key;
+            let send_ns = now_ns.saturating_sub(sending.taken_ns);
+            self.parts.metrics.record(Stage::ResponseSend, api_key, send_ns);
+            let total_ns = now_ns.saturating_sub(sending.slot.received_ns);
+            self.parts.metrics.record(Stage::Total, api_key, total_ns);
+        }
+        if sent != SentBytes::default() {
+            self.totals.bytes_copied.add(sent.copied);
+            self.totals.bytes_zero_copy.add(sent.zero_copy);
+            served.connection.touch(now_ns);
+        }
+        match flushed {
+            Ok(Flushed::All) if served.connection.closing => {
+                self.close(key, CloseReason::Answered, "");
+            }
+            Ok(Flushed::All) => {
+                // The peer has read: that may be what its next frame waited for.
+                self.queue_to_read_again(key);
+            }
+            Ok(Flushed::Budget) => self.queue_to_write(key),
+            Ok(Flushed::Blocked) => served.writable = false,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                tracing::warn!(peer = %served.connection.context().peer, %error, "short file");
+                self.close(key, CloseReason::ShortFile, "");
+            }
+            Err(error) => self.close(key, CloseReason::Peer, &error.to_string()),
+        }
+    }
+
+    fn queue_to_read_again(&mut self, key: usize) {
+        let Some(served) = self.connections.get(key) else { return };
+        if served.paused || served.ended_ns.is_some() {
+            self.queue_to_read(key);
+        }
+    }
+}
