@@ -1,1 +1,20 @@
-//! Kafka's `metadata`.
+//! The control plane's picture: topics, partitions, leaders, epochs, configs, producer ids.
+//!
+//! Metadata is a log of records (`records.rs`, `metadata_log.rs`). Applying them in order gives an immutable
+//! [`MetadataImage`] (`image.rs`), which readers take without a lock. [`Controller`] decides, from the image and a
+//! request, which records to add; [`MetadataQuorum`] makes them count. Here the quorum has one voter.
+//! Source: Kafka's KRaft controller (KIP-500, KIP-631) in its roles, not in its bytes.
+
+pub mod controller;
+pub mod error;
+pub mod image;
+pub mod metadata_log;
+pub mod quorum;
+pub mod records;
+pub mod shared_map;
+
+pub use controller::Controller;
+pub use error::{ApiError, MetadataError};
+pub use image::{BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage};
+pub use quorum::{MetadataQuorum, OnImage, QuorumOfOne};
+pub use records::{ConfigResource, ConfigResourceType, MetadataRecord};

@@ -1,0 +1,169 @@
+//! Changing configs at run time.
+//!
+//! What a key means, and which values it may have, is the config table's business; it comes in as [`ConfigRules`].
+//! Source: Kafka's `ConfigurationControlManager`.
+
+use super::super::error::ApiError;
+use super::super::image::{Configs, MetadataImage};
+use super::super::records::{ConfigResource, ConfigResourceType, MetadataRecord};
+use super::Decision;
+use kafkalite_protocol::ErrorCode;
+
+/// What is done to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigOperation {
+    /// Give it this value.
+    Set(String),
+    /// Go back to the default.
+    Delete,
+    /// Add these to the list that it is.
+    Append(String),
+    /// Take these out of the list that it is.
+    Subtract(String),
+}
+
+/// What is done to one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigChange {
+    /// The resource.
+    pub resource: ConfigResource,
+    /// Forget everything set before (AlterConfigs), or keep what is not named (IncrementalAlterConfigs).
+    pub replace: bool,
+    /// Key -> what is done to it.
+    pub operations: Vec<(String, ConfigOperation)>,
+}
+
+/// What the config table knows of keys and values.
+pub trait ConfigRules {
+    /// The configs that a new topic gets from a request.
+    ///
+    /// # Errors
+    /// `INVALID_CONFIG`: an unknown key, or a value it cannot have.
+    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError>;
+
+    /// Whether a resource may have `after` as its configs, having had `before`.
+    ///
+    /// # Errors
+    /// `INVALID_CONFIG`, `INVALID_REQUEST`: an unknown key, a value it cannot have, a key that needs a restart.
+    fn validate(
+        &self,
+        resource: &ConfigResource,
+        before: &Configs,
+        after: &Configs,
+    ) -> Result<(), ApiError>;
+
+    /// The elements of a list-valued key where nothing was set; `None` if the key is no list.
+    fn list_default(&self, resource_type: ConfigResourceType, key: &str) -> Option<Vec<String>>;
+}
+
+/// Rules that let everything pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRules;
+
+impl ConfigRules for NoRules {
+    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError> {
+        let set = asked.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        Ok(set.collect())
+    }
+
+    fn validate(&self, _: &ConfigResource, _: &Configs, _: &Configs) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    fn list_default(&self, _: ConfigResourceType, _: &str) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
+}
+
+/// Decides which of `changes` are made.
+pub fn alter_configs(
+    image: &MetadataImage,
+    changes: &[ConfigChange],
+    rules: &dyn ConfigRules,
+) -> Decision<()> {
+    let mut records = Vec::new();
+    let answers = changes.iter().map(|change| {
+        records.extend(altered(image, change, rules)?);
+        Ok(())
+    });
+    let answers = answers.collect();
+    (records, answers)
+}
+
+fn altered(
+    image: &MetadataImage,
+    change: &ConfigChange,
+    rules: &dyn ConfigRules,
+) -> Result<Vec<MetadataRecord>, ApiError> {
+    let resource = &change.resource;
+    let before = match resource.resource_type {
+        ConfigResourceType::Topic => {
+            let topic = image.topic(&resource.name).ok_or_else(|| {
+                let message = format!("The topic '{}' does not exist.", resource.name);
+                ApiError::new(ErrorCode::UnknownTopicOrPartition, message)
+            })?;
+            (*topic.configs).clone()
+        }
+        _ => image.configs_of(resource).cloned().unwrap_or_default(),
+    };
+    let mut after = if change.replace { Configs::new() } else { before.clone() };
+    for (key, operation) in &change.operations {
+        apply(&mut after, key, operation, resource.resource_type, rules)?;
+    }
+    rules.validate(resource, &before, &after)?;
+    Ok(difference(resource, &before, &after))
+}
+
+fn apply(
+    configs: &mut Configs,
+    key: &str,
+    operation: &ConfigOperation,
+    resource_type: ConfigResourceType,
+    rules: &dyn ConfigRules,
+) -> Result<(), ApiError> {
+    let (value, add) = match operation {
+        ConfigOperation::Set(value) => {
+            configs.insert(key.to_owned(), value.clone());
+            return Ok(());
+        }
+        ConfigOperation::Delete => {
+            configs.remove(key);
+            return Ok(());
+        }
+        ConfigOperation::Append(value) => (value, true),
+        ConfigOperation::Subtract(value) => (value, false),
+    };
+    let Some(default) = rules.list_default(resource_type, key) else {
+        let word = if add { "APPEND" } else { "SUBTRACT" };
+        let message = format!("Can't {word} to key {key} because its type is not LIST.");
+        return Err(ApiError::new(ErrorCode::InvalidConfig, message));
+    };
+    let mut list = configs.get(key).map_or(default, |value| elements(value));
+    for element in elements(value) {
+        let present = list.contains(&element);
+        if add && !present {
+            list.push(element);
+        } else if !add {
+            list.retain(|other| *other != element);
+        }
+    }
+    configs.insert(key.to_owned(), list.join(","));
+    Ok(())
+}
+
+/// A list-valued config's elements.
+fn elements(value: &str) -> Vec<String> {
+    value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+/// The records that make `before` into `after`.
+fn difference(resource: &ConfigResource, before: &Configs, after: &Configs) -> Vec<MetadataRecord> {
+    let record = |name: &String, value: Option<&String>| MetadataRecord::SetConfig {
+        resource: resource.clone(),
+        name: name.clone(),
+        value: value.cloned(),
+    };
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| record(key, None));
+    let set = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    gone.chain(set.map(|(key, value)| record(key, Some(value)))).collect()
+}

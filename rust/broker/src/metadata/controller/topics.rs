@@ -1,0 +1,225 @@
+//! Making and deleting topics.
+//!
+//! Source: Kafka's `ReplicationControlManager`, its error codes and its words.
+
+use super::super::error::ApiError;
+use super::super::image::{Configs, MetadataImage};
+use super::super::records::{MetadataRecord, PartitionRecord};
+use super::Decision;
+use super::configs::ConfigRules;
+use super::names::{collides, invalid_topic_name};
+use super::placement::{new_partition, place, validate_assignment};
+use kafkalite_protocol::{ErrorCode, Uuid};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// Partitions that one request may make at most; as in Kafka.
+pub const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
+
+/// A topic that somebody asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions; -1 is the default.
+    pub num_partitions: i32,
+    /// On how many brokers each; -1 is the default.
+    pub replication_factor: i16,
+    /// Partition -> broker ids, instead of the two numbers.
+    pub assignments: Vec<(i32, Vec<i32>)>,
+    /// Configs to set.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// What stands in for -1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicDefaults {
+    /// `num.partitions`.
+    pub num_partitions: i32,
+    /// `default.replication.factor`.
+    pub replication_factor: i16,
+}
+
+/// A topic as it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: Uuid,
+    /// How many partitions it has.
+    pub num_partitions: i32,
+    /// On how many brokers each.
+    pub replication_factor: i16,
+    /// What was set on it.
+    pub configs: Arc<Configs>,
+}
+
+/// Which topic is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TopicName {
+    /// The one of this name.
+    Name(String),
+    /// The one with this id.
+    Id(Uuid),
+}
+
+/// Decides which of `topics` are made; `ids` has one for each.
+pub fn create_topics(
+    image: &MetadataImage,
+    topics: &[NewTopic],
+    ids: &[Uuid],
+    defaults: TopicDefaults,
+    rules: &dyn ConfigRules,
+) -> Decision<CreatedTopic> {
+    let mut records = Vec::new();
+    let mut names = HashSet::new();
+    let mut partitions = 0;
+    let mut answers = Vec::with_capacity(topics.len());
+    for (topic, id) in topics.iter().zip(ids) {
+        let decided = create_topic(image, topic, *id, defaults, rules).and_then(|made| {
+            // Two new names may collide with each other as well as with an old one.
+            if names.insert(topic.name.replace('.', "_")) {
+                return Ok(made);
+            }
+            Err(collision(&topic.name, "another topic of this request"))
+        });
+        answers.push(decided.map(|(record, placed, created)| {
+            partitions += placed;
+            records.push(record);
+            created
+        }));
+    }
+    if partitions > MAX_PARTITIONS_PER_REQUEST {
+        let message = "Excessively large number of partitions per request.";
+        let error = ApiError::new(ErrorCode::PolicyViolation, message);
+        return (Vec::new(), topics.iter().map(|_| Err(error.clone())).collect());
+    }
+    (records, answers)
+}
+
+fn create_topic(
+    image: &MetadataImage,
+    topic: &NewTopic,
+    id: Uuid,
+    defaults: TopicDefaults,
+    rules: &dyn ConfigRules,
+) -> Result<(MetadataRecord, usize, CreatedTopic), ApiError> {
+    let name = &topic.name;
+    if let Some(reason) = invalid_topic_name(name) {
+        let message = format!("Topic name is invalid: {reason}");
+        return Err(ApiError::new(ErrorCode::InvalidTopicException, message));
+    }
+    if image.topic(name).is_some() {
+        let message = format!("Topic '{name}' already exists.");
+        return Err(ApiError::new(ErrorCode::TopicAlreadyExists, message));
+    }
+    if let Some(other) = collides(image, name) {
+        return Err(collision(name, &other));
+    }
+    let configs = rules.new_topic_configs(&topic.configs)?;
+    let partitions = if topic.assignments.is_empty() {
+        place_by_numbers(image, topic, defaults)?
+    } else {
+        place_by_hand(image, topic)?
+    };
+    let replication_factor = partitions.first().map_or(0, |partition| partition.replicas.len());
+    let created = CreatedTopic {
+        name: name.clone(),
+        id,
+        num_partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
+        replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
+        configs: Arc::new(configs.clone()),
+    };
+    let placed = partitions.len();
+    let (name, topic_id) = (name.clone(), id.0);
+    Ok((MetadataRecord::CreateTopic { name, topic_id, partitions, configs }, placed, created))
+}
+
+fn collision(name: &str, other: &str) -> ApiError {
+    let message = format!("Topic '{name}' collides with existing topic: {other}");
+    ApiError::new(ErrorCode::InvalidTopicException, message)
+}
+
+fn place_by_numbers(
+    image: &MetadataImage,
+    topic: &NewTopic,
+    defaults: TopicDefaults,
+) -> Result<Vec<PartitionRecord>, ApiError> {
+    if topic.replication_factor < -1 || topic.replication_factor == 0 {
+        let message = "Replication factor must be larger than 0, or -1 to use the default value.";
+        return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));
+    }
+    if topic.num_partitions < -1 || topic.num_partitions == 0 {
+        let message = "Number of partitions was set to an invalid non-positive value.";
+        return Err(ApiError::new(ErrorCode::InvalidPartitions, message));
+    }
+    let replication_factor = match topic.replication_factor {
+        -1 => defaults.replication_factor,
+        asked => asked,
+    };
+    let count = match topic.num_partitions {
+        -1 => defaults.num_partitions,
+        asked => asked,
+    };
+    if usize::try_from(count).is_ok_and(|count| count > MAX_PARTITIONS_PER_REQUEST) {
+        let message = "Excessively large number of partitions per request.";
+        return Err(ApiError::new(ErrorCode::PolicyViolation, message));
+    }
+    place(image, 0, count, replication_factor)
+}
+
+fn place_by_hand(
+    image: &MetadataImage,
+    topic: &NewTopic,
+) -> Result<Vec<PartitionRecord>, ApiError> {
+    let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    if topic.replication_factor != -1 {
+        return invalid(
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        );
+    }
+    if topic.num_partitions != -1 {
+        return invalid(
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        );
+    }
+    let mut replication_factor = None;
+    let mut by_index = BTreeMap::new();
+    for (index, replicas) in &topic.assignments {
+        if by_index.contains_key(index) {
+            let message =
+                format!("Found multiple manual partition assignments for partition {index}");
+            return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
+        }
+        validate_assignment(image, replicas, replication_factor)?;
+        replication_factor = Some(replicas.len());
+        by_index.insert(*index, new_partition(replicas.clone()));
+    }
+    if !by_index.keys().copied().eq(0..i32::try_from(by_index.len()).unwrap_or(i32::MAX)) {
+        let message = "partitions should be a consecutive 0-based integer sequence";
+        return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
+    }
+    Ok(by_index.into_values().collect())
+}
+
+/// Decides which of `topics` go.
+pub fn delete_topics(image: &MetadataImage, topics: &[TopicName]) -> Decision<(String, Uuid)> {
+    let mut gone = HashSet::new();
+    let mut records = Vec::new();
+    let answers = topics
+        .iter()
+        .map(|topic| {
+            let (found, unknown) = match topic {
+                TopicName::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
+                TopicName::Id(id) => (image.topic_by_id(*id), ErrorCode::UnknownTopicId),
+            };
+            let found = found.ok_or_else(|| ApiError::from(unknown))?;
+            if gone.insert(found.id) {
+                records.push(MetadataRecord::RemoveTopic { topic_id: found.id.0 });
+            }
+            Ok((found.name.to_string(), found.id))
+        })
+        .collect();
+    (records, answers)
+}

@@ -1,0 +1,90 @@
+//! What the control plane refuses, and what stops it.
+
+use kafkalite_protocol::ErrorCode;
+use std::path::PathBuf;
+
+/// A refusal as the wire says it: a code, and words for the human behind the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// Kafka's code.
+    pub code: ErrorCode,
+    /// The words; `None` lets the client print the code's own.
+    pub message: Option<String>,
+}
+
+impl ApiError {
+    /// A refusal with words.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}
+
+/// Why metadata cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The system's own error.
+        source: std::io::Error,
+    },
+    /// Bytes below the committed end are not what was written.
+    #[error("{} is damaged at byte {position}: {reason}", path.display())]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where the damaged frame begins.
+        position: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file was written by a newer kafkalite.
+    #[error("{} has format {found}, this kafkalite reads up to {supported}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format it has.
+        found: u8,
+        /// The newest format that is understood here.
+        supported: u8,
+    },
+    /// The metadata log belongs to another cluster than the data directory.
+    #[error("the metadata log is of cluster {found}, the data directory of cluster {expected}")]
+    ClusterId {
+        /// The cluster id of `meta.properties`.
+        expected: String,
+        /// The cluster id in the metadata log.
+        found: String,
+    },
+    /// A record does not fit the image it is applied to.
+    #[error("record at offset {offset} does not fit: {reason}")]
+    Replay {
+        /// The record's offset.
+        offset: i64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An earlier write or fsync failed; nothing is written any more until the broker is started again.
+    #[error("the metadata log is offline since an earlier failure: {reason}")]
+    Offline {
+        /// The earlier failure.
+        reason: String,
+    },
+}
+
+impl From<MetadataError> for ApiError {
+    /// To a client every failure of the metadata log is a storage error, which it may try again.
+    fn from(error: MetadataError) -> Self {
+        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+    }
+}

@@ -1,0 +1,187 @@
+//! The metadata log on disk: `DATA_DIR/__cluster_metadata-0/`.
+//!
+//! ```text
+//! 00000000000000000000.log                   frames of record batches from this offset on
+//! 00000000000000004711-0000000007.checkpoint  an image as records: everything below offset 4711, of epoch 7
+//! ```
+//! A batch counts once it is fsynced. When enough has been written since the last snapshot, the image is written
+//! as a new one, a new `.log` begins, and what lies below is deleted.
+//!
+//! After a crash: a torn frame at the end is cut off, because nobody was told that it counts. A bad frame below the
+//! committed end (see `frames.rs`) is an error, because somebody was. A failed write is taken back; a failed fsync
+//! takes the log offline, because nobody knows what it left behind.
+
+mod frames;
+mod snapshot;
+
+use super::error::MetadataError;
+use super::image::MetadataImage;
+use super::records::RecordsBatch;
+use frames::{FramesFile, Header, io_error};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The least that is written between two snapshots, in bytes.
+const SNAPSHOT_AFTER_BYTES: u64 = 1 << 20;
+
+/// The metadata log of one data directory, open for appends.
+#[derive(Debug)]
+pub struct MetadataLog {
+    dir: PathBuf,
+    active: FramesFile,
+    /// Bytes of frames since the newest snapshot.
+    bytes_since_snapshot: u64,
+    /// Bytes to reach before the next one.
+    snapshot_after_bytes: u64,
+    /// Why nothing is written any more.
+    offline: Option<String>,
+}
+
+impl MetadataLog {
+    /// Opens the log in `dir`, which is created when missing, and replays it.
+    ///
+    /// # Errors
+    /// The directory cannot be read or written, or a committed byte is not what was written.
+    pub fn open(dir: &Path) -> Result<(Self, MetadataImage), MetadataError> {
+        fs::create_dir_all(dir).map_err(io_error("create", dir))?;
+        let files = list(dir)?;
+        let mut image = MetadataImage::default();
+        let mut snapshot_len = 0;
+        if let Some(path) = files.checkpoints.last() {
+            image = snapshot::read(path)?;
+            snapshot_len = fs::metadata(path).map_err(io_error("read", path))?.len();
+        }
+        let mut active = None;
+        let mut bytes_since_snapshot = 0;
+        let last = files.logs.len().wrapping_sub(1);
+        for (index, path) in files.logs.iter().enumerate() {
+            let mut file = FramesFile::open(path)?;
+            let start = file.len();
+            file.replay(index == last, |position, batch| {
+                image = replayed(&image, path, position, &batch)?;
+                Ok(())
+            })?;
+            bytes_since_snapshot += file.len() - start;
+            active = Some(file);
+        }
+        let active = match active {
+            Some(file) => file,
+            None => create_log(dir, &image)?,
+        };
+        let snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(snapshot_len);
+        let dir = dir.to_owned();
+        let log = Self { dir, active, bytes_since_snapshot, snapshot_after_bytes, offline: None };
+        Ok((log, image))
+    }
+
+    /// Writes `batch`; it counts when this returns.
+    ///
+    /// # Errors
+    /// It was not written. After a failed fsync, or a failed write that could not be taken back, the log is
+    /// offline until it is opened again.
+    pub fn append(&mut self, batch: &RecordsBatch) -> Result<(), MetadataError> {
+        if let Some(reason) = &self.offline {
+            return Err(MetadataError::Offline { reason: reason.clone() });
+        }
+        match self.active.append(batch) {
+            Ok(written) => {
+                self.bytes_since_snapshot += written;
+                Ok(())
+            }
+            Err(failure) => {
+                if !failure.taken_back {
+                    tracing::error!(error = %failure.error, "the metadata log is offline");
+                    self.offline = Some(failure.error.to_string());
+                }
+                Err(failure.error)
+            }
+        }
+    }
+
+    /// Writes `image`, which must be what the log adds up to, as a snapshot, if enough was appended since the last.
+    pub fn snapshot_if_due(&mut self, image: &MetadataImage, timestamp_ms: i64) {
+        if self.bytes_since_snapshot < self.snapshot_after_bytes || self.offline.is_some() {
+            return;
+        }
+        // Without a snapshot the log only stays longer, so a failure costs nobody his answer.
+        if let Err(error) = self.snapshot(image, timestamp_ms) {
+            tracing::warn!(%error, "no snapshot of the metadata log");
+            self.bytes_since_snapshot = 0;
+        }
+    }
+
+    pub(super) fn snapshot(
+        &mut self,
+        image: &MetadataImage,
+        timestamp_ms: i64,
+    ) -> Result<(), MetadataError> {
+        let name = format!("{:020}-{:010}.checkpoint", image.offset + 1, image.epoch);
+        let written = snapshot::write(&self.dir.join(name), image, timestamp_ms)?;
+        sync_dir(&self.dir)?;
+        self.active = create_log(&self.dir, image)?;
+        self.bytes_since_snapshot = 0;
+        self.snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(written);
+        let files = list(&self.dir)?;
+        let stale_logs = files.logs.iter().rev().skip(1);
+        for path in stale_logs.chain(files.checkpoints.iter().rev().skip(1)) {
+            fs::remove_file(path).map_err(io_error("delete", path))?;
+        }
+        Ok(())
+    }
+}
+
+/// The image after a batch read from a file; a batch below a snapshot's end is in the image already.
+fn replayed(
+    image: &MetadataImage,
+    path: &Path,
+    position: u64,
+    batch: &RecordsBatch,
+) -> Result<MetadataImage, MetadataError> {
+    let end = image.offset + 1;
+    if batch.base_offset < end {
+        return Ok(image.clone());
+    }
+    if batch.base_offset > end {
+        let reason = format!("offset {} follows offset {}", batch.base_offset, image.offset);
+        return Err(MetadataError::Corrupt { path: path.to_owned(), position, reason });
+    }
+    image.with_batch(batch)
+}
+
+fn create_log(dir: &Path, image: &MetadataImage) -> Result<FramesFile, MetadataError> {
+    let header = Header { offset: image.offset + 1, epoch: image.epoch };
+    let file = FramesFile::create(&dir.join(format!("{:020}.log", header.offset)), header)?;
+    sync_dir(dir)?;
+    Ok(file)
+}
+
+/// What a directory holds, oldest first.
+struct Files {
+    logs: Vec<PathBuf>,
+    checkpoints: Vec<PathBuf>,
+}
+
+/// Lists `dir`, and deletes files that were still being written when the broker died.
+fn list(dir: &Path) -> Result<Files, MetadataError> {
+    let mut files = Files { logs: Vec::new(), checkpoints: Vec::new() };
+    for entry in fs::read_dir(dir).map_err(io_error("read", dir))? {
+        let path = entry.map_err(io_error("read", dir))?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => files.logs.push(path),
+            Some("checkpoint") => files.checkpoints.push(path),
+            Some("tmp") => fs::remove_file(&path).map_err(io_error("delete", &path))?,
+            _ => {}
+        }
+    }
+    // Offsets are padded with zeros: by name is by offset.
+    files.logs.sort();
+    files.checkpoints.sort();
+    Ok(files)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), MetadataError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("fsync", dir))
+}
+
+#[cfg(test)]
+mod tests;
