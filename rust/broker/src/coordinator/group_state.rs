@@ -1,0 +1,496 @@
+//! The classic group protocol as a pure state machine: events and the time go in, actions come out.
+//!
+//! ```text
+//!           join                    all joined, or time is up          the leader's SyncGroup is stored
+//!  Empty ────────> PreparingRebalance ──────────> CompletingRebalance ──────────> Stable
+//!    ^                │     ^                        │                              │
+//!    └────────────────┘     └────────────────────────┴──────────────────────────────┘
+//!      nobody joined          a member joins, leaves, fails or changes its metadata
+//! ```
+//! It promises: every join and sync that comes in is answered exactly once; an answer carries the
+//! generation it belongs to; the leader is a member; assignments are those that were stored.
+//! One deadline for the whole group is asked for ([`Action::WakeAt`]); a heartbeat only moves a
+//! number, and [`GroupState::wake`] looks whose time is really up.
+//! Source: Kafka's `ClassicGroup` and `GroupMetadataManager`; KIP-345, KIP-394, KIP-814.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::group_records::{GroupMetadataValue, MemberMetadata};
+use kafkalite_protocol::messages::join_group::JoinGroupResponse;
+use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
+
+use super::member::{Member, Protocol, Token};
+use super::subscription::subscribed_topics;
+
+mod describe;
+mod join;
+mod leave;
+mod rebalance;
+mod static_member;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use join::JoinContext;
+
+/// The member id of who has none yet.
+pub const UNKNOWN_MEMBER_ID: &str = "";
+/// The protocol type of consumers; their metadata tells which topics they read.
+pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
+/// How long a new member's JoinGroup may wait before the member is given up (Kafka: 5 minutes).
+pub const NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 300_000;
+
+/// Both times at once: deadlines are monotonic, what is stored is UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic milliseconds.
+    pub ms: i64,
+    /// Milliseconds since 1970.
+    pub wall_ms: i64,
+}
+
+/// The bounds of every group, from the broker's configuration.
+#[derive(Clone, Debug)]
+pub struct GroupLimits {
+    /// `group.initial.rebalance.delay.ms`
+    pub initial_rebalance_delay_ms: i32,
+    /// `group.max.size`
+    pub max_size: i32,
+}
+
+/// Where a group stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No members; offsets may be there.
+    Empty,
+    /// Members are asked to join again.
+    PreparingRebalance,
+    /// The generation is fixed; the leader's assignment is awaited.
+    CompletingRebalance,
+    /// Everybody knows its assignment.
+    Stable,
+    /// Removed.
+    Dead,
+}
+
+impl State {
+    /// Kafka's name of the state.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::PreparingRebalance => "PreparingRebalance",
+            Self::CompletingRebalance => "CompletingRebalance",
+            Self::Stable => "Stable",
+            Self::Dead => "Dead",
+        }
+    }
+}
+
+/// Names one append, to be handed back with its outcome.
+pub type AppendId = u64;
+
+/// What the shell has to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Answer a parked JoinGroup.
+    AnswerJoin {
+        /// Whom.
+        token: Token,
+        /// With what.
+        response: JoinGroupResponse,
+    },
+    /// Answer a parked SyncGroup.
+    AnswerSync {
+        /// Whom.
+        token: Token,
+        /// With what.
+        response: SyncGroupResponse,
+    },
+    /// Store the group's record, then call [`GroupState::append_result`].
+    Append {
+        /// To be handed back.
+        id: AppendId,
+        /// What to store.
+        value: GroupMetadataValue,
+    },
+    /// Call [`GroupState::wake`] at that monotonic time, instead of any earlier wish.
+    WakeAt(i64),
+}
+
+/// What happens when an append is done.
+#[derive(Debug)]
+enum PendingAppend {
+    /// Nothing: an empty generation may be lost, nobody lives in it.
+    Empty,
+    /// The leader's assignment.
+    Assignment { generation: i32, assignment: HashMap<String, Bytes> },
+    /// A static member came back under a new id in a stable group.
+    StaticMember(static_member::Replacement),
+}
+
+/// What the join phase waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JoinPhase {
+    /// A new group: newcomers prolong the wait, `remaining_ms` at most.
+    Initial { delay_ms: i32, remaining_ms: i32 },
+    /// Members to come back.
+    Rebalance,
+}
+
+/// One group.
+#[derive(Debug)]
+pub struct GroupState {
+    group_id: Arc<str>,
+    limits: GroupLimits,
+    state: State,
+    previous_state: State,
+    state_timestamp_ms: Option<i64>,
+    generation: i32,
+    protocol_type: Option<String>,
+    protocol_name: Option<String>,
+    leader: Option<String>,
+    members: BTreeMap<String, Member>,
+    /// Instance id -> member id.
+    static_members: BTreeMap<String, String>,
+    /// Ids that were given out and have not joined yet -> when they are forgotten.
+    pending_joins: BTreeMap<String, i64>,
+    /// Members that know the generation and have not asked for their assignment.
+    pending_syncs: BTreeSet<String>,
+    awaiting_joins: usize,
+    /// Protocol name -> how many members know it.
+    protocol_counts: HashMap<String, usize>,
+    new_member_added: bool,
+    join_phase: Option<(i64, JoinPhase)>,
+    sync_deadline_ms: Option<i64>,
+    subscribed_topics: Option<BTreeSet<String>>,
+    /// Its first record is not written yet.
+    unsaved: bool,
+    wake_at_ms: Option<i64>,
+    appends: HashMap<AppendId, PendingAppend>,
+    next_append: AppendId,
+    actions: Vec<Action>,
+}
+
+impl GroupState {
+    /// A group that nobody has heard of. `unsaved`: it was made by a join, which stores it.
+    pub fn new(group_id: Arc<str>, limits: GroupLimits, now: Now, unsaved: bool) -> Self {
+        Self {
+            group_id,
+            limits,
+            state: State::Empty,
+            previous_state: State::Dead,
+            state_timestamp_ms: Some(now.wall_ms),
+            generation: 0,
+            protocol_type: None,
+            protocol_name: None,
+            leader: None,
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            pending_joins: BTreeMap::new(),
+            pending_syncs: BTreeSet::new(),
+            awaiting_joins: 0,
+            protocol_counts: HashMap::new(),
+            new_member_added: false,
+            join_phase: None,
+            sync_deadline_ms: None,
+            subscribed_topics: None,
+            unsaved,
+            wake_at_ms: None,
+            appends: HashMap::new(),
+            next_append: 0,
+            actions: Vec::new(),
+        }
+    }
+
+    /// A group as its stored record tells: stable if it has members, empty otherwise.
+    pub fn load(
+        group_id: Arc<str>,
+        limits: GroupLimits,
+        now: Now,
+        value: &GroupMetadataValue,
+    ) -> Self {
+        let mut group = Self::new(group_id, limits, now, false);
+        group.state = if value.members.is_empty() { State::Empty } else { State::Stable };
+        group.previous_state = group.state;
+        group.state_timestamp_ms =
+            (value.current_state_timestamp != -1).then_some(value.current_state_timestamp);
+        group.generation = value.generation;
+        group.protocol_type =
+            Some(value.protocol_type.clone()).filter(|protocol_type| !protocol_type.is_empty());
+        group.protocol_name = value.protocol.clone();
+        for stored in &value.members {
+            let member = loaded_member(stored, value.protocol.as_deref());
+            group.insert_member(member);
+        }
+        group.leader = value.leader.clone().filter(|leader| group.members.contains_key(leader));
+        group.subscribed_topics = group.compute_subscribed_topics();
+        group
+    }
+
+    /// Loading is over: sessions begin anew, and a group over `group.max.size` is rebalanced.
+    pub fn loaded(&mut self, now: Now) {
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        for id in &ids {
+            self.restart_session(now, id);
+        }
+        if self.members.len() > self.max_size() {
+            self.prepare_rebalance(now, "the group that was loaded is over capacity");
+        }
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// The group's id.
+    pub fn group_id(&self) -> &Arc<str> {
+        &self.group_id
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Its generation; 0 before the first.
+    pub fn generation(&self) -> i32 {
+        self.generation
+    }
+
+    /// `consumer`, `connect`, ...; `None` for a group that only stores offsets.
+    pub fn protocol_type(&self) -> Option<&str> {
+        self.protocol_type.as_deref()
+    }
+
+    /// When it came into its state, in ms since 1970; `None` if an old record does not tell.
+    pub fn state_timestamp_ms(&self) -> Option<i64> {
+        self.state_timestamp_ms
+    }
+
+    /// The topics its members read, as far as their metadata can be read.
+    pub fn subscribed_topics(&self) -> Option<&BTreeSet<String>> {
+        self.subscribed_topics.as_ref()
+    }
+
+    /// Whether its members are consumers.
+    pub fn is_consumer_group(&self) -> bool {
+        self.protocol_type.as_deref() == Some(CONSUMER_PROTOCOL_TYPE)
+    }
+
+    /// Whether a member reads `topic`, or might.
+    pub fn is_subscribed_to(&self, topic: &str) -> bool {
+        match &self.subscribed_topics {
+            Some(topics) => topics.contains(topic),
+            None => self.is_consumer_group(),
+        }
+    }
+
+    /// Removes the group: whoever waits is answered with `error`.
+    pub fn kill(&mut self, now: Now, error: ErrorCode) {
+        self.transition(now, State::Dead);
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        for id in ids {
+            self.fail_join(&id, UNKNOWN_MEMBER_ID.to_owned(), error);
+            self.fail_sync(&id, error);
+        }
+        self.join_phase = None;
+        self.sync_deadline_ms = None;
+        self.pending_joins.clear();
+        for member in self.members.values_mut() {
+            member.deadline_ms = None;
+        }
+    }
+
+    fn transition(&mut self, now: Now, state: State) {
+        self.previous_state = self.state;
+        self.state = state;
+        self.state_timestamp_ms = Some(now.wall_ms);
+    }
+
+    fn max_size(&self) -> usize {
+        usize::try_from(self.limits.max_size).unwrap_or(0)
+    }
+
+    fn is_leader(&self, member_id: &str) -> bool {
+        self.leader.as_deref() == Some(member_id)
+    }
+
+    /// The longest rebalance timeout of any member, in ms.
+    fn rebalance_timeout_ms(&self) -> i32 {
+        self.members.values().map(|member| member.rebalance_timeout_ms).max().unwrap_or(0).max(0)
+    }
+
+    fn have_all_joined(&self) -> bool {
+        self.members.len() == self.awaiting_joins && self.pending_joins.is_empty()
+    }
+
+    /// UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the ids belong together and are known.
+    fn validate_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
+        if let Some(instance_id) = instance_id {
+            match self.static_members.get(instance_id) {
+                None => return Err(ErrorCode::UnknownMemberId),
+                Some(existing) if existing != member_id => {
+                    return Err(ErrorCode::FencedInstanceId);
+                }
+                Some(_) => {}
+            }
+        }
+        if self.members.contains_key(member_id) { Ok(()) } else { Err(ErrorCode::UnknownMemberId) }
+    }
+
+    /// Whether a member of that type with those protocols fits in.
+    fn supports_protocols(&self, protocol_type: &str, protocols: &[Protocol]) -> bool {
+        if self.state == State::Empty {
+            return !protocol_type.is_empty() && !protocols.is_empty();
+        }
+        self.protocol_type.as_deref() == Some(protocol_type)
+            && protocols.iter().any(|(name, _)| self.is_known_to_all(name))
+    }
+
+    fn is_known_to_all(&self, protocol: &str) -> bool {
+        self.protocol_counts.get(protocol).copied().unwrap_or(0) == self.members.len()
+    }
+
+    /// The protocol with the most votes among those that all members know.
+    fn select_protocol(&self) -> Option<String> {
+        let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
+        for member in self.members.values() {
+            let vote = member.vote(|name| self.is_known_to_all(name))?;
+            *votes.entry(vote).or_default() += 1;
+        }
+        let most = votes.values().copied().max()?;
+        // Equal votes: the leader's preference decides, so that the choice does not hop about.
+        let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader));
+        leader
+            .and_then(|leader| leader.vote(|name| votes.get(name) == Some(&most)))
+            .or_else(|| votes.iter().find(|(_, count)| **count == most).map(|(name, _)| *name))
+            .map(str::to_owned)
+    }
+
+    fn insert_member(&mut self, member: Member) {
+        if self.leader.is_none() {
+            self.leader = Some(member.member_id.clone());
+        }
+        count_protocols(&mut self.protocol_counts, &member.protocols, true);
+        if let Some(instance_id) = &member.group_instance_id {
+            self.static_members.insert(instance_id.clone(), member.member_id.clone());
+        }
+        self.awaiting_joins += usize::from(member.awaiting_join.is_some());
+        self.pending_joins.remove(&member.member_id);
+        self.members.insert(member.member_id.clone(), member);
+    }
+
+    /// Takes a member or a pending id out; whatever it waits for is answered.
+    fn remove_member(&mut self, member_id: &str) {
+        self.fail_join(member_id, UNKNOWN_MEMBER_ID.to_owned(), ErrorCode::UnknownMemberId);
+        self.fail_sync(member_id, ErrorCode::UnknownMemberId);
+        if let Some(member) = self.members.remove(member_id) {
+            count_protocols(&mut self.protocol_counts, &member.protocols, false);
+            if let Some(instance_id) = &member.group_instance_id {
+                self.static_members.remove(instance_id);
+            }
+        }
+        if self.is_leader(member_id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        self.pending_joins.remove(member_id);
+        self.pending_syncs.remove(member_id);
+    }
+
+    fn compute_subscribed_topics(&self) -> Option<BTreeSet<String>> {
+        if !self.is_consumer_group() {
+            return None;
+        }
+        if self.members.is_empty() {
+            return Some(BTreeSet::new());
+        }
+        let protocol = self.protocol_name.as_deref()?;
+        let mut topics = BTreeSet::new();
+        for member in self.members.values() {
+            topics.extend(subscribed_topics(&member.metadata(protocol))?);
+        }
+        Some(topics)
+    }
+
+    fn append(&mut self, value: GroupMetadataValue, pending: PendingAppend) {
+        let id = self.next_append;
+        self.next_append += 1;
+        self.appends.insert(id, pending);
+        self.actions.push(Action::Append { id, value });
+    }
+
+    /// The record to store, each member with what `assignment` says.
+    fn record(&self, assignment: impl Fn(&Member) -> Bytes) -> GroupMetadataValue {
+        let protocol = self.protocol_name.clone();
+        let members = self.members.values().map(|member| MemberMetadata {
+            member_id: member.member_id.clone(),
+            group_instance_id: member.group_instance_id.clone(),
+            client_id: member.client_id.clone(),
+            client_host: member.client_host.clone(),
+            rebalance_timeout: member.rebalance_timeout_ms,
+            session_timeout: member.session_timeout_ms,
+            subscription: member.metadata(protocol.as_deref().unwrap_or_default()),
+            assignment: assignment(member),
+        });
+        GroupMetadataValue {
+            protocol_type: self.protocol_type.clone().unwrap_or_default(),
+            generation: self.generation,
+            leader: self.leader.clone(),
+            current_state_timestamp: self.state_timestamp_ms.unwrap_or(-1),
+            members: members.collect(),
+            protocol,
+        }
+    }
+
+    /// The record of an append is committed, or could not be: `error` says why.
+    pub fn append_result(&mut self, now: Now, id: AppendId, error: Option<ErrorCode>) {
+        match self.appends.remove(&id) {
+            Some(PendingAppend::Assignment { generation, assignment }) => {
+                self.assignment_stored(now, generation, &assignment, error);
+            }
+            Some(PendingAppend::StaticMember(replacement)) => {
+                self.replacement_stored(now, replacement, error);
+            }
+            Some(PendingAppend::Empty) | None => {}
+        }
+    }
+}
+
+fn count_protocols(counts: &mut HashMap<String, usize>, protocols: &[Protocol], more: bool) {
+    for (name, _) in protocols {
+        if more {
+            *counts.entry(name.clone()).or_default() += 1;
+        } else if let Some(count) = counts.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(name);
+            }
+        }
+    }
+}
+
+fn loaded_member(stored: &MemberMetadata, protocol: Option<&str>) -> Member {
+    let rebalance_timeout_ms = match stored.rebalance_timeout {
+        -1 => stored.session_timeout,
+        timeout => timeout,
+    };
+    Member {
+        member_id: stored.member_id.clone(),
+        group_instance_id: stored.group_instance_id.clone(),
+        client_id: stored.client_id.clone(),
+        client_host: stored.client_host.clone(),
+        rebalance_timeout_ms,
+        session_timeout_ms: stored.session_timeout,
+        protocols: vec![(protocol.unwrap_or_default().to_owned(), stored.subscription.clone())],
+        assignment: stored.assignment.clone(),
+        is_new: false,
+        awaiting_join: None,
+        awaiting_sync: None,
+        deadline_ms: None,
+    }
+}
