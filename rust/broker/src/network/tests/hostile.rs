@@ -124,7 +124,11 @@ fn an_idle_connection_is_closed_and_a_parked_one_is_not() {
     assert_eq!(broker.counter("kafkalite_connections_closed", "idle"), 1);
     parked.answer(2);
     assert_eq!(waiting.receive_id(), 2);
-    // Answered now, and from now on as idle as any.
+    // Answered now, and from now on as idle as any. The round trip lets the thread end the turn
+    // in which it wrote, or the time of that write could be read after the clock was moved.
+    let mut other = broker.connect();
+    other.send(&request(HEARTBEAT, 3, b""));
+    assert_eq!(other.receive_id(), 3);
     clock.advance_ms(5_001);
     assert!(waiting.is_closed());
 }
