@@ -1,1 +1,241 @@
 //! Threads that read in what left the page cache, before a network thread would have to.
+//!
+//! sendfile from a cold range blocks the network thread, and with it every connection it serves
+//! (KAFKA-7504). So a response whose file ranges are not resident comes here first: its ranges are
+//! read ahead and then read, without copying them anywhere, and only then does it go to the
+//! response queue. A consumer that replays a whole disk gets 4 MiB at a time; between two of its
+//! turns come those of the others. Residency is a hint for speed, never for correctness: a range
+//! evicted again before it is sent costs one slow send.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::Advice;
+
+use crate::clock::Clock;
+use crate::metrics::{Counter, Metrics, Stage};
+use crate::response_queue::{FileSlice, Piece, Responder, Response};
+
+#[cfg(test)]
+mod tests;
+
+/// Read for one response before another one's turn: what a consumer has in flight.
+const TURN_BYTES: u64 = 4 << 20;
+/// One system call reads this much.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Whether a range is in the page cache, or as good as.
+pub type IsResident = Arc<dyn Fn(&FileSlice) -> bool + Send + Sync>;
+
+/// What happens once the ranges of a job are read in.
+type Continuation = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    /// Cold ranges still to read, the front one first.
+    slices: VecDeque<FileSlice>,
+    then: Continuation,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    stopped: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    bytes: Counter,
+}
+
+/// The pool.
+pub struct ColdReads {
+    shared: Arc<Shared>,
+    is_resident: IsResident,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl ColdReads {
+    /// Starts `count` threads.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread, or `/dev/null`.
+    pub fn start(
+        count: usize,
+        is_resident: IsResident,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
+        let help = "Bytes read in because they had left the page cache.";
+        let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
+        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), bytes });
+        let counted = Arc::clone(&shared);
+        let help = "Responses waiting for ranges to be read in.";
+        metrics.computed("kafkalite_cold_read_queue_size", help, vec![], move || {
+            i64::try_from(counted.queue.lock().jobs.len()).unwrap_or(i64::MAX)
+        });
+        let threads = Mutex::new(Vec::new());
+        let pool = Self { shared, is_resident, clock, metrics, threads };
+        for i in 0..count.max(1) {
+            let shared = Arc::clone(&pool.shared);
+            let null = File::options().write(true).open("/dev/null")?;
+            let thread = std::thread::Builder::new()
+                .name(format!("kafkalite-cold-read-{i}"))
+                .spawn(move || shared.serve(&null))?;
+            pool.threads.lock().push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Sends `response`, after reading in those of its ranges that are not resident.
+    pub fn send(&self, responder: Responder, response: Response) {
+        let cold = match &response {
+            Response::Pieces(pieces) => self.cold_ranges(pieces),
+            Response::NoResponse | Response::Close => Vec::new(),
+        };
+        if cold.is_empty() {
+            return responder.send(response);
+        }
+        let (clock, metrics) = (Arc::clone(&self.clock), Arc::clone(&self.metrics));
+        let started_ns = clock.monotonic_ns();
+        let then = move || {
+            let took_ns = clock.monotonic_ns().saturating_sub(started_ns);
+            metrics.record(Stage::ColdRead, responder.api_key(), took_ns);
+            responder.send(response);
+        };
+        self.read_in(cold, Box::new(then));
+    }
+
+    /// Reads `slices` in, whether resident or not, then calls `then` on a thread of the pool.
+    pub fn read_in(&self, slices: Vec<FileSlice>, then: Continuation) {
+        self.shared.push(Job { slices: slices.into(), then });
+    }
+
+    /// Ends the threads. Responses that wait are sent without reading further.
+    pub fn stop(&self) {
+        self.shared.queue.lock().stopped = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a cold-read thread panicked");
+            }
+        }
+    }
+
+    fn cold_ranges(&self, pieces: &[Piece]) -> Vec<FileSlice> {
+        let files = pieces.iter().filter_map(|piece| match piece {
+            Piece::File(slice) if slice.length > 0 => Some(slice),
+            _ => None,
+        });
+        files.filter(|slice| !(self.is_resident)(slice)).cloned().collect()
+    }
+}
+
+impl Drop for ColdReads {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn push(&self, job: Job) {
+        self.queue.lock().jobs.push_back(job);
+        self.wake.notify_one();
+    }
+
+    /// The next job, and whether it is to be read; `None` at the end.
+    fn take(&self) -> Option<(Job, bool)> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some((job, !queue.stopped));
+            }
+            if queue.stopped {
+                return None;
+            }
+            self.wake.wait(&mut queue);
+        }
+    }
+
+    fn serve(&self, null: &File) {
+        while let Some((mut job, read)) = self.take() {
+            if read {
+                let bytes = read_turn(&mut job.slices, null);
+                self.bytes.add(bytes);
+                if !job.slices.is_empty() {
+                    self.push(job);
+                    continue;
+                }
+            }
+            if catch_unwind(AssertUnwindSafe(job.then)).is_err() {
+                tracing::error!("what followed a cold read panicked");
+            }
+        }
+    }
+}
+
+/// Reads up to `TURN_BYTES` of the ranges and removes what was read. Returns how much that was.
+fn read_turn(slices: &mut VecDeque<FileSlice>, null: &File) -> u64 {
+    let mut left = TURN_BYTES;
+    read_ahead(slices, left);
+    while left > 0
+        && let Some(slice) = slices.front_mut()
+    {
+        let step = left.min(u64::from(slice.length)).min(STEP_BYTES);
+        let read = match read_step(slice, step, null) {
+            Ok(read) if read > 0 => read.min(u64::from(slice.length)),
+            // The end of a file cut short, or a disk that fails: the send will tell.
+            Ok(_) => u64::from(slice.length),
+            Err(error) => {
+                tracing::debug!(%error, "a cold range could not be read in");
+                u64::from(slice.length)
+            }
+        };
+        left = left.saturating_sub(read);
+        slice.position += read;
+        // `read` is at most the length.
+        slice.length -= u32::try_from(read).unwrap_or(slice.length);
+        if slice.length == 0 {
+            slices.pop_front();
+        }
+    }
+    TURN_BYTES - left
+}
+
+/// Starts reading the first `bytes` of the ranges in the background: a file of many small ranges
+/// costs one wait for the disk and not one for each.
+fn read_ahead(slices: &VecDeque<FileSlice>, bytes: u64) {
+    let mut left = bytes;
+    for slice in slices {
+        let length = left.min(u64::from(slice.length));
+        let Some(some) = NonZeroU64::new(length) else { return };
+        // Advice the kernel does not take costs speed alone.
+        let _ =
+            rustix::fs::fadvise(slice.file.as_fd(), slice.position, Some(some), Advice::WillNeed);
+        left -= length;
+    }
+}
+
+/// Waits until `bytes` from the start of `slice` are in the page cache, by sending them nowhere.
+/// Returns how many are; 0 at the end of the file.
+fn read_step(slice: &FileSlice, bytes: u64, null: &File) -> io::Result<u64> {
+    let mut position = slice.position;
+    let count = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let sent = loop {
+        let file = slice.file.as_fd();
+        match rustix::fs::sendfile(null.as_fd(), file, Some(&mut position), count) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    Ok(sent as u64)
+}

@@ -1,0 +1,140 @@
+//! Cold ranges are read before their response goes out, and turns are shared.
+
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::response_queue::SegmentFile;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Segment(File);
+
+impl SegmentFile for Segment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn slice(length: u32) -> FileSlice {
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(&vec![5; length as usize]).expect("room on the disk");
+    FileSlice { file: Arc::new(Segment(file)), position: 0, length }
+}
+
+fn pool(is_resident: bool) -> (Arc<Metrics>, ColdReads) {
+    let metrics = Arc::new(Metrics::new());
+    let clock = Arc::new(SystemClock::new());
+    let pool = ColdReads::start(1, Arc::new(move |_| is_resident), clock, Arc::clone(&metrics));
+    (metrics, pool.expect("a thread"))
+}
+
+fn read_bytes(metrics: &Metrics) -> u64 {
+    let mut bytes = 0;
+    metrics.for_each_scalar(|name, _, _, value| {
+        if let ("kafkalite_cold_read_bytes", crate::metrics::Value::Counter(n)) = (name, value) {
+            bytes = n;
+        }
+    });
+    bytes
+}
+
+fn response(length: u32) -> Response {
+    let pieces = [Piece::Mem(Bytes::from_static(b"head")), Piece::File(slice(length))];
+    Response::Pieces(pieces.into_iter().collect())
+}
+
+fn responder() -> (Responder, mpsc::Receiver<std::thread::ThreadId>) {
+    let (sent, received) = mpsc::channel();
+    let responder = Responder::to(1, 12, move |_| {
+        sent.send(std::thread::current().id()).expect("the test listens");
+    });
+    (responder, received)
+}
+
+#[test]
+fn a_resident_response_is_sent_at_once_by_its_caller() {
+    let (metrics, pool) = pool(true);
+    let (responder, received) = responder();
+    pool.send(responder, response(10_000));
+    assert_eq!(received.try_recv(), Ok(std::thread::current().id()));
+    assert_eq!(read_bytes(&metrics), 0);
+}
+
+#[test]
+fn a_cold_response_is_sent_by_the_pool_once_every_byte_was_read() {
+    let (metrics, pool) = pool(false);
+    let (responder, received) = responder();
+    pool.send(responder, response(9_000_001));
+    let thread = received.recv_timeout(PATIENCE).expect("it is sent");
+    assert_ne!(thread, std::thread::current().id());
+    assert_eq!(read_bytes(&metrics), 9_000_001);
+    let mut stages = Vec::new();
+    metrics.for_each_stage(|api, stage, h| stages.push((api, stage, h.count)));
+    assert_eq!(stages, [(1, Stage::ColdRead, 1)]);
+}
+
+#[test]
+fn a_file_shorter_than_its_range_does_not_stop_the_response() {
+    let (_, pool) = pool(false);
+    let mut short = slice(1_000);
+    short.length = 50_000_000;
+    let (sent, received) = mpsc::channel();
+    let then = move || sent.send(()).expect("the test listens");
+    pool.read_in(vec![short], Box::new(then));
+    assert_eq!(received.recv_timeout(PATIENCE), Ok(()));
+}
+
+#[test]
+fn a_turn_reads_four_mebibytes_and_keeps_the_rest() {
+    let null = File::options().write(true).open("/dev/null").expect("it exists");
+    let mut slices: VecDeque<FileSlice> = [slice(3 << 20), slice(6 << 20)].into();
+    for left in [5 << 20, 1 << 20, 0] {
+        read_turn(&mut slices, &null);
+        assert_eq!(slices.iter().map(|slice| slice.length).sum::<u32>(), left);
+    }
+}
+
+#[test]
+fn a_short_job_is_done_between_the_turns_of_a_long_one() {
+    let (_, pool) = pool(false);
+    let (sent, received) = mpsc::channel();
+    // The single thread waits here until both jobs are queued behind it.
+    let (release, released) = mpsc::channel::<()>();
+    pool.read_in(
+        vec![],
+        Box::new(move || {
+            let _ = released.recv();
+        }),
+    );
+    for (name, length) in [("long", 20 << 20), ("short", 100)] {
+        let sent = sent.clone();
+        let then = move || sent.send(name).expect("the test listens");
+        pool.read_in(vec![slice(length)], Box::new(then));
+    }
+    release.send(()).expect("the pool waits");
+    assert_eq!(received.recv_timeout(PATIENCE), Ok("short"));
+    assert_eq!(received.recv_timeout(PATIENCE), Ok("long"));
+}
+
+#[test]
+fn stopping_sends_what_waits() {
+    let (_, pool) = pool(false);
+    let (release, released) = mpsc::channel::<()>();
+    pool.read_in(
+        vec![],
+        Box::new(move || {
+            let _ = released.recv();
+        }),
+    );
+    let (responder, received) = responder();
+    pool.send(responder, response(100));
+    drop(release);
+    pool.stop();
+    assert!(received.try_recv().is_ok());
+}
