@@ -1,1 +1,33 @@
-//! kafkalite: see ARCHITECTURE.md.
+//! The commit log of one partition on disk, byte for byte Apache Kafka's.
+//!
+//! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be appended
+//! and runs before it; [`LogDir`] is the directory that logs live in and share their fate with;
+//! [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its own.
+
+mod batch_scan;
+pub mod checkpoint;
+mod commit_log;
+mod config;
+mod error;
+mod index;
+mod leader_epochs;
+mod log_dir;
+mod producer_state;
+mod recovery;
+mod retention;
+mod segment;
+mod segment_file;
+pub mod storage;
+mod tail_ring;
+pub mod validation;
+
+pub use commit_log::{Appended, CommitLog, OpenState, ReadResult, TimestampOffset};
+pub use config::{BatchValidation, LogConfig};
+pub use error::LogError;
+pub use leader_epochs::{EpochEnd, EpochStart};
+pub use log_dir::LogDir;
+pub use producer_state::ActiveProducer;
+pub use recovery::RecoveryReport;
+pub use retention::Retained;
+pub use segment_file::{FileSlice, SegmentFile};
+pub use validation::{RecordError, ValidatedBatch, ValidationError};

@@ -1,0 +1,301 @@
+//! The commit log of one partition: its segments in order, and the offsets where it starts and ends.
+//!
+//! Promises:
+//! - appends are serial; a batch is visible only after its bytes were written, and either whole or
+//!   not at all, whatever fails
+//! - readers take no lock that an append holds while it writes
+//! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
+//!
+//! Locks, in the order they are taken: `flushing`, `writer`, `segments`, a segment's indexes, a
+//! segment's file. Source: Kafka's `UnifiedLog` and `LocalLog`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use arc_swap::ArcSwap;
+use kafkalite_protocol::types::{LeaderEpoch, Offset};
+use parking_lot::{Mutex, RwLock};
+
+use crate::checkpoint::{LEADER_EPOCH_FILE, write_epochs};
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
+use crate::log_dir::{LogDir, PartitionDir};
+use crate::producer_state::{ActiveProducer, ProducerState};
+use crate::recovery::{self, Recovered, RecoveryReport};
+use crate::segment::Segment;
+use crate::storage::{Durability, replace_file};
+use crate::tail_ring::TailRing;
+
+mod append;
+mod flush;
+mod lookup;
+mod read;
+#[cfg(test)]
+pub(crate) mod tests;
+mod truncate;
+
+pub use append::Appended;
+pub use lookup::TimestampOffset;
+pub use read::ReadResult;
+
+/// What the checkpoints of a log directory know about a partition before it is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenState {
+    /// Whether the broker stopped cleanly: nothing is scanned then.
+    pub clean: bool,
+    /// Everything below is known to be on disk; a scan after an unclean stop starts there.
+    pub recovery_point: Offset,
+    /// Where DeleteRecords or retention moved the start to.
+    pub log_start_offset: Offset,
+}
+
+/// What only the holder of the append lock touches.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) active: Arc<Segment>,
+    pub(crate) producers: ProducerState,
+    /// Offset of the newest snapshot file, if there is one.
+    pub(crate) snapshot_offset: Option<Offset>,
+    /// Files renamed to `.deleted`, and when to remove them, ms.
+    pub(crate) deleted: Vec<(i64, PathBuf)>,
+}
+
+/// One partition's log.
+#[derive(Debug)]
+pub struct CommitLog {
+    pub(crate) dir: Arc<PartitionDir>,
+    config: ArcSwap<LogConfig>,
+    log_start_offset: AtomicI64,
+    log_end_offset: AtomicI64,
+    /// Everything below is on the disk; Kafka calls it the recovery point.
+    durable_offset: AtomicI64,
+    pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
+    pub(crate) writer: Mutex<Writer>,
+    flushing: Mutex<()>,
+    /// A file was created or renamed since the directory was last synced.
+    dir_changed: AtomicBool,
+    pub(crate) epochs: RwLock<LeaderEpochs>,
+    tail: Mutex<Option<Box<TailRing>>>,
+    closed: AtomicBool,
+}
+
+impl CommitLog {
+    /// Opens the log in `name` (TOPIC-PARTITION) of `log_dir`, or creates it there.
+    ///
+    /// # Errors
+    /// If the disk fails. Damage is no error: it is cut away and told in the report.
+    pub fn open(
+        log_dir: &Arc<LogDir>,
+        name: &str,
+        config: Arc<LogConfig>,
+        state: OpenState,
+        now_ms: i64,
+    ) -> Result<(Self, RecoveryReport), LogError> {
+        log_dir.check_online()?;
+        let dir = PartitionDir::new(log_dir.clone(), log_dir.path().join(name));
+        let Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report } =
+            recovery::recover(&dir, &config, state, now_ms)?;
+        let first = segments.first().map_or(state.log_start_offset, |s| s.base_offset());
+        let log_start = Offset(state.log_start_offset.0.max(first.0)).min(log_end_offset);
+        let durable = if state.clean { log_end_offset } else { state.recovery_point };
+        let active = segments.last().expect("recovery leaves one segment at least").clone();
+        let writer = Writer { active, producers, snapshot_offset, deleted: Vec::new() };
+        let log = Self {
+            dir,
+            config: ArcSwap::new(config),
+            log_start_offset: AtomicI64::new(log_start.0),
+            log_end_offset: AtomicI64::new(log_end_offset.0),
+            durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
+            segments: RwLock::new(segments),
+            writer: Mutex::new(writer),
+            flushing: Mutex::new(()),
+            dir_changed: AtomicBool::new(true),
+            epochs: RwLock::new(epochs),
+            tail: Mutex::new(None),
+            closed: AtomicBool::new(false),
+        };
+        Ok((log, report))
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<LogConfig> {
+        self.config.load_full()
+    }
+
+    /// Replaces the settings; appends from now on obey them.
+    pub fn set_config(&self, config: Arc<LogConfig>) {
+        self.config.store(config);
+    }
+
+    /// The partition's directory.
+    #[must_use]
+    pub fn path(&self) -> Arc<Path> {
+        self.dir.path()
+    }
+
+    /// The log directory it is in.
+    #[must_use]
+    pub fn log_dir(&self) -> &Arc<LogDir> {
+        &self.dir.log_dir
+    }
+
+    /// First offset that may be read.
+    #[must_use]
+    pub fn log_start_offset(&self) -> Offset {
+        Offset(self.log_start_offset.load(Ordering::Acquire))
+    }
+
+    /// The offset that the next record gets.
+    #[must_use]
+    pub fn log_end_offset(&self) -> Offset {
+        Offset(self.log_end_offset.load(Ordering::Acquire))
+    }
+
+    /// Everything below this offset survives a power cut.
+    #[must_use]
+    pub fn durable_offset(&self) -> Offset {
+        Offset(self.durable_offset.load(Ordering::Acquire))
+    }
+
+    /// Bytes in all segments.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.read().iter().map(|segment| u64::from(segment.size())).sum()
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.segments.read().len()
+    }
+
+    /// The producers that this log knows, by id.
+    #[must_use]
+    pub fn producers(&self) -> Vec<ActiveProducer> {
+        self.writer.lock().producers.active()
+    }
+
+    /// The epoch of the newest batch.
+    #[must_use]
+    pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
+        self.epochs.read().latest()
+    }
+
+    /// Every epoch and where it starts.
+    #[must_use]
+    pub fn epochs(&self) -> Vec<EpochStart> {
+        self.epochs.read().entries().to_vec()
+    }
+
+    /// The epoch in which the record at `offset` was appended.
+    #[must_use]
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        self.epochs.read().epoch_at(offset)
+    }
+
+    /// Where the records of `epoch` end; `None` if this log cannot know.
+    #[must_use]
+    pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
+        self.epochs.read().end_offset_for(epoch, self.log_end_offset())
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), LogError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(LogError::Closed { path: self.dir.path() });
+        }
+        self.dir.log_dir.check_online()
+    }
+
+    pub(crate) fn out_of_range(&self, offset: Offset) -> LogError {
+        LogError::OffsetOutOfRange {
+            offset,
+            log_start_offset: self.log_start_offset(),
+            log_end_offset: self.log_end_offset(),
+        }
+    }
+
+    /// The segment whose base offset is the last at or below `offset`, and the one after it.
+    pub(crate) fn segment_at(
+        &self,
+        offset: Offset,
+    ) -> Option<(Arc<Segment>, Option<Arc<Segment>>)> {
+        let segments = self.segments.read();
+        let after = segments.partition_point(|segment| segment.base_offset() <= offset);
+        let found = segments.get(after.checked_sub(1)?)?.clone();
+        Some((found, segments.get(after).cloned()))
+    }
+
+    /// Writes the leader epochs; `durability` says what they must survive.
+    pub(crate) fn write_epochs(&self, durability: Durability) -> Result<(), LogError> {
+        let entries = self.epochs.read().entries().to_vec();
+        let path = self.dir.file(LEADER_EPOCH_FILE);
+        let written = write_epochs(self.dir.storage(), &path, &entries, durability);
+        written.inspect_err(|error| self.note_failure(error))
+    }
+
+    /// Takes the log directory offline if `error` is a failure of its disk.
+    pub(crate) fn note_failure(&self, error: &LogError) {
+        if error.is_disk_failure() {
+            self.dir.log_dir.take_offline(error);
+        }
+    }
+
+    /// Writes the producer state as of the log's end, for the next start.
+    pub(crate) fn write_snapshot(
+        &self,
+        writer: &mut Writer,
+        durability: Durability,
+    ) -> Result<(), LogError> {
+        let offset = self.log_end_offset();
+        if writer.snapshot_offset == Some(offset) {
+            return Ok(());
+        }
+        let path = self.dir.file(&recovery::snapshot_name(offset));
+        replace_file(self.dir.storage(), &path, &writer.producers.encode(), durability)
+            .map_err(|error| self.dir.log_dir.failed(path, error))?;
+        writer.snapshot_offset = Some(offset);
+        Ok(())
+    }
+
+    /// Closes the log. With `clean`, everything is on the disk afterwards, and the caller may say so
+    /// in the recovery point checkpoint and the clean shutdown file.
+    ///
+    /// # Errors
+    /// If the disk fails; the stop is unclean then.
+    pub fn close(&self, clean: bool) -> Result<(), LogError> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if clean && !self.dir.log_dir.is_offline() {
+            let mut writer = self.writer.lock();
+            if self.log_end_offset().0 > 0 {
+                self.write_snapshot(&mut writer, Durability::Disk)?;
+            }
+            drop(writer);
+            self.flush_all()?;
+        }
+        for segment in self.segments.read().iter() {
+            segment.close_file();
+        }
+        Ok(())
+    }
+
+    /// Moves the partition's directory to `name`, as its deletion begins, and closes the log.
+    ///
+    /// Kafka's name for it is TOPIC-PARTITION.ID-delete. Slices being sent stay valid.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn rename_and_close(&self, name: &str) -> Result<Arc<Path>, LogError> {
+        let _writer = self.writer.lock();
+        self.closed.store(true, Ordering::Release);
+        self.dir.rename(name)?;
+        for segment in self.segments.read().iter() {
+            segment.close_file();
+        }
+        Ok(self.dir.path())
+    }
+}

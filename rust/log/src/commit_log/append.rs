@@ -1,0 +1,339 @@
+//! Appending: offsets are assigned, one write per group of batches, then everything is published.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, TimestampType};
+use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
+
+use super::{CommitLog, Writer};
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::producer_state::{Duplicate, Undo};
+use crate::segment::Segment;
+use crate::storage::Durability;
+use crate::validation::ValidatedBatch;
+
+/// One write takes at most this many batches and bytes; a batch is two buffers.
+const GROUP_BATCHES: usize = 32;
+const GROUP_BYTES: usize = 1 << 20;
+
+/// A batch that is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Offset of its first record.
+    pub base_offset: Offset,
+    /// Offset of its last record, inclusive.
+    pub last_offset: Offset,
+    /// The time the broker gave it, ms; -1 if its records keep their own.
+    pub log_append_time_ms: i64,
+    /// Where the log starts.
+    pub log_start_offset: Offset,
+    /// Bytes written; 0 for a duplicate.
+    pub bytes: u32,
+    /// It was in the log already, from an earlier attempt of its producer.
+    pub duplicate: bool,
+}
+
+impl Appended {
+    /// The offset that its acknowledgement waits for.
+    #[must_use]
+    pub fn end_offset(&self) -> Offset {
+        Offset(self.last_offset.0 + 1)
+    }
+}
+
+/// Batches that have offsets and wait for the next write.
+#[derive(Default)]
+struct Group<'a> {
+    batches: Vec<(BatchHeader, [u8; HEADER_LENGTH], &'a [u8])>,
+    undo: Vec<Undo>,
+    bytes: usize,
+    /// Index of the first result that this group decides.
+    first_result: usize,
+}
+
+impl CommitLog {
+    /// Appends one batch as leader of `epoch`; `now_ms` is the broker's time.
+    ///
+    /// # Errors
+    /// What the producer did wrong, or what the disk did. The log is as before.
+    pub fn append(
+        &self,
+        batch: &ValidatedBatch,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, LogError> {
+        let mut results = self.append_all(std::slice::from_ref(batch), epoch, now_ms);
+        results.pop().expect("one result for each batch")
+    }
+
+    /// Appends batches that wait for this log, in order, with as few writes as can be.
+    ///
+    /// One result for each, in order. A batch that its producer got wrong does not keep the others
+    /// from being appended.
+    pub fn append_all(
+        &self,
+        batches: &[ValidatedBatch],
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Vec<Result<Appended, LogError>> {
+        let mut writer = self.writer.lock();
+        let mut results = Vec::with_capacity(batches.len());
+        let config = self.config.load();
+        let refused = self.check_open().and_then(|()| self.begin_epoch(epoch));
+        if let Err(error) = refused {
+            results.extend(batches.iter().map(|_| Err(error.clone())));
+            return results;
+        }
+        let mut group = Group::default();
+        for batch in batches {
+            match writer.producers.check(&batch.header) {
+                Err(error) => results.push(Err(error)),
+                Ok(Some(known)) => results.push(Ok(self.duplicate(known, &batch.header))),
+                Ok(None) => {
+                    self.stage(
+                        &mut writer,
+                        &mut group,
+                        &mut results,
+                        batch,
+                        epoch,
+                        now_ms,
+                        &config,
+                    );
+                }
+            }
+        }
+        self.write_group(&mut writer, &mut group, &mut results, now_ms, &config);
+        results
+    }
+
+    /// Notes a new leader epoch; it starts at the log's end.
+    fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        let current = self.latest_epoch();
+        match current {
+            Some(current) if current == epoch => return Ok(()),
+            Some(current) if current > epoch => {
+                return Err(LogError::StaleLeaderEpoch { epoch, current });
+            }
+            _ => {}
+        }
+        if !self.epochs.write().assign(epoch, self.log_end_offset()) {
+            return Ok(());
+        }
+        self.write_epochs(Durability::PageCache)
+            .inspect_err(|_| self.epochs.write().unassign(epoch))
+    }
+
+    fn duplicate(&self, known: Duplicate, header: &BatchHeader) -> Appended {
+        let log_append_time_ms = match header.timestamp_type() {
+            TimestampType::LogAppendTime => known.timestamp_ms,
+            TimestampType::CreateTime => -1,
+        };
+        Appended {
+            base_offset: known.base_offset,
+            last_offset: known.last_offset,
+            log_append_time_ms,
+            log_start_offset: self.log_start_offset(),
+            bytes: 0,
+            duplicate: true,
+        }
+    }
+
+    /// Gives a batch its offset and puts it into the group; writes the group first if it is full,
+    /// or if this batch starts a segment.
+    #[allow(clippy::too_many_arguments)]
+    fn stage<'a>(
+        &self,
+        writer: &mut Writer,
+        group: &mut Group<'a>,
+        results: &mut Vec<Result<Appended, LogError>>,
+        batch: &'a ValidatedBatch,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+        config: &LogConfig,
+    ) {
+        let mut header = batch.header;
+        header.leader_epoch = epoch;
+        header.base_offset = self.next_offset(group);
+        let full = group.batches.len() >= GROUP_BATCHES
+            || group.bytes + header.size() > GROUP_BYTES.max(header.size());
+        let rolls = must_roll(&writer.active, group.bytes, &header, config, now_ms);
+        if full || rolls {
+            self.write_group(writer, group, results, now_ms, config);
+            // The write may have failed, and offsets with it.
+            header.base_offset = self.next_offset(group);
+        }
+        let prepared = if header.size() > config.segment_bytes as usize {
+            let (size, segment_bytes) = (header.size(), config.segment_bytes);
+            Err(LogError::BatchLargerThanSegment { size, segment_bytes })
+        } else if must_roll(&writer.active, group.bytes, &header, config, now_ms) {
+            self.roll_locked(writer, now_ms)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = prepared {
+            results.push(Err(error));
+            return;
+        }
+        if group.batches.is_empty() {
+            group.first_result = results.len();
+        }
+        group.undo.extend(writer.producers.note(&header));
+        group.bytes += header.size();
+        group.batches.push((header, header.to_bytes(), &batch.payload));
+        results.push(Ok(Appended {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time_ms: match header.timestamp_type() {
+                TimestampType::LogAppendTime => header.max_timestamp,
+                TimestampType::CreateTime => -1,
+            },
+            log_start_offset: self.log_start_offset(),
+            bytes: header.size() as u32,
+            duplicate: false,
+        }));
+    }
+
+    fn next_offset(&self, group: &Group<'_>) -> Offset {
+        match group.batches.last() {
+            Some((header, ..)) => header.next_offset(),
+            None => self.log_end_offset(),
+        }
+    }
+
+    /// Writes the group with one call and publishes it; takes everything back if that fails.
+    fn write_group(
+        &self,
+        writer: &mut Writer,
+        group: &mut Group<'_>,
+        results: &mut [Result<Appended, LogError>],
+        now_ms: i64,
+        config: &LogConfig,
+    ) {
+        if group.batches.is_empty() {
+            return;
+        }
+        let mut buffers: Vec<IoSlice<'_>> = Vec::with_capacity(2 * group.batches.len());
+        for (_, head, payload) in &group.batches {
+            buffers.push(IoSlice::new(head));
+            buffers.push(IoSlice::new(payload));
+        }
+        // Loaded before the write: after it, nothing may fail any more.
+        let written = writer.active.indexes().map(drop);
+        let written = written.and_then(|()| writer.active.write(&mut buffers));
+        match written {
+            Ok(()) => self.publish(writer, group, now_ms, config),
+            Err(error) => {
+                self.take_back(writer, group);
+                // A duplicate of a batch in this group is as little in the log as the batch is.
+                for result in &mut results[group.first_result..] {
+                    if result.is_ok() {
+                        *result = Err(error.clone());
+                    }
+                }
+            }
+        }
+        *group = Group::default();
+    }
+
+    fn publish(&self, writer: &mut Writer, group: &Group<'_>, now_ms: i64, config: &LogConfig) {
+        let active = &writer.active;
+        let mut position = active.size();
+        let mut end = self.log_end_offset();
+        if let Ok(mut indexes) = active.indexes() {
+            for (header, ..) in &group.batches {
+                let interval = config.index_interval_bytes;
+                active.note_batch(&mut indexes, header, Position(position), interval);
+                position += header.size() as u32;
+                end = header.next_offset();
+            }
+            // The entries stay in memory if this fails; the next chunk takes them along.
+            if let Err(error) = active.write_index_chunk(&mut indexes) {
+                tracing::warn!("index entries wait for the disk: {error}");
+            }
+        }
+        if let Some(tail) = &mut *self.tail.lock() {
+            let mut at = active.size();
+            for (header, ..) in &group.batches {
+                tail.push(header.base_offset, Position(at), header.size() as u32);
+                at += header.size() as u32;
+            }
+        }
+        // The end first: who sees the bytes then sees an end that covers them, and a reader bounded
+        // by an older end looks that bound up instead of taking all bytes there are.
+        self.log_end_offset.store(end.0, Ordering::Release);
+        active.publish(position, now_ms);
+    }
+
+    fn take_back(&self, writer: &mut Writer, group: &mut Group<'_>) {
+        for undo in group.undo.drain(..).rev() {
+            writer.producers.undo(undo);
+        }
+        if let Err(error) = writer.active.discard_unpublished() {
+            // Bytes that nobody acknowledged would stand where the next batch goes.
+            self.dir.log_dir.take_offline(&error);
+        }
+    }
+
+    /// Closes the active segment and starts a new one at the log's end.
+    ///
+    /// # Errors
+    /// If the new file cannot be made; the active segment stays.
+    pub fn roll(&self, now_ms: i64) -> Result<(), LogError> {
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        if writer.active.size() == 0 {
+            return Ok(());
+        }
+        self.roll_locked(&mut writer, now_ms)
+    }
+
+    pub(crate) fn roll_locked(&self, writer: &mut Writer, now_ms: i64) -> Result<(), LogError> {
+        let base_offset = self.log_end_offset();
+        let next = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
+        next.create()?;
+        next.set_bytes_before(writer.active.bytes_before() + u64::from(writer.active.size()));
+        // Neither index nor snapshot is needed to go on; recovery makes both anew.
+        let sealed =
+            writer.active.seal().and_then(|()| self.write_snapshot(writer, Durability::PageCache));
+        if let Err(error) = sealed {
+            self.dir.log_dir.check_online()?;
+            tracing::warn!("segment rolled, its index or snapshot was not written: {error}");
+        }
+        let next = Arc::new(next);
+        self.segments.write().push(next.clone());
+        writer.active = next;
+        self.dir_changed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Whether `header` belongs into a new segment.
+///
+/// - case A: the segment would pass `segment.bytes`
+/// - case B: its first batch is `segment.ms` older
+/// - case C: its index is full
+/// - case D: the batch's last offset is too far from the base offset for 31 bits
+fn must_roll(
+    active: &Segment,
+    staged_bytes: usize,
+    header: &BatchHeader,
+    config: &LogConfig,
+    now_ms: i64,
+) -> bool {
+    let size = active.size() as usize + staged_bytes;
+    if size == 0 {
+        return false;
+    }
+    let age_ms = match active.first_timestamp() {
+        Ok(Some(first)) => header.max_timestamp.saturating_sub(first),
+        // No timestamps, or not readable now: by the clock.
+        _ => now_ms.saturating_sub(active.created_ms()),
+    };
+    size + header.size() > config.segment_bytes as usize // case A
+        || age_ms > config.segment_ms - config.segment_jitter_ms // case B
+        || active.index_is_full(config.segment_index_bytes) // case C
+        || active.relative(header.last_offset()).is_none() // case D
+}

@@ -1,0 +1,69 @@
+//! From the page cache to the disk. Never under the append lock.
+
+use std::sync::atomic::Ordering;
+
+use kafkalite_protocol::types::Offset;
+
+use super::CommitLog;
+use crate::error::LogError;
+use crate::storage::Durability;
+
+impl CommitLog {
+    /// Puts everything appended so far on the disk; where that is. Appends go on meanwhile.
+    ///
+    /// An error is final: the kernel may have dropped the pages it could not write, so the log
+    /// directory goes offline and nothing is tried again.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn flush(&self) -> Result<Offset, LogError> {
+        self.check_open()?;
+        self.flush_to_end(false)
+    }
+
+    /// As [`Self::flush`], with the indexes of the active segment and the leader epochs.
+    pub(super) fn flush_all(&self) -> Result<Offset, LogError> {
+        self.dir.log_dir.check_online()?;
+        self.flush_to_end(true)
+    }
+
+    fn flush_to_end(&self, all: bool) -> Result<Offset, LogError> {
+        let _flushing = self.flushing.lock();
+        let durable = self.durable_offset();
+        // Before the segments: what is appended from here on is not promised.
+        let end = self.log_end_offset();
+        if end == durable && !all {
+            return Ok(end);
+        }
+        let segments = self.segments.read().clone();
+        let (active, sealed) = segments.split_last().expect("a log has a segment at least");
+        for pair in segments.windows(2) {
+            // A sealed segment ends where the next one starts.
+            if pair[1].base_offset() > durable {
+                pair[0].flush()?;
+            }
+        }
+        if all {
+            active.flush()?;
+        } else if active.base_offset() < end || sealed.is_empty() {
+            active.flush_log()?;
+        }
+        if all || !sealed.is_empty() {
+            self.write_epochs(Durability::Disk)?;
+        }
+        if self.dir_changed.swap(false, Ordering::AcqRel) || all {
+            let path = self.dir.path();
+            let synced = self.dir.storage().sync_dir(&path);
+            synced.map_err(|error| self.dir.log_dir.failed(&*path, error))?;
+        }
+        self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
+        Ok(end)
+    }
+
+    /// Records that were appended and are not known to be on the disk.
+    #[must_use]
+    pub fn unflushed_messages(&self) -> u64 {
+        let unflushed = self.log_end_offset().0 - self.durable_offset().0;
+        u64::try_from(unflushed).unwrap_or(0)
+    }
+}

@@ -1,0 +1,121 @@
+//! From a time to an offset. One batch is read for it, and decompressed if need be.
+
+use kafkalite_protocol::record_batch::RecordBatch;
+use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
+
+use super::CommitLog;
+use crate::batch_scan::BatchScan;
+use crate::error::LogError;
+use crate::segment::Segment;
+use crate::validation::DECOMPRESSED_CAP_BYTES;
+
+/// A record found by its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimestampOffset {
+    /// The record's offset.
+    pub offset: Offset,
+    /// Its timestamp, ms.
+    pub timestamp_ms: i64,
+    /// The epoch it was appended in.
+    pub leader_epoch: LeaderEpoch,
+}
+
+impl CommitLog {
+    /// The first record at or after `timestamp_ms`, in the order of offsets; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the disk fails or a batch cannot be read.
+    pub fn offset_for_timestamp(
+        &self,
+        timestamp_ms: i64,
+    ) -> Result<Option<TimestampOffset>, LogError> {
+        self.check_open()?;
+        let start = self.log_start_offset();
+        let segments = self.segments.read().clone();
+        for (index, segment) in segments.iter().enumerate() {
+            let below_start = segments.get(index + 1).is_some_and(|n| n.base_offset() <= start);
+            if below_start || segment.max_timestamp()?.0 < timestamp_ms {
+                continue;
+            }
+            if let Some(found) = self.find_in(segment, timestamp_ms, start)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn find_in(
+        &self,
+        segment: &Segment,
+        timestamp_ms: i64,
+        start: Offset,
+    ) -> Result<Option<TimestampOffset>, LogError> {
+        let from = {
+            let indexes = segment.indexes()?;
+            indexes.offsets.lookup(indexes.times.lookup(timestamp_ms))
+        };
+        let file = segment.file()?;
+        let mut scan = BatchScan::new(file.storage(), from, segment.size());
+        while let Some((position, header)) = segment.scanned(scan.next())? {
+            if header.max_timestamp < timestamp_ms || header.last_offset() < start {
+                continue;
+            }
+            let found =
+                self.find_record(segment, position, header.size(), |record_ms, offset| {
+                    record_ms >= timestamp_ms && offset >= start
+                })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record of one batch that is `wanted`.
+    fn find_record(
+        &self,
+        segment: &Segment,
+        position: Position,
+        size: usize,
+        wanted: impl Fn(i64, Offset) -> bool,
+    ) -> Result<Option<TimestampOffset>, LogError> {
+        let mut bytes = vec![0; size];
+        let file = segment.file()?;
+        let path = || segment.path(crate::segment::LOG_SUFFIX);
+        file.read_at(&mut bytes, position.0.into())
+            .map_err(|error| self.dir.log_dir.failed(path(), error))?;
+        let batch = RecordBatch::parse(&bytes)?;
+        let records = batch.records(DECOMPRESSED_CAP_BYTES)?;
+        for record in &records {
+            let record = record?;
+            if wanted(record.timestamp_ms, record.offset) {
+                return Ok(Some(TimestampOffset {
+                    offset: record.offset,
+                    timestamp_ms: record.timestamp_ms,
+                    leader_epoch: batch.header().leader_epoch,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record with the largest timestamp, the first of them; `None` if no record has one.
+    ///
+    /// # Errors
+    /// If the disk fails or a batch cannot be read.
+    pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, LogError> {
+        self.check_open()?;
+        let segments = self.segments.read().clone();
+        let mut best: Option<(i64, Offset, usize)> = None;
+        for (index, segment) in segments.iter().enumerate() {
+            let (timestamp, offset) = segment.max_timestamp()?;
+            if timestamp >= 0 && best.is_none_or(|(largest, ..)| timestamp > largest) {
+                best = Some((timestamp, offset, index));
+            }
+        }
+        let Some((timestamp, offset, index)) = best else { return Ok(None) };
+        let segment = &segments[index];
+        let Some((position, header)) = segment.locate(offset)? else { return Ok(None) };
+        self.find_record(segment, position, header.size(), |record_ms, _| record_ms >= timestamp)
+    }
+}

@@ -1,0 +1,161 @@
+//! Reading: from an offset to a range of a file. No record is copied, and none is looked at.
+
+use std::sync::Arc;
+
+use kafkalite_protocol::types::{Offset, Position};
+
+use super::CommitLog;
+use crate::error::LogError;
+use crate::segment::Segment;
+use crate::segment_file::FileSlice;
+use crate::tail_ring::TailRing;
+
+/// What a read found.
+#[derive(Clone, Debug, Default)]
+pub struct ReadResult {
+    /// The bytes, in order; the last batch may be cut. Empty if there is nothing to read yet.
+    pub slices: Vec<FileSlice>,
+    /// Bytes of all slices.
+    pub bytes: u32,
+}
+
+/// Where a batch is, and how long.
+struct Start {
+    segment: Arc<Segment>,
+    next: Option<Arc<Segment>>,
+    position: Position,
+    batch_size: u32,
+}
+
+impl CommitLog {
+    /// Reads up to `max_bytes` from the batch that holds `from`, and nothing at or after `upper`.
+    ///
+    /// `upper` is the log end offset, the high watermark or the last stable offset: always the border
+    /// of a batch. `max_bytes` may cut anywhere. With `min_one_batch` the first batch is whole even if
+    /// it is larger; without, nothing is returned then.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` below the log's start or above its end; never for `upper`.
+    pub fn read(
+        &self,
+        from: Offset,
+        max_bytes: u32,
+        upper: Offset,
+        min_one_batch: bool,
+    ) -> Result<ReadResult, LogError> {
+        self.check_open()?;
+        if from < self.log_start_offset() || from > self.log_end_offset() {
+            return Err(self.out_of_range(from));
+        }
+        if from >= upper {
+            return Ok(ReadResult::default());
+        }
+        let Some(start) = self.start(from)? else { return Ok(ReadResult::default()) };
+        let first_limit = self.limit(&start.segment, start.next.as_ref(), upper)?;
+        let readable = first_limit.saturating_sub(start.position.0);
+        // The batch may end above `upper` only while it is being published: nothing to read yet.
+        if readable < start.batch_size || (max_bytes < start.batch_size && !min_one_batch) {
+            return Ok(ReadResult::default());
+        }
+        let mut left = max_bytes.max(start.batch_size);
+        let length = readable.min(left);
+        left -= length;
+        let mut result = ReadResult { slices: Vec::with_capacity(1), bytes: 0 };
+        let position = u64::from(start.position.0);
+        result.push(FileSlice { file: start.segment.file()?, position, length });
+        let mut next = start.next;
+        // On into the next segments, as far as the bytes go.
+        while let Some(segment) = next.filter(|segment| left > 0 && segment.base_offset() < upper) {
+            let (_, after) = self.segment_at(segment.base_offset()).unzip();
+            let after = after.flatten();
+            let length = self.limit(&segment, after.as_ref(), upper)?.min(left);
+            left -= length;
+            if length > 0 {
+                result.push(FileSlice { file: segment.file()?, position: 0, length });
+            }
+            next = after;
+        }
+        Ok(result)
+    }
+
+    /// The batch that holds `from`, or the first after it if compaction removed that one.
+    fn start(&self, from: Offset) -> Result<Option<Start>, LogError> {
+        let Some((mut segment, mut next)) = self.segment_at(from) else { return Ok(None) };
+        if let Some(known) =
+            self.tail.lock().get_or_insert_with(|| Box::new(TailRing::new())).lookup(from)
+            && known.base_offset >= segment.base_offset()
+        {
+            let (position, batch_size) = (known.position, known.size);
+            return Ok(Some(Start { segment, next, position, batch_size }));
+        }
+        let mut target = from;
+        loop {
+            if let Some((position, header)) = segment.locate(target)? {
+                let batch_size = header.size() as u32;
+                return Ok(Some(Start { segment, next, position, batch_size }));
+            }
+            let Some(following) = next else { return Ok(None) };
+            target = following.base_offset();
+            next = self.segment_at(target).and_then(|found| found.1);
+            segment = following;
+        }
+    }
+
+    /// How many bytes of `segment` lie below `upper`.
+    fn limit(
+        &self,
+        segment: &Arc<Segment>,
+        next: Option<&Arc<Segment>>,
+        upper: Offset,
+    ) -> Result<u32, LogError> {
+        if next.is_some_and(|next| next.base_offset() <= upper) {
+            return Ok(segment.size());
+        }
+        // In this order: an append moves the end before the size, so bytes that are seen here
+        // belong to records below the end that is seen after them.
+        let size = segment.size();
+        if upper >= self.log_end_offset() {
+            return Ok(size);
+        }
+        let known = self.tail.lock().as_ref().and_then(|tail| tail.lookup(upper));
+        if let Some(known) = known.filter(|known| known.base_offset == upper) {
+            return Ok(known.position.0);
+        }
+        Ok(segment.locate(upper)?.map_or(size, |(position, _)| position.0))
+    }
+
+    /// About how many bytes lie between two offsets, without looking at the disk.
+    ///
+    /// Exact for the newest batches, otherwise to within an index interval: good enough to decide
+    /// whether a fetch has its `fetch.min.bytes`.
+    #[must_use]
+    pub fn bytes_between(&self, from: Offset, to: Offset) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        self.place(to).saturating_sub(self.place(from))
+    }
+
+    /// The place of `offset` in all bytes that this log ever held, since it was opened.
+    fn place(&self, offset: Offset) -> u64 {
+        let Some((segment, _)) = self.segment_at(offset) else { return 0 };
+        let before = segment.bytes_before();
+        if offset >= self.log_end_offset() {
+            return before + u64::from(segment.size());
+        }
+        let known = self.tail.lock().as_ref().and_then(|tail| tail.lookup(offset));
+        if let Some(known) = known.filter(|known| known.base_offset >= segment.base_offset()) {
+            return before + u64::from(known.position.0);
+        }
+        let relative = segment.relative(offset).unwrap_or(u32::MAX);
+        let position = segment.indexes().map_or(0, |indexes| indexes.offsets.lookup(relative).0);
+        before + u64::from(position)
+    }
+}
+
+impl ReadResult {
+    fn push(&mut self, slice: FileSlice) {
+        self.bytes += slice.length;
+        self.slices.push(slice);
+    }
+}

@@ -1,0 +1,231 @@
+//! Closing and opening again, cleanly and not.
+
+use super::*;
+
+fn clean() -> OpenState {
+    OpenState { clean: true, ..OpenState::default() }
+}
+
+fn filled(fixture: &Fixture) -> CommitLog {
+    let log = fixture.fresh();
+    let batch = |sequence| {
+        produced(
+            RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence),
+            2,
+            NOW_MS + i64::from(sequence),
+        )
+    };
+    for i in 0..40 {
+        log.append(&batch(2 * i), EPOCH, NOW_MS).unwrap();
+    }
+    log
+}
+
+fn assert_is_filled(log: &CommitLog) {
+    assert_eq!(log.log_end_offset(), Offset(80));
+    assert_eq!(read_all(log, 0).len(), 40);
+    assert_eq!(log.producers()[0].last_sequence, 79);
+    assert_eq!(log.latest_epoch(), Some(EPOCH));
+    let max = log.offset_of_max_timestamp().unwrap().unwrap();
+    assert_eq!((max.offset, max.timestamp_ms), (Offset(79), NOW_MS + 78));
+    let again = produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, 78), 2, NOW_MS + 78);
+    assert!(log.append(&again, EPOCH, NOW_MS).unwrap().duplicate);
+}
+
+#[test]
+fn after_a_clean_close_nothing_is_scanned_and_nothing_missing() {
+    let fixture = Fixture::new(small_segments());
+    filled(&fixture).close(true).unwrap();
+    let (log, report) = fixture.open(clean());
+    assert_eq!(report, RecoveryReport::default());
+    assert_eq!(log.durable_offset(), Offset(80));
+    assert_is_filled(&log);
+}
+
+#[test]
+fn after_a_kill_the_log_is_scanned_and_nothing_missing() {
+    for recovery_point in [0, 31, 80] {
+        let fixture = Fixture::new(small_segments());
+        // Dropped without a close: what a kill -9 leaves.
+        drop(filled(&fixture));
+        let state = OpenState { recovery_point: Offset(recovery_point), ..OpenState::default() };
+        let (log, report) = fixture.open(state);
+        assert_eq!(report.truncated_bytes, 0);
+        assert!(report.scanned_bytes > 0);
+        assert_is_filled(&log);
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch() {
+    let fixture = Fixture::new(LogConfig::default());
+    let log = fixture.fresh();
+    append(&log, 2);
+    let whole = log.size_bytes();
+    append(&log, 2);
+    let full = log.size_bytes();
+    let path = log.path().join("00000000000000000000.log");
+    drop(log);
+    let bytes = std::fs::read(&path).unwrap();
+    for torn in whole..=full {
+        std::fs::write(&path, &bytes[..torn as usize]).unwrap();
+        let (log, report) = fixture.open(OpenState::default());
+        let end = if torn == full { 4 } else { 2 };
+        assert_eq!(log.log_end_offset(), Offset(end), "torn at {torn}");
+        assert_eq!(report.truncated_bytes, if torn == full { 0 } else { torn - whole });
+        assert_eq!(append(&log, 1).base_offset, Offset(end));
+        assert_eq!(read_all(&log, 0).len(), if torn == full { 3 } else { 2 });
+    }
+}
+
+#[test]
+fn a_flipped_bit_cuts_the_log_there_and_drops_later_segments() {
+    for (recovery_point, loud) in [(0, false), (80, true)] {
+        let fixture = Fixture::new(small_segments());
+        let log = filled(&fixture);
+        let second = log.segments.read()[1].base_offset();
+        let path = log.segments.read()[1].path(".log");
+        let segments = log.segment_count();
+        drop(log);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[70] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        // The recovery point decides where the scan starts; the newest segment is always read.
+        let from = if loud { second } else { Offset(recovery_point) };
+        let (log, report) =
+            fixture.open(OpenState { recovery_point: from, ..OpenState::default() });
+        assert_eq!(log.log_end_offset(), second);
+        assert!(log.segment_count() < segments);
+        assert!(!report.lost_below_recovery_point);
+        assert_eq!(log.producers()[0].last_sequence, second.0 as i32 - 1);
+    }
+}
+
+#[test]
+fn a_cut_below_the_recovery_point_is_told() {
+    let fixture = Fixture::new(LogConfig::default());
+    let log = filled(&fixture);
+    let path = log.path().join("00000000000000000000.log");
+    drop(log);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let state = OpenState { recovery_point: Offset(80), ..OpenState::default() };
+    assert!(fixture.open(state).1.lost_below_recovery_point);
+}
+
+#[test]
+fn indexes_that_are_gone_or_damaged_cost_nothing_but_time() {
+    for clean in [true, false] {
+        for damage in ["removed", "zeros", "garbage", "odd"] {
+            let fixture = Fixture::new(small_segments());
+            let log = filled(&fixture);
+            let dir = log.path();
+            log.close(true).unwrap();
+            drop(log);
+            for entry in std::fs::read_dir(&dir).unwrap() {
+                let path = entry.unwrap().path();
+                if !path.to_str().unwrap().ends_with("index") {
+                    continue;
+                }
+                match damage {
+                    "removed" => std::fs::remove_file(path).unwrap(),
+                    "zeros" => std::fs::write(path, [0; 240]).unwrap(),
+                    "garbage" => std::fs::write(path, [0x33; 240]).unwrap(),
+                    _ => {
+                        let mut bytes = std::fs::read(&path).unwrap();
+                        bytes.extend_from_slice(&[0; 5]);
+                        std::fs::write(&path, bytes).unwrap();
+                    }
+                }
+            }
+            let (log, _) = fixture.open(OpenState { clean, ..OpenState::default() });
+            for from in 0..80 {
+                assert_eq!(read_all(&log, from)[0], from / 2 * 2, "{damage}, offset {from}");
+            }
+            assert_is_filled(&log);
+        }
+    }
+}
+
+#[test]
+fn the_log_start_survives() {
+    let fixture = Fixture::new(small_segments());
+    let log = filled(&fixture);
+    log.delete_records(Offset(33), NOW_MS).unwrap();
+    log.close(true).unwrap();
+    drop(log);
+    let (log, _) = fixture.open(OpenState { log_start_offset: Offset(33), ..clean() });
+    assert_eq!(log.log_start_offset(), Offset(33));
+    assert_eq!(log.end_offset_for_epoch(EPOCH).unwrap().end_offset, Offset(80));
+    assert_eq!(log.epochs()[0].start_offset, Offset(33));
+}
+
+#[test]
+fn sequences_hold_after_all_records_are_deleted_and_a_restart() {
+    for clean in [true, false] {
+        let fixture = Fixture::new(small_segments());
+        let log = filled(&fixture);
+        log.roll(NOW_MS).unwrap();
+        log.delete_records(Offset(80), NOW_MS).unwrap();
+        log.close(clean).unwrap();
+        drop(log);
+        let state = OpenState { clean, log_start_offset: Offset(80), ..OpenState::default() };
+        let (log, _) = fixture.open(state);
+        assert_eq!(log.log_end_offset(), Offset(80));
+        let batch = |sequence| {
+            produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence), 2, NOW_MS)
+        };
+        assert!(log.append(&batch(78), EPOCH, NOW_MS).unwrap().duplicate);
+        let gap = log.append(&batch(90), EPOCH, NOW_MS);
+        assert!(matches!(gap, Err(LogError::OutOfOrderSequence { .. })), "clean: {clean}");
+        assert_eq!(log.append(&batch(80), EPOCH, NOW_MS).unwrap().base_offset, Offset(80));
+    }
+}
+
+#[test]
+fn damaged_epochs_are_read_from_the_log() {
+    let fixture = Fixture::new(small_segments());
+    let log = filled(&fixture);
+    log.append(&batch_at(2, NOW_MS), LeaderEpoch(9), NOW_MS).unwrap();
+    let epochs = log.epochs();
+    let path = log.path().join(LEADER_EPOCH_FILE);
+    log.close(true).unwrap();
+    drop(log);
+    std::fs::write(path, "0\n5\nnonsense\n").unwrap();
+    assert_eq!(fixture.open(clean()).0.epochs(), epochs);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn arbitrary_bytes_in_any_file_never_panic(
+        log_bytes in prop::collection::vec(any::<u8>(), 0..400),
+        index in prop::collection::vec(any::<u8>(), 0..100),
+        times in prop::collection::vec(any::<u8>(), 0..100),
+        snapshot in prop::collection::vec(any::<u8>(), 0..100),
+        keep in 0_usize..400, clean in any::<bool>(),
+    ) {
+        let fixture = Fixture::new(small_segments());
+        let log = fixture.fresh();
+        append(&log, 2);
+        append(&log, 2);
+        let dir = log.path();
+        drop(log);
+        let file = |suffix: &str| dir.join(format!("00000000000000000000{suffix}"));
+        let mut bytes = std::fs::read(file(".log")).expect("written above");
+        bytes.truncate(keep);
+        bytes.extend_from_slice(&log_bytes);
+        std::fs::write(file(".log"), bytes).expect("writes");
+        std::fs::write(file(".index"), index).expect("writes");
+        std::fs::write(file(".timeindex"), times).expect("writes");
+        std::fs::write(file(".snapshot"), snapshot).expect("writes");
+        let state = OpenState { clean, ..OpenState::default() };
+        let opened = CommitLog::open(&fixture.log_dir, "t-0", fixture.config.clone(), state, NOW_MS);
+        if let Ok((log, _)) = opened {
+            let end = log.log_end_offset();
+            let _ = log.read(log.log_start_offset(), u32::MAX, end, true);
+            let _ = log.append(&batch_at(1, NOW_MS), EPOCH, NOW_MS);
+            let _ = log.offset_for_timestamp(5);
+        }
+    }
+}

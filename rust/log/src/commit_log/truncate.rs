@@ -1,0 +1,185 @@
+//! Cutting a log: from its end when a follower's log parted from its leader's, from its start when
+//! records are deleted.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kafkalite_protocol::types::Offset;
+
+use super::{CommitLog, Writer};
+use crate::error::LogError;
+use crate::recovery;
+use crate::segment::Segment;
+use crate::storage::Durability;
+
+impl CommitLog {
+    /// Drops `offset` and every record after it. A batch that holds `offset` goes as a whole.
+    ///
+    /// # Errors
+    /// If the disk fails. Offsets at or above the end change nothing.
+    pub fn truncate_to(&self, offset: Offset, now_ms: i64) -> Result<(), LogError> {
+        let _flushing = self.flushing.lock();
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        if offset >= self.log_end_offset() {
+            return Ok(());
+        }
+        if offset <= self.log_start_offset() {
+            return self.restart_locked(&mut writer, offset, now_ms);
+        }
+        let (keep, gone) = {
+            let mut segments = self.segments.write();
+            let after = segments.partition_point(|segment| segment.base_offset() <= offset);
+            let gone = segments.split_off(after.max(1));
+            (segments.last().expect("one is kept").clone(), gone)
+        };
+        writer.active = keep.clone();
+        if let Some(tail) = &mut *self.tail.lock() {
+            tail.clear();
+        }
+        keep.truncate_to(offset)?;
+        let end = keep.end_after_truncation()?;
+        // Readers are bounded by the end before the files go.
+        self.log_end_offset.store(end.0, Ordering::Release);
+        self.durable_offset.fetch_min(end.0, Ordering::AcqRel);
+        self.delete_segments(&mut writer, gone, now_ms)?;
+        if self.epochs.write().truncate_from_end(end) {
+            self.write_epochs(Durability::PageCache)?;
+        }
+        self.reload_producers(&mut writer, end)
+    }
+
+    /// Empties the log; the next record gets `offset`.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn truncate_fully_and_start_at(&self, offset: Offset, now_ms: i64) -> Result<(), LogError> {
+        let _flushing = self.flushing.lock();
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        self.restart_locked(&mut writer, offset, now_ms)
+    }
+
+    fn restart_locked(
+        &self,
+        writer: &mut Writer,
+        offset: Offset,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
+        let gone = std::mem::take(&mut *self.segments.write());
+        // First, as the new segment may have the name of an old one.
+        let deleted = self.delete_segments(writer, gone, now_ms);
+        let next = Arc::new(Segment::new(self.dir.clone(), offset, 0, now_ms));
+        let created = deleted.and_then(|()| next.create());
+        self.segments.write().push(next.clone());
+        writer.active = next;
+        if let Some(tail) = &mut *self.tail.lock() {
+            tail.clear();
+        }
+        self.log_start_offset.store(offset.0, Ordering::Release);
+        self.log_end_offset.store(offset.0, Ordering::Release);
+        self.durable_offset.store(offset.0, Ordering::Release);
+        self.dir_changed.store(true, Ordering::Release);
+        created?;
+        if self.epochs.write().truncate_from_end(Offset(0)) {
+            self.write_epochs(Durability::PageCache)?;
+        }
+        writer.producers = Default::default();
+        recovery::remove_snapshots(&self.dir, |_| true)?;
+        writer.snapshot_offset = None;
+        Ok(())
+    }
+
+    /// Makes the producer state what it was before the record at `end`.
+    fn reload_producers(&self, writer: &mut Writer, end: Offset) -> Result<(), LogError> {
+        recovery::remove_snapshots(&self.dir, |offset| offset > end)?;
+        let segments = self.segments.read().clone();
+        let (producers, snapshot_offset) = recovery::load_producers(&self.dir, &segments, end)?;
+        writer.producers = producers;
+        writer.snapshot_offset = snapshot_offset;
+        Ok(())
+    }
+
+    /// Moves the log's start up to `offset`; whole segments below go, the first stays cut in mind
+    /// only. The caller persists the new start before it answers.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` beyond the log's end. An offset below the start changes nothing.
+    pub fn delete_records(&self, offset: Offset, now_ms: i64) -> Result<Offset, LogError> {
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        if offset > self.log_end_offset() {
+            return Err(self.out_of_range(offset));
+        }
+        if offset > self.log_start_offset() {
+            self.raise_log_start(offset)?;
+            self.delete_below_start(&mut writer, now_ms)?;
+        }
+        Ok(self.log_start_offset())
+    }
+
+    /// Moves the log's start; the caller holds the append lock and deletes what is below.
+    pub(crate) fn raise_log_start(&self, offset: Offset) -> Result<(), LogError> {
+        self.log_start_offset.store(offset.0, Ordering::Release);
+        let changed = self.epochs.write().truncate_from_start(offset);
+        if changed { self.write_epochs(Durability::PageCache) } else { Ok(()) }
+    }
+
+    /// Deletes every sealed segment that ends at or before the log's start. How many.
+    pub(crate) fn delete_below_start(
+        &self,
+        writer: &mut Writer,
+        now_ms: i64,
+    ) -> Result<usize, LogError> {
+        let start = self.log_start_offset();
+        let gone: Vec<_> = {
+            let mut segments = self.segments.write();
+            let ends_below = |pair: &[Arc<Segment>]| pair[1].base_offset() <= start;
+            let count = segments.windows(2).take_while(|pair| ends_below(pair)).count();
+            segments.drain(..count).collect()
+        };
+        let count = gone.len();
+        self.delete_segments(writer, gone, now_ms)?;
+        Ok(count)
+    }
+
+    /// Renames the files of segments that no reader finds any more; [`Self::remove_deleted`] comes
+    /// for them when readers that hold them are done.
+    pub(crate) fn delete_segments(
+        &self,
+        writer: &mut Writer,
+        gone: Vec<Arc<Segment>>,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
+        let remove_at = now_ms.saturating_add(self.config.load().file_delete_delay_ms);
+        for segment in gone {
+            for path in segment.mark_deleted()? {
+                writer.deleted.push((remove_at, path));
+            }
+            self.dir_changed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Removes files whose `file.delete.delay.ms` is over. How many.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn remove_deleted(&self, now_ms: i64) -> Result<usize, LogError> {
+        let due: Vec<_> = {
+            let mut writer = self.writer.lock();
+            let (due, waiting) =
+                writer.deleted.drain(..).partition(|(remove_at, _)| *remove_at <= now_ms);
+            writer.deleted = waiting;
+            due
+        };
+        for (_, path) in &due {
+            match self.dir.storage().remove_file(path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.dir.log_dir.failed(path, error)),
+            }
+        }
+        Ok(due.len())
+    }
+}

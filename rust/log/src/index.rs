@@ -1,0 +1,143 @@
+//! A segment's sparse indexes, and the way both keep their entries.
+//!
+//! Entries have a fixed length and lie as they do on disk. Those of the segment that is written are
+//! in memory and reach the file in chunks (no mapped writes, no preallocated 10 MiB); those of a
+//! sealed one are mapped. An index has no checksum, so it is only ever a hint: what it points to is
+//! checked against the log, and a damaged one is rebuilt from there.
+
+use std::io::{self, IoSlice};
+use std::path::Path;
+
+use crate::storage::{OpenMode, Storage};
+
+mod mapped;
+pub(crate) mod offset_index;
+pub(crate) mod time_index;
+
+use mapped::Mapped;
+
+#[derive(Debug)]
+enum Bytes {
+    Memory(Vec<u8>),
+    Mapped(Mapped),
+}
+
+/// The entries of one index; `LENGTH` bytes each.
+#[derive(Debug)]
+pub(crate) struct Entries<const LENGTH: usize> {
+    bytes: Bytes,
+    /// Bytes at the front that the file holds already.
+    written: usize,
+    /// The file goes on after those with bytes that are no entries of ours.
+    cut: bool,
+}
+
+impl<const LENGTH: usize> Default for Entries<LENGTH> {
+    fn default() -> Self {
+        Self { bytes: Bytes::Memory(Vec::new()), written: 0, cut: false }
+    }
+}
+
+impl<const LENGTH: usize> Entries<LENGTH> {
+    /// Maps the file; what is appended later is kept in memory with a copy of it.
+    pub(crate) fn map(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
+        let file = storage.open(path, OpenMode::Read)?;
+        let length = usize::try_from(file.length()?).map_err(io::Error::other)?;
+        let whole = length - length % LENGTH;
+        if whole == 0 {
+            return Ok(Self { cut: length > 0, ..Self::default() });
+        }
+        let bytes = Bytes::Mapped(Mapped::new(file.as_fd(), whole)?);
+        Ok(Self { bytes, written: whole, cut: whole < length })
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Memory(bytes) => bytes,
+            Bytes::Mapped(mapped) => mapped,
+        }
+    }
+
+    pub(crate) fn all(&self) -> &[[u8; LENGTH]] {
+        self.as_bytes().as_chunks().0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.as_bytes().len() / LENGTH
+    }
+
+    pub(crate) fn last(&self) -> Option<&[u8; LENGTH]> {
+        self.all().last()
+    }
+
+    fn memory(&mut self) -> &mut Vec<u8> {
+        if let Bytes::Mapped(mapped) = &self.bytes {
+            self.bytes = Bytes::Memory(mapped.to_vec());
+        }
+        match &mut self.bytes {
+            Bytes::Memory(bytes) => bytes,
+            // Just replaced.
+            Bytes::Mapped(_) => unreachable!("a mapped index was taken into memory above"),
+        }
+    }
+
+    pub(crate) fn push(&mut self, entry: [u8; LENGTH]) {
+        self.memory().extend_from_slice(&entry);
+    }
+
+    /// Keeps the first `count` entries.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        if count >= self.len() {
+            return;
+        }
+        self.memory().truncate(count * LENGTH);
+        if self.written > count * LENGTH {
+            self.written = count * LENGTH;
+            self.cut = true;
+        }
+    }
+
+    /// Bytes that the file does not hold yet.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.as_bytes().len() - self.written
+    }
+
+    /// Makes the next write replace whatever the file holds.
+    pub(crate) fn distrust_file(&mut self) {
+        self.written = 0;
+        self.cut = true;
+    }
+
+    /// Writes to the file what it lacks, and cuts what it has too much.
+    pub(crate) fn write(
+        &mut self,
+        storage: &dyn Storage,
+        path: &Path,
+        sync: bool,
+    ) -> io::Result<()> {
+        let length = self.as_bytes().len();
+        // An index without entries still gets its file: a missing one means "rebuild me".
+        if self.written == length && !self.cut && !sync && length > 0 {
+            return Ok(());
+        }
+        let file = storage.open(path, OpenMode::Create)?;
+        if self.cut {
+            file.set_len(self.written as u64)?;
+            self.cut = false;
+        }
+        if self.written < length {
+            let unwritten = &self.as_bytes()[self.written..];
+            file.write_all_at(&mut [IoSlice::new(unwritten)], self.written as u64)?;
+            self.written = length;
+        }
+        if sync { file.sync_data() } else { Ok(()) }
+    }
+}
+
+/// How many of the leading `entries` satisfy `keep`, which holds for a prefix of them only.
+fn prefix<const LENGTH: usize>(
+    entries: &[[u8; LENGTH]],
+    keep: impl Fn(&[u8; LENGTH]) -> bool,
+) -> usize {
+    entries.partition_point(keep)
+}

@@ -1,0 +1,123 @@
+//! Which leader epoch starts at which offset: what a follower needs to find where logs part.
+//!
+//! Held as entries that rise in both; written to `leader-epoch-checkpoint`. Pure but for that file's
+//! text, which `checkpoint` reads and writes. Source: Kafka's `LeaderEpochFileCache`; KIP-101, 279.
+
+use kafkalite_protocol::types::{LeaderEpoch, Offset};
+
+#[cfg(test)]
+mod tests;
+
+/// An epoch and the offset of its first record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochStart {
+    /// The leader's epoch.
+    pub epoch: LeaderEpoch,
+    /// First offset appended in it.
+    pub start_offset: Offset,
+}
+
+/// Where the records of an epoch end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochEnd {
+    /// The largest epoch in the log that is not above the one asked for.
+    pub epoch: LeaderEpoch,
+    /// The offset after its last record.
+    pub end_offset: Offset,
+}
+
+/// The epochs of one log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaderEpochs {
+    entries: Vec<EpochStart>,
+}
+
+impl LeaderEpochs {
+    pub(crate) fn new(entries: Vec<EpochStart>) -> Self {
+        let mut epochs = Self::default();
+        for entry in entries {
+            epochs.assign(entry.epoch, entry.start_offset);
+        }
+        epochs
+    }
+
+    pub(crate) fn entries(&self) -> &[EpochStart] {
+        &self.entries
+    }
+
+    pub(crate) fn latest(&self) -> Option<LeaderEpoch> {
+        self.entries.last().map(|entry| entry.epoch)
+    }
+
+    /// Notes that `epoch` starts at `start_offset`, if it is newer than all. Whether it was.
+    pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
+        if epoch.0 < 0 || self.latest().is_some_and(|latest| latest >= epoch) {
+            return false;
+        }
+        // An epoch in which nothing was appended leaves no trace.
+        while self.entries.last().is_some_and(|last| last.start_offset >= start_offset) {
+            self.entries.pop();
+        }
+        self.entries.push(EpochStart { epoch, start_offset });
+        true
+    }
+
+    /// Takes the last assignment back.
+    pub(crate) fn unassign(&mut self, epoch: LeaderEpoch) {
+        if self.latest() == Some(epoch) {
+            self.entries.pop();
+        }
+    }
+
+    /// The epoch of the record at `offset`.
+    pub(crate) fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        let after = self.entries.partition_point(|entry| entry.start_offset <= offset);
+        self.entries[..after].last().map(|entry| entry.epoch)
+    }
+
+    /// Where the records of `epoch` end in a log that ends at `log_end_offset`.
+    ///
+    /// - case A: `epoch` is the newest: at the log's end
+    /// - case B: it is newer than all, or older than all: unknown, `None`
+    /// - case C: otherwise at the start of the next epoch, told for the largest epoch not above it
+    pub(crate) fn end_offset_for(
+        &self,
+        epoch: LeaderEpoch,
+        log_end_offset: Offset,
+    ) -> Option<EpochEnd> {
+        let latest = self.latest()?;
+        if epoch == latest {
+            return Some(EpochEnd { epoch, end_offset: log_end_offset });
+        }
+        if epoch > latest || epoch.0 < 0 {
+            return None;
+        }
+        let after = self.entries.partition_point(|entry| entry.epoch <= epoch);
+        let end_offset = self.entries.get(after)?.start_offset;
+        match self.entries[..after].last() {
+            Some(floor) => Some(EpochEnd { epoch: floor.epoch, end_offset }),
+            // Older than all: its records, if there were any, ended where the log now starts.
+            None => Some(EpochEnd { epoch, end_offset }),
+        }
+    }
+
+    /// Forgets epochs that start at or after `offset`. Whether any did.
+    pub(crate) fn truncate_from_end(&mut self, offset: Offset) -> bool {
+        let keep = self.entries.partition_point(|entry| entry.start_offset < offset);
+        let changed = keep < self.entries.len();
+        self.entries.truncate(keep);
+        changed
+    }
+
+    /// Forgets epochs that end at or before `offset`; the one it falls into starts there now.
+    pub(crate) fn truncate_from_start(&mut self, offset: Offset) -> bool {
+        let after = self.entries.partition_point(|entry| entry.start_offset <= offset);
+        let Some(current) = after.checked_sub(1) else { return false };
+        if current == 0 && self.entries[0].start_offset == offset {
+            return false;
+        }
+        self.entries.drain(..current);
+        self.entries[0].start_offset = offset;
+        true
+    }
+}

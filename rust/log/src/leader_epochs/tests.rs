@@ -1,0 +1,71 @@
+use super::*;
+
+/// Epochs 2, 5 and 6 start at 10, 20 and 30.
+fn epochs() -> LeaderEpochs {
+    let starts = [(2, 10), (5, 20), (6, 30)];
+    let entry =
+        |(epoch, start)| EpochStart { epoch: LeaderEpoch(epoch), start_offset: Offset(start) };
+    LeaderEpochs::new(starts.into_iter().map(entry).collect())
+}
+
+#[test]
+fn an_epoch_ends_where_the_next_one_starts() {
+    let table = [
+        (2, Some((2, 20))),
+        (3, Some((2, 20))),
+        (5, Some((5, 30))),
+        (6, Some((6, 44))),
+        (7, None),
+        (-1, None),
+        (1, Some((1, 10))),
+    ];
+    for (asked, expected) in table {
+        let end = epochs().end_offset_for(LeaderEpoch(asked), Offset(44));
+        let end = end.map(|end| (end.epoch.0, end.end_offset.0));
+        assert_eq!(end, expected, "epoch {asked}");
+    }
+}
+
+#[test]
+fn an_epoch_without_records_leaves_no_trace() {
+    let mut epochs = epochs();
+    assert!(epochs.assign(LeaderEpoch(7), Offset(40)));
+    assert!(epochs.assign(LeaderEpoch(9), Offset(40)));
+    let last: Vec<_> = epochs.entries().iter().map(|entry| entry.epoch.0).collect();
+    assert_eq!(last, [2, 5, 6, 9]);
+}
+
+#[test]
+fn an_older_epoch_is_not_assigned() {
+    for epoch in [-1, 0, 5, 6] {
+        assert!(!epochs().assign(LeaderEpoch(epoch), Offset(40)), "epoch {epoch}");
+    }
+}
+
+#[test]
+fn truncation_from_the_end_forgets_what_starts_there() {
+    for (offset, left) in [(31, 3), (30, 2), (20, 1), (10, 0), (0, 0)] {
+        let mut epochs = epochs();
+        epochs.truncate_from_end(Offset(offset));
+        assert_eq!(epochs.entries().len(), left, "offset {offset}");
+    }
+}
+
+#[test]
+fn truncation_from_the_start_moves_the_epoch_it_falls_into() {
+    for (offset, first) in
+        [(5, (2, 10)), (15, (2, 15)), (20, (5, 20)), (29, (5, 29)), (99, (6, 99))]
+    {
+        let mut epochs = epochs();
+        epochs.truncate_from_start(Offset(offset));
+        let start = epochs.entries()[0];
+        assert_eq!((start.epoch.0, start.start_offset.0), first, "offset {offset}");
+    }
+}
+
+#[test]
+fn the_epoch_at_an_offset_is_the_last_that_started() {
+    for (offset, epoch) in [(9, None), (10, Some(2)), (29, Some(5)), (30, Some(6)), (99, Some(6))] {
+        assert_eq!(epochs().epoch_at(Offset(offset)), epoch.map(LeaderEpoch), "offset {offset}");
+    }
+}

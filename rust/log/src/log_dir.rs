@@ -1,0 +1,138 @@
+//! One entry of `log.dirs`: the directory that holds partitions, locked while a broker runs.
+//!
+//! Every log in it shares its fate: when the disk fails under one of them, all are offline, and
+//! that is said once. Source: Kafka's `LogManager`, `LogDirFailureChannel`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::error::LogError;
+use crate::segment_file::OpenFiles;
+use crate::storage::{OpenMode, Storage, StorageFile};
+
+/// A locked log directory.
+#[derive(Debug)]
+pub struct LogDir {
+    path: Arc<Path>,
+    storage: Arc<dyn Storage>,
+    files: OpenFiles,
+    offline: AtomicBool,
+    // Held for its lock; the kernel lets go of it when the process ends, however it ends.
+    _lock: Box<dyn StorageFile>,
+}
+
+const LOCK_FILE: &str = ".lock";
+
+impl LogDir {
+    /// Creates `path` if it is missing and locks it. At most `max_open_files` segment files of its
+    /// logs stay open.
+    ///
+    /// # Errors
+    /// `Locked` while another process has it; `Io` if it cannot be made or written.
+    pub fn open(
+        path: impl Into<PathBuf>,
+        storage: Arc<dyn Storage>,
+        max_open_files: usize,
+    ) -> Result<Arc<Self>, LogError> {
+        let path: Arc<Path> = path.into().into();
+        storage.create_dir(&path).map_err(|error| LogError::io(&*path, error))?;
+        let lock_path = path.join(LOCK_FILE);
+        let lock = storage
+            .open(&lock_path, OpenMode::Create)
+            .map_err(|error| LogError::io(&*lock_path, error))?;
+        let operation = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        match rustix::fs::flock(lock.as_fd(), operation) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(LogError::Locked { path }),
+            Err(error) => return Err(LogError::io(lock_path, error.into())),
+        }
+        let files = OpenFiles::new(max_open_files);
+        let offline = AtomicBool::new(false);
+        Ok(Arc::new(Self { path, storage, files, offline, _lock: lock }))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    /// The files behind it.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    pub(crate) fn files(&self) -> &OpenFiles {
+        &self.files
+    }
+
+    /// Whether its disk failed.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.offline.load(Ordering::Acquire)
+    }
+
+    /// Fails if its disk failed before.
+    pub(crate) fn check_online(&self) -> Result<(), LogError> {
+        if self.is_offline() {
+            return Err(LogError::Offline { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Turns a failure of the kernel into an error; anything but a full disk takes this offline.
+    pub(crate) fn failed(&self, path: impl Into<PathBuf>, source: io::Error) -> LogError {
+        let error = LogError::io(path, source);
+        if error.is_disk_failure() {
+            self.take_offline(&error);
+        }
+        error
+    }
+
+    /// Takes the directory offline; the first call says why.
+    pub fn take_offline(&self, why: &LogError) {
+        if !self.offline.swap(true, Ordering::AcqRel) {
+            tracing::error!(log_dir = %self.path.display(), "log directory is offline: {why}");
+        }
+    }
+}
+
+/// Where one partition's files are; the path changes when the partition is on its way out.
+#[derive(Debug)]
+pub(crate) struct PartitionDir {
+    path: RwLock<Arc<Path>>,
+    pub(crate) log_dir: Arc<LogDir>,
+}
+
+impl PartitionDir {
+    pub(crate) fn new(log_dir: Arc<LogDir>, path: impl Into<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { path: RwLock::new(path.into().into()), log_dir })
+    }
+
+    pub(crate) fn path(&self) -> Arc<Path> {
+        self.path.read().clone()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.read().join(name)
+    }
+
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        self.log_dir.storage.as_ref()
+    }
+
+    /// Moves the directory to another name in the same log directory.
+    pub(crate) fn rename(&self, name: &str) -> Result<(), LogError> {
+        let mut path = self.path.write();
+        let to = self.log_dir.path.join(name);
+        self.storage().rename(&path, &to).map_err(|error| self.log_dir.failed(&**path, error))?;
+        *path = to.into();
+        let parent = &self.log_dir.path;
+        self.storage().sync_dir(parent).map_err(|error| self.log_dir.failed(&**parent, error))
+    }
+}

@@ -1,0 +1,245 @@
+//! What to believe when a log is opened.
+//!
+//! After a clean stop: the names and sizes of the files, and the last entries of the newest indexes.
+//! After a crash: nothing from the recovery point on. Those segments are read batch by batch; the
+//! first bad batch ends the log there, and indexes, leader epochs and producer state are made anew.
+//! A cut below the recovery point means that the disk lost what it had promised to keep: that is
+//! told loudly. Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
+
+use std::io;
+use std::sync::Arc;
+
+use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, RecordBatch};
+use kafkalite_protocol::types::{Offset, Position};
+
+use crate::batch_scan::BatchScan;
+use crate::checkpoint::{LEADER_EPOCH_FILE, read_epochs, write_epochs};
+use crate::commit_log::OpenState;
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::leader_epochs::LeaderEpochs;
+use crate::log_dir::PartitionDir;
+use crate::producer_state::ProducerState;
+use crate::segment::{LOG_SUFFIX, Segment};
+use crate::storage::{DirEntry, Durability, read_file};
+
+mod leftovers;
+mod verify;
+
+/// Suffix of producer state.
+const SNAPSHOT_SUFFIX: &str = ".snapshot";
+
+/// What opening a log found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Bytes that were read and checked.
+    pub scanned_bytes: u64,
+    /// Bytes that were cut away.
+    pub truncated_bytes: u64,
+    /// Records that were promised to be on the disk are not: a disk that lies, or was damaged.
+    pub lost_below_recovery_point: bool,
+}
+
+/// A log as it was found.
+pub(crate) struct Recovered {
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) producers: ProducerState,
+    pub(crate) snapshot_offset: Option<Offset>,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) log_end_offset: Offset,
+    pub(crate) report: RecoveryReport,
+}
+
+/// The name of the producer state before the record at `offset`.
+pub(crate) fn snapshot_name(offset: Offset) -> String {
+    crate::segment::file_name(offset, SNAPSHOT_SUFFIX)
+}
+
+/// The offset in a file's name, if it has 20 digits and `suffix`.
+fn offset_in_name(name: &str, suffix: &str) -> Option<Offset> {
+    let digits = name.strip_suffix(suffix)?;
+    if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().map(Offset)
+}
+
+/// Opens the partition in `dir`; creates it if there is none.
+pub(crate) fn recover(
+    dir: &Arc<PartitionDir>,
+    config: &LogConfig,
+    state: OpenState,
+    now_ms: i64,
+) -> Result<Recovered, LogError> {
+    let path = dir.path();
+    let failed = |error: io::Error| dir.log_dir.failed(&*path, error);
+    dir.storage().create_dir(&path).map_err(failed)?;
+    leftovers::clean_up(dir)?;
+    let entries = dir.storage().list(&path).map_err(failed)?;
+    let mut segments = list_segments(dir, &entries)?;
+    if segments.is_empty() {
+        let first = Segment::new(dir.clone(), state.log_start_offset, 0, now_ms);
+        first.create()?;
+        first.close_file();
+        segments.push(Arc::new(first));
+    }
+    let epochs = load_epochs(dir, &segments)?;
+    if state.clean {
+        recover_clean(dir, segments, epochs, &entries)
+    } else {
+        verify::recover_unclean(dir, segments, epochs, config, state)
+    }
+}
+
+fn list_segments(
+    dir: &Arc<PartitionDir>,
+    entries: &[DirEntry],
+) -> Result<Vec<Arc<Segment>>, LogError> {
+    let mut segments: Vec<Arc<Segment>> = Vec::new();
+    let mut bytes_before = 0;
+    for entry in entries {
+        let Some(base_offset) = offset_in_name(&entry.name, LOG_SUFFIX) else { continue };
+        let size = u32::try_from(entry.length)
+            .map_err(|_| LogError::bad_file(dir.file(&entry.name), "a segment of 4 GiB or more"))?;
+        let segment = Segment::new(dir.clone(), base_offset, size, entry.modified_ms);
+        segment.set_bytes_before(bytes_before);
+        bytes_before += u64::from(size);
+        // Sorted by name, and names have one length.
+        if let Some(before) = segments.last() {
+            before.mark_sealed();
+        }
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
+}
+
+/// The leader epochs; read from every batch if their file is damaged.
+fn load_epochs(
+    dir: &Arc<PartitionDir>,
+    segments: &[Arc<Segment>],
+) -> Result<LeaderEpochs, LogError> {
+    let path = dir.file(LEADER_EPOCH_FILE);
+    match read_epochs(dir.storage(), &path) {
+        Ok(entries) => Ok(LeaderEpochs::new(entries)),
+        Err(error @ LogError::BadFile { .. }) => {
+            tracing::warn!("{error}; reading leader epochs from the log");
+            let mut epochs = LeaderEpochs::default();
+            for segment in segments {
+                // A bad batch is dealt with later; the epochs before it hold.
+                let _ = scan_headers(segment, Offset(0), |header| {
+                    epochs.assign(header.leader_epoch, header.base_offset);
+                });
+            }
+            Ok(epochs)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn recover_clean(
+    dir: &Arc<PartitionDir>,
+    segments: Vec<Arc<Segment>>,
+    mut epochs: LeaderEpochs,
+    entries: &[DirEntry],
+) -> Result<Recovered, LogError> {
+    let active = segments.last().expect("the caller made one if there was none");
+    let log_end_offset = active.end_after_clean_close()?;
+    epochs.truncate_from_end(log_end_offset);
+    let newest = entries
+        .iter()
+        .filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
+        .filter(|offset| *offset <= log_end_offset)
+        .max();
+    let (producers, snapshot_offset) = match newest {
+        None if log_end_offset == segments[0].base_offset() => (ProducerState::default(), None),
+        _ => load_producers(dir, &segments, log_end_offset)?,
+    };
+    let report = RecoveryReport::default();
+    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report })
+}
+
+/// The producer state before the record at `end`: the newest snapshot, and the headers since.
+pub(crate) fn load_producers(
+    dir: &PartitionDir,
+    segments: &[Arc<Segment>],
+    end: Offset,
+) -> Result<(ProducerState, Option<Offset>), LogError> {
+    let (mut producers, snapshot_offset) = newest_snapshot(dir, end)?;
+    let from = snapshot_offset.unwrap_or(Offset(0));
+    if from < end {
+        for (index, segment) in segments.iter().enumerate() {
+            let ends_before = segments.get(index + 1).is_some_and(|n| n.base_offset() <= from);
+            if ends_before || segment.base_offset() >= end {
+                continue;
+            }
+            scan_headers(segment, from, |header| {
+                if header.base_offset >= from && header.base_offset < end {
+                    producers.note(header);
+                }
+            })?;
+        }
+    }
+    Ok((producers, snapshot_offset))
+}
+
+/// The newest readable snapshot at or below `end`; damaged ones are removed on the way.
+pub(crate) fn newest_snapshot(
+    dir: &PartitionDir,
+    end: Offset,
+) -> Result<(ProducerState, Option<Offset>), LogError> {
+    let path = dir.path();
+    let listed = dir.storage().list(&path).map_err(|error| dir.log_dir.failed(&*path, error))?;
+    let mut offsets: Vec<_> = listed
+        .iter()
+        .filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
+        .filter(|offset| *offset <= end)
+        .collect();
+    while let Some(offset) = offsets.pop() {
+        let path = dir.file(&snapshot_name(offset));
+        let bytes =
+            read_file(dir.storage(), &path).map_err(|error| dir.log_dir.failed(&path, error))?;
+        if let Some(producers) = ProducerState::decode(&bytes) {
+            return Ok((producers, Some(offset)));
+        }
+        tracing::warn!(snapshot = %path.display(), "damaged, looking for an older one");
+        dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(&path, error))?;
+    }
+    Ok((ProducerState::default(), None))
+}
+
+/// Removes the snapshots whose offset is `unwanted`.
+pub(crate) fn remove_snapshots(
+    dir: &PartitionDir,
+    unwanted: impl Fn(Offset) -> bool,
+) -> Result<(), LogError> {
+    let path = dir.path();
+    let listed = dir.storage().list(&path).map_err(|error| dir.log_dir.failed(&*path, error))?;
+    for entry in listed {
+        if offset_in_name(&entry.name, SNAPSHOT_SUFFIX).is_some_and(&unwanted) {
+            let path = dir.file(&entry.name);
+            dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows every header of `segment` from the batch that holds `from` on.
+fn scan_headers(
+    segment: &Segment,
+    from: Offset,
+    mut visit: impl FnMut(&BatchHeader),
+) -> Result<(), LogError> {
+    let start = match segment.relative(from) {
+        Some(relative) if relative > 0 => segment.indexes()?.offsets.lookup(relative),
+        _ => Position(0),
+    };
+    let file = segment.file()?;
+    let mut scan = BatchScan::new(file.storage(), start, segment.size());
+    while let Some((_, header)) = segment.scanned(scan.next())? {
+        visit(&header);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! After a crash: reads what was not known to be on the disk, batch by batch.
+
+use std::sync::Arc;
+
+use kafkalite_protocol::record_batch::RecordBatchError;
+
+use super::*;
+
+/// Bytes read at once; a larger batch is read whole.
+const CHUNK_BYTES: usize = 1 << 20;
+
+pub(super) fn recover_unclean(
+    dir: &Arc<PartitionDir>,
+    mut segments: Vec<Arc<Segment>>,
+    mut epochs: LeaderEpochs,
+    config: &LogConfig,
+    state: OpenState,
+) -> Result<Recovered, LogError> {
+    // The newest segment is always read: after a crash, nobody knows where its last batch ends.
+    let first = segments
+        .windows(2)
+        .take_while(|pair| pair[1].base_offset() <= state.recovery_point)
+        .count();
+    let scan_from = segments[first].base_offset();
+    let (mut producers, _) = load_producers(dir, &segments[..first], scan_from)?;
+    epochs.truncate_from_end(scan_from);
+    let mut report = RecoveryReport::default();
+    let mut end = scan_from;
+    for index in first..segments.len() {
+        let segment = segments[index].clone();
+        // A gap is what compaction leaves; an overlap is damage.
+        if segment.base_offset() < end {
+            remove_from(dir, &mut segments, index, &mut report)?;
+            break;
+        }
+        end = segment.base_offset();
+        let size = segment.size();
+        let mut seen = Seen { producers: &mut producers, epochs: &mut epochs, end: &mut end };
+        let valid = verify_segment(dir, &segment, config, &mut seen)?;
+        report.scanned_bytes += u64::from(size);
+        if index + 1 < segments.len() && valid == size {
+            segment.seal()?;
+            segment.close_file();
+        } else {
+            report.truncated_bytes += u64::from(size - valid);
+            remove_from(dir, &mut segments, index + 1, &mut report)?;
+            break;
+        }
+    }
+    if end < state.recovery_point {
+        report.lost_below_recovery_point = true;
+        tracing::error!(
+            partition = %dir.path().display(), recovery_point = state.recovery_point.0, log_end = end.0,
+            "records that were on the disk are damaged; the log was cut there"
+        );
+    } else if report.truncated_bytes > 0 {
+        tracing::warn!(
+            partition = %dir.path().display(), bytes = report.truncated_bytes, log_end = end.0,
+            "cut an incomplete tail away after an unclean stop"
+        );
+    }
+    remove_snapshots(dir, |offset| offset > end)?;
+    let path = dir.file(LEADER_EPOCH_FILE);
+    write_epochs(dir.storage(), &path, epochs.entries(), Durability::PageCache)?;
+    let snapshot_offset = None;
+    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset: end, report })
+}
+
+/// Removes the segments from `index` on: they stand after a batch that is lost.
+fn remove_from(
+    dir: &PartitionDir,
+    segments: &mut Vec<Arc<Segment>>,
+    index: usize,
+    report: &mut RecoveryReport,
+) -> Result<(), LogError> {
+    for segment in segments.split_off(index.max(1)) {
+        report.truncated_bytes += u64::from(segment.size());
+        segment.close_file();
+        for path in segment.mark_deleted()? {
+            dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the batches that were read so far add up to.
+struct Seen<'a> {
+    producers: &'a mut ProducerState,
+    epochs: &'a mut LeaderEpochs,
+    end: &'a mut Offset,
+}
+
+/// Reads a whole segment; how many bytes of it are valid. Its indexes are made anew.
+fn verify_segment(
+    dir: &PartitionDir,
+    segment: &Segment,
+    config: &LogConfig,
+    seen: &mut Seen<'_>,
+) -> Result<u32, LogError> {
+    let file = segment.file()?;
+    let size = segment.size() as usize;
+    let mut indexes = segment.begin_recovery();
+    let mut buffer = Vec::new();
+    let (mut buffer_at, mut position) = (0_usize, 0_usize);
+    while position < size {
+        let parsed = RecordBatch::parse(&buffer[position - buffer_at..]);
+        let batch = match parsed {
+            Ok(batch) => batch,
+            Err(RecordBatchError::Truncated { needed, .. }) if needed <= size - position => {
+                // The batch goes on after the buffer: read from its start, at least all of it.
+                let length = needed.max(CHUNK_BYTES).min(size - position);
+                buffer.resize(length, 0);
+                buffer_at = position;
+                let read = file.read_at(&mut buffer, position as u64);
+                let read = read.map_err(|e| dir.log_dir.failed(segment.path(LOG_SUFFIX), e))?;
+                buffer.truncate(read);
+                if read < needed {
+                    break;
+                }
+                continue;
+            }
+            Err(_) => break,
+        };
+        let header = batch.header();
+        if batch.verify_crc().is_err() || !follows(segment, header, *seen.end) {
+            break;
+        }
+        segment.note_batch(
+            &mut indexes,
+            header,
+            Position(position as u32),
+            config.index_interval_bytes,
+        );
+        seen.producers.note(header);
+        seen.epochs.assign(header.leader_epoch, header.base_offset);
+        *seen.end = header.next_offset();
+        position += header.size();
+    }
+    segment.end_recovery(position as u32, indexes)?;
+    Ok(position as u32)
+}
+
+/// Whether a batch may stand after `end` in this segment.
+fn follows(segment: &Segment, header: &BatchHeader, end: Offset) -> bool {
+    header.base_offset >= end
+        && header.last_offset_delta >= 0
+        && segment.relative(header.last_offset()).is_some()
+        && header.size() >= HEADER_LENGTH
+}

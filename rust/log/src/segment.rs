@@ -1,0 +1,574 @@
+//! A segment: the batches from one base offset on, in a `.log` file with two indexes beside it.
+//!
+//! The newest segment of a log is written, all others are sealed. Bytes become visible to readers
+//! when [`Segment::publish`] says so, after the write; indexes are loaded when first needed, so an
+//! idle partition costs no index memory. Source: Kafka's `LogSegment`, `LogFileUtils`.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use kafkalite_protocol::record_batch::BatchHeader;
+use kafkalite_protocol::types::{Offset, Position};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::batch_scan::{BatchScan, ScanError};
+use crate::error::LogError;
+use crate::index::Entries;
+use crate::index::offset_index::OffsetIndex;
+use crate::index::time_index::TimeIndex;
+use crate::log_dir::PartitionDir;
+use crate::segment_file::{FileSlot, SegmentFile};
+use crate::storage::{OpenMode, Storage, StorageFile, read_full};
+
+/// `.log`
+pub(crate) const LOG_SUFFIX: &str = ".log";
+/// `.index`
+pub(crate) const INDEX_SUFFIX: &str = ".index";
+/// `.timeindex`
+pub(crate) const TIME_INDEX_SUFFIX: &str = ".timeindex";
+/// `.txnindex`
+pub(crate) const TXN_INDEX_SUFFIX: &str = ".txnindex";
+/// On the way out.
+pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+/// "Nobody looked yet."
+const UNKNOWN_TIMESTAMP: i64 = i64::MIN;
+/// Index entries reach the file in chunks of this many bytes.
+const INDEX_CHUNK_BYTES: usize = 4_096;
+
+/// The name of a segment's file: its base offset in 20 digits, and a suffix.
+pub(crate) fn file_name(base_offset: Offset, suffix: &str) -> String {
+    format!("{:020}{suffix}", base_offset.0)
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    pub(crate) offsets: OffsetIndex,
+    pub(crate) times: TimeIndex,
+    /// Bytes appended since the last entry.
+    since_entry: u32,
+}
+
+/// One base offset: a `.log`, an `.index`, a `.timeindex`.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base_offset: Offset,
+    dir: Arc<PartitionDir>,
+    slot: Arc<FileSlot>,
+    size: AtomicU32,
+    /// Bytes of all segments before this one, ever.
+    bytes_before: AtomicU64,
+    sealed: AtomicBool,
+    indexes: Mutex<Option<Box<Indexes>>>,
+    /// The largest timestamp, ms, and the last offset of the batch that holds it.
+    max_timestamp: AtomicI64,
+    max_timestamp_offset: AtomicI64,
+    /// What `segment.ms` counts from: the first batch's timestamp.
+    first_timestamp: AtomicI64,
+    /// When the file was last written, ms; for batches without timestamps.
+    modified_ms: AtomicI64,
+    created_ms: i64,
+}
+
+impl Segment {
+    /// A segment whose files exist, or are made by [`Self::create`].
+    pub(crate) fn new(dir: Arc<PartitionDir>, base_offset: Offset, size: u32, now_ms: i64) -> Self {
+        Self {
+            base_offset,
+            dir,
+            slot: Arc::default(),
+            size: AtomicU32::new(size),
+            bytes_before: AtomicU64::new(0),
+            sealed: AtomicBool::new(false),
+            indexes: Mutex::new(None),
+            max_timestamp: AtomicI64::new(if size == 0 { -1 } else { UNKNOWN_TIMESTAMP }),
+            max_timestamp_offset: AtomicI64::new(base_offset.0),
+            first_timestamp: AtomicI64::new(UNKNOWN_TIMESTAMP),
+            modified_ms: AtomicI64::new(now_ms),
+            created_ms: now_ms,
+        }
+    }
+
+    /// Makes the empty `.log` file.
+    pub(crate) fn create(&self) -> Result<(), LogError> {
+        let path = self.path(LOG_SUFFIX);
+        let open = || {
+            let file = self.dir.storage().open(&path, OpenMode::Create)?;
+            // Left over from a roll that did not come to its end.
+            file.set_len(0)?;
+            Ok(file)
+        };
+        self.slot
+            .get(self.dir.log_dir.files(), open)
+            .map_err(|error| self.dir.log_dir.failed(path.clone(), error))?;
+        self.set_indexes(Self::fresh_indexes());
+        Ok(())
+    }
+
+    pub(crate) fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    pub(crate) fn path(&self, suffix: &str) -> PathBuf {
+        self.dir.file(&file_name(self.base_offset, suffix))
+    }
+
+    /// Bytes that readers may see.
+    pub(crate) fn size(&self) -> u32 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn bytes_before(&self) -> u64 {
+        self.bytes_before.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_bytes_before(&self, bytes: u64) {
+        self.bytes_before.store(bytes, Ordering::Relaxed);
+    }
+
+    /// When this segment was made, or opened after a restart, ms.
+    pub(crate) fn created_ms(&self) -> i64 {
+        self.created_ms
+    }
+
+    pub(crate) fn modified_ms(&self) -> i64 {
+        self.modified_ms.load(Ordering::Relaxed)
+    }
+
+    /// `offset` relative to the base offset; `None` if this segment cannot hold it.
+    pub(crate) fn relative(&self, offset: Offset) -> Option<u32> {
+        let relative = offset.0.checked_sub(self.base_offset.0)?;
+        u32::try_from(relative).ok().filter(|relative| *relative <= i32::MAX as u32)
+    }
+
+    /// The open `.log`.
+    pub(crate) fn file(&self) -> Result<Arc<SegmentFile>, LogError> {
+        let open = || self.dir.storage().open(&self.path(LOG_SUFFIX), OpenMode::Write);
+        self.slot
+            .get(self.dir.log_dir.files(), open)
+            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+    }
+
+    /// Writes `buffers` after what is published. Nobody sees them until [`Self::publish`].
+    pub(crate) fn write(&self, buffers: &mut [IoSlice<'_>]) -> Result<(), LogError> {
+        let file = self.file()?;
+        file.storage()
+            .write_all_at(buffers, self.size().into())
+            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+    }
+
+    /// Starts over: the batches of this segment will be noted one by one.
+    pub(crate) fn begin_recovery(&self) -> Indexes {
+        self.max_timestamp.store(-1, Ordering::Relaxed);
+        self.first_timestamp.store(UNKNOWN_TIMESTAMP, Ordering::Relaxed);
+        Self::fresh_indexes()
+    }
+
+    /// Ends a recovery that found `size` valid bytes; what follows them is cut away.
+    pub(crate) fn end_recovery(&self, size: u32, indexes: Indexes) -> Result<(), LogError> {
+        let cut = size < self.size();
+        self.size.store(size, Ordering::Release);
+        if cut {
+            self.set_file_length(size)?;
+        }
+        self.set_indexes(indexes);
+        Ok(())
+    }
+
+    /// Cuts away what was written and not published.
+    pub(crate) fn discard_unpublished(&self) -> Result<(), LogError> {
+        self.set_file_length(self.size())
+    }
+
+    fn set_file_length(&self, length: u32) -> Result<(), LogError> {
+        let file = self.file()?;
+        file.storage()
+            .set_len(length.into())
+            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+    }
+
+    /// Notes a batch that was written at `position`, and adds index entries where they are due.
+    pub(crate) fn note_batch(
+        &self,
+        indexes: &mut Indexes,
+        header: &BatchHeader,
+        position: Position,
+        index_interval_bytes: u32,
+    ) {
+        let last = header.last_offset();
+        if self.first_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
+            self.first_timestamp.store(header.max_timestamp, Ordering::Relaxed);
+        }
+        if header.max_timestamp > self.max_timestamp.load(Ordering::Relaxed) {
+            self.max_timestamp.store(header.max_timestamp, Ordering::Relaxed);
+            self.max_timestamp_offset.store(last.0, Ordering::Relaxed);
+        }
+        if indexes.since_entry > index_interval_bytes {
+            if let Some(relative) = self.relative(last) {
+                indexes.offsets.push(relative, position);
+            }
+            self.push_max_timestamp(indexes);
+            indexes.since_entry = 0;
+        }
+        indexes.since_entry = indexes.since_entry.saturating_add(header.size() as u32);
+    }
+
+    fn push_max_timestamp(&self, indexes: &mut Indexes) {
+        let offset = Offset(self.max_timestamp_offset.load(Ordering::Relaxed));
+        if let Some(relative) = self.relative(offset) {
+            indexes.times.push(self.max_timestamp.load(Ordering::Relaxed), relative);
+        }
+    }
+
+    /// Makes everything up to `size` visible to readers.
+    pub(crate) fn publish(&self, size: u32, now_ms: i64) {
+        self.modified_ms.store(now_ms, Ordering::Relaxed);
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// The indexes, loaded if they are not.
+    pub(crate) fn indexes(&self) -> Result<IndexesGuard<'_>, LogError> {
+        let mut held = self.indexes.lock();
+        if held.is_none() {
+            *held = Some(Box::new(self.load_indexes()?));
+        }
+        Ok(IndexesGuard(held))
+    }
+
+    fn load_indexes(&self) -> Result<Indexes, LogError> {
+        let storage = self.dir.storage();
+        let (index, times) = (self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX));
+        // Mapped even if the segment is written: the first new entry takes them into memory.
+        let loaded =
+            Entries::map(storage, &index).and_then(|o| Ok((o, Entries::map(storage, &times)?)));
+        let (offsets, times) = match loaded {
+            Ok(loaded) => loaded,
+            // Also what a small sealed segment looks like that never needed an entry.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES);
+            }
+            Err(error) => return Err(self.dir.log_dir.failed(index, error)),
+        };
+        let (mut offsets, mut times) = (OffsetIndex::new(offsets), TimeIndex::new(times));
+        offsets.trim(self.size());
+        times.trim();
+        let since_entry = offsets.last().map_or(self.size(), |last| self.size() - last.1.0);
+        Ok(Indexes { offsets, times, since_entry })
+    }
+
+    /// Reads every header of the segment and makes both indexes anew.
+    pub(crate) fn rebuild_indexes(&self, interval_bytes: u32) -> Result<Indexes, LogError> {
+        let mut indexes = Self::fresh_indexes();
+        self.max_timestamp.store(-1, Ordering::Relaxed);
+        let file = self.file()?;
+        let mut scan = BatchScan::new(file.storage(), Position(0), self.size());
+        while let Some((position, header)) = self.scanned(scan.next())? {
+            self.note_batch(&mut indexes, &header, position, interval_bytes);
+        }
+        Ok(indexes)
+    }
+
+    /// Empty indexes for a segment whose batches are noted one by one; the files are replaced.
+    pub(crate) fn fresh_indexes() -> Indexes {
+        let mut indexes = Indexes::default();
+        indexes.offsets.entries.distrust_file();
+        indexes.times.entries.distrust_file();
+        indexes
+    }
+
+    pub(crate) fn set_indexes(&self, indexes: Indexes) {
+        *self.indexes.lock() = Some(Box::new(indexes));
+    }
+
+    /// Where the batch that holds `offset` starts, or the next one if compaction removed it.
+    pub(crate) fn locate(
+        &self,
+        offset: Offset,
+    ) -> Result<Option<(Position, BatchHeader)>, LogError> {
+        let Some(relative) = self.relative(offset) else { return Ok(None) };
+        let from = self.indexes()?.offsets.lookup(relative);
+        let file = self.file()?;
+        let mut scan = BatchScan::new(file.storage(), from, self.size());
+        let found = match self.find(&mut scan, offset) {
+            // The index pointed into the middle of a batch: it is damaged. The log is not.
+            Err(LogError::Batch(_)) if from != Position(0) => {
+                tracing::warn!(index = %self.path(INDEX_SUFFIX).display(), "damaged, rebuilding");
+                let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
+                self.set_indexes(rebuilt);
+                self.find(&mut BatchScan::new(file.storage(), Position(0), self.size()), offset)?
+            }
+            found => found?,
+        };
+        Ok(found)
+    }
+
+    fn find(
+        &self,
+        scan: &mut BatchScan<'_>,
+        offset: Offset,
+    ) -> Result<Option<(Position, BatchHeader)>, LogError> {
+        while let Some((position, header)) = self.scanned(scan.next())? {
+            if header.last_offset() >= offset {
+                return Ok(Some((position, header)));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn scanned<T>(&self, outcome: Result<T, ScanError>) -> Result<T, LogError> {
+        outcome.map_err(|error| match error {
+            ScanError::Io(error) => self.dir.log_dir.failed(self.path(LOG_SUFFIX), error),
+            ScanError::Invalid(error) => error.into(),
+        })
+    }
+
+    /// The largest timestamp in ms (-1 if no batch has one), and the last offset of its batch.
+    pub(crate) fn max_timestamp(&self) -> Result<(i64, Offset), LogError> {
+        if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
+            // A sealed segment's last entry is its largest; an open one's was found at its recovery.
+            let last = self.indexes()?.times.last();
+            // Loading may have rebuilt, and then knows better.
+            if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
+                self.believe_max_timestamp(last)?;
+            }
+        }
+        let offset = Offset(self.max_timestamp_offset.load(Ordering::Relaxed));
+        Ok((self.max_timestamp.load(Ordering::Relaxed), offset))
+    }
+
+    /// Takes over the last time index entry if the batch it names agrees; else reads the log.
+    fn believe_max_timestamp(&self, last: Option<(i64, u32)>) -> Result<(), LogError> {
+        if let Some((timestamp, relative)) = last {
+            let offset = Offset(self.base_offset.0 + i64::from(relative));
+            let holds = |header: &BatchHeader| {
+                header.last_offset() == offset && header.max_timestamp == timestamp
+            };
+            if self.locate(offset)?.is_some_and(|(_, header)| holds(&header)) {
+                self.max_timestamp_offset.store(offset.0, Ordering::Relaxed);
+                self.max_timestamp.store(timestamp, Ordering::Relaxed);
+                return Ok(());
+            }
+            tracing::warn!(index = %self.path(TIME_INDEX_SUFFIX).display(), "damaged, rebuilding");
+        }
+        let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
+        self.set_indexes(rebuilt);
+        Ok(())
+    }
+
+    /// What `segment.ms` counts from: the timestamp of the first batch, if it has one.
+    pub(crate) fn first_timestamp(&self) -> Result<Option<i64>, LogError> {
+        if self.first_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP && self.size() > 0 {
+            let file = self.file()?;
+            let mut scan = BatchScan::new(file.storage(), Position(0), self.size());
+            if let Some((_, header)) = self.scanned(scan.next())? {
+                self.first_timestamp.store(header.max_timestamp, Ordering::Relaxed);
+            }
+        }
+        Ok(Some(self.first_timestamp.load(Ordering::Relaxed)).filter(|timestamp| *timestamp >= 0))
+    }
+
+    /// Writes index entries that wait in memory, if they fill a chunk.
+    pub(crate) fn write_index_chunk(&self, indexes: &mut Indexes) -> Result<(), LogError> {
+        if indexes.offsets.entries.unwritten() >= INDEX_CHUNK_BYTES {
+            self.write_indexes(indexes, false)?;
+        }
+        Ok(())
+    }
+
+    fn write_indexes(&self, indexes: &mut Indexes, sync: bool) -> Result<(), LogError> {
+        let storage = self.dir.storage();
+        let failed = |path, error| self.dir.log_dir.failed(path, error);
+        let path = self.path(INDEX_SUFFIX);
+        indexes.offsets.entries.write(storage, &path, sync).map_err(|e| failed(path, e))?;
+        let path = self.path(TIME_INDEX_SUFFIX);
+        indexes.times.entries.write(storage, &path, sync).map_err(|e| failed(path, e))
+    }
+
+    /// The segment is not written any more: completes its indexes and gives their memory back.
+    pub(crate) fn seal(&self) -> Result<(), LogError> {
+        self.max_timestamp()?;
+        let mut indexes = self.indexes()?;
+        self.push_max_timestamp(&mut indexes);
+        self.write_indexes(&mut indexes, false)?;
+        drop(indexes);
+        self.mark_sealed();
+        Ok(())
+    }
+
+    /// Marks a segment that was sealed in an earlier life.
+    pub(crate) fn mark_sealed(&self) {
+        self.sealed.store(true, Ordering::Relaxed);
+        // From here on the file is mapped instead.
+        self.indexes.lock().take();
+    }
+
+    /// Puts log and indexes on the disk.
+    pub(crate) fn flush(&self) -> Result<(), LogError> {
+        self.flush_log()?;
+        if !self.sealed.load(Ordering::Relaxed) {
+            let mut indexes = self.indexes()?;
+            return self.write_indexes(&mut indexes, true);
+        }
+        for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
+            let path = self.path(suffix);
+            let synced =
+                self.dir.storage().open(&path, OpenMode::Write).and_then(|f| f.sync_data());
+            synced.map_err(|error| self.dir.log_dir.failed(path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the `.log` alone on the disk.
+    pub(crate) fn flush_log(&self) -> Result<(), LogError> {
+        let file = self.file()?;
+        file.storage()
+            .sync_data()
+            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+    }
+
+    /// Drops every batch that holds `offset` or comes after it; the segment is open again.
+    pub(crate) fn truncate_to(&self, offset: Offset) -> Result<(), LogError> {
+        let Some(relative) = self.relative(offset) else { return Ok(()) };
+        let size = self.locate(offset)?.map_or(self.size(), |(position, _)| position.0);
+        self.sealed.store(false, Ordering::Relaxed);
+        // Before the file shrinks: readers must not be told of bytes that go.
+        self.size.store(size, Ordering::Release);
+        let mut indexes = self.indexes()?;
+        indexes.offsets.truncate_to(relative);
+        indexes.times.truncate_to(relative);
+        indexes.since_entry = size - indexes.offsets.last().map_or(0, |last| last.1.0);
+        self.write_indexes(&mut indexes, false)?;
+        drop(indexes);
+        self.set_file_length(size)
+    }
+
+    /// The offset after the last batch of a segment that was just truncated.
+    pub(crate) fn end_after_truncation(&self) -> Result<Offset, LogError> {
+        let (from, known) = {
+            let indexes = self.indexes()?;
+            (indexes.offsets.last(), indexes.times.last())
+        };
+        let file = self.file()?;
+        let end = self.scan_tail(file.storage(), from, known)?;
+        end.map_or_else(|| self.rebuild_and_scan(file.storage()), Ok)
+    }
+
+    /// The offset after the last batch of a segment that was closed cleanly.
+    ///
+    /// Looks at the last index entries only, and keeps neither file nor index: this is what opening
+    /// ten thousand idle partitions costs.
+    pub(crate) fn end_after_clean_close(&self) -> Result<Offset, LogError> {
+        if self.size() == 0 {
+            return Ok(self.base_offset);
+        }
+        let storage = self.dir.storage();
+        let from = read_last(storage, &self.path(INDEX_SUFFIX)).map(|e| OffsetIndex::decode(&e));
+        let known =
+            read_last(storage, &self.path(TIME_INDEX_SUFFIX)).map(|e| TimeIndex::decode(&e));
+        let path = self.path(LOG_SUFFIX);
+        let file = storage
+            .open(&path, OpenMode::Read)
+            .map_err(|error| self.dir.log_dir.failed(path, error))?;
+        let end = self.scan_tail(file.as_ref(), from, known)?;
+        end.map_or_else(|| self.rebuild_and_scan(file.as_ref()), Ok)
+    }
+
+    fn rebuild_and_scan(&self, file: &dyn StorageFile) -> Result<Offset, LogError> {
+        tracing::warn!(index = %self.path(INDEX_SUFFIX).display(), "damaged, rebuilding");
+        let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
+        self.set_indexes(rebuilt);
+        Ok(self.scan_tail(file, None, None)?.unwrap_or(self.base_offset))
+    }
+
+    /// Walks the headers from the last index entry on, and finds the largest timestamp: the offset
+    /// after the last batch. `None` if an entry contradicts the log.
+    fn scan_tail(
+        &self,
+        file: &dyn StorageFile,
+        from: Option<(u32, Position)>,
+        known: Option<(i64, u32)>,
+    ) -> Result<Option<Offset>, LogError> {
+        let (mut max, relative) = known.unwrap_or((-1, 0));
+        let mut max_offset = self.base_offset.0 + i64::from(relative);
+        let mut next = self.base_offset;
+        let mut scan = BatchScan::new(file, from.map_or(Position(0), |from| from.1), self.size());
+        let mut expected = from.map(|from| self.base_offset.0 + i64::from(from.0));
+        loop {
+            let header = match self.scanned(scan.next()) {
+                Ok(Some((_, header))) => header,
+                Ok(None) => break,
+                Err(LogError::Batch(_)) if from.is_some() => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            next = header.next_offset();
+            if expected.take().is_some_and(|expected| expected != header.last_offset().0) {
+                return Ok(None);
+            }
+            if header.max_timestamp > max {
+                (max, max_offset) = (header.max_timestamp, header.last_offset().0);
+            }
+        }
+        if expected.is_some() || (max >= 0 && max_offset >= next.0) {
+            return Ok(None);
+        }
+        self.max_timestamp_offset.store(max_offset, Ordering::Relaxed);
+        self.max_timestamp.store(max, Ordering::Relaxed);
+        Ok(Some(next))
+    }
+
+    /// Whether the indexes have room for one more entry.
+    pub(crate) fn index_is_full(&self, segment_index_bytes: u32) -> bool {
+        let max_entries = (segment_index_bytes / 12).max(1) as usize;
+        match &*self.indexes.lock() {
+            Some(indexes) => indexes.offsets.entries.len() >= max_entries,
+            None => false,
+        }
+    }
+
+    /// Closes the descriptor; the next use opens it again.
+    pub(crate) fn close_file(&self) {
+        self.slot.close();
+    }
+
+    /// Renames the segment's files to `.deleted`; they are removed by [`remove_deleted`] later.
+    pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
+        let mut renamed = Vec::new();
+        for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX] {
+            let from = self.path(suffix);
+            let to = self.path(&format!("{suffix}{DELETED_SUFFIX}"));
+            match self.dir.storage().rename(&from, &to) {
+                Ok(()) => renamed.push(to),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.dir.log_dir.failed(from, error)),
+            }
+        }
+        Ok(renamed)
+    }
+}
+
+/// The last entry of an index file; `None` if there is no such file, or nothing whole in it.
+fn read_last<const LENGTH: usize>(storage: &dyn Storage, path: &Path) -> Option<[u8; LENGTH]> {
+    let file = storage.open(path, OpenMode::Read).ok()?;
+    let entries = file.length().ok()? / LENGTH as u64;
+    let mut entry = [0; LENGTH];
+    let position = entries.checked_sub(1)? * LENGTH as u64;
+    let read = read_full(file.as_ref(), &mut entry, position).ok()?;
+    (read == LENGTH).then_some(entry)
+}
+
+/// The loaded indexes of one segment, locked.
+pub(crate) struct IndexesGuard<'a>(MutexGuard<'a, Option<Box<Indexes>>>);
+
+impl std::ops::Deref for IndexesGuard<'_> {
+    type Target = Indexes;
+    fn deref(&self) -> &Indexes {
+        self.0.as_deref().expect("loaded before the guard was made, and locked since")
+    }
+}
+
+impl std::ops::DerefMut for IndexesGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Indexes {
+        self.0.as_deref_mut().expect("loaded before the guard was made, and locked since")
+    }
+}
