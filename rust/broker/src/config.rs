@@ -1,1 +1,76 @@
-//! Kafka's `config`.
+//! The one table of keys, and the typed configuration read from it.
+//!
+//! A key's type, default, valid values, unit and meaning stand in the table (`config/broker_keys.rs`,
+//! `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs, AlterConfigs, the command
+//! line's `config explain` and the typed [`BrokerConfig`] and [`TopicConfig`] all come from it.
+//!
+//! ```text
+//! weak                                                                            strong
+//! default < profile < server.properties or kafkalite.toml < environment < flags < altered at run time
+//! ```
+//! Keys are of three kinds: known; Kafka's but not ours (one warning, so that files written for
+//! Kafka start unmodified); unknown, which is an error.
+//!
+//! Source: Kafka's `AbstractKafkaConfig`, `LogConfig`, `DynamicBrokerConfig`; KIP-226 for what may
+//! change at run time and for the order of synonyms.
+
+mod alter;
+mod broker_config;
+mod broker_keys;
+mod describe;
+mod error;
+mod kafka_keys;
+mod key;
+mod listeners;
+mod log_keys;
+mod properties;
+mod sources;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod toml_file;
+mod topic_config;
+mod value;
+mod values;
+
+pub use alter::{check_broker_alteration, check_topic_alteration};
+pub use broker_config::{BatchValidation, BrokerConfig, RequestInline};
+pub use describe::{Described, SynonymValue, describe_broker, describe_topic};
+pub use error::ConfigError;
+pub use key::{ConfigKey, DefaultValue, Dynamic, Importance, Kind, Synonym, TopicKey, Valid};
+pub use listeners::{AdvertisedListener, ListenerConfig};
+pub use sources::{Sources, load};
+pub use topic_config::{TopicConfig, inherited};
+pub use value::{Value, list, parse};
+pub use values::{BrokerValues, ConfigSource, Setting};
+
+/// Every broker key, part by part.
+pub fn broker_keys() -> impl Iterator<Item = &'static ConfigKey> {
+    [
+        broker_keys::IDENTITY,
+        broker_keys::NETWORK,
+        broker_keys::TOPICS,
+        log_keys::LOG,
+        broker_keys::GROUPS,
+        broker_keys::OWN,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Every topic key.
+pub fn topic_keys() -> impl Iterator<Item = &'static TopicKey> {
+    log_keys::TOPIC.iter()
+}
+
+/// The broker key of that name.
+#[must_use]
+pub fn broker_key(name: &str) -> Option<&'static ConfigKey> {
+    broker_keys().find(|key| key.name == name)
+}
+
+/// The topic key of that name.
+#[must_use]
+pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
+    topic_keys().find(|topic| topic.key.name == name)
+}

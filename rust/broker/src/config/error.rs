@@ -1,0 +1,72 @@
+//! What may be wrong with a configuration.
+
+use std::path::PathBuf;
+
+/// Why a configuration is refused. The broker does not start with it; a running one keeps its own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A key that neither Kafka nor we have.
+    #[error("unknown key {key} ({origin})")]
+    UnknownKey {
+        /// The key as given.
+        key: String,
+        /// The file and line, variable or flag it came from.
+        origin: String,
+        /// The key that was probably meant.
+        suggestion: Option<&'static str>,
+    },
+    /// A value that its key cannot have; the text is Kafka's.
+    #[error("{message} ({origin})")]
+    InvalidValue {
+        /// `Invalid value V for configuration K: ...`
+        message: String,
+        /// The file and line, variable or flag it came from.
+        origin: String,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    UnreadableFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// A file that is not what its name says.
+    #[error("{} line {line}: {reason}", path.display())]
+    MalformedFile {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A profile that does not exist.
+    #[error("unknown profile {name}")]
+    UnknownProfile {
+        /// The name as given.
+        name: String,
+    },
+}
+
+impl ConfigError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::UnknownKey { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::UnknownKey { .. } => {
+                "`python -m kafkalite config list` lists the keys that exist.".to_owned()
+            }
+            Self::InvalidValue { .. } => {
+                "`python -m kafkalite config explain KEY` tells what a key takes.".to_owned()
+            }
+            Self::UnreadableFile { .. } => "give --config a file that can be read.".to_owned(),
+            Self::MalformedFile { path, .. } if path.extension().is_some_and(|e| e == "toml") => {
+                "write \"log.segment.bytes\" = 1048576, or put it under [log.segment].".to_owned()
+            }
+            Self::MalformedFile { .. } => "write key=value, one on a line.".to_owned(),
+            Self::UnknownProfile { .. } => "the only profile is dev.".to_owned(),
+        }
+    }
+}

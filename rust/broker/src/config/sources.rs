@@ -1,0 +1,93 @@
+//! The places where keys are set before the broker starts, in the order of their strength.
+
+use std::path::{Path, PathBuf};
+
+use super::broker_config::BrokerConfig;
+use super::error::ConfigError;
+use super::values::{BrokerValues, ConfigSource};
+use super::{broker_key, properties, toml_file};
+
+/// Where to read a configuration from. The default reads nothing: the table's defaults hold.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Named overrides that stand in for defaults; `dev` is the only one.
+    pub profile: Option<String>,
+    /// A `.toml` file, or else a file of properties.
+    pub file: Option<PathBuf>,
+    /// Environment variables; those that do not begin with `KAFKALITE_` are passed over.
+    pub environment: Vec<(String, String)>,
+    /// What flags set: key, value and the flag.
+    pub flags: Vec<(String, String, String)>,
+}
+
+/// What `--profile dev` sets: a broker for tests and for trying things out.
+const DEV: &[(&str, &str)] = &[
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("auto.create.topics.enable", "true"),
+    ("offsets.topic.num.partitions", "4"),
+    ("kafkalite.stop.timeout.ms", "500"),
+];
+
+const PREFIX: &str = "KAFKALITE_";
+
+/// Variables that are no keys: the log filter of the process.
+const NOT_KEYS: &[&str] = &["KAFKALITE_LOG"];
+
+/// Reads `sources`, weakest first, each stronger than those before.
+///
+/// # Errors
+/// The first key, value, file or profile that is wrong, with the place it was found in.
+pub fn load(sources: &Sources) -> Result<BrokerConfig, ConfigError> {
+    let mut values = BrokerValues::default();
+    let mut set = |key: &str, value: &str, origin: &str| {
+        values.set(key, value, ConfigSource::StaticBroker, origin)
+    };
+    if let Some(name) = &sources.profile {
+        if name != "dev" {
+            return Err(ConfigError::UnknownProfile { name: name.clone() });
+        }
+        DEV.iter().try_for_each(|(key, value)| set(key, value, "--profile dev"))?;
+    }
+    if let Some(path) = &sources.file {
+        for (key, value, origin) in read_file(path)? {
+            set(&key, &value, &origin)?;
+        }
+    }
+    for (variable, value) in &sources.environment {
+        let is_key = variable.starts_with(PREFIX) && !NOT_KEYS.contains(&variable.as_str());
+        if is_key {
+            set(&key_of(variable), value, &format!("environment {variable}"))?;
+        }
+    }
+    for (key, value, flag) in &sources.flags {
+        set(key, value, flag)?;
+    }
+    BrokerConfig::new(values)
+}
+
+/// The key a variable names: KAFKALITE_LOG_SEGMENT_BYTES is log.segment.bytes, and
+/// KAFKALITE_REQUEST_INLINE is kafkalite.request.inline, for only we have such a key.
+fn key_of(variable: &str) -> String {
+    let dotted = variable.to_ascii_lowercase().replace('_', ".");
+    let without_prefix = &dotted[PREFIX.len()..];
+    if broker_key(without_prefix).is_none() && broker_key(&dotted).is_some() {
+        return dotted;
+    }
+    without_prefix.to_owned()
+}
+
+fn read_file(path: &Path) -> Result<Vec<(String, String, String)>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::UnreadableFile {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let malformed =
+        |(line, reason)| ConfigError::MalformedFile { path: path.to_owned(), line, reason };
+    let shown = path.display();
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let entries = toml_file::entries(&text).map_err(malformed)?;
+        return Ok(entries.into_iter().map(|(k, v)| (k, v, shown.to_string())).collect());
+    }
+    let entries = properties::entries(&text).map_err(malformed)?;
+    Ok(entries.into_iter().map(|(line, k, v)| (k, v, format!("{shown} line {line}"))).collect())
+}

@@ -1,0 +1,266 @@
+#![allow(clippy::unwrap_used)]
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+fn overrides(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn with_flags(pairs: &[(&str, &str)]) -> Result<BrokerConfig, ConfigError> {
+    let flag =
+        |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned(), "--set".to_owned());
+    load(&Sources { flags: pairs.iter().map(flag).collect(), ..Sources::default() })
+}
+
+#[test]
+fn every_default_of_the_table_is_valid() {
+    for key in broker_keys().chain(topic_keys().map(|topic| &topic.key)) {
+        let Some(text) = key.default.text() else { continue };
+        assert!(parse(key, &text).is_ok(), "{}", key.name);
+    }
+}
+
+#[test]
+fn names_are_unique_and_synonyms_exist() {
+    let names: BTreeSet<_> = broker_keys().map(|key| key.name).collect();
+    assert_eq!(names.len(), broker_keys().count());
+    let topics: BTreeSet<_> = topic_keys().map(|topic| topic.key.name).collect();
+    assert_eq!(topics.len(), topic_keys().count());
+    for topic in topic_keys() {
+        for synonym in topic.synonyms {
+            assert!(names.contains(synonym.name), "{}", synonym.name);
+        }
+        let has_default = topic.key.default.text().is_some();
+        let listed = topic.key.name != "internal.segment.bytes";
+        assert_eq!(has_default, topic.synonyms.is_empty() && listed, "{}", topic.key.name);
+    }
+}
+
+#[test]
+fn no_key_of_ours_is_listed_as_foreign() {
+    assert!(kafka_keys::NAMES.is_sorted());
+    for key in broker_keys() {
+        assert!(!kafka_keys::is_kafka_key(key.name), "{}", key.name);
+    }
+}
+
+#[test]
+fn topic_defaults_are_kafkas() {
+    let config = TopicConfig::new(&BrokerConfig::default(), &BTreeMap::new()).unwrap();
+    assert_eq!(config.segment_bytes, 1 << 30);
+    assert_eq!(config.segment_ms, 604_800_000);
+    assert_eq!(config.retention_ms, 604_800_000);
+    assert_eq!(config.retention_bytes, -1);
+    assert_eq!(config.max_message_bytes, 1_048_588);
+    assert_eq!((config.cleanup_delete, config.cleanup_compact), (true, false));
+    assert_eq!(config.flush_ms, i64::MAX);
+    assert_eq!(config.segment_jitter_ms, 0);
+}
+
+#[test]
+fn retention_ms_is_the_first_of_topic_ms_minutes_hours() {
+    let hours = [("log.retention.hours", "2")];
+    let minutes = [("log.retention.hours", "2"), ("log.retention.minutes", "3")];
+    let ms = [("log.retention.minutes", "3"), ("log.retention.ms", "4")];
+    let for_ever = [("log.retention.hours", "-1")];
+    let cases: [(&[(&str, &str)], i64); 4] =
+        [(&hours, 7_200_000), (&minutes, 180_000), (&ms, 4), (&for_ever, -1)];
+    for (flags, expected) in cases {
+        let broker = with_flags(flags).unwrap();
+        let topic = TopicConfig::new(&broker, &BTreeMap::new()).unwrap();
+        assert_eq!(topic.retention_ms, expected, "{flags:?}");
+        let own = TopicConfig::new(&broker, &overrides(&[("retention.ms", "9")])).unwrap();
+        assert_eq!(own.retention_ms, 9);
+    }
+}
+
+#[test]
+fn a_topic_value_that_is_wrong_is_refused_in_kafkas_words() {
+    let long = "Invalid value abc for configuration retention.ms: Not a number of type LONG";
+    let low = "Invalid value -5 for configuration retention.ms: Value must be at least -1";
+    let boolean = "Invalid value maybe for configuration preallocate: \
+                   Expected value to be either true or false";
+    let policy = "Invalid value foo for configuration cleanup.policy: \
+                  String must be one of: compact, delete";
+    let ratio = "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: \
+                 Value must be no more than 1";
+    let level = "Invalid value 0 for configuration compression.gzip.level: \
+                 Value must be between 1 and 9 or equal to -1";
+    let int = "Invalid value 99999999999 for configuration segment.bytes: \
+               Not a number of type INT";
+    for (key, value, expected) in [
+        ("retention.ms", "abc", long),
+        ("retention.ms", "-5", low),
+        ("preallocate", "maybe", boolean),
+        ("cleanup.policy", "foo", policy),
+        ("min.cleanable.dirty.ratio", "1.5", ratio),
+        ("compression.gzip.level", "0", level),
+        ("segment.bytes", "99999999999", int),
+    ] {
+        let error = TopicConfig::new(&BrokerConfig::default(), &overrides(&[(key, value)]));
+        let Err(ConfigError::InvalidValue { message, .. }) = error else {
+            panic!("{key}={value}: {error:?}")
+        };
+        assert_eq!(message, expected);
+    }
+}
+
+#[test]
+fn values_that_kafka_takes_are_taken() {
+    for (key, value) in [
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "compact, delete"),
+        ("retention.ms", " 5 "),
+        ("preallocate", " TRUE "),
+        ("retention.bytes", "-7"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1,1:2"),
+        ("remote.storage.enable", "false"),
+    ] {
+        let config = TopicConfig::new(&BrokerConfig::default(), &overrides(&[(key, value)]));
+        assert!(config.is_ok(), "{key}={value}: {config:?}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_one() {
+    let error = with_flags(&[("log.segmnet.bytes", "1")]).unwrap_err();
+    assert_eq!(error.hint(), "did you mean log.segment.bytes?");
+    let error = with_flags(&[("pizza", "1")]).unwrap_err();
+    assert!(matches!(error, ConfigError::UnknownKey { suggestion: None, .. }));
+}
+
+#[test]
+fn a_key_of_kafkas_that_is_not_ours_changes_nothing_and_is_noted_once() {
+    let config = with_flags(&[("process.roles", "broker"), ("process.roles", "x")]).unwrap();
+    assert_eq!(config.values.ignored().len(), 1);
+    assert_eq!(BrokerConfig { values: BrokerValues::default(), ..config }, BrokerConfig::default());
+}
+
+#[test]
+fn flags_beat_the_environment_beats_the_file_beats_the_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("server.properties");
+    let key = "group.initial.rebalance.delay.ms";
+    std::fs::write(&file, format!("num.partitions=2\n{key}=7\n")).unwrap();
+    let mut sources = Sources { profile: Some("dev".to_owned()), ..Sources::default() };
+    assert_eq!(load(&sources).unwrap().group_initial_rebalance_delay_ms, 0);
+    sources.file = Some(file);
+    assert_eq!(load(&sources).unwrap().group_initial_rebalance_delay_ms, 7);
+    let variable = "KAFKALITE_GROUP_INITIAL_REBALANCE_DELAY_MS".to_owned();
+    sources.environment = vec![(variable, "8".to_owned())];
+    assert_eq!(load(&sources).unwrap().group_initial_rebalance_delay_ms, 8);
+    sources.flags = vec![(key.to_owned(), "9".to_owned(), "--set".to_owned())];
+    let config = load(&sources).unwrap();
+    assert_eq!((config.group_initial_rebalance_delay_ms, config.num_partitions), (9, 2));
+}
+
+#[test]
+fn a_variable_names_a_key_of_kafkas_or_of_ours() {
+    for (variable, value) in
+        [("KAFKALITE_REQUEST_INLINE", "never"), ("KAFKALITE_KAFKALITE_REQUEST_INLINE", "never")]
+    {
+        let environment = vec![(variable.to_owned(), value.to_owned())];
+        let config = load(&Sources { environment, ..Sources::default() }).unwrap();
+        assert_eq!(config.request_inline, RequestInline::Never, "{variable}");
+    }
+}
+
+#[test]
+fn properties_are_read_as_java_reads_them() {
+    let text = "# comment\n! comment\n a=1\nb : 2\nc 3\nd=x,\\\n   y\ne\\=f=g\\u0041\nh\n";
+    let read = properties::entries(text).unwrap();
+    let expected = [
+        (3, "a", "1"),
+        (4, "b", "2"),
+        (5, "c", "3"),
+        (6, "d", "x,y"),
+        (8, "e=f", "gA"),
+        (9, "h", ""),
+    ];
+    let expected: Vec<_> =
+        expected.iter().map(|(line, k, v)| (*line, (*k).to_owned(), (*v).to_owned())).collect();
+    assert_eq!(read, expected);
+    assert_eq!(properties::entries("a=\\uZZ").unwrap_err().0, 1);
+}
+
+#[test]
+fn toml_keys_may_be_quoted_or_nested() {
+    let text = "\"num.partitions\" = 3\n[log]\nsegment.bytes = 1048576\ndirs = [\"a\", \"b\"]\n";
+    let read: BTreeMap<_, _> = toml_file::entries(text).unwrap().into_iter().collect();
+    let expected = [("num.partitions", "3"), ("log.segment.bytes", "1048576"), ("log.dirs", "a,b")];
+    assert_eq!(read, overrides(&expected));
+    assert_eq!(toml_file::entries("a = 1\nb = \n").unwrap_err().0, 2);
+}
+
+#[test]
+fn the_controllers_listener_of_a_kraft_file_is_left_out() {
+    let config = with_flags(&[
+        ("listeners", "PLAINTEXT://:9092,CONTROLLER://:9093"),
+        ("advertised.listeners", "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"),
+        ("controller.listener.names", "CONTROLLER"),
+    ])
+    .unwrap();
+    assert_eq!(config.listeners.len(), 1);
+    assert!(!config.listeners[0].is_loopback());
+    assert_eq!(config.advertised_listeners[0].host, "localhost");
+}
+
+#[test]
+fn listeners_that_cannot_be_served_are_refused() {
+    for listeners in
+        ["PLAINTEXT:9092", "SSL://:9093", "A://:1,A://:2", "X://h:1", "PLAINTEXT://::1"]
+    {
+        let error = with_flags(&[("listeners", listeners)]);
+        assert!(matches!(error, Err(ConfigError::InvalidValue { .. })), "{listeners}: {error:?}");
+    }
+    let mapped = [("listeners", "X://[::1]:0"), ("listener.security.protocol.map", "X:PLAINTEXT")];
+    assert!(with_flags(&mapped).unwrap().listeners[0].is_loopback());
+}
+
+#[test]
+fn what_is_altered_at_run_time_is_strongest_and_can_be_taken_back() {
+    let broker = with_flags(&[("message.max.bytes", "1000")]).unwrap();
+    let nothing = BTreeMap::new();
+    let all = broker.with_dynamic(&overrides(&[("message.max.bytes", "2000")]), &nothing).unwrap();
+    let one = all
+        .with_dynamic(
+            &overrides(&[("message.max.bytes", "2000")]),
+            &overrides(&[("message.max.bytes", "3000")]),
+        )
+        .unwrap();
+    let back = one.with_dynamic(&nothing, &nothing).unwrap();
+    for (config, expected) in [(&broker, 1000), (&all, 2000), (&one, 3000), (&back, 1000)] {
+        let topic = TopicConfig::new(config, &nothing).unwrap();
+        assert_eq!(topic.max_message_bytes, expected);
+    }
+}
+
+#[test]
+fn describing_a_topic_tells_where_each_value_comes_from() {
+    let broker = with_flags(&[("log.retention.hours", "2")]).unwrap();
+    let described = describe_topic(&broker, &overrides(&[("segment.bytes", "2000000")]));
+    let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
+    assert_eq!(entry("retention.ms").value.as_deref(), Some("7200000"));
+    assert_eq!(entry("retention.ms").source, ConfigSource::StaticBroker);
+    assert_eq!(entry("segment.bytes").source, ConfigSource::DynamicTopic);
+    let sources: Vec<_> = entry("segment.bytes").synonyms.iter().map(|s| s.source).collect();
+    assert_eq!(sources, [ConfigSource::DynamicTopic, ConfigSource::Default]);
+    assert!(entry("cleanup.policy").is_default());
+    assert!(!described.iter().any(|entry| entry.name.starts_with("internal.")));
+}
+
+#[test]
+fn a_read_only_key_may_not_be_altered_while_the_broker_runs() {
+    let broker = BrokerConfig::default();
+    let change = |key: &str, value: &str| {
+        let changes = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
+        check_broker_alteration(&broker, &changes, true)
+    };
+    assert_eq!(change("log.segment.bytes", "2000000"), Ok(()));
+    assert!(change("log.segment.bytes", "1").is_err());
+    assert!(change("node.id", "2").is_err());
+    assert!(change("ssl.keystore.location", "x").is_err());
+    assert!(change("nope", "x").is_err());
+}

@@ -1,0 +1,200 @@
+//! A topic's configuration as plain fields: what it sets for itself over the broker's defaults.
+
+use std::collections::BTreeMap;
+
+use super::broker_config::{BatchValidation, BrokerConfig};
+use super::error::ConfigError;
+use super::key::TopicKey;
+use super::value::{Value, parse};
+use super::{broker_key, topic_key};
+
+/// A topic's configuration. Fields are named as their keys, dots turned to underscores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicConfig {
+    /// `cleanup.policy` contains `delete`.
+    pub cleanup_delete: bool,
+    /// `cleanup.policy` contains `compact`.
+    pub cleanup_compact: bool,
+    /// `compression.type`: `producer`, `uncompressed`, `gzip`, `snappy`, `lz4` or `zstd`.
+    pub compression_type: String,
+    /// `compression.gzip.level`
+    pub compression_gzip_level: i32,
+    /// `compression.lz4.level`
+    pub compression_lz4_level: i32,
+    /// `compression.zstd.level`
+    pub compression_zstd_level: i32,
+    /// `delete.retention.ms`
+    pub delete_retention_ms: i64,
+    /// `file.delete.delay.ms`
+    pub file_delete_delay_ms: i64,
+    /// `flush.messages`; `i64::MAX` leaves it to the kernel, 1 is group commit.
+    pub flush_messages: i64,
+    /// `flush.ms`
+    pub flush_ms: i64,
+    /// `index.interval.bytes`
+    pub index_interval_bytes: i32,
+    /// `max.compaction.lag.ms`
+    pub max_compaction_lag_ms: i64,
+    /// `max.message.bytes`, of a whole batch.
+    pub max_message_bytes: i32,
+    /// `message.timestamp.after.max.ms`
+    pub message_timestamp_after_max_ms: i64,
+    /// `message.timestamp.before.max.ms`
+    pub message_timestamp_before_max_ms: i64,
+    /// `message.timestamp.type` is `LogAppendTime`.
+    pub log_append_time: bool,
+    /// `min.cleanable.dirty.ratio`
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`
+    pub min_compaction_lag_ms: i64,
+    /// `min.insync.replicas`
+    pub min_insync_replicas: i32,
+    /// `preallocate`
+    pub preallocate: bool,
+    /// `retention.bytes`; -1 for no bound.
+    pub retention_bytes: i64,
+    /// `retention.ms`; -1 keeps records for ever.
+    pub retention_ms: i64,
+    /// `segment.bytes`, or `internal.segment.bytes` where that is set.
+    pub segment_bytes: i32,
+    /// `segment.index.bytes`
+    pub segment_index_bytes: i32,
+    /// `segment.jitter.ms`
+    pub segment_jitter_ms: i64,
+    /// `segment.ms`
+    pub segment_ms: i64,
+    /// `unclean.leader.election.enable`
+    pub unclean_leader_election_enable: bool,
+    /// `kafkalite.batch.validation`
+    pub batch_validation: BatchValidation,
+    /// `producer.id.expiration.ms`, of the broker.
+    pub producer_id_expiration_ms: i64,
+}
+
+impl TopicConfig {
+    /// What `overrides` (keys with dots) amount to over the defaults of `broker`.
+    ///
+    /// # Errors
+    /// An unknown key, an invalid value, or keys that contradict each other.
+    pub fn new(
+        broker: &BrokerConfig,
+        overrides: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigError> {
+        super::check_topic_alteration(broker, overrides)?;
+        let read = Reader { broker, overrides };
+        let policies = read.list("cleanup.policy");
+        let has = |policy: &str| policies.iter().any(|one| one == policy);
+        Ok(Self {
+            cleanup_delete: has("delete"),
+            cleanup_compact: has("compact"),
+            compression_type: read.text("compression.type"),
+            compression_gzip_level: read.int("compression.gzip.level"),
+            compression_lz4_level: read.int("compression.lz4.level"),
+            compression_zstd_level: read.int("compression.zstd.level"),
+            delete_retention_ms: read.long("delete.retention.ms"),
+            file_delete_delay_ms: read.long("file.delete.delay.ms"),
+            flush_messages: read.long("flush.messages"),
+            flush_ms: read.long("flush.ms"),
+            index_interval_bytes: read.int("index.interval.bytes"),
+            max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
+            max_message_bytes: read.int("max.message.bytes"),
+            message_timestamp_after_max_ms: read.long("message.timestamp.after.max.ms"),
+            message_timestamp_before_max_ms: read.long("message.timestamp.before.max.ms"),
+            log_append_time: read.text("message.timestamp.type") == "LogAppendTime",
+            min_cleanable_dirty_ratio: read.double("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms: read.long("min.compaction.lag.ms"),
+            min_insync_replicas: read.int("min.insync.replicas"),
+            preallocate: read.boolean("preallocate"),
+            retention_bytes: read.long("retention.bytes"),
+            retention_ms: read.long("retention.ms"),
+            segment_bytes: read.segment_bytes(),
+            segment_index_bytes: read.int("segment.index.bytes"),
+            segment_jitter_ms: read.long("segment.jitter.ms"),
+            segment_ms: read.long("segment.ms"),
+            unclean_leader_election_enable: read.boolean("unclean.leader.election.enable"),
+            batch_validation: match read.text("kafkalite.batch.validation").as_str() {
+                "relaxed" => BatchValidation::Relaxed,
+                _ => BatchValidation::Strict,
+            },
+            producer_id_expiration_ms: broker.producer_id_expiration_ms,
+        })
+    }
+}
+
+/// What `topic` is worth by `broker`'s own keys, in the topic key's unit; `None` is null.
+#[must_use]
+pub fn inherited(broker: &BrokerConfig, topic: &TopicKey) -> Option<String> {
+    for synonym in topic.synonyms {
+        let key = broker_key(synonym.name).expect("synonyms stand in the table; a test says so");
+        if let Some(text) = broker.values.text(key) {
+            return Some(converted(&text, synonym.factor));
+        }
+    }
+    topic.key.default.text()
+}
+
+/// `text` in a unit `factor` times smaller. Negative numbers mean "no bound" in every unit.
+fn converted(text: &str, factor: i64) -> String {
+    match text.trim().parse::<i64>() {
+        Ok(number) if factor != 1 && number >= 0 => number.saturating_mul(factor).to_string(),
+        Ok(number) if factor != 1 => number.max(-1).to_string(),
+        _ => text.to_owned(),
+    }
+}
+
+struct Reader<'a> {
+    broker: &'a BrokerConfig,
+    overrides: &'a BTreeMap<String, String>,
+}
+
+impl Reader<'_> {
+    fn value(&self, name: &str) -> Option<Value> {
+        let topic = topic_key(name).expect("names here stand in the table; a test reads them all");
+        let own = self.overrides.get(name).cloned();
+        let text = own.or_else(|| inherited(self.broker, topic))?;
+        Some(parse(&topic.key, &text).expect("checked: the broker's are valid for topics as well"))
+    }
+
+    fn long(&self, name: &str) -> i64 {
+        match self.value(name) {
+            Some(Value::Number(number)) => number,
+            other => panic!("{name} is a number in the table, not {other:?}"),
+        }
+    }
+
+    fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.long(name)).expect("the table calls it an INT, and parse() keeps to it")
+    }
+
+    fn double(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Some(Value::Double(double)) => double,
+            other => panic!("{name} is a double in the table, not {other:?}"),
+        }
+    }
+
+    fn boolean(&self, name: &str) -> bool {
+        self.value(name) == Some(Value::Boolean(true))
+    }
+
+    fn text(&self, name: &str) -> String {
+        match self.value(name) {
+            Some(Value::Text(text)) => text,
+            other => panic!("{name} is a text in the table, not {other:?}"),
+        }
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        match self.value(name) {
+            Some(Value::List(list)) => list,
+            other => panic!("{name} is a list in the table, not {other:?}"),
+        }
+    }
+
+    fn segment_bytes(&self) -> i32 {
+        match self.value("internal.segment.bytes") {
+            Some(_) => self.int("internal.segment.bytes"),
+            None => self.int("segment.bytes"),
+        }
+    }
+}
