@@ -1,12 +1,12 @@
 //! The one table of keys, and the typed configuration read from it.
 //!
-//! A key's type, default, valid values, unit and meaning stand in the table (`config/broker_keys.rs`,
-//! `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs, AlterConfigs, the command
+//! A key's type, default, valid values, unit and meaning stand in the table
+//! (`config/broker_keys.rs`, `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs, AlterConfigs, the command
 //! line's `config explain` and the typed [`BrokerConfig`] and [`TopicConfig`] all come from it.
 //!
 //! ```text
-//! weak                                                                            strong
-//! default < profile < server.properties or kafkalite.toml < environment < flags < altered at run time
+//! weak:    default < profile < server.properties or kafkalite.toml < environment
+//! strong:  < flags < altered at run time
 //! ```
 //! Keys are of three kinds: known; Kafka's but not ours (one warning, so that files written for
 //! Kafka start unmodified); unknown, which is an error.

@@ -29,239 +29,182 @@ pub enum BatchValidation {
     Relaxed,
 }
 
-/// The broker's configuration. Fields are named as their keys, dots turned to underscores; a field
-/// whose key has no unit in its name and needs one carries it at the end.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BrokerConfig {
+/// Declares the fields with the keys they are read from, so that neither can miss the other.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $how:ident($($key:literal)?);)*) => {
+        /// The broker's configuration. Fields are named as their keys, dots turned to underscores;
+        /// a field whose key has no unit in its name and needs one carries it at the end.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct BrokerConfig {
+            /// `listeners` without those of `controller.listener.names`; never empty.
+            pub listeners: Vec<ListenerConfig>,
+            /// `advertised.listeners` without those of `controller.listener.names`. A listener that
+            /// is not named here advertises the local address of the socket a client came in on.
+            pub advertised_listeners: Vec<AdvertisedListener>,
+            $($(#[$doc])* pub $name: $type,)*
+            /// What was said about every key, for DescribeConfigs and for the topics' defaults.
+            pub values: BrokerValues,
+        }
+
+        impl BrokerConfig {
+            /// The configuration that `values` amount to.
+            ///
+            /// # Errors
+            /// A listener that cannot be read or is not served.
+            pub fn new(values: BrokerValues) -> Result<Self, ConfigError> {
+                let read = Reader { values: &values };
+                let (listeners, advertised_listeners) = read.listeners()?;
+                Ok(Self {
+                    listeners,
+                    advertised_listeners,
+                    $($name: read.$how($($key)?),)*
+                    values,
+                })
+            }
+        }
+    };
+}
+
+fields! {
     /// `node.id`, or `broker.id` where that is set.
-    pub node_id: i32,
+    node_id: i32 = node_id();
     /// `broker.rack`
-    pub broker_rack: Option<String>,
-    /// `listeners` without those of `controller.listener.names`; never empty.
-    pub listeners: Vec<ListenerConfig>,
-    /// `advertised.listeners` without those of `controller.listener.names`. A listener that is not
-    /// named here advertises the local address of the socket a client came in on.
-    pub advertised_listeners: Vec<AdvertisedListener>,
+    broker_rack: Option<String> = text("broker.rack");
     /// The first of `log.dirs`, or `log.dir`.
-    pub data_dir: PathBuf,
+    data_dir: PathBuf = data_dir();
     /// `kafkalite.cluster.id`, for a data directory that is new.
-    pub cluster_id: Option<String>,
+    cluster_id: Option<String> = text("kafkalite.cluster.id");
 
     /// `num.network.threads`
-    pub num_network_threads: usize,
+    num_network_threads: usize = number("num.network.threads");
     /// `num.io.threads`
-    pub num_io_threads: usize,
+    num_io_threads: usize = number("num.io.threads");
     /// `queued.max.requests`
-    pub queued_max_requests: usize,
+    queued_max_requests: usize = number("queued.max.requests");
     /// `queued.max.request.bytes`; `None` for no bound.
-    pub queued_max_request_bytes: Option<usize>,
+    queued_max_request_bytes: Option<usize> = bounded("queued.max.request.bytes");
     /// `socket.send.buffer.bytes`; `None` leaves it to the kernel.
-    pub socket_send_buffer_bytes: Option<usize>,
+    socket_send_buffer_bytes: Option<usize> = bounded("socket.send.buffer.bytes");
     /// `socket.receive.buffer.bytes`; `None` leaves it to the kernel.
-    pub socket_receive_buffer_bytes: Option<usize>,
+    socket_receive_buffer_bytes: Option<usize> = bounded("socket.receive.buffer.bytes");
     /// `socket.request.max.bytes`
-    pub socket_request_max_bytes: usize,
+    socket_request_max_bytes: usize = number("socket.request.max.bytes");
     /// `socket.listen.backlog.size`
-    pub socket_listen_backlog_size: i32,
+    socket_listen_backlog_size: i32 = number("socket.listen.backlog.size");
     /// `max.connections`
-    pub max_connections: usize,
+    max_connections: usize = number("max.connections");
     /// `max.connections.per.ip`
-    pub max_connections_per_ip: usize,
+    max_connections_per_ip: usize = number("max.connections.per.ip");
     /// `connections.max.idle.ms`; `None` for never.
-    pub connections_max_idle_ms: Option<u64>,
+    connections_max_idle_ms: Option<u64> = bounded("connections.max.idle.ms");
     /// `kafkalite.request.inline`
-    pub request_inline: RequestInline,
+    request_inline: RequestInline = request_inline();
     /// `kafkalite.request.inline.max.bytes`
-    pub request_inline_max_bytes: usize,
+    request_inline_max_bytes: usize = number("kafkalite.request.inline.max.bytes");
     /// `kafkalite.memory.budget.bytes`
-    pub memory_budget_bytes: usize,
+    memory_budget_bytes: usize = number("kafkalite.memory.budget.bytes");
     /// `kafkalite.frame.deadline.ms`
-    pub frame_deadline_ms: u64,
+    frame_deadline_ms: u64 = number("kafkalite.frame.deadline.ms");
     /// `kafkalite.frame.min.bytes.per.second`
-    pub frame_min_bytes_per_second: u64,
+    frame_min_bytes_per_second: u64 = number("kafkalite.frame.min.bytes.per.second");
     /// `kafkalite.stop.timeout.ms`
-    pub stop_timeout_ms: u64,
+    stop_timeout_ms: u64 = number("kafkalite.stop.timeout.ms");
 
     /// `fetch.max.bytes`
-    pub fetch_max_bytes: i32,
+    fetch_max_bytes: i32 = number("fetch.max.bytes");
     /// `max.incremental.fetch.session.cache.slots`
-    pub fetch_session_cache_slots: usize,
+    fetch_session_cache_slots: usize = number("max.incremental.fetch.session.cache.slots");
     /// `kafkalite.fetch.sendfile.min.bytes`
-    pub fetch_sendfile_min_bytes: usize,
+    fetch_sendfile_min_bytes: usize = number("kafkalite.fetch.sendfile.min.bytes");
     /// `kafkalite.cold.read.threads`
-    pub cold_read_threads: usize,
+    cold_read_threads: usize = number("kafkalite.cold.read.threads");
     /// `kafkalite.cold.read.max.bytes`
-    pub cold_read_max_bytes: u64,
+    cold_read_max_bytes: u64 = number("kafkalite.cold.read.max.bytes");
     /// `max.request.partition.size.limit`
-    pub max_request_partition_size_limit: i32,
+    max_request_partition_size_limit: i32 = number("max.request.partition.size.limit");
 
     /// `auto.create.topics.enable`
-    pub auto_create_topics_enable: bool,
+    auto_create_topics_enable: bool = boolean("auto.create.topics.enable");
     /// `delete.topic.enable`
-    pub delete_topic_enable: bool,
+    delete_topic_enable: bool = boolean("delete.topic.enable");
     /// `num.partitions`
-    pub num_partitions: i32,
+    num_partitions: i32 = number("num.partitions");
     /// `default.replication.factor`
-    pub default_replication_factor: i16,
+    default_replication_factor: i16 = number("default.replication.factor");
     /// `min.insync.replicas`, where a topic does not say otherwise.
-    pub min_insync_replicas: i32,
+    min_insync_replicas: i32 = number("min.insync.replicas");
     /// `replica.lag.time.max.ms`
-    pub replica_lag_time_max_ms: i64,
+    replica_lag_time_max_ms: i64 = number("replica.lag.time.max.ms");
     /// `replica.high.watermark.checkpoint.interval.ms`
-    pub high_watermark_checkpoint_interval_ms: i64,
+    high_watermark_checkpoint_interval_ms: i64
+        = number("replica.high.watermark.checkpoint.interval.ms");
     /// `producer.id.expiration.ms`
-    pub producer_id_expiration_ms: i64,
+    producer_id_expiration_ms: i64 = number("producer.id.expiration.ms");
     /// `transaction.max.timeout.ms`
-    pub transaction_max_timeout_ms: i32,
+    transaction_max_timeout_ms: i32 = number("transaction.max.timeout.ms");
     /// `kafkalite.batch.validation`, where a topic does not say otherwise.
-    pub batch_validation: BatchValidation,
+    batch_validation: BatchValidation = batch_validation();
 
     /// `num.recovery.threads.per.data.dir`
-    pub recovery_threads: usize,
+    recovery_threads: usize = number("num.recovery.threads.per.data.dir");
     /// `log.retention.check.interval.ms`
-    pub log_retention_check_interval_ms: i64,
+    log_retention_check_interval_ms: i64 = number("log.retention.check.interval.ms");
     /// `log.flush.scheduler.interval.ms`
-    pub log_flush_scheduler_interval_ms: i64,
+    log_flush_scheduler_interval_ms: i64 = number("log.flush.scheduler.interval.ms");
     /// `log.flush.offset.checkpoint.interval.ms`
-    pub recovery_point_checkpoint_interval_ms: i64,
+    recovery_point_checkpoint_interval_ms: i64 = number("log.flush.offset.checkpoint.interval.ms");
     /// `log.flush.start.offset.checkpoint.interval.ms`
-    pub log_start_offset_checkpoint_interval_ms: i64,
+    log_start_offset_checkpoint_interval_ms: i64
+        = number("log.flush.start.offset.checkpoint.interval.ms");
     /// `log.cleaner.enable`
-    pub log_cleaner_enable: bool,
+    log_cleaner_enable: bool = boolean("log.cleaner.enable");
     /// `log.cleaner.threads`
-    pub log_cleaner_threads: usize,
+    log_cleaner_threads: usize = number("log.cleaner.threads");
     /// `log.cleaner.backoff.ms`
-    pub log_cleaner_backoff_ms: i64,
+    log_cleaner_backoff_ms: i64 = number("log.cleaner.backoff.ms");
     /// `log.cleaner.dedupe.buffer.size`, in bytes.
-    pub log_cleaner_dedupe_buffer_bytes: u64,
+    log_cleaner_dedupe_buffer_bytes: u64 = number("log.cleaner.dedupe.buffer.size");
     /// `kafkalite.open.segments.max`
-    pub open_segments_max: usize,
+    open_segments_max: usize = number("kafkalite.open.segments.max");
 
     /// `group.min.session.timeout.ms`
-    pub group_min_session_timeout_ms: i32,
+    group_min_session_timeout_ms: i32 = number("group.min.session.timeout.ms");
     /// `group.max.session.timeout.ms`
-    pub group_max_session_timeout_ms: i32,
+    group_max_session_timeout_ms: i32 = number("group.max.session.timeout.ms");
     /// `group.initial.rebalance.delay.ms`
-    pub group_initial_rebalance_delay_ms: i32,
+    group_initial_rebalance_delay_ms: i32 = number("group.initial.rebalance.delay.ms");
     /// `group.max.size`
-    pub group_max_size: usize,
+    group_max_size: usize = number("group.max.size");
     /// `offset.metadata.max.bytes`
-    pub offset_metadata_max_bytes: usize,
+    offset_metadata_max_bytes: usize = number("offset.metadata.max.bytes");
     /// `offsets.commit.timeout.ms`
-    pub offsets_commit_timeout_ms: i32,
+    offsets_commit_timeout_ms: i32 = number("offsets.commit.timeout.ms");
     /// `offsets.load.buffer.size`, in bytes.
-    pub offsets_load_buffer_bytes: usize,
+    offsets_load_buffer_bytes: usize = number("offsets.load.buffer.size");
     /// `offsets.retention.minutes`, in milliseconds.
-    pub offsets_retention_ms: i64,
+    offsets_retention_ms: i64 = minutes("offsets.retention.minutes");
     /// `offsets.retention.check.interval.ms`
-    pub offsets_retention_check_interval_ms: i64,
+    offsets_retention_check_interval_ms: i64 = number("offsets.retention.check.interval.ms");
     /// `offsets.topic.num.partitions`
-    pub offsets_topic_num_partitions: i32,
+    offsets_topic_num_partitions: i32 = number("offsets.topic.num.partitions");
     /// `offsets.topic.replication.factor`
-    pub offsets_topic_replication_factor: i16,
+    offsets_topic_replication_factor: i16 = number("offsets.topic.replication.factor");
     /// `offsets.topic.segment.bytes`
-    pub offsets_topic_segment_bytes: i32,
+    offsets_topic_segment_bytes: i32 = number("offsets.topic.segment.bytes");
 
     /// `kafkalite.admin.host`
-    pub admin_host: String,
+    admin_host: String = required("kafkalite.admin.host");
     /// `kafkalite.admin.port`; `None` is off.
-    pub admin_port: Option<u16>,
+    admin_port: Option<u16> = bounded("kafkalite.admin.port");
 
-    /// What was said about every key, for DescribeConfigs and for the topics' defaults.
-    pub values: BrokerValues,
 }
 
 impl BrokerConfig {
-    /// The configuration that `values` amount to.
-    ///
-    /// # Errors
-    /// A listener that cannot be read, or keys that contradict each other.
-    pub fn new(values: BrokerValues) -> Result<Self, ConfigError> {
-        let read = Reader { values: &values };
-        let (listeners, advertised_listeners) = read.listeners()?;
-        Ok(Self {
-            node_id: read.node_id(),
-            broker_rack: read.text("broker.rack"),
-            listeners,
-            advertised_listeners,
-            data_dir: read.data_dir(),
-            cluster_id: read.text("kafkalite.cluster.id"),
-
-            num_network_threads: read.number("num.network.threads"),
-            num_io_threads: read.number("num.io.threads"),
-            queued_max_requests: read.number("queued.max.requests"),
-            queued_max_request_bytes: read.bounded("queued.max.request.bytes"),
-            socket_send_buffer_bytes: read.bounded("socket.send.buffer.bytes"),
-            socket_receive_buffer_bytes: read.bounded("socket.receive.buffer.bytes"),
-            socket_request_max_bytes: read.number("socket.request.max.bytes"),
-            socket_listen_backlog_size: read.number("socket.listen.backlog.size"),
-            max_connections: read.number("max.connections"),
-            max_connections_per_ip: read.number("max.connections.per.ip"),
-            connections_max_idle_ms: read.bounded("connections.max.idle.ms"),
-            request_inline: read.request_inline(),
-            request_inline_max_bytes: read.number("kafkalite.request.inline.max.bytes"),
-            memory_budget_bytes: read.number("kafkalite.memory.budget.bytes"),
-            frame_deadline_ms: read.number("kafkalite.frame.deadline.ms"),
-            frame_min_bytes_per_second: read.number("kafkalite.frame.min.bytes.per.second"),
-            stop_timeout_ms: read.number("kafkalite.stop.timeout.ms"),
-
-            fetch_max_bytes: read.number("fetch.max.bytes"),
-            fetch_session_cache_slots: read.number("max.incremental.fetch.session.cache.slots"),
-            fetch_sendfile_min_bytes: read.number("kafkalite.fetch.sendfile.min.bytes"),
-            cold_read_threads: read.number("kafkalite.cold.read.threads"),
-            cold_read_max_bytes: read.number("kafkalite.cold.read.max.bytes"),
-            max_request_partition_size_limit: read.number("max.request.partition.size.limit"),
-
-            auto_create_topics_enable: read.boolean("auto.create.topics.enable"),
-            delete_topic_enable: read.boolean("delete.topic.enable"),
-            num_partitions: read.number("num.partitions"),
-            default_replication_factor: read.number("default.replication.factor"),
-            min_insync_replicas: read.number("min.insync.replicas"),
-            replica_lag_time_max_ms: read.number("replica.lag.time.max.ms"),
-            high_watermark_checkpoint_interval_ms: read
-                .number("replica.high.watermark.checkpoint.interval.ms"),
-            producer_id_expiration_ms: read.number("producer.id.expiration.ms"),
-            transaction_max_timeout_ms: read.number("transaction.max.timeout.ms"),
-            batch_validation: read.batch_validation(),
-
-            recovery_threads: read.number("num.recovery.threads.per.data.dir"),
-            log_retention_check_interval_ms: read.number("log.retention.check.interval.ms"),
-            log_flush_scheduler_interval_ms: read.number("log.flush.scheduler.interval.ms"),
-            recovery_point_checkpoint_interval_ms: read
-                .number("log.flush.offset.checkpoint.interval.ms"),
-            log_start_offset_checkpoint_interval_ms: read
-                .number("log.flush.start.offset.checkpoint.interval.ms"),
-            log_cleaner_enable: read.boolean("log.cleaner.enable"),
-            log_cleaner_threads: read.number("log.cleaner.threads"),
-            log_cleaner_backoff_ms: read.number("log.cleaner.backoff.ms"),
-            log_cleaner_dedupe_buffer_bytes: read.number("log.cleaner.dedupe.buffer.size"),
-            open_segments_max: read.number("kafkalite.open.segments.max"),
-
-            group_min_session_timeout_ms: read.number("group.min.session.timeout.ms"),
-            group_max_session_timeout_ms: read.number("group.max.session.timeout.ms"),
-            group_initial_rebalance_delay_ms: read.number("group.initial.rebalance.delay.ms"),
-            group_max_size: read.number("group.max.size"),
-            offset_metadata_max_bytes: read.number("offset.metadata.max.bytes"),
-            offsets_commit_timeout_ms: read.number("offsets.commit.timeout.ms"),
-            offsets_load_buffer_bytes: read.number("offsets.load.buffer.size"),
-            offsets_retention_ms: read.number::<i64>("offsets.retention.minutes") * 60_000,
-            offsets_retention_check_interval_ms: read.number("offsets.retention.check.interval.ms"),
-            offsets_topic_num_partitions: read.number("offsets.topic.num.partitions"),
-            offsets_topic_replication_factor: read.number("offsets.topic.replication.factor"),
-            offsets_topic_segment_bytes: read.number("offsets.topic.segment.bytes"),
-
-            admin_host: read.text("kafkalite.admin.host").unwrap_or_default(),
-            admin_port: read.bounded("kafkalite.admin.port"),
-
-            values,
-        })
-    }
-
     /// The same configuration with what was altered at run time, which takes the place of every
     /// earlier alteration. `for_all` holds for all brokers, `for_this` is stronger.
     ///
     /// # Errors
-    /// A key that may not be altered is unknown here only if the table lost it since it was altered.
+    /// A key or value that the table no longer knows, or listeners that cannot be served.
     pub fn with_dynamic(
         &self,
         for_all: &BTreeMap<String, String>,
@@ -318,11 +261,19 @@ impl Reader<'_> {
         matches!(self.value(name), Some(Value::Boolean(true)))
     }
 
+    fn minutes(&self, name: &str) -> i64 {
+        self.number::<i64>(name).saturating_mul(60_000)
+    }
+
     fn text(&self, name: &str) -> Option<String> {
         match self.value(name) {
             Some(Value::Text(text)) => Some(text),
             _ => None,
         }
+    }
+
+    fn required(&self, name: &str) -> String {
+        self.text(name).unwrap_or_default()
     }
 
     fn list(&self, name: &str) -> Vec<String> {

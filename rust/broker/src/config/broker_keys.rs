@@ -28,7 +28,7 @@ pub const IDENTITY: &[ConfigKey] = keys! {
     High ReadOnly List "listeners" = Text("PLAINTEXT://127.0.0.1:9092"), NotEmpty,
         "Where to listen: NAME://HOST:PORT, comma-separated. An empty host is every interface.";
     High ReadOnly List "advertised.listeners" = Null, Any,
-        "The addresses clients are sent to. Unset: the local address of the socket they came in on.";
+        "Where clients are sent. Unset: the local address of the socket they came in on.";
     High ReadOnly List "controller.listener.names" = Text(""), Any,
         "Listeners that belong to controllers; the broker does not bind them.";
     Low ReadOnly String "listener.security.protocol.map"

@@ -167,7 +167,8 @@ pub const TOPIC: &[TopicKey] = topic_keys! {
     Long "retention.bytes" = Null, ["log.retention.bytes" x 1], Any,
         "A partition larger than this loses its oldest segments; -1 for no bound.";
     Long "retention.ms" = Null,
-        ["log.retention.ms" x 1, "log.retention.minutes" x 60_000, "log.retention.hours" x 3_600_000],
+        ["log.retention.ms" x 1, "log.retention.minutes" x 60_000,
+         "log.retention.hours" x 3_600_000],
         AtLeast(-1), "Segments older than this are deleted; -1 never.";
     Int "segment.bytes" = Null, ["log.segment.bytes" x 1], AtLeast(1_048_576),
         "A segment that would grow past this is rolled.";
