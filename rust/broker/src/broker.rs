@@ -1,1 +1,328 @@
-//! Kafka's `broker`.
+//! Builds the rooms, hands each what it needs, starts and stops them; nothing else.
+//!
+//! Start: lock the directory, bind the listeners, open the metadata log (which raises the epochs of all led partitions),
+//! open the logs, load the groups, and only then accept. Stop: in the other direction.
+//! Source: the role of Kafka's `BrokerServer`.
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::{BrokerConfig, RequestInline};
+use crate::fetch_sessions::FetchSessions;
+use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
+use crate::io_threads::IoThreads;
+use crate::meta_properties::{self, MetaPropertiesError};
+use crate::metadata::controller::ControllerOptions;
+use crate::metadata::{Controller, MetadataError};
+use crate::metrics::Metrics;
+use crate::network::{BindError, Listener, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::purgatory::{Purgatory, Timer};
+use crate::replication::{
+    Checkpoints, LogManager, Maintenance, Partitions, PartitionsConfig, TopicSettings,
+};
+use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
+use arc_swap::ArcSwap;
+use kafkalite_log::storage::RealStorage;
+use kafkalite_log::{LogDir, LogError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// Requests and bytes of the control lane: small, so that it never competes with data for memory.
+const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
+
+/// Why a broker does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The data directory is somebody else's.
+    #[error(transparent)]
+    MetaProperties(#[from] MetaPropertiesError),
+    /// The metadata log cannot be used.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// The operating system refuses a thread or randomness.
+    #[error("cannot start {what}: {source}")]
+    System {
+        /// What was to be started.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> StartError {
+    move |source| StartError::System { what, source }
+}
+
+/// A running broker.
+pub struct Broker {
+    rooms: Arc<Rooms>,
+    network: Network,
+    io_threads: IoThreads,
+    timer: Arc<Timer>,
+    log_manager: LogManager,
+    broker_epoch: i64,
+    stop_timeout_ms: u64,
+}
+
+impl Broker {
+    /// Starts a broker on the system's clock; it serves when this returns.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing of it runs then.
+    pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Self::start_with(config, clock)
+    }
+
+    /// Starts a broker on a clock of the caller's.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing of it runs then.
+    pub fn start_with(config: BrokerConfig, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new());
+        let network_config = network_config(&config);
+        let listeners = Network::bind(&network_config)?;
+        let storage = Arc::new(RealStorage);
+        let directory =
+            LogDir::open(absolute(&config.data_dir), storage, config.open_segments_max)?;
+        let controller = open_controller(&config, &directory, &listeners, clock.clone())?;
+        let checkpoints = Checkpoints::read(directory.clone())?;
+
+        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the queue runs.
+        let rooms: Arc<OnceLock<Arc<Rooms>>> = Arc::default();
+        let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
+        let expired = queue.clone();
+        let timer = Timer::start(clock.clone(), Arc::new(move |task| expired.execute(task)))
+            .map_err(system("the purgatory timer"))?;
+        let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), &metrics));
+        let produces = Arc::new(Purgatory::new("Produce", timer.clone(), &metrics));
+        let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
+        let partitions_config = PartitionsConfig {
+            local_id: config.node_id,
+            clock: clock.clone(),
+            settings: topic_settings(swapped.clone()),
+            fetches: fetches.clone(),
+            produces: produces.clone(),
+        };
+        let partitions = Arc::new(Partitions::new(partitions_config, directory, checkpoints));
+        partitions.take_over_deleted();
+        follow_images(&controller, &partitions, &swapped, config.node_id);
+
+        let flushed = partitions.clone();
+        let flush = move |key| flush(&flushed, key);
+        partitions.committer().start(flush).map_err(system("group commit"))?;
+        let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
+            .map_err(system("the I/O threads"))?;
+        let log_manager =
+            LogManager::start(partitions.clone(), clock.clone(), maintenance(&config))
+                .map_err(system("the log manager"))?;
+        let broker_epoch = controller.image().brokers.get(&config.node_id).map_or(0, |b| b.epoch);
+        let stop_timeout_ms = config.stop_timeout_ms;
+        let built = Arc::new(Rooms {
+            config: swapped,
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            controller,
+            partitions,
+            fetches,
+            produces,
+            sessions: FetchSessions::new(config.fetch_session_cache_slots),
+            producer_ids: ProducerIds::new(config.node_id),
+        });
+        let rooms = rooms.get_or_init(|| built).clone();
+        let parts = NetworkParts {
+            queue,
+            is_cheap: Arc::new(handlers::may_run_inline),
+            on_panic: Arc::new(handlers::on_panic),
+            clock,
+            metrics,
+        };
+        let network = Network::start(network_config, listeners, parts)
+            .map_err(system("the network threads"))?;
+        Ok(Self { rooms, network, io_threads, timer, log_manager, broker_epoch, stop_timeout_ms })
+    }
+
+    /// The address of each listener by name, in the order of the configuration.
+    #[must_use]
+    pub fn listeners(&self) -> Vec<(Arc<str>, SocketAddr)> {
+        self.network.addresses().to_vec()
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.rooms.metrics
+    }
+
+    /// The rooms, for those who look in from outside: admin HTTP, tests.
+    #[must_use]
+    pub fn rooms(&self) -> &Arc<Rooms> {
+        &self.rooms
+    }
+
+    /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs are closed cleanly.
+    pub fn stop(&self) {
+        let clock = &self.rooms.clock;
+        let deadline_ns =
+            clock.monotonic_ns().saturating_add(self.stop_timeout_ms.saturating_mul(1_000_000));
+        self.network.begin_stop(deadline_ns);
+        self.rooms.fetches.stop();
+        self.rooms.produces.stop();
+        self.network.join();
+        self.io_threads.stop();
+        self.timer.stop();
+        self.log_manager.stop();
+        self.rooms.partitions.committer().stop();
+        if let Err(error) = self.rooms.partitions.close(self.broker_epoch) {
+            tracing::error!(%error, "logs are not closed cleanly; the next start checks them");
+        }
+    }
+}
+
+/// An absolute path, so that a later change of the working directory changes nothing.
+fn absolute(path: &std::path::Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn flush(partitions: &Partitions, key: u64) {
+    let Some(partition) = partitions.by_key(key) else { return };
+    if let Err(error) = partition.flush() {
+        tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
+    }
+}
+
+fn open_controller(
+    config: &BrokerConfig,
+    directory: &LogDir,
+    listeners: &[Listener],
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Controller>, StartError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| system("the random numbers")(std::io::Error::other(error)))?;
+    let meta = meta_properties::load_or_create(
+        directory.storage().as_ref(),
+        directory.path(),
+        config.node_id,
+        config.cluster_id.as_deref(),
+        random,
+    )?;
+    let bound = listeners.first().map(Listener::address);
+    let advertised = config.advertised_listeners.first();
+    let host = advertised.map(|listener| listener.host.clone());
+    let port = advertised.map(|listener| listener.port).filter(|port| *port != 0);
+    let options = ControllerOptions {
+        node_id: config.node_id,
+        cluster_id: meta.cluster_id,
+        dir: directory.path().join("__cluster_metadata-0"),
+        host: host.or_else(|| bound.map(|bound| bound.ip().to_string())).unwrap_or_default(),
+        port: port.or_else(|| bound.map(|bound| bound.port())).unwrap_or_default(),
+        rack: config.broker_rack.clone(),
+    };
+    Ok(Arc::new(Controller::open(options, clock)?))
+}
+
+fn request_queue(
+    config: &BrokerConfig,
+    rooms: Arc<OnceLock<Arc<Rooms>>>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> Arc<RequestQueue> {
+    let data = LaneBounds {
+        max_requests: config.queued_max_requests,
+        max_bytes: config.queued_max_request_bytes.unwrap_or(usize::MAX),
+    };
+    let run = move |request: Request| {
+        // Nothing is accepted before the rooms are there.
+        let Some(rooms) = rooms.get() else { return };
+        let peer = request.context.peer;
+        if let Err(error) = handlers::run(rooms, request) {
+            tracing::warn!(%peer, %error, "connection is closed");
+        }
+    };
+    RequestQueue::new(CONTROL_LANE, data, Arc::new(run), clock, metrics)
+}
+
+/// A topic's settings; overrides that no longer hold are left out with a word, and the topic is served.
+fn topic_settings(
+    config: Arc<ArcSwap<BrokerConfig>>,
+) -> Box<dyn Fn(&crate::metadata::TopicImage) -> TopicSettings + Send + Sync> {
+    Box::new(move |topic| {
+        let config = config.load();
+        TopicSettings::new(&config, &topic.configs).unwrap_or_else(|error| {
+            tracing::error!(topic = %topic.name, %error, "overrides are not valid, defaults hold");
+            TopicSettings::new(&config, &std::collections::BTreeMap::new())
+                .expect("no overrides at all are always valid")
+        })
+    })
+}
+
+/// Makes configuration and partitions follow the control plane from now on, beginning with what there is.
+fn follow_images(
+    controller: &Controller,
+    partitions: &Arc<Partitions>,
+    config: &Arc<ArcSwap<BrokerConfig>>,
+    node_id: i32,
+) {
+    let (partitions, config) = (partitions.clone(), config.clone());
+    controller.watch(Box::new(move |before, after| {
+        if before.configs != after.configs {
+            let of = |resource| after.configs_of(&resource).cloned().unwrap_or_default();
+            let for_all = of(crate::metadata::ConfigResource::cluster());
+            let for_this = of(crate::metadata::ConfigResource::broker(node_id));
+            match config.load().with_dynamic(&for_all, &for_this) {
+                Ok(changed) => {
+                    config.store(Arc::new(changed));
+                    partitions.renew_settings();
+                }
+                Err(error) => tracing::error!(%error, "altered configuration does not hold"),
+            }
+        }
+        partitions.follow_image(after);
+    }));
+}
+
+fn maintenance(config: &BrokerConfig) -> Maintenance {
+    let interval = |ms: i64| u64::try_from(ms).unwrap_or(u64::MAX).max(1);
+    Maintenance {
+        retention_ms: interval(config.log_retention_check_interval_ms),
+        cleaner_ms: interval(config.log_cleaner_backoff_ms),
+        cleaner_enabled: config.log_cleaner_enable,
+        flush_ms: interval(config.log_flush_scheduler_interval_ms),
+        checkpoint_ms: interval(config.recovery_point_checkpoint_interval_ms),
+    }
+}
+
+fn network_config(config: &BrokerConfig) -> NetworkConfig {
+    let listeners = config.listeners.iter().map(|listener| ListenerConfig {
+        name: listener.name.clone(),
+        host: listener.host.clone(),
+        port: listener.port,
+    });
+    NetworkConfig {
+        listeners: listeners.collect(),
+        network_threads: config.num_network_threads,
+        backlog: config.socket_listen_backlog_size,
+        max_frame_bytes: config.socket_request_max_bytes,
+        send_buffer_bytes: config.socket_send_buffer_bytes,
+        receive_buffer_bytes: config.socket_receive_buffer_bytes,
+        max_connections: config.max_connections,
+        max_connections_per_ip: config.max_connections_per_ip,
+        max_idle_ms: config.connections_max_idle_ms.unwrap_or(u64::MAX),
+        half_frame_timeout_ms: config.frame_deadline_ms,
+        half_frame_min_bytes_per_s: config.frame_min_bytes_per_second,
+        half_frame_bytes: config.memory_budget_bytes,
+        inline: match config.request_inline {
+            RequestInline::Auto => InlineMode::Auto,
+            RequestInline::Never => InlineMode::Never,
+            RequestInline::Always => InlineMode::Always,
+        },
+        inline_max_bytes: config.request_inline_max_bytes,
+        sendfile_min_bytes: config.fetch_sendfile_min_bytes,
+    }
+}

@@ -1,1 +1,116 @@
-//! Kafka's `error`.
+//! From what went wrong to what the wire says: the one place where log errors become Kafka's error codes.
+
+use kafkalite_log::LogError;
+use kafkalite_log::validation::ValidationError;
+use kafkalite_protocol::{ApiKey, DecodeError, ErrorCode, LeaderEpoch};
+
+/// Why a request ends with its connection.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// The body is not what its version says.
+    #[error("{} v{version} does not parse: {source}", api.name())]
+    Malformed {
+        /// The API.
+        api: ApiKey,
+        /// Its version.
+        version: i16,
+        /// What is wrong with the bytes.
+        source: DecodeError,
+    },
+    /// A key or version that is not served.
+    #[error("API key {api_key} version {api_version} is not served")]
+    Unsupported {
+        /// As it stood in the header.
+        api_key: i16,
+        /// As it stood in the header.
+        api_version: i16,
+    },
+}
+
+/// Why a batch was not appended, as its partition's answer says it.
+#[derive(Debug)]
+pub struct AppendRefusal {
+    /// Kafka's error.
+    pub code: ErrorCode,
+    /// What is wrong, in words; Produce v8 and later carry it.
+    pub message: Option<String>,
+    /// Index in the batch and message of each bad record.
+    pub record_errors: Vec<(i32, String)>,
+    /// Whom to ask instead: leader and epoch (KIP-951).
+    pub current_leader: Option<(i32, i32)>,
+}
+
+impl AppendRefusal {
+    /// A refusal with words.
+    pub fn new(code: ErrorCode, message: String) -> Self {
+        Self { code, message: Some(message), record_errors: Vec::new(), current_leader: None }
+    }
+
+    /// Another broker leads.
+    #[must_use]
+    pub fn not_leader(leader: i32, epoch: LeaderEpoch) -> Self {
+        Self {
+            code: ErrorCode::NotLeaderOrFollower,
+            message: None,
+            record_errors: Vec::new(),
+            current_leader: Some((leader, epoch.0)),
+        }
+    }
+}
+
+impl From<ErrorCode> for AppendRefusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None, record_errors: Vec::new(), current_leader: None }
+    }
+}
+
+impl From<LogError> for AppendRefusal {
+    fn from(error: LogError) -> Self {
+        Self::new(log_error_code(&error), error.to_string())
+    }
+}
+
+impl From<ValidationError> for AppendRefusal {
+    fn from(error: ValidationError) -> Self {
+        let code = match &error {
+            ValidationError::CorruptMessage { .. } => ErrorCode::CorruptMessage,
+            ValidationError::InvalidRecord { .. } => ErrorCode::InvalidRecord,
+            ValidationError::InvalidTimestamp { .. } => ErrorCode::InvalidTimestamp,
+            ValidationError::MessageTooLarge { .. } => ErrorCode::MessageTooLarge,
+            ValidationError::UnsupportedCompressionType { .. } => {
+                ErrorCode::UnsupportedCompressionType
+            }
+            ValidationError::UnsupportedForMessageFormat { .. } => {
+                ErrorCode::UnsupportedForMessageFormat
+            }
+        };
+        let message = error.to_string();
+        let record_errors = match error {
+            ValidationError::InvalidRecord { record_errors, .. }
+            | ValidationError::InvalidTimestamp { record_errors, .. } => record_errors,
+            _ => Vec::new(),
+        };
+        let pairs = record_errors.into_iter().map(|record| (record.batch_index, record.message));
+        Self { record_errors: pairs.collect(), ..Self::new(code, message) }
+    }
+}
+
+/// Kafka's error for a failure of the commit log.
+#[must_use]
+pub fn log_error_code(error: &LogError) -> ErrorCode {
+    match error {
+        LogError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
+        LogError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        LogError::BatchLargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
+        LogError::StaleLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+        LogError::UnexpectedOffset { .. } => ErrorCode::UnknownServerError,
+        LogError::Batch(_) => ErrorCode::CorruptMessage,
+        LogError::DiskFull { .. }
+        | LogError::Io { .. }
+        | LogError::Offline { .. }
+        | LogError::Closed { .. }
+        | LogError::Locked { .. }
+        | LogError::BadFile { .. } => ErrorCode::KafkaStorageError,
+    }
+}

@@ -12,6 +12,7 @@ pub mod error;
 pub mod fetch_sessions;
 pub mod handlers;
 pub mod io_threads;
+pub mod meta_properties;
 pub mod metadata;
 pub mod metrics;
 pub mod network;

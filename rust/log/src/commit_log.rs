@@ -172,6 +172,12 @@ impl CommitLog {
         self.segments.read().len()
     }
 
+    /// Where the active segment starts: what lies before it will not grow.
+    #[must_use]
+    pub fn active_base_offset(&self) -> Offset {
+        self.segments.read().last().map_or(Offset::ZERO, |segment| segment.base_offset())
+    }
+
     /// The producers that this log knows, by id.
     #[must_use]
     pub fn producers(&self) -> Vec<ActiveProducer> {

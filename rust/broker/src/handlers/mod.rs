@@ -1,1 +1,121 @@
-//! Kafka's `handlers`.
+//! The table of APIs, and what every handler gets: the rooms, and one decoded request with its way back.
+//!
+//! A request is decoded by its schema, handled by the module of the same name, and answered through its [`Reply`],
+//! which may outlive the handler: whoever must wait parks it. What cannot be decoded closes the connection, as in Kafka.
+
+use crate::error::HandlerError;
+use crate::request_queue::{Request as QueuedRequest, RequestContext};
+use crate::response_queue::{Piece, Responder, Response};
+use bytes::Bytes;
+use kafkalite_log::FileSlice;
+use kafkalite_protocol::header::begin_response;
+use kafkalite_protocol::messages::{Request, Wire};
+use kafkalite_protocol::{ApiKey, Reader, WirePiece};
+use std::marker::PhantomData;
+
+pub mod delete_records;
+pub mod describe_log_dirs;
+pub mod describe_producers;
+pub mod fetch;
+pub mod init_producer_id;
+pub mod list_offsets;
+pub mod offset_for_leader_epoch;
+pub mod produce;
+mod rooms;
+mod table;
+
+pub use rooms::Rooms;
+pub use table::{SERVED, may_run_inline, run, served};
+
+/// One decoded request.
+pub struct Call<R: Request> {
+    /// What the client asks.
+    pub request: R,
+    /// The way back.
+    pub reply: Reply<R>,
+}
+
+/// The one answer to one request. Dropping it unsent closes the connection.
+pub struct Reply<R: Request> {
+    /// The version of request and response.
+    pub version: i16,
+    /// The response carries it back.
+    pub correlation_id: i32,
+    /// What the client calls itself.
+    pub client_id: Option<String>,
+    /// Where the request came from.
+    pub context: RequestContext,
+    responder: Responder,
+    api: PhantomData<fn() -> R>,
+}
+
+impl<R: Request> Call<R> {
+    /// Decodes a request.
+    ///
+    /// # Errors
+    /// The body does not parse; the connection is then closed by dropping the responder.
+    pub fn decode(request: QueuedRequest) -> Result<Self, HandlerError> {
+        let QueuedRequest { header, body, context, responder, .. } = request;
+        let version = header.api_version;
+        let request = R::decode(&mut Reader::new(body), version)
+            .map_err(|source| HandlerError::Malformed { api: R::API_KEY, version, source })?;
+        let reply = Reply {
+            version,
+            correlation_id: header.correlation_id,
+            client_id: header.client_id,
+            context,
+            responder,
+            api: PhantomData,
+        };
+        Ok(Self { request, reply })
+    }
+}
+
+impl<R: Request> Reply<R> {
+    /// Answers with a response that lies in memory.
+    pub fn send(self, response: &R::Response) {
+        self.send_with_files(response, &[]);
+    }
+
+    /// Answers with a response some of whose records lie in files: token `n` stands for `files[n]`.
+    pub fn send_with_files(self, response: &R::Response, files: &[Vec<FileSlice>]) {
+        let mut writer = begin_response(R::API_KEY, self.version, self.correlation_id);
+        response.encode(&mut writer, self.version);
+        writer.patch_size();
+        let mut pieces = smallvec::SmallVec::new();
+        for piece in writer.into_pieces() {
+            match piece {
+                WirePiece::Mem(bytes) => pieces.push(Piece::Mem(bytes)),
+                WirePiece::External { token, .. } => {
+                    let slices = files.get(token as usize).into_iter().flatten();
+                    pieces.extend(slices.cloned().map(|slice| Piece::File(slice.into())));
+                }
+            }
+        }
+        self.responder.send(Response::Pieces(pieces));
+    }
+
+    /// Closes the connection once the responses before this one are out.
+    pub fn close(self) {
+        self.responder.send(Response::Close);
+    }
+
+    /// Says nothing: a produce with acks=0.
+    pub fn stay_silent(self) {
+        self.responder.send(Response::NoResponse);
+    }
+}
+
+/// A complete response frame of any API, for those that are answered before they are decoded.
+pub fn frame<W: Wire>(api: ApiKey, version: i16, correlation_id: i32, response: &W) -> Bytes {
+    let mut writer = begin_response(api, version, correlation_id);
+    response.encode(&mut writer, version);
+    writer.patch_size();
+    writer.into_bytes()
+}
+
+/// What a client hears when a handler panicked, where its API has a place for one error.
+#[must_use]
+pub fn on_panic(_api_key: i16, _version: i16, _correlation_id: i32) -> Option<Response> {
+    None
+}

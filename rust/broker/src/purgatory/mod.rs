@@ -22,6 +22,8 @@ use smallvec::SmallVec;
 
 use crate::metrics::{Counter, Metrics};
 
+pub mod delayed_fetch;
+pub mod delayed_produce;
 pub mod timer;
 pub mod timing_wheel;
 

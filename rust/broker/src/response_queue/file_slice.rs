@@ -9,6 +9,18 @@ pub trait SegmentFile: Send + Sync {
     fn as_fd(&self) -> BorrowedFd<'_>;
 }
 
+impl SegmentFile for kafkalite_log::SegmentFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(self)
+    }
+}
+
+impl From<kafkalite_log::FileSlice> for FileSlice {
+    fn from(slice: kafkalite_log::FileSlice) -> Self {
+        Self { file: slice.file, position: slice.position, length: slice.length }
+    }
+}
+
 /// `length` bytes of `file` from `position`.
 #[derive(Clone)]
 pub struct FileSlice {

@@ -1,0 +1,59 @@
+//! DeleteRecords: moves the log start offset forward, and answers when that is on disk.
+//!
+//! Offset -1 means the high watermark. Source: Kafka's `ReplicaManager.deleteRecords`.
+
+use super::{Call, Rooms};
+use crate::fetch_sessions::TopicRef;
+use kafkalite_protocol::messages::delete_records::{
+    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
+    let topics = call.request.topics.iter().map(|topic| DeleteRecordsTopicResult {
+        name: topic.name.clone(),
+        partitions: (topic.partitions.iter())
+            .map(|partition| {
+                let index = partition.partition_index;
+                answer(index, delete(rooms, &topic.name, index, partition.offset))
+            })
+            .collect(),
+    });
+    let response = DeleteRecordsResponse { topics: topics.collect(), ..Default::default() };
+    call.reply.send(&response);
+}
+
+fn answer(
+    partition_index: i32,
+    outcome: Result<Offset, ErrorCode>,
+) -> DeleteRecordsPartitionResult {
+    match outcome {
+        Ok(start) => DeleteRecordsPartitionResult {
+            partition_index,
+            low_watermark: start.0,
+            error_code: ErrorCode::None.code(),
+        },
+        Err(error) => DeleteRecordsPartitionResult {
+            partition_index,
+            low_watermark: -1,
+            error_code: error.code(),
+        },
+    }
+}
+
+fn delete(rooms: &Rooms, topic: &str, index: i32, offset: i64) -> Result<Offset, ErrorCode> {
+    let partition = rooms.partitions.find(&TopicRef::Name(topic.into()), index)?;
+    if partition.is_internal() {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    partition.check_leader(LeaderEpoch::UNKNOWN)?;
+    if !partition.log_config().cleanup_delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
+    let to = if offset == -1 { partition.high_watermark() } else { Offset(offset) };
+    let start = partition.delete_records(to, rooms.clock.wall_ms())?;
+    rooms.partitions.checkpoint_log_starts()?;
+    Ok(start)
+}

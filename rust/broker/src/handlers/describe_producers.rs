@@ -1,0 +1,49 @@
+//! DescribeProducers: the idempotent producers that a partition remembers.
+//!
+//! Source: Kafka's `UnifiedLog.activeProducers`; KIP-664.
+
+use super::{Call, Rooms};
+use crate::fetch_sessions::TopicRef;
+use kafkalite_protocol::messages::describe_producers::{
+    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,
+    TopicResponse,
+};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<DescribeProducersRequest>) {
+    let topics = call.request.topics.iter().map(|topic| TopicResponse {
+        name: topic.name.clone(),
+        partitions: (topic.partition_indexes.iter())
+            .map(|index| describe(rooms, &topic.name, *index))
+            .collect(),
+    });
+    let response = DescribeProducersResponse { topics: topics.collect(), ..Default::default() };
+    call.reply.send(&response);
+}
+
+fn describe(rooms: &Rooms, topic: &str, index: i32) -> PartitionResponse {
+    let found = rooms.partitions.find(&TopicRef::Name(topic.into()), index);
+    let producers = found.and_then(|partition| {
+        partition.check_leader(LeaderEpoch::UNKNOWN)?;
+        Ok(partition.producers())
+    });
+    let (error, producers) = match producers {
+        Ok(producers) => (ErrorCode::None, producers),
+        Err(error) => (error, Vec::new()),
+    };
+    let active_producers = producers.into_iter().map(|producer| ProducerState {
+        producer_id: producer.producer_id,
+        producer_epoch: i32::from(producer.producer_epoch),
+        last_sequence: producer.last_sequence,
+        last_timestamp: producer.last_timestamp_ms,
+        coordinator_epoch: producer.coordinator_epoch,
+        current_txn_start_offset: producer.current_txn_start_offset.map_or(-1, |start| start.0),
+    });
+    PartitionResponse {
+        partition_index: index,
+        error_code: error.code(),
+        active_producers: active_producers.collect(),
+        ..PartitionResponse::default()
+    }
+}

@@ -1,0 +1,180 @@
+//! Produce: record batches into the log.
+//!
+//! Each partition is validated, appended and answered by itself. acks=1 is answered at once (with `flush.messages`
+//! when the batch is durable), acks=-1 when the high watermark passed the batch, acks=0 never.
+//! Source: Kafka's `KafkaApis.handleProduceRequest` and `ReplicaManager.appendRecords`.
+
+use super::{Call, Reply, Rooms};
+use crate::error::AppendRefusal;
+use crate::fetch_sessions::TopicRef;
+use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
+use bytes::Bytes;
+use kafkalite_log::validation::validate;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::produce::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest,
+    ProduceResponse, TopicProduceResponse,
+};
+use std::sync::Arc;
+
+/// First version that names topics by id.
+const TOPIC_ID_VERSION: i16 = 13;
+/// Kafka's own tools may write to internal topics under this client id.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
+    let Call { request, reply } = call;
+    let acks = request.acks;
+    let timeout_ms = u64::try_from(request.timeout_ms).unwrap_or(0);
+    let (response, pending) = append_all(rooms, request, &reply);
+    if acks == 0 {
+        let failed = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+        if failed.into_iter().any(|partition| partition.error_code != 0) {
+            // Nobody reads an answer; a closed connection is all that can be said.
+            return reply.close();
+        }
+        return reply.stay_silent();
+    }
+    if pending.is_empty() {
+        return reply.send(&response);
+    }
+    let keys: Vec<_> = pending.iter().map(|waiting| waiting.partition.key()).collect();
+    let operation = DelayedProduce::new(pending, timeout_ms, response, |done| reply.send(done));
+    rooms.produces.watch(Arc::new(operation), &keys);
+}
+
+fn append_all(
+    rooms: &Rooms,
+    request: ProduceRequest,
+    reply: &Reply<ProduceRequest>,
+) -> (ProduceResponse, Vec<Pending>) {
+    let mut response = ProduceResponse::default();
+    let mut pending = Vec::new();
+    let append = Append::new(rooms, &request, reply);
+    for (topic_place, topic) in request.topic_data.into_iter().enumerate() {
+        let by_id = reply.version >= TOPIC_ID_VERSION;
+        let name = if by_id {
+            TopicRef::Id(topic.topic_id)
+        } else {
+            TopicRef::Name(topic.name.as_str().into())
+        };
+        let mut answers = Vec::with_capacity(topic.partition_data.len());
+        for (place, data) in topic.partition_data.into_iter().enumerate() {
+            let records = data.records.map(kafkalite_protocol::Records::into_bytes);
+            let answer = match append.one(&name, data.index, records) {
+                Ok(appended) => {
+                    if let Some(waiting) = appended.waiting {
+                        pending.push(Pending { place: (topic_place, place), ..waiting });
+                    }
+                    appended.answer
+                }
+                Err(refusal) => refused(data.index, refusal),
+            };
+            answers.push(answer);
+        }
+        response.responses.push(TopicProduceResponse {
+            name: topic.name,
+            topic_id: topic.topic_id,
+            partition_responses: answers,
+        });
+    }
+    (response, pending)
+}
+
+/// What all partitions of one request share.
+struct Append<'a> {
+    rooms: &'a Rooms,
+    version: i16,
+    acks: i16,
+    transactional: bool,
+    may_write_internal: bool,
+    now_ms: i64,
+}
+
+struct Appended {
+    answer: PartitionProduceResponse,
+    waiting: Option<Pending>,
+}
+
+impl<'a> Append<'a> {
+    fn new(rooms: &'a Rooms, request: &ProduceRequest, reply: &Reply<ProduceRequest>) -> Self {
+        Self {
+            rooms,
+            version: reply.version,
+            acks: request.acks,
+            transactional: request.transactional_id.is_some(),
+            may_write_internal: reply.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
+            now_ms: rooms.clock.wall_ms(),
+        }
+    }
+
+    fn one(
+        &self,
+        topic: &TopicRef,
+        index: i32,
+        records: Option<Bytes>,
+    ) -> Result<Appended, AppendRefusal> {
+        if !(-1..=1).contains(&self.acks) {
+            return Err(ErrorCode::InvalidRequiredAcks.into());
+        }
+        if self.transactional {
+            // Nothing hands out transactions here, so nobody can be in one.
+            return Err(ErrorCode::InvalidTxnState.into());
+        }
+        let partition = self.rooms.partitions.find(topic, index)?;
+        if partition.is_internal() && !self.may_write_internal {
+            return Err(ErrorCode::InvalidTopicException.into());
+        }
+        let records = records.unwrap_or_default();
+        let batch = validate(&records, &partition.log_config(), self.now_ms, self.version)?;
+        let appended = partition.append(&batch, self.acks == -1, self.now_ms)?;
+        let waits = self.acks != 0 && !partition.is_acknowledged(appended.end_offset, self.acks);
+        let answer = PartitionProduceResponse {
+            index,
+            base_offset: appended.base_offset.0,
+            log_append_time_ms: appended.log_append_time_ms,
+            log_start_offset: appended.log_start_offset.0,
+            ..PartitionProduceResponse::default()
+        };
+        let waiting = waits.then(|| Pending {
+            place: (0, 0),
+            end_offset: appended.end_offset,
+            acks: self.acks,
+            leader_epoch: appended.leader_epoch,
+            partition,
+        });
+        Ok(Appended { answer, waiting })
+    }
+}
+
+/// The answer of a partition nothing was appended to.
+fn refused(index: i32, refusal: AppendRefusal) -> PartitionProduceResponse {
+    let errors = refusal.record_errors.into_iter().map(|(batch_index, message)| {
+        BatchIndexAndErrorMessage { batch_index, batch_index_error_message: Some(message) }
+    });
+    PartitionProduceResponse {
+        index,
+        error_code: refusal.code.code(),
+        base_offset: -1,
+        record_errors: errors.collect(),
+        error_message: refusal.message,
+        current_leader: refusal.current_leader.map_or_else(LeaderIdAndEpoch::default, |leader| {
+            LeaderIdAndEpoch { leader_id: leader.0, leader_epoch: leader.1 }
+        }),
+        ..PartitionProduceResponse::default()
+    }
+}
+
+/// What a client is told when the handler failed: every partition may or may not have been appended.
+#[must_use]
+pub fn error_response(request: &ProduceRequest, error: ErrorCode) -> ProduceResponse {
+    let topics = request.topic_data.iter().map(|topic| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: (topic.partition_data.iter())
+            .map(|partition| refused(partition.index, error.into()))
+            .collect(),
+    });
+    ProduceResponse { responses: topics.collect(), ..ProduceResponse::default() }
+}

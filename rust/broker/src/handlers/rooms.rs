@@ -1,0 +1,51 @@
+//! The rooms a handler may enter.
+
+use super::init_producer_id::ProducerIds;
+use crate::clock::Clock;
+use crate::config::BrokerConfig;
+use crate::fetch_sessions::FetchSessions;
+use crate::metadata::Controller;
+use crate::metrics::Metrics;
+use crate::purgatory::Purgatory;
+use crate::replication::Partitions;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+
+/// Built once by `broker.rs`; every handler gets it by reference.
+pub struct Rooms {
+    /// What the files, the environment and the flags said, and what was altered since.
+    pub config: Arc<ArcSwap<BrokerConfig>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The control plane.
+    pub controller: Arc<Controller>,
+    /// The replicas on this broker.
+    pub partitions: Arc<Partitions>,
+    /// Fetches that wait for records.
+    pub fetches: Arc<Purgatory<u64>>,
+    /// Produces that wait for replicas or the disk.
+    pub produces: Arc<Purgatory<u64>>,
+    /// What clients know already.
+    pub sessions: FetchSessions,
+    /// Ids for idempotent producers.
+    pub producer_ids: ProducerIds,
+}
+
+impl Rooms {
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<BrokerConfig> {
+        self.config.load_full()
+    }
+
+    /// A random number; not for secrets.
+    #[must_use]
+    pub fn random_i32(&self) -> i32 {
+        let mut bytes = [0; 4];
+        // Without entropy at hand a session's id need only be free, and that is looked after.
+        let _ = getrandom::fill(&mut bytes);
+        i32::from_ne_bytes(bytes)
+    }
+}

@@ -1,0 +1,66 @@
+//! Which API is handled by which module.
+
+use super::{Call, Rooms};
+use crate::error::HandlerError;
+use crate::request_queue::Request;
+use kafkalite_protocol::ApiKey;
+
+macro_rules! apis {
+    ($($api:ident => $module:ident,)*) => {
+        /// The APIs this broker serves, ascending: ApiVersions tells of them and of no other.
+        pub const SERVED: &[ApiKey] = &[$(ApiKey::$api),*];
+
+        fn dispatch(rooms: &Rooms, api: ApiKey, request: Request) -> Result<(), HandlerError> {
+            match api {
+                $(ApiKey::$api => super::$module::handle(rooms, Call::decode(request)?),)*
+                _ => return Err(unsupported(&request)),
+            }
+            Ok(())
+        }
+    };
+}
+
+apis! {
+    Produce => produce,
+    Fetch => fetch,
+    ListOffsets => list_offsets,
+    DeleteRecords => delete_records,
+    InitProducerId => init_producer_id,
+    OffsetForLeaderEpoch => offset_for_leader_epoch,
+    DescribeLogDirs => describe_log_dirs,
+    DescribeProducers => describe_producers,
+}
+
+fn unsupported(request: &Request) -> HandlerError {
+    let (api_key, api_version) = (request.header.api_key, request.header.api_version);
+    HandlerError::Unsupported { api_key, api_version }
+}
+
+/// Whether `version` of the API with this number is served.
+#[must_use]
+pub fn served(api_key: i16, version: i16) -> bool {
+    let api = ApiKey::from_i16(api_key).filter(|api| SERVED.contains(api));
+    api.is_some_and(|api| api.versions().contains(version))
+}
+
+/// Runs one request to its answer, or until it waits.
+///
+/// # Errors
+/// The request cannot be understood; its connection is closed.
+pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
+    match request.header.api() {
+        Some(api) if api.versions().contains(request.header.api_version) => {
+            dispatch(rooms, api, request)
+        }
+        _ => Err(unsupported(&request)),
+    }
+}
+
+/// Whether a request cannot block and costs little, so that a network thread may run it itself.
+#[must_use]
+pub fn may_run_inline(request: &Request) -> bool {
+    matches!(
+        request.header.api(),
+        Some(ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::ListOffsets)
+    )
+}

@@ -1,0 +1,123 @@
+//! A fetch that waits for records.
+//!
+//! It stops waiting when
+//! - case A: `min_bytes` can be read below each partition's high watermark (a follower: log end offset)
+//! - case B: a partition has an error to report, or a diverging epoch
+//! - case C: a partition's fetch offset lies on an older segment: what is there will not grow
+//! - case D: it asks for no partition at all
+//!
+//! At the deadline it answers with what there is. There is one read path: a fetch that need not wait is one that is
+//! satisfied at the first look. Source: Kafka's `DelayedFetch`.
+
+use super::{Completion, DelayedOperation};
+use crate::fetch_sessions::FetchTarget;
+use crate::replication::{FetchReader, Fetched, Partition};
+use kafkalite_protocol::ErrorCode;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One partition of a fetch, found or not.
+pub struct Wanted {
+    /// What is asked for.
+    pub target: FetchTarget,
+    /// The partition, or why there is none.
+    pub partition: Result<Arc<Partition>, ErrorCode>,
+}
+
+/// How much, how long, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchLimits {
+    /// Fewer bytes are worth waiting.
+    pub min_bytes: u64,
+    /// Most bytes of the whole answer; its first batch is whole even so.
+    pub max_bytes: u64,
+    /// Longest wait.
+    pub max_wait_ms: u64,
+    /// How far the reader may read.
+    pub reader: FetchReader,
+}
+
+type Answer = Box<dyn FnOnce(Vec<(FetchTarget, Fetched)>) + Send>;
+
+/// The waiting request.
+pub struct DelayedFetch {
+    wanted: Vec<Wanted>,
+    limits: FetchLimits,
+    /// Bytes that were still missing at the last full look; appends count it down.
+    missing: AtomicU64,
+    answer: Mutex<Option<Answer>>,
+}
+
+impl DelayedFetch {
+    /// Holds the request back; `answer` gets what was read of each partition, in order.
+    pub fn new(
+        wanted: Vec<Wanted>,
+        limits: FetchLimits,
+        answer: impl FnOnce(Vec<(FetchTarget, Fetched)>) + Send + 'static,
+    ) -> Self {
+        let answer = Mutex::new(Some(Box::new(answer) as Answer));
+        Self { wanted, limits, missing: AtomicU64::new(0), answer }
+    }
+
+    /// The purgatory keys of its partitions.
+    #[must_use]
+    pub fn keys(&self) -> Vec<u64> {
+        let found = self.wanted.iter().filter_map(|wanted| wanted.partition.as_ref().ok());
+        found.map(|partition| partition.key()).collect()
+    }
+
+    fn read(&self) -> Vec<(FetchTarget, Fetched)> {
+        let mut left = self.limits.max_bytes;
+        let mut nothing_yet = true;
+        let mut all = Vec::with_capacity(self.wanted.len());
+        for Wanted { target, partition } in &self.wanted {
+            let most = left.min(u64::try_from(target.max_bytes).unwrap_or(0));
+            let fetched = match partition {
+                Ok(partition) => partition.read(target, most, nothing_yet, self.limits.reader),
+                Err(error) => Fetched::refused(*error),
+            };
+            left = left.saturating_sub(u64::from(fetched.bytes));
+            nothing_yet &= fetched.bytes == 0;
+            all.push((target.clone(), fetched));
+        }
+        all
+    }
+}
+
+impl DelayedOperation for DelayedFetch {
+    fn is_satisfied(&self) -> bool {
+        if self.wanted.is_empty() || self.limits.min_bytes == 0 {
+            return true;
+        }
+        let mut readable = 0;
+        for Wanted { target, partition } in &self.wanted {
+            let Ok(partition) = partition else { return true };
+            match partition.readable(target, self.limits.reader) {
+                Ok(now) if now.will_not_grow => return true,
+                Ok(now) => readable += now.bytes.min(u64::try_from(target.max_bytes).unwrap_or(0)),
+                Err(_) => return true,
+            }
+        }
+        self.missing.store(self.limits.min_bytes.saturating_sub(readable), Ordering::Relaxed);
+        readable >= self.limits.min_bytes
+    }
+
+    fn complete(self: Arc<Self>, _how: Completion) {
+        let answer = self.answer.lock().take();
+        if let Some(answer) = answer {
+            answer(self.read());
+        }
+    }
+
+    fn timeout_ms(&self) -> u64 {
+        self.limits.max_wait_ms
+    }
+
+    fn add_bytes(&self, bytes: u64) -> bool {
+        let missing = self.missing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |missing| {
+            Some(missing.saturating_sub(bytes))
+        });
+        missing.is_ok_and(|missing| missing <= bytes)
+    }
+}

@@ -1,0 +1,98 @@
+//! A produce that waits: its batches are in our log, not yet as safe as its acks ask for.
+//!
+//! A partition stops waiting when
+//! - case A: its high watermark (acks=1 with `flush.messages`: its durable offset) reached the batch's end: `NONE`
+//! - case B: this broker leads it no longer, or in another epoch: `NOT_LEADER_OR_FOLLOWER`
+//! - case C: its log directory went offline: `KAFKA_STORAGE_ERROR`
+//!
+//! At the deadline those that still wait answer `REQUEST_TIMED_OUT`; their records stay in the log.
+//! Source: Kafka's `DelayedProduce`.
+
+use super::{Completion, DelayedOperation};
+use crate::replication::Partition;
+use kafkalite_protocol::messages::produce::ProduceResponse;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// One partition that is waited for.
+pub struct Pending {
+    /// Which answer of the response is its own: topic and partition, by place.
+    pub place: (usize, usize),
+    /// It must reach the end of the batch ...
+    pub end_offset: Offset,
+    /// ... as acks 1 or -1 mean it ...
+    pub acks: i16,
+    /// ... in the epoch in which it was appended.
+    pub leader_epoch: LeaderEpoch,
+    /// The partition.
+    pub partition: Arc<Partition>,
+}
+
+impl Pending {
+    /// The outcome, once there is one.
+    fn outcome(&self) -> Option<ErrorCode> {
+        if self.partition.is_offline() {
+            return Some(ErrorCode::KafkaStorageError);
+        }
+        if !self.partition.leads_in(self.leader_epoch) {
+            return Some(ErrorCode::NotLeaderOrFollower);
+        }
+        self.partition.is_acknowledged(self.end_offset, self.acks).then_some(ErrorCode::None)
+    }
+}
+
+/// What happens with the finished response.
+type Answer = Box<dyn FnOnce(&ProduceResponse) + Send>;
+
+/// The waiting request.
+pub struct DelayedProduce {
+    pending: Vec<Pending>,
+    timeout_ms: u64,
+    unsent: Mutex<Option<(ProduceResponse, Answer)>>,
+}
+
+impl DelayedProduce {
+    /// Holds `response` back until every partition of `pending` has an outcome; `answer` then sends it.
+    pub fn new(
+        pending: Vec<Pending>,
+        timeout_ms: u64,
+        response: ProduceResponse,
+        answer: impl FnOnce(&ProduceResponse) + Send + 'static,
+    ) -> Self {
+        let unsent = Mutex::new(Some((response, Box::new(answer) as Answer)));
+        Self { pending, timeout_ms, unsent }
+    }
+}
+
+impl DelayedOperation for DelayedProduce {
+    fn is_satisfied(&self) -> bool {
+        self.pending.iter().all(|pending| pending.outcome().is_some())
+    }
+
+    fn complete(self: Arc<Self>, how: Completion) {
+        let Some((mut response, answer)) = self.unsent.lock().take() else { return };
+        if how == Completion::Stopped {
+            // No acknowledgement is invented: dropping the answer closes the connection.
+            return;
+        }
+        for pending in &self.pending {
+            let outcome = pending.outcome().unwrap_or(ErrorCode::RequestTimedOut);
+            let (topic, partition) = pending.place;
+            let answers = response.responses.get_mut(topic);
+            if let Some(slot) =
+                answers.and_then(|topic| topic.partition_responses.get_mut(partition))
+            {
+                slot.error_code = outcome.code();
+                if !outcome.is_none() {
+                    slot.base_offset = -1;
+                }
+            }
+        }
+        answer(&response);
+    }
+
+    fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+}

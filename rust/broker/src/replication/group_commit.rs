@@ -1,0 +1,80 @@
+//! Group commit: one thread that puts on the disk whatever appends asked for since it last looked.
+//!
+//! An append under `flush.messages` only names its partition here and goes on; the thread flushes each named
+//! partition once, for all appends that wait for it. While it flushes, the next group gathers.
+//! Why: a sync per batch costs 25 times what a sync per group costs (see `docs/adr`).
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+#[derive(Default)]
+struct State {
+    /// Keys of partitions whose logs shall be flushed.
+    named: BTreeSet<u64>,
+    stopped: bool,
+}
+
+/// The committer of one log directory.
+#[derive(Default)]
+pub struct GroupCommit {
+    state: Mutex<State>,
+    wake: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl GroupCommit {
+    /// A committer whose thread is not started yet; what is named meanwhile is flushed then.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Starts the thread; `flush` flushes the partition with a key, if it still exists.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn start(self: &Arc<Self>, flush: impl Fn(u64) + Send + 'static) -> std::io::Result<()> {
+        let committer = self.clone();
+        let thread =
+            std::thread::Builder::new().name("group-commit".to_owned()).spawn(move || {
+                while let Some(keys) = committer.next_group() {
+                    keys.into_iter().for_each(&flush);
+                }
+            })?;
+        *self.thread.lock() = Some(thread);
+        Ok(())
+    }
+
+    fn next_group(&self) -> Option<BTreeSet<u64>> {
+        let mut state = self.state.lock();
+        while state.named.is_empty() {
+            if state.stopped {
+                return None;
+            }
+            self.wake.wait(&mut state);
+        }
+        Some(std::mem::take(&mut state.named))
+    }
+
+    /// Asks for a flush of the partition with this key.
+    pub fn commit(&self, key: u64) {
+        let mut state = self.state.lock();
+        if state.named.insert(key) && state.named.len() == 1 {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Flushes what is named, and ends the thread.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.wake.notify_one();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the group commit thread panicked");
+        }
+    }
+}

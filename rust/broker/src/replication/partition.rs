@@ -1,0 +1,552 @@
+//! One partition's replica on this broker: its state and its log, and the order in which they move.
+//!
+//! Appends are serial inside the log. After one, the log's new end is reported to [`PartitionState`], which may move the
+//! high watermark; only then, with no lock held, does the caller look after who waits. Offsets that readers need on
+//! every look are atomics beside the lock.
+//! Source: Kafka's `Partition`.
+
+use super::group_commit::GroupCommit;
+use super::partition_state::PartitionState;
+use crate::error::{AppendRefusal, log_error_code};
+use crate::fetch_sessions::FetchTarget;
+use crate::metadata::PartitionImage;
+use crate::purgatory::WatchList;
+use kafkalite_log::validation::ValidatedBatch;
+use kafkalite_log::{ActiveProducer, CommitLog, FileSlice, LogConfig, LogError, TimestampOffset};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+
+/// Who reads, and so how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchReader {
+    /// A consumer: below the high watermark.
+    ReadUncommitted,
+    /// A consumer that sees committed transactions only: below the last stable offset.
+    ReadCommitted,
+    /// A follower with this broker id: below the log end offset.
+    Follower(i32),
+}
+
+/// What a fetch of one partition gives.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// `None`, or why there are no records.
+    pub error: ErrorCode,
+    /// -1 with an error.
+    pub high_watermark: Offset,
+    /// -1 with an error. Equal to the high watermark while there are no transactions.
+    pub last_stable_offset: Offset,
+    /// -1 with an error.
+    pub log_start_offset: Offset,
+    /// Where the reader's log parted from ours: the epoch and its end here.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// The leader to ask instead.
+    pub leader: Option<(i32, LeaderEpoch)>,
+    /// Ranges of the log's files.
+    pub slices: Vec<FileSlice>,
+    /// Their length together.
+    pub bytes: u32,
+}
+
+impl Fetched {
+    /// Nothing but an error.
+    #[must_use]
+    pub fn refused(error: ErrorCode) -> Self {
+        let unknown = Offset(-1);
+        Self {
+            error,
+            high_watermark: unknown,
+            last_stable_offset: unknown,
+            log_start_offset: unknown,
+            diverging: None,
+            leader: None,
+            slices: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+/// How much a fetch could read now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readable {
+    /// In bytes, as an estimate that is never too low by a batch that could be read whole.
+    pub bytes: u64,
+    /// The offset lies on an older segment, or its epoch diverged: waiting brings nothing more.
+    pub will_not_grow: bool,
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendedToPartition {
+    /// Offset of the first record; the original one if the batch was here already.
+    pub base_offset: Offset,
+    /// One past the last record.
+    pub end_offset: Offset,
+    /// -1, or the broker's time where the topic asks for it.
+    pub log_append_time_ms: i64,
+    /// First offset there is.
+    pub log_start_offset: Offset,
+    /// The reign in which it happened.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// What one partition shares with the rooms above it.
+pub struct Partition {
+    key: u64,
+    topic: Arc<str>,
+    topic_id: Uuid,
+    index: i32,
+    internal: bool,
+    log: Arc<CommitLog>,
+    state: Mutex<PartitionState>,
+    high_watermark: AtomicI64,
+    leader_epoch: AtomicI32,
+    /// `min.insync.replicas` of the topic.
+    min_in_sync_replicas: AtomicUsize,
+    /// The topic is being deleted.
+    gone: AtomicBool,
+    committer: Arc<GroupCommit>,
+    /// Fetches and produces that wait here. They are told after every move, by the room that caused it.
+    fetch_waiters: Arc<WatchList>,
+    produce_waiters: Arc<WatchList>,
+}
+
+/// A partition's name, key and waiter lists, as its maker knows them.
+pub struct PartitionIdentity {
+    /// Unique in this process; purgatory's key.
+    pub key: u64,
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    /// The partition's index in its topic.
+    pub index: i32,
+    /// Clients do not write here.
+    pub internal: bool,
+    /// Where fetches wait.
+    pub fetch_waiters: Arc<WatchList>,
+    /// Where produces wait.
+    pub produce_waiters: Arc<WatchList>,
+    /// Who puts its log on the disk.
+    pub committer: Arc<GroupCommit>,
+}
+
+impl Partition {
+    /// Puts the replica on broker `local_id` together; it leads or follows once an image says so.
+    #[must_use]
+    pub fn new(
+        identity: PartitionIdentity,
+        local_id: i32,
+        log: Arc<CommitLog>,
+        high_watermark: Offset,
+    ) -> Self {
+        let PartitionIdentity { key, topic, topic_id, index, internal, .. } = identity;
+        let state = PartitionState::new(local_id, log.log_end_offset(), high_watermark);
+        Self {
+            key,
+            topic,
+            topic_id,
+            index,
+            internal,
+            high_watermark: AtomicI64::new(state.high_watermark().0),
+            leader_epoch: AtomicI32::new(-1),
+            min_in_sync_replicas: AtomicUsize::new(1),
+            gone: AtomicBool::new(false),
+            committer: identity.committer,
+            state: Mutex::new(state),
+            log,
+            fetch_waiters: identity.fetch_waiters,
+            produce_waiters: identity.produce_waiters,
+        }
+    }
+
+    /// Purgatory's key.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The topic's name.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The topic's name, shared.
+    #[must_use]
+    pub fn topic_name(&self) -> Arc<str> {
+        self.topic.clone()
+    }
+
+    /// The topic's id.
+    #[must_use]
+    pub fn topic_id(&self) -> Uuid {
+        self.topic_id
+    }
+
+    /// The partition's index in its topic.
+    #[must_use]
+    pub fn index(&self) -> i32 {
+        self.index
+    }
+
+    /// Whether clients may not write here.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.internal
+    }
+
+    /// The log beneath, for those who look after it: retention, compaction, recovery.
+    #[must_use]
+    pub fn log(&self) -> &Arc<CommitLog> {
+        &self.log
+    }
+
+    /// The settings of its log.
+    #[must_use]
+    pub fn log_config(&self) -> Arc<LogConfig> {
+        self.log.config()
+    }
+
+    /// Whether its log directory failed.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.log.log_dir().is_offline()
+    }
+
+    /// Every record below is in every in-sync replica.
+    #[must_use]
+    pub fn high_watermark(&self) -> Offset {
+        Offset(self.high_watermark.load(Ordering::Acquire))
+    }
+
+    /// First offset there is.
+    #[must_use]
+    pub fn log_start_offset(&self) -> Offset {
+        self.log.log_start_offset()
+    }
+
+    /// The offset the next record gets.
+    #[must_use]
+    pub fn log_end_offset(&self) -> Offset {
+        self.log.log_end_offset()
+    }
+
+    /// The reign this replica knows of.
+    #[must_use]
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
+    }
+
+    /// The end of what `reader` may read, exclusive.
+    #[must_use]
+    pub fn readable_end(&self, reader: FetchReader) -> Offset {
+        match reader {
+            // No transaction is ever open, so the last stable offset is the high watermark.
+            FetchReader::ReadUncommitted | FetchReader::ReadCommitted => self.high_watermark(),
+            FetchReader::Follower(_) => self.log_end_offset(),
+        }
+    }
+
+    /// Whether this broker leads the partition in that very epoch.
+    #[must_use]
+    pub fn leads_in(&self, epoch: LeaderEpoch) -> bool {
+        let state = self.state.lock();
+        state.is_leader() && state.leader_epoch() == epoch
+    }
+
+    /// Whether this broker leads the partition.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.state.lock().is_leader()
+    }
+
+    /// Whether a fresh leader cannot say yet where the log ends.
+    #[must_use]
+    pub fn is_catching_up(&self) -> bool {
+        self.state.lock().is_catching_up()
+    }
+
+    /// Whether a request that believes in `claimed` may be served here.
+    ///
+    /// # Errors
+    /// As [`PartitionState::check_leader`].
+    pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
+        if self.gone.load(Ordering::Acquire) {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        self.state.lock().check_leader(claimed)
+    }
+
+    /// Follows the control plane's image; who waits is told.
+    pub fn follow_image(&self, image: &PartitionImage) {
+        {
+            let mut state = self.state.lock();
+            state.follow_image(image);
+            self.leader_epoch.store(state.leader_epoch().0, Ordering::Release);
+            self.publish(&state);
+        }
+        self.tell_everyone();
+    }
+
+    /// Takes over the topic's settings.
+    pub fn set_config(&self, config: Arc<LogConfig>, min_in_sync_replicas: usize) {
+        self.log.set_config(config);
+        self.min_in_sync_replicas.store(min_in_sync_replicas, Ordering::Relaxed);
+    }
+
+    /// The topic is being deleted: whoever waits here is told that there is no such partition.
+    pub fn vanish(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.tell_everyone();
+    }
+
+    fn publish(&self, state: &PartitionState) {
+        self.high_watermark.store(state.high_watermark().0, Ordering::Release);
+    }
+
+    /// Asks everyone who waits here to look again: after changes that move no offset.
+    pub fn tell_everyone(&self) {
+        self.fetch_waiters.check();
+        self.produce_waiters.check();
+    }
+
+    /// Appends one validated batch as the leader.
+    ///
+    /// Completes whoever waited for it, on this thread and with no lock held.
+    ///
+    /// # Errors
+    /// Not the leader, too few in-sync replicas for acks=all, a sequence that does not follow, a full or failing disk.
+    pub fn append(
+        &self,
+        batch: &ValidatedBatch,
+        acks_all: bool,
+        now_ms: i64,
+    ) -> Result<AppendedToPartition, AppendRefusal> {
+        let leader_epoch = self.led_epoch(acks_all)?;
+        let appended = self.log.append(batch, leader_epoch, now_ms)?;
+        if !appended.duplicate {
+            self.after_append(u64::from(appended.bytes));
+        }
+        Ok(AppendedToPartition {
+            base_offset: appended.base_offset,
+            end_offset: appended.end_offset(),
+            log_append_time_ms: appended.log_append_time_ms,
+            log_start_offset: appended.log_start_offset,
+            leader_epoch,
+        })
+    }
+
+    /// The epoch in which this broker may append now.
+    fn led_epoch(&self, acks_all: bool) -> Result<LeaderEpoch, AppendRefusal> {
+        if self.gone.load(Ordering::Acquire) {
+            return Err(ErrorCode::UnknownTopicOrPartition.into());
+        }
+        let state = self.state.lock();
+        if !state.is_leader() {
+            return Err(AppendRefusal::not_leader(state.leader(), state.leader_epoch()));
+        }
+        // It cannot ask for more replicas than there are.
+        let wanted = self.min_in_sync_replicas.load(Ordering::Relaxed).min(state.replica_count());
+        if acks_all && state.in_sync_count() < wanted {
+            return Err(ErrorCode::NotEnoughReplicas.into());
+        }
+        Ok(state.leader_epoch())
+    }
+
+    fn after_append(&self, bytes: u64) {
+        let flush_messages = self.log.config().flush_messages;
+        if flush_messages > 1 {
+            self.log_grew(self.log.log_end_offset(), bytes);
+        }
+        if self.log.unflushed_messages() >= flush_messages {
+            self.committer.commit(self.key);
+        }
+    }
+
+    /// Whether nothing is acknowledged or read before it is on the disk: `flush.messages=1`.
+    fn waits_for_disk(&self) -> bool {
+        self.log.config().flush_messages <= 1
+    }
+
+    /// Puts the log on the disk, and lets everybody see it who waited for that.
+    ///
+    /// # Errors
+    /// The disk failed; the log directory is offline then, and who waits here was told.
+    pub fn flush(&self) -> Result<(), LogError> {
+        let before = self.high_watermark();
+        let flushed = self.log.flush();
+        if let Ok(end) = &flushed
+            && self.waits_for_disk()
+        {
+            self.log_grew(*end, self.log.bytes_between(before, *end));
+        }
+        // acks=1 waits for the disk and not for the high watermark; and a failure is news as well.
+        self.produce_waiters.check();
+        if flushed.is_err() {
+            self.fetch_waiters.check();
+        }
+        flushed.map(|_| ())
+    }
+
+    /// The log may be counted on up to `end`: after an append, or, with `flush.messages`, after its group commit.
+    pub fn log_grew(&self, end: Offset, bytes: u64) {
+        let moved = {
+            let mut state = self.state.lock();
+            let moved = state.log_grew(end).is_some();
+            self.publish(&state);
+            moved
+        };
+        if moved {
+            self.fetch_waiters.check_bytes(bytes);
+            self.produce_waiters.check();
+        }
+    }
+
+    /// Whether a batch that ends at `end` is as safe as `acks` (1 or -1) asks for.
+    #[must_use]
+    pub fn is_acknowledged(&self, end: Offset, acks: i16) -> bool {
+        if acks == -1 {
+            return self.high_watermark() >= end;
+        }
+        !self.waits_for_disk() || self.log.durable_offset() >= end
+    }
+
+    /// How much could be read now.
+    ///
+    /// # Errors
+    /// Whatever [`Partition::read`] would answer.
+    pub fn readable(
+        &self,
+        target: &FetchTarget,
+        reader: FetchReader,
+    ) -> Result<Readable, ErrorCode> {
+        self.check_leader(LeaderEpoch(target.current_leader_epoch))?;
+        if self.is_offline() {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        let from = Offset(target.fetch_offset);
+        self.check_offset(from)?;
+        let diverged = self.divergence(target).is_some();
+        let end = self.readable_end(reader);
+        let bytes = self.log.bytes_between(from, end);
+        let on_older_segment = from < end && from < self.log.active_base_offset();
+        Ok(Readable { bytes, will_not_grow: diverged || on_older_segment })
+    }
+
+    fn check_offset(&self, from: Offset) -> Result<(), ErrorCode> {
+        let inside = from >= self.log_start_offset() && from <= self.log_end_offset();
+        if inside { Ok(()) } else { Err(ErrorCode::OffsetOutOfRange) }
+    }
+
+    /// Where the log of a reader parted from this one, if it did.
+    fn divergence(&self, target: &FetchTarget) -> Option<(LeaderEpoch, Offset)> {
+        if target.last_fetched_epoch < 0 {
+            return None;
+        }
+        let last_fetched = LeaderEpoch(target.last_fetched_epoch);
+        let (epoch, end) = self.end_of_epoch(last_fetched).unwrap_or((LeaderEpoch(-1), Offset(-1)));
+        (epoch < last_fetched || end < Offset(target.fetch_offset)).then_some((epoch, end))
+    }
+
+    /// Reads up to `max_bytes`; with `min_one_batch` the first batch is whole even if it is larger.
+    #[must_use]
+    pub fn read(
+        &self,
+        target: &FetchTarget,
+        max_bytes: u64,
+        min_one_batch: bool,
+        reader: FetchReader,
+    ) -> Fetched {
+        if let Err(error) = self.check_leader(LeaderEpoch(target.current_leader_epoch)) {
+            return Fetched { leader: self.other_leader(), ..Fetched::refused(error) };
+        }
+        let high_watermark = self.high_watermark();
+        let told = Fetched {
+            high_watermark,
+            last_stable_offset: high_watermark,
+            log_start_offset: self.log_start_offset(),
+            ..Fetched::refused(ErrorCode::None)
+        };
+        if let Some(diverging) = self.divergence(target) {
+            return Fetched { diverging: Some(diverging), ..told };
+        }
+        let from = Offset(target.fetch_offset);
+        if let Err(error) = self.check_offset(from) {
+            return Fetched::refused(error);
+        }
+        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
+        match self.log.read(from, max_bytes, self.readable_end(reader), min_one_batch) {
+            Ok(read) => Fetched { slices: read.slices, bytes: read.bytes, ..told },
+            Err(error) => Fetched::refused(log_error_code(&error)),
+        }
+    }
+
+    fn other_leader(&self) -> Option<(i32, LeaderEpoch)> {
+        let state = self.state.lock();
+        (!state.is_leader()).then(|| (state.leader(), state.leader_epoch()))
+    }
+
+    /// The largest epoch up to `epoch` that the log knows, and where it ended.
+    #[must_use]
+    pub fn end_of_epoch(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
+        if epoch == self.leader_epoch() {
+            // The current reign goes on: it ends where the log ends, even if it wrote nothing yet.
+            return Some((epoch, self.log_end_offset()));
+        }
+        self.log.end_offset_for_epoch(epoch).map(|end| (end.epoch, end.end_offset))
+    }
+
+    /// The epoch that wrote the record at `offset`.
+    #[must_use]
+    pub fn epoch_of(&self, offset: Offset) -> Option<LeaderEpoch> {
+        self.log.epoch_at(offset)
+    }
+
+    /// The first record at or after a time.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn offset_for_timestamp(
+        &self,
+        timestamp_ms: i64,
+    ) -> Result<Option<TimestampOffset>, ErrorCode> {
+        self.log.offset_for_timestamp(timestamp_ms).map_err(|error| log_error_code(&error))
+    }
+
+    /// The record with the largest timestamp.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, ErrorCode> {
+        self.log.offset_of_max_timestamp().map_err(|error| log_error_code(&error))
+    }
+
+    /// Deletes every record before `to`. The caller puts the new start on the disk before it answers.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` beyond the high watermark or below zero; a full or failing disk.
+    pub fn delete_records(&self, to: Offset, now_ms: i64) -> Result<Offset, ErrorCode> {
+        if to > self.high_watermark() || to < Offset::ZERO {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let deleted = self.log.delete_records(to, now_ms);
+        let start = deleted.map_err(|error| log_error_code(&error))?;
+        self.fetch_waiters.check();
+        Ok(start)
+    }
+
+    /// The idempotent producers the log remembers.
+    #[must_use]
+    pub fn producers(&self) -> Vec<ActiveProducer> {
+        self.log.producers()
+    }
+
+    /// Bytes of its segments on disk.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.log.size_bytes()
+    }
+}

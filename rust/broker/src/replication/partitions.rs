@@ -1,0 +1,373 @@
+//! All partitions with a replica on this broker, found by name or by id.
+//!
+//! The set follows the control plane's image: a topic that appears gets its logs before its creation is answered, one
+//! that vanishes is taken out first and deleted after, so that no request finds a half-made partition.
+//! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
+
+use super::checkpoints::{Checkpoint, Checkpoints};
+use super::group_commit::GroupCommit;
+use super::partition::{Partition, PartitionIdentity};
+use super::topic_settings::TopicSettings;
+use crate::clock::Clock;
+use crate::error::log_error_code;
+use crate::fetch_sessions::TopicRef;
+use crate::metadata::{MetadataImage, TopicImage};
+use crate::purgatory::Purgatory;
+use kafkalite_log::checkpoint::{PartitionOffsets, read_topic_id, write_topic_id};
+use kafkalite_log::{CommitLog, LogDir, LogError};
+use kafkalite_protocol::{ErrorCode, Offset, Uuid};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the set needs from above.
+pub struct PartitionsConfig {
+    /// This broker's id.
+    pub local_id: i32,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Turns a topic's overrides into the settings of its partitions.
+    pub settings: Box<dyn Fn(&TopicImage) -> TopicSettings + Send + Sync>,
+    /// Where fetches wait.
+    pub fetches: Arc<Purgatory<u64>>,
+    /// Where produces wait.
+    pub produces: Arc<Purgatory<u64>>,
+}
+
+struct Topic {
+    name: Arc<str>,
+    image: Arc<TopicImage>,
+    partitions: Vec<Option<Arc<Partition>>>,
+}
+
+#[derive(Default)]
+struct Maps {
+    by_id: HashMap<Uuid, Topic>,
+    ids: HashMap<Arc<str>, Uuid>,
+}
+
+/// The partitions of this broker.
+pub struct Partitions {
+    config: PartitionsConfig,
+    directory: Arc<LogDir>,
+    checkpoints: Checkpoints,
+    committer: Arc<GroupCommit>,
+    maps: RwLock<Maps>,
+    next_key: AtomicU64,
+    /// Directories of deleted partitions, and when their files go, in ms of wall time.
+    deleted: Mutex<Vec<(i64, PathBuf)>>,
+}
+
+impl Partitions {
+    /// No partitions yet: the first image brings them.
+    #[must_use]
+    pub fn new(config: PartitionsConfig, directory: Arc<LogDir>, checkpoints: Checkpoints) -> Self {
+        Self {
+            config,
+            directory,
+            checkpoints,
+            committer: GroupCommit::new(),
+            maps: RwLock::default(),
+            next_key: AtomicU64::new(1),
+            deleted: Mutex::default(),
+        }
+    }
+
+    /// Who puts logs on the disk.
+    #[must_use]
+    pub fn committer(&self) -> &Arc<GroupCommit> {
+        &self.committer
+    }
+
+    /// The partition with this key.
+    #[must_use]
+    pub fn by_key(&self, key: u64) -> Option<Arc<Partition>> {
+        let maps = self.maps.read();
+        let mut all = maps.by_id.values().flat_map(|topic| topic.partitions.iter().flatten());
+        all.find(|partition| partition.key() == key).cloned()
+    }
+
+    /// The partition that a request names.
+    ///
+    /// # Errors
+    /// `UnknownTopicOrPartition`, or `UnknownTopicId` where topics go by id.
+    pub fn find(&self, topic: &TopicRef, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let maps = self.maps.read();
+        let topic = match topic {
+            TopicRef::Id(id) => maps.by_id.get(id).ok_or(ErrorCode::UnknownTopicId)?,
+            TopicRef::Name(name) => (maps.ids.get(name).and_then(|id| maps.by_id.get(id)))
+                .ok_or(ErrorCode::UnknownTopicOrPartition)?,
+        };
+        let place = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        match topic.partitions.get(place) {
+            Some(Some(partition)) => Ok(partition.clone()),
+            Some(None) => Err(ErrorCode::KafkaStorageError),
+            None => Err(ErrorCode::UnknownTopicOrPartition),
+        }
+    }
+
+    /// Every partition, in no order.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Partition>> {
+        let maps = self.maps.read();
+        maps.by_id.values().flat_map(|topic| topic.partitions.iter().flatten().cloned()).collect()
+    }
+
+    /// The log directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The log directory's files: checkpoints and locks.
+    #[must_use]
+    pub fn log_dir(&self) -> &Arc<LogDir> {
+        &self.directory
+    }
+
+    /// Whether the disk failed.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.directory.is_offline()
+    }
+
+    /// Total and usable bytes of the file system.
+    #[must_use]
+    pub fn disk_space(&self) -> Option<(i64, i64)> {
+        let stat = rustix::fs::statvfs(self.directory.path().as_ref()).ok()?;
+        let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).ok();
+        Some((bytes(stat.f_blocks)?, bytes(stat.f_bavail)?))
+    }
+
+    /// Follows a new image. One call at a time; the controller's commits are serial.
+    pub fn follow_image(&self, image: &MetadataImage) {
+        let gone: Vec<Topic> = {
+            let mut maps = self.maps.write();
+            let gone: Vec<Uuid> = (maps.by_id.keys())
+                .filter(|id| image.topic_by_id(**id).is_none())
+                .copied()
+                .collect();
+            let topics: Vec<Topic> = gone.iter().filter_map(|id| maps.by_id.remove(id)).collect();
+            for topic in &topics {
+                maps.ids.remove(&topic.name);
+            }
+            topics
+        };
+        for topic in gone {
+            self.delete(&topic);
+        }
+        for topic in image.topics.iter() {
+            self.follow_topic(topic);
+        }
+    }
+
+    /// Works every topic's settings out anew: the broker's defaults changed.
+    pub fn renew_settings(&self) {
+        let maps = self.maps.read();
+        for topic in maps.by_id.values() {
+            let settings = (self.config.settings)(&topic.image);
+            for partition in topic.partitions.iter().flatten() {
+                partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+            }
+        }
+    }
+
+    fn follow_topic(&self, image: &Arc<TopicImage>) {
+        let (before, mut partitions) = {
+            let maps = self.maps.read();
+            match maps.by_id.get(&image.id) {
+                Some(topic) if Arc::ptr_eq(&topic.image, image) => return,
+                Some(topic) => (Some(topic.image.clone()), topic.partitions.clone()),
+                None => (None, Vec::new()),
+            }
+        };
+        let settings = (self.config.settings)(image);
+        if before.is_some_and(|before| before.configs != image.configs) {
+            for partition in partitions.iter().flatten() {
+                partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+            }
+        }
+        for (index, partition_image) in image.partitions.iter().enumerate() {
+            let is_here = partition_image.replicas.contains(&self.config.local_id);
+            if index >= partitions.len() {
+                let made = is_here.then(|| self.open(image, index as i32, &settings)).flatten();
+                partitions.push(made);
+            }
+            if let Some(partition) = &partitions[index] {
+                partition.follow_image(partition_image);
+            }
+        }
+        let mut maps = self.maps.write();
+        maps.ids.insert(image.name.clone(), image.id);
+        let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
+        maps.by_id.insert(image.id, topic);
+    }
+
+    /// Opens a partition's log. One that cannot be opened is said once, and answers as a storage error.
+    fn open(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        settings: &TopicSettings,
+    ) -> Option<Arc<Partition>> {
+        match self.open_log(topic, index, settings) {
+            Ok(log) => Some(Arc::new(self.partition(topic, index, settings, log))),
+            Err(error) => {
+                tracing::error!(topic = %topic.name, partition = index, %error, "log does not open");
+                None
+            }
+        }
+    }
+
+    fn partition(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        settings: &TopicSettings,
+        log: CommitLog,
+    ) -> Partition {
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let identity = PartitionIdentity {
+            key,
+            topic: topic.name.clone(),
+            topic_id: topic.id,
+            index,
+            internal: topic.internal,
+            fetch_waiters: self.config.fetches.watch_list(&key),
+            produce_waiters: self.config.produces.watch_list(&key),
+            committer: self.committer.clone(),
+        };
+        let high_watermark = self.checkpoints.high_watermark(&topic.name, index);
+        let partition =
+            Partition::new(identity, self.config.local_id, Arc::new(log), high_watermark);
+        partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+        partition
+    }
+
+    fn open_log(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        settings: &TopicSettings,
+    ) -> Result<CommitLog, LogError> {
+        let name = format!("{}-{index}", topic.name);
+        let state = self.checkpoints.open_state(&topic.name, index);
+        let path = self.directory.path().join(&name);
+        let storage = self.directory.storage().as_ref();
+        let stored = if path.is_dir() { read_topic_id(storage, &path)? } else { None };
+        if let Some(stored) = stored
+            && stored != topic.id
+        {
+            // Left over from a topic of the same name that is gone: out of the way, not into the log.
+            let stray = self.directory.path().join(format!("{name}.{stored}-stray"));
+            tracing::warn!(from = %path.display(), to = %stray.display(), "log of another topic id is moved away");
+            storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))?;
+        }
+        let now_ms = self.config.clock.wall_ms();
+        let (log, report) =
+            CommitLog::open(&self.directory, &name, settings.log.clone(), state, now_ms)?;
+        if stored != Some(topic.id) {
+            write_topic_id(storage, &path, topic.id)?;
+        }
+        if report.truncated_bytes > 0 || report.lost_below_recovery_point {
+            tracing::warn!(log = name, ?report, "log was cut back to its last whole batch");
+        }
+        if settings.log.flush_messages <= 1 {
+            // What survived a kill in the page cache only may be read now, so it must survive a power cut.
+            log.flush()?;
+        }
+        Ok(log)
+    }
+
+    fn delete(&self, topic: &Topic) {
+        for partition in topic.partitions.iter().flatten() {
+            partition.vanish();
+            self.config.fetches.forget(&partition.key());
+            self.config.produces.forget(&partition.key());
+            let id = partition.topic_id().to_string();
+            let name = deleted_name(partition.topic(), partition.index(), &id);
+            let delay_ms = partition.log_config().file_delete_delay_ms;
+            match partition.log().rename_and_close(&name) {
+                Ok(path) => {
+                    let due_ms = self.config.clock.wall_ms().saturating_add(delay_ms);
+                    self.deleted.lock().push((due_ms, path.to_path_buf()));
+                }
+                Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
+            }
+        }
+    }
+
+    /// Removes the files of partitions that were deleted long enough ago.
+    pub fn remove_deleted(&self, now_ms: i64) {
+        let due: Vec<PathBuf> = {
+            let mut deleted = self.deleted.lock();
+            let (due, later) = deleted.drain(..).partition(|(due_ms, _)| *due_ms <= now_ms);
+            *deleted = later;
+            Vec::from_iter((due as Vec<(i64, PathBuf)>).into_iter().map(|(_, path)| path))
+        };
+        for path in due {
+            if let Err(error) = self.directory.storage().remove_dir_all(&path) {
+                tracing::error!(path = %path.display(), %error, "deleted log is not removed");
+            }
+        }
+    }
+
+    /// Deletes what an earlier run began to delete.
+    pub fn take_over_deleted(&self) {
+        let Ok(entries) = self.directory.storage().list(self.directory.path()) else { return };
+        let gone =
+            entries.into_iter().filter(|entry| entry.is_dir && entry.name.ends_with("-delete"));
+        let paths = gone.map(|entry| (0, self.directory.path().join(entry.name)));
+        self.deleted.lock().extend(paths);
+    }
+
+    fn offsets(&self, of: impl Fn(&Partition) -> Offset) -> PartitionOffsets {
+        let all = self.all();
+        let pairs = all.iter().map(|p| ((p.topic().to_owned(), p.index()), of(p)));
+        pairs.filter(|(_, offset)| *offset > Offset::ZERO).collect()
+    }
+
+    /// Puts every log's start on the disk.
+    ///
+    /// # Errors
+    /// `KafkaStorageError`.
+    pub fn checkpoint_log_starts(&self) -> Result<(), ErrorCode> {
+        let starts = self.offsets(Partition::log_start_offset);
+        let written = self.checkpoints.write(Checkpoint::LogStart, &starts);
+        written.map_err(|error| log_error_code(&error))
+    }
+
+    /// Writes all checkpoints anew.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn checkpoint(&self) -> Result<(), LogError> {
+        let recovery_points = self.offsets(|partition| partition.log().durable_offset());
+        self.checkpoints.write(Checkpoint::RecoveryPoint, &recovery_points)?;
+        let starts = self.offsets(Partition::log_start_offset);
+        self.checkpoints.write(Checkpoint::LogStart, &starts)?;
+        let high_watermarks = self.offsets(Partition::high_watermark);
+        self.checkpoints.write(Checkpoint::HighWatermark, &high_watermarks)
+    }
+
+    /// Closes every log and notes that, so that the next start need not check them.
+    ///
+    /// # Errors
+    /// The disk refuses; then the next start checks.
+    pub fn close(&self, broker_epoch: i64) -> Result<(), LogError> {
+        for partition in self.all() {
+            partition.log().close(true)?;
+        }
+        self.checkpoint()?;
+        self.checkpoints.note_clean_stop(broker_epoch)
+    }
+}
+
+/// Kafka's name for the directory of a partition that is being deleted; at most 255 characters.
+fn deleted_name(topic: &str, index: i32, id: &str) -> String {
+    let suffix = format!("-{index}.{id}-delete");
+    let room = 255 - suffix.len();
+    format!("{}{suffix}", &topic[..topic.len().min(room)])
+}
