@@ -1,1 +1,222 @@
+//! What a connection does next, and when it has to end, without a socket.
 
+use std::net::SocketAddr;
+
+use kafkalite_protocol::primitives::Writer;
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::metrics::Metrics;
+use crate::network::frames::Source;
+use crate::request_queue::{LaneBounds, RoomWaiters};
+use crate::response_queue::{Piece, Responder, Response, ResponseQueue};
+
+const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
+const METADATA: i16 = 3;
+const API_VERSIONS: i16 = 18;
+
+struct Bytes(Vec<u8>);
+
+impl Source for Bytes {
+    fn read_into(&mut self, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+        let count = self.0.len().min(buffer.capacity() - buffer.len());
+        buffer.extend(self.0.drain(..count));
+        Ok(count)
+    }
+}
+
+struct House {
+    connection: Connection,
+    queue: Arc<RequestQueue>,
+    half_frames: Arc<Room>,
+}
+
+impl House {
+    fn new(config: &NetworkConfig, lane: LaneBounds) -> Self {
+        let clock = Arc::new(ManualClock::new(0));
+        let metrics = Arc::new(Metrics::new());
+        let run = Arc::new(|_| {});
+        let responses = Arc::new(ResponseQueue::new(Box::new(|| {})));
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let context = RequestContext {
+            peer: address,
+            local: address,
+            listener: "PLAINTEXT".into(),
+            connection_id: 1,
+        };
+        let responses = ConnectionResponses::new(0, responses, Arc::clone(&clock) as _);
+        Self {
+            connection: Connection::new(context, responses, config, 0),
+            queue: RequestQueue::new(lane, lane, run, clock, metrics),
+            half_frames: Room::new(usize::MAX, 1 << 20, Arc::new(RoomWaiters::default())),
+        }
+    }
+
+    fn arrive(&mut self, bytes: Vec<u8>, now_ns: u64) {
+        let mut source = Bytes(bytes);
+        while !source.0.is_empty() {
+            self.connection.frames.read(&mut source, &mut Vec::new()).expect("bytes");
+        }
+        self.connection.bytes_arrived(now_ns);
+    }
+
+    fn step(&mut self) -> Step {
+        self.connection.next_step(&self.queue, &self.half_frames, 0)
+    }
+
+    /// The next step must be a request: its responder and its place.
+    fn submitted(&mut self) -> (Responder, Place) {
+        match self.step() {
+            Step::Submit(request, place) => (request.responder, place),
+            other => panic!("{}", name(&other)),
+        }
+    }
+
+    fn step_name(&mut self) -> &'static str {
+        name(&self.step())
+    }
+}
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Submit(..) => "submit",
+        Step::Read => "read",
+        Step::AwaitAnswers => "await answers",
+        Step::AwaitRoom => "await room",
+        Step::Close(reason, _) => reason.name(),
+    }
+}
+
+const WIDE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 64 << 20 };
+
+fn house() -> House {
+    House::new(&NetworkConfig::default(), WIDE)
+}
+
+fn frame(api_key: i16, api_version: i16, length: usize) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.i32(0);
+    RequestHeader { api_key, api_version, correlation_id: 7, client_id: None }.encode(&mut writer);
+    writer.raw(&vec![0; length]);
+    writer.patch_size();
+    writer.into_bytes().to_vec()
+}
+
+#[test]
+fn a_frame_waits_in_the_buffer_until_it_may_begin() {
+    let mut house = house();
+    for api_key in [FETCH, PRODUCE, METADATA, PRODUCE] {
+        house.arrive(frame(api_key, 9, 5), 0);
+    }
+    let (fetch, _) = house.submitted();
+    let (produce, _) = house.submitted();
+    assert_eq!(house.step_name(), "await answers");
+    fetch.send(Response::NoResponse);
+    assert_eq!(house.step_name(), "await answers");
+    produce.send(Response::NoResponse);
+    let (metadata, _) = house.submitted();
+    assert_eq!(house.step_name(), "await answers");
+    metadata.send(Response::NoResponse);
+    house.submitted();
+    assert_eq!(house.step_name(), "read");
+}
+
+#[test]
+fn a_frame_without_room_in_its_lane_waits_for_it() {
+    let mut house =
+        House::new(&NetworkConfig::default(), LaneBounds { max_requests: 1, max_bytes: 1 << 20 });
+    house.arrive(frame(PRODUCE, 9, 5), 0);
+    house.arrive(frame(PRODUCE, 9, 5), 0);
+    let (_responder, place) = house.submitted();
+    assert_eq!(house.step_name(), "await room");
+    drop(place);
+    house.submitted();
+}
+
+#[test]
+fn a_large_frame_is_not_received_while_it_could_not_begin() {
+    let mut house = house();
+    house.arrive(frame(METADATA, 9, 5), 0);
+    let (metadata, _) = house.submitted();
+    house.arrive(frame(PRODUCE, 9, 500_000)[..100].to_vec(), 0);
+    assert_eq!(house.step_name(), "await answers");
+    assert_eq!(house.half_frames.bytes(), 0);
+    metadata.send(Response::NoResponse);
+    assert_eq!(house.step_name(), "read");
+    assert!(house.half_frames.bytes() > 0);
+}
+
+#[test]
+fn nothing_more_is_begun_for_a_peer_that_does_not_read() {
+    let mut house = house();
+    house.arrive(frame(PRODUCE, 9, 5), 0);
+    let big = Piece::Mem(vec![0; MAX_UNSENT_BYTES].into());
+    let slot = Slot { api_key: 0, api_version: 9, correlation_id: 1, received_ns: 0 };
+    house.connection.output.push([big].into_iter().collect(), slot, 0);
+    assert_eq!(house.step_name(), "await answers");
+}
+
+#[test]
+fn what_is_not_served_ends_the_connection_but_for_api_versions() {
+    for (api_key, version, expected) in [
+        (METADATA, 9, "submit"),
+        (METADATA, 200, "bad_request"),
+        (METADATA, -1, "bad_request"),
+        (9_999, 0, "bad_request"),
+        (-1, 0, "bad_request"),
+        (API_VERSIONS, 200, "submit"),
+        (API_VERSIONS, -1, "submit"),
+    ] {
+        let mut house = house();
+        house.arrive(frame(api_key, version, 5), 0);
+        assert_eq!(house.step_name(), expected, "key {api_key}, version {version}");
+    }
+}
+
+#[test]
+fn a_half_sent_frame_earns_time_by_arriving() {
+    let config = NetworkConfig {
+        half_frame_timeout_ms: 1_000,
+        half_frame_min_bytes_per_s: 10_000,
+        max_idle_ms: 50_000,
+        ..NetworkConfig::default()
+    };
+    let mut house = House::new(&config, WIDE);
+    let deadline = |house: &House, paused| house.connection.deadline(&config, paused);
+    assert_eq!(deadline(&house, false), (50_000 * NS_PER_MS, CloseReason::Idle));
+    let bytes = frame(PRODUCE, 9, 50_000);
+    house.arrive(bytes[..5_000].to_vec(), 200 * NS_PER_MS);
+    assert_eq!(deadline(&house, false), (1_700 * NS_PER_MS, CloseReason::SlowFrame));
+    assert_eq!(deadline(&house, true).1, CloseReason::Idle, "it does not run while we do not read");
+    house.arrive(bytes[5_000..10_000].to_vec(), 900 * NS_PER_MS);
+    assert_eq!(deadline(&house, false), (2_200 * NS_PER_MS, CloseReason::SlowFrame));
+    house.connection.excuse(3_000 * NS_PER_MS);
+    assert_eq!(deadline(&house, false), (5_000 * NS_PER_MS, CloseReason::SlowFrame));
+    house.arrive(bytes[10_000..].to_vec(), 4_000 * NS_PER_MS);
+    assert_eq!(deadline(&house, false).1, CloseReason::Idle, "it is whole");
+}
+
+#[test]
+fn a_connection_with_a_request_that_waits_has_no_deadline() {
+    let config = NetworkConfig::default();
+    let mut house = House::new(&config, WIDE);
+    house.arrive(frame(FETCH, 9, 5), 0);
+    let (fetch, _) = house.submitted();
+    assert_eq!(house.connection.deadline(&config, false).0, u64::MAX);
+    assert!(!house.connection.is_settled());
+    fetch.send(Response::NoResponse);
+    assert_eq!(house.connection.deadline(&config, false).1, CloseReason::Idle);
+    assert!(house.connection.is_settled());
+}
+
+#[test]
+fn the_time_a_frame_took_to_arrive_is_told_when_it_is_taken() {
+    let mut house = house();
+    let bytes = frame(PRODUCE, 9, 500);
+    house.arrive(bytes[..50].to_vec(), 1_000);
+    house.arrive(bytes[50..].to_vec(), 5_000);
+    house.submitted();
+    assert_eq!(house.connection.frame_taken(6_000), 5_000);
+    assert_eq!(house.connection.frame_taken(7_000), 0);
+}
