@@ -1,0 +1,129 @@
+//! A client of a few lines, and a broker in a directory of its own.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use bytes::Bytes;
+use kafkalite_broker::broker::Broker;
+use kafkalite_broker::config::{BrokerConfig, Sources, load};
+use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults};
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
+use kafkalite_protocol::messages::produce::{
+    PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
+};
+use kafkalite_protocol::messages::{Request, Wire};
+use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::{LeaderEpoch, Offset, Reader, Records, Writer};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+/// A broker on a free port that keeps its data in `directory`.
+pub fn start(directory: &Path, settings: &[(&str, &str)]) -> Broker {
+    Broker::start(config(directory, settings)).unwrap()
+}
+
+pub fn config(directory: &Path, settings: &[(&str, &str)]) -> BrokerConfig {
+    let data_dir = directory.display().to_string();
+    let own = [("listeners", "PLAINTEXT://127.0.0.1:0"), ("log.dirs", &data_dir)];
+    let flags = own.iter().chain(settings);
+    let flags = flags.map(|(key, value)| ((*key).into(), (*value).into(), "--set".into()));
+    load(&Sources { flags: flags.collect(), ..Sources::default() }).unwrap()
+}
+
+pub fn create_topic(broker: &Broker, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+    let configs = configs.iter().map(|(key, value)| ((*key).into(), Some((*value).into())));
+    let topic = NewTopic {
+        name: name.into(),
+        num_partitions: partitions,
+        replication_factor: 1,
+        assignments: vec![],
+        configs: configs.collect(),
+    };
+    let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
+    let controller = &broker.rooms().controller;
+    controller.create_topics(&[topic], defaults, &NoRules, false).pop().unwrap().unwrap();
+}
+
+/// One connection.
+pub struct Client {
+    stream: TcpStream,
+    next_id: i32,
+}
+
+impl Client {
+    pub fn connect(broker: &Broker) -> Self {
+        let stream = TcpStream::connect(broker.listeners()[0].1).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, next_id: 0 }
+    }
+
+    pub fn send<R: Request>(&mut self, request: &R, version: i16) -> i32 {
+        self.next_id += 1;
+        let mut writer = Writer::new();
+        writer.i32(0);
+        let header = RequestHeader {
+            api_key: R::API_KEY as i16,
+            api_version: version,
+            correlation_id: self.next_id,
+            client_id: Some("test".into()),
+        };
+        header.encode(&mut writer);
+        request.encode(&mut writer, version);
+        writer.patch_size();
+        self.stream.write_all(&writer.into_bytes()).unwrap();
+        self.next_id
+    }
+
+    /// The next response; `None` when the broker closed the connection.
+    pub fn receive<R: Request>(&mut self, version: i16) -> Option<(i32, R::Response)> {
+        let mut size = [0; 4];
+        self.stream.read_exact(&mut size).ok()?;
+        let mut frame = vec![0; u32::from_be_bytes(size) as usize];
+        self.stream.read_exact(&mut frame).ok()?;
+        let mut reader = Reader::new(Bytes::from(frame));
+        let id = reader.i32().unwrap();
+        if response_header_is_flexible(R::API_KEY, version) {
+            reader.skip_tags().unwrap();
+        }
+        Some((id, R::Response::decode(&mut reader, version).unwrap()))
+    }
+
+    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+        let sent = self.send(request, version);
+        let (received, response) = self.receive::<R>(version).expect("an answer");
+        assert_eq!(sent, received);
+        response
+    }
+
+    /// Produces one batch to partition 0 and returns that partition's answer.
+    pub fn produce(&mut self, topic: &str, batch: Bytes, acks: i16) -> PartitionProduceResponse {
+        let response = self.call(&produce_request(topic, batch, acks), 9);
+        response.responses[0].partition_responses[0].clone()
+    }
+}
+
+pub fn produce_request(topic: &str, batch: Bytes, acks: i16) -> ProduceRequest {
+    let data = PartitionProduceData { index: 0, records: Some(Records::Bytes(batch)) };
+    ProduceRequest {
+        acks,
+        timeout_ms: 5_000,
+        topic_data: vec![TopicProduceData {
+            name: topic.into(),
+            partition_data: vec![data],
+            ..TopicProduceData::default()
+        }],
+        ..ProduceRequest::default()
+    }
+}
+
+/// A batch of `values` without keys; `producer` is id, epoch and first sequence.
+pub fn batch(values: &[&str], producer: Option<(i64, i16, i32)>) -> Bytes {
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    if let Some((id, epoch, sequence)) = producer {
+        builder = builder.producer(id, epoch, sequence);
+    }
+    for value in values {
+        builder.append(1_000, None, Some(value.as_bytes()), &[]);
+    }
+    builder.build(Offset(0), LeaderEpoch(-1)).unwrap()
+}

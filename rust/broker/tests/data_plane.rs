@@ -1,0 +1,226 @@
+//! Produce and fetch through sockets, every room included.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+
+use client::{Client, batch, create_topic, produce_request, start};
+use kafkalite_protocol::messages::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic,
+};
+use kafkalite_protocol::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
+use kafkalite_protocol::messages::produce::ProduceRequest;
+use kafkalite_protocol::record_batch::RecordBatch;
+use kafkalite_protocol::{ErrorCode, Records};
+use std::time::Instant;
+
+fn fetch_request(topic: &str, offset: i64, min_bytes: i32, max_wait_ms: i32) -> FetchRequest {
+    let partition = FetchPartition {
+        fetch_offset: offset,
+        partition_max_bytes: 1 << 20,
+        ..FetchPartition::default()
+    };
+    FetchRequest {
+        replica_id: -1,
+        max_wait_ms,
+        min_bytes,
+        max_bytes: 1 << 20,
+        session_epoch: -1,
+        topics: vec![FetchTopic {
+            topic: topic.into(),
+            partitions: vec![partition],
+            ..FetchTopic::default()
+        }],
+        ..FetchRequest::default()
+    }
+}
+
+/// The values of partition 0, in order.
+fn values(response: &FetchResponse) -> Vec<String> {
+    let records = response.responses[0].partitions[0].records.clone().unwrap_or_default();
+    let bytes = records.into_bytes();
+    let mut rest = &bytes[..];
+    let mut values = Vec::new();
+    while !rest.is_empty() {
+        let batch = RecordBatch::parse(rest).unwrap();
+        batch.verify_crc().unwrap();
+        for record in &batch.records(1 << 20).unwrap() {
+            values.push(String::from_utf8(record.unwrap().value.unwrap().to_vec()).unwrap());
+        }
+        rest = &rest[batch.header().size()..];
+    }
+    values
+}
+
+#[test]
+fn what_was_produced_is_fetched() {
+    for inline in ["auto", "never", "always"] {
+        let directory = tempfile::tempdir().unwrap();
+        let broker = start(directory.path(), &[("kafkalite.request.inline", inline)]);
+        create_topic(&broker, "t", 1, &[]);
+        let mut client = Client::connect(&broker);
+        for (acks, text, offset) in [(1, "one", 0), (-1, "two", 1), (1, "three", 2)] {
+            let answer = client.produce("t", batch(&[text], None), acks);
+            assert_eq!((answer.error_code, answer.base_offset), (0, offset), "inline {inline}");
+        }
+        let response = client.call(&fetch_request("t", 0, 1, 1_000), 12);
+        assert_eq!(values(&response), ["one", "two", "three"], "inline {inline}");
+        assert_eq!(response.responses[0].partitions[0].high_watermark, 3);
+        broker.stop();
+    }
+}
+
+#[test]
+fn acks_0_gets_no_answer_and_an_error_closes_the_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.send(&produce_request("t", batch(&["silent"], None), 0), 9);
+    assert_eq!(client.produce("t", batch(&["loud"], None), 1).base_offset, 1);
+    client.send(&produce_request("missing", batch(&["lost"], None), 0), 9);
+    assert!(client.receive::<ProduceRequest>(9).is_none());
+    broker.stop();
+}
+
+#[test]
+fn a_fetch_waits_for_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut consumer = Client::connect(&broker);
+    let mut producer = Client::connect(&broker);
+    consumer.send(&fetch_request("t", 0, 1, 60_000), 12);
+    producer.produce("t", batch(&["awaited"], None), 1);
+    let (_, response) = consumer.receive::<FetchRequest>(12).unwrap();
+    assert_eq!(values(&response), ["awaited"]);
+    broker.stop();
+}
+
+#[test]
+fn a_fetch_ends_at_its_longest_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let begin = Instant::now();
+    let response = client.call(&fetch_request("t", 0, 1, 50), 12);
+    assert!(values(&response).is_empty());
+    assert!(begin.elapsed().as_millis() >= 50);
+    broker.stop();
+}
+
+#[test]
+fn sequences_are_kept_across_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.produce("t", batch(&["a", "b"], Some((7, 0, 0))), -1).base_offset, 0);
+    broker.stop();
+    let broker = start(directory.path(), &[]);
+    let mut client = Client::connect(&broker);
+    for (story, first, epoch, error, offset) in [
+        ("the same again", 0, 0, ErrorCode::None, 0),
+        ("the next", 2, 0, ErrorCode::None, 2),
+        ("a gap", 9, 0, ErrorCode::OutOfOrderSequenceNumber, -1),
+        ("a new epoch", 0, 1, ErrorCode::None, 4),
+        ("an old epoch", 4, 0, ErrorCode::InvalidProducerEpoch, -1),
+    ] {
+        let answer = client.produce("t", batch(&["a", "b"], Some((7, epoch, first))), -1);
+        assert_eq!((answer.error_code, answer.base_offset), (error.code(), offset), "{story}");
+    }
+    broker.stop();
+}
+
+#[test]
+fn each_partition_is_refused_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let mut corrupt = batch(&["x"], None).to_vec();
+    *corrupt.last_mut().unwrap() ^= 1;
+    for (story, topic, bytes, acks, error) in [
+        ("unknown topic", "nope", batch(&["x"], None), 1, ErrorCode::UnknownTopicOrPartition),
+        ("bad CRC", "t", corrupt.into(), 1, ErrorCode::CorruptMessage),
+        ("bad acks", "t", batch(&["x"], None), 2, ErrorCode::InvalidRequiredAcks),
+    ] {
+        let answer = client.produce(topic, bytes, acks);
+        assert_eq!((answer.error_code, answer.base_offset), (error.code(), -1), "{story}");
+    }
+    assert_eq!(client.produce("t", batch(&["x"], None), 1).base_offset, 0);
+    broker.stop();
+}
+
+#[test]
+fn with_flush_messages_nothing_is_readable_before_it_is_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[("flush.messages", "1")]);
+    let mut client = Client::connect(&broker);
+    for (acks, offset) in [(1, 0), (-1, 1)] {
+        let answer = client.produce("t", batch(&["safe"], None), acks);
+        assert_eq!((answer.error_code, answer.base_offset), (0, offset));
+    }
+    let partition = broker.rooms().partitions.all().pop().unwrap();
+    assert_eq!(partition.log().durable_offset(), partition.high_watermark());
+    assert_eq!(values(&client.call(&fetch_request("t", 0, 1, 1_000), 12)), ["safe", "safe"]);
+    broker.stop();
+}
+
+#[test]
+fn offsets_are_listed_by_symbol_and_by_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.produce("t", batch(&["a", "b"], None), 1);
+    for (timestamp, offset, found_ms) in
+        [(-1, 2, -1), (-2, 0, -1), (-3, 0, 1_000), (0, 0, 1_000), (1_001, -1, -1), (-5, -1, -1)]
+    {
+        let asked = ListOffsetsPartition { timestamp, ..ListOffsetsPartition::default() };
+        let topics = vec![ListOffsetsTopic { name: "t".into(), partitions: vec![asked] }];
+        let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+        let response = client.call(&request, 10);
+        let answer = &response.topics[0].partitions[0];
+        assert_eq!((answer.error_code, answer.offset), (0, offset), "{timestamp}");
+        assert_eq!(answer.timestamp, found_ms, "{timestamp}");
+    }
+    broker.stop();
+}
+
+#[test]
+fn a_crowd_of_requests_in_flight_is_answered_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let sent: Vec<i32> = (0..200)
+        .map(|n| client.send(&produce_request("t", batch(&[&n.to_string()], None), -1), 9))
+        .collect();
+    for (offset, id) in (0..).zip(sent) {
+        let (received, response) = client.receive::<ProduceRequest>(9).unwrap();
+        assert_eq!(received, id);
+        assert_eq!(response.responses[0].partition_responses[0].base_offset, offset);
+    }
+    broker.stop();
+}
+
+#[test]
+fn records_come_as_the_bytes_that_were_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let sent = batch(&["x".repeat(100_000).as_str()], None);
+    client.produce("t", sent.clone(), 1);
+    let response = client.call(&fetch_request("t", 0, 1, 1_000), 12);
+    let Some(Records::Bytes(got)) = response.responses[0].partitions[0].records.clone() else {
+        panic!("no records")
+    };
+    // Base offset and leader epoch are the broker's; all the rest is the producer's.
+    assert_eq!(got[16..], sent[16..]);
+    broker.stop();
+}
