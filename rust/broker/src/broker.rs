@@ -181,6 +181,7 @@ impl Broker {
         if let Err(error) = self.rooms.partitions.close(self.broker_epoch) {
             tracing::error!(%error, "logs are not closed cleanly; the next start checks them");
         }
+        self.rooms.partitions.log_dir().unlock();
     }
 }
 

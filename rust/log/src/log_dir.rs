@@ -21,8 +21,8 @@ pub struct LogDir {
     storage: Arc<dyn Storage>,
     files: OpenFiles,
     offline: AtomicBool,
-    // Held for its lock; the kernel lets go of it when the process ends, however it ends.
-    _lock: Box<dyn StorageFile>,
+    // The kernel lets go of the lock when the process ends, however it ends.
+    lock: Box<dyn StorageFile>,
 }
 
 const LOCK_FILE: &str = ".lock";
@@ -52,7 +52,15 @@ impl LogDir {
         }
         let files = OpenFiles::new(max_open_files);
         let offline = AtomicBool::new(false);
-        Ok(Arc::new(Self { path, storage, files, offline, _lock: lock }))
+        Ok(Arc::new(Self { path, storage, files, offline, lock }))
+    }
+
+    /// Lets another broker have the directory: every log in it is closed.
+    pub fn unlock(&self) {
+        if let Err(error) = rustix::fs::flock(self.lock.as_fd(), rustix::fs::FlockOperation::Unlock)
+        {
+            tracing::warn!(log_dir = %self.path.display(), %error, "lock is not released");
+        }
     }
 
     /// Where it is.
