@@ -76,6 +76,10 @@ pub struct CommitLog {
     flushing: Mutex<()>,
     /// A file was created or renamed since the directory was last synced.
     dir_changed: AtomicBool,
+    /// A segment was sealed and is not on the disk yet.
+    sealed_unflushed: AtomicBool,
+    /// This log waits in a roller's queue.
+    flush_requested: AtomicBool,
     pub(crate) epochs: RwLock<LeaderEpochs>,
     tail: Mutex<Option<Box<TailRing>>>,
     closed: AtomicBool,
@@ -112,6 +116,8 @@ impl CommitLog {
             writer: Mutex::new(writer),
             flushing: Mutex::new(()),
             dir_changed: AtomicBool::new(true),
+            sealed_unflushed: AtomicBool::new(false),
+            flush_requested: AtomicBool::new(false),
             epochs: RwLock::new(epochs),
             tail: Mutex::new(None),
             closed: AtomicBool::new(false),

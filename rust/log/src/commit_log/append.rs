@@ -220,15 +220,17 @@ impl CommitLog {
             buffers.push(IoSlice::new(head));
             buffers.push(IoSlice::new(payload));
         }
+        let first_result = group.first_result;
+        let in_flight = InFlight { log: self, undo: std::mem::take(&mut group.undo), writer };
         // Loaded before the write: after it, nothing may fail any more.
-        let written = writer.active.indexes().map(drop);
-        let written = written.and_then(|()| writer.active.write(&mut buffers));
+        let written = in_flight.writer.active.indexes().map(drop);
+        let written = written.and_then(|()| in_flight.writer.active.write(&mut buffers));
         match written {
-            Ok(()) => self.publish(writer, group, now_ms, config),
+            Ok(()) => in_flight.publish(group, now_ms, config),
             Err(error) => {
-                self.take_back(writer, group);
+                drop(in_flight);
                 // A duplicate of a batch in this group is as little in the log as the batch is.
-                for result in &mut results[group.first_result..] {
+                for result in &mut results[first_result..] {
                     if result.is_ok() {
                         *result = Err(error.clone());
                     }
@@ -236,45 +238,6 @@ impl CommitLog {
             }
         }
         *group = Group::default();
-    }
-
-    fn publish(&self, writer: &mut Writer, group: &Group<'_>, now_ms: i64, config: &LogConfig) {
-        let active = &writer.active;
-        let mut position = active.size();
-        let mut end = self.log_end_offset();
-        if let Ok(mut indexes) = active.indexes() {
-            for (header, ..) in &group.batches {
-                let interval = config.index_interval_bytes;
-                active.note_batch(&mut indexes, header, Position(position), interval);
-                position += header.size() as u32;
-                end = header.next_offset();
-            }
-            // The entries stay in memory if this fails; the next chunk takes them along.
-            if let Err(error) = active.write_index_chunk(&mut indexes) {
-                tracing::warn!("index entries wait for the disk: {error}");
-            }
-        }
-        if let Some(tail) = &mut *self.tail.lock() {
-            let mut at = active.size();
-            for (header, ..) in &group.batches {
-                tail.push(header.base_offset, Position(at), header.size() as u32);
-                at += header.size() as u32;
-            }
-        }
-        // The end first: who sees the bytes then sees an end that covers them, and a reader bounded
-        // by an older end looks that bound up instead of taking all bytes there are.
-        self.log_end_offset.store(end.0, Ordering::Release);
-        active.publish(position, now_ms);
-    }
-
-    fn take_back(&self, writer: &mut Writer, group: &mut Group<'_>) {
-        for undo in group.undo.drain(..).rev() {
-            writer.producers.undo(undo);
-        }
-        if let Err(error) = writer.active.discard_unpublished() {
-            // Bytes that nobody acknowledged would stand where the next batch goes.
-            self.dir.log_dir.take_offline(&error);
-        }
     }
 
     /// Closes the active segment and starts a new one at the log's end.
@@ -306,7 +269,61 @@ impl CommitLog {
         self.segments.write().push(next.clone());
         writer.active = next;
         self.dir_changed.store(true, Ordering::Release);
+        self.sealed_unflushed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// A write that is not published. Dropped before it is, by an error or a panic, it takes back the
+/// bytes and what the producers' state says of them.
+struct InFlight<'a> {
+    log: &'a CommitLog,
+    writer: &'a mut Writer,
+    undo: Vec<Undo>,
+}
+
+impl InFlight<'_> {
+    fn publish(mut self, group: &Group<'_>, now_ms: i64, config: &LogConfig) {
+        let active = &self.writer.active;
+        let mut position = active.size();
+        let mut end = self.log.log_end_offset();
+        if let Ok(mut indexes) = active.indexes() {
+            for (header, ..) in &group.batches {
+                let interval = config.index_interval_bytes;
+                active.note_batch(&mut indexes, header, Position(position), interval);
+                position += header.size() as u32;
+                end = header.next_offset();
+            }
+            // The entries stay in memory if this fails; the next chunk takes them along.
+            if let Err(error) = active.write_index_chunk(&mut indexes) {
+                tracing::warn!("index entries wait for the disk: {error}");
+            }
+        }
+        if let Some(tail) = &mut *self.log.tail.lock() {
+            let mut at = active.size();
+            for (header, ..) in &group.batches {
+                tail.push(header.base_offset, Position(at), header.size() as u32);
+                at += header.size() as u32;
+            }
+        }
+        self.undo.clear();
+        // The end first: who sees the bytes then sees an end that covers them, and a reader bounded
+        // by an older end looks that bound up instead of taking all bytes there are.
+        self.log.log_end_offset.store(end.0, Ordering::Release);
+        active.publish(position, now_ms);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        for undo in self.undo.drain(..).rev() {
+            self.writer.producers.undo(undo);
+        }
+        if let Err(error) = self.writer.active.discard_unpublished() {
+            // Bytes that nobody acknowledged would stand where the next batch goes.
+            self.log.dir.log_dir.take_offline(&error);
+        }
     }
 }
 

@@ -30,25 +30,26 @@ impl CommitLog {
     fn flush_to_end(&self, all: bool) -> Result<Offset, LogError> {
         let _flushing = self.flushing.lock();
         let durable = self.durable_offset();
-        // Before the segments: what is appended from here on is not promised.
+        // Before the segments: what is appended or sealed from here on is not promised.
+        let rolled = self.sealed_unflushed.swap(false, Ordering::AcqRel);
         let end = self.log_end_offset();
-        if end == durable && !all {
+        if end == durable && !all && !rolled {
             return Ok(end);
         }
         let segments = self.segments.read().clone();
-        let (active, sealed) = segments.split_last().expect("a log has a segment at least");
+        let active = segments.last().expect("a log has a segment at least");
         for pair in segments.windows(2) {
             // A sealed segment ends where the next one starts.
-            if pair[1].base_offset() > durable {
+            if pair[1].base_offset() > durable || (rolled && pair[1].base_offset() == durable) {
                 pair[0].flush()?;
             }
         }
         if all {
             active.flush()?;
-        } else if active.base_offset() < end || sealed.is_empty() {
+        } else if active.base_offset() < end {
             active.flush_log()?;
         }
-        if all || !sealed.is_empty() {
+        if all || rolled {
             self.write_epochs(Durability::Disk)?;
         }
         if self.dir_changed.swap(false, Ordering::AcqRel) || all {
@@ -58,6 +59,28 @@ impl CommitLog {
         }
         self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
         Ok(end)
+    }
+
+    /// Whether [`Self::flush`] is due: after `flush.messages` records, or after a roll.
+    #[must_use]
+    pub fn needs_flush(&self) -> bool {
+        self.sealed_unflushed.load(Ordering::Relaxed)
+            || self.unflushed_messages() >= self.config.load().flush_messages
+    }
+
+    /// Whether an acknowledgement has to wait until its batch is durable: `flush.messages=1`.
+    #[must_use]
+    pub fn acknowledges_durable_only(&self) -> bool {
+        self.config.load().flush_messages == 1
+    }
+
+    /// Marks this log as waiting for a flush; whether it was already.
+    pub(crate) fn take_flush_request(&self) -> bool {
+        self.flush_requested.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn clear_flush_request(&self) {
+        self.flush_requested.store(false, Ordering::Release);
     }
 
     /// Records that were appended and are not known to be on the disk.

@@ -28,8 +28,10 @@ pub(super) fn recover_unclean(
     let mut end = scan_from;
     for index in first..segments.len() {
         let segment = segments[index].clone();
-        // A gap is what compaction leaves; an overlap is damage.
-        if segment.base_offset() < end {
+        // An overlap is damage. A gap is what compaction leaves; elsewhere a power cut took the end
+        // of a segment, and what follows must not outlive what came before it.
+        let gap = index > first && segment.base_offset() > end && !config.cleanup_compact;
+        if segment.base_offset() < end || gap {
             remove_from(dir, &mut segments, index, &mut report)?;
             break;
         }

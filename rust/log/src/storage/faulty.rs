@@ -1,1 +1,227 @@
-//! Faults on command.
+//! A file system that fails, crashes or loses power on command, over real files.
+//!
+//! Every change (write, sync, truncate, create, rename, remove) counts; the plan says at which one
+//! the fault strikes. After a crash nothing works any more, as for a process that is gone; the files
+//! hold what they held. After a power cut they also lose what was not synced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};
+
+/// What happens at the chosen change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// That one change fails with this errno; half of a write's bytes are written.
+    Fail(i32),
+    /// From this change on every call fails; half of a write's bytes are written.
+    Crash,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    changes: u64,
+    plan: Option<(u64, Fault)>,
+    crashed: bool,
+    /// Bytes of each file that a power cut leaves.
+    synced: BTreeMap<PathBuf, u64>,
+    /// Names that a power cut takes away.
+    unsynced_names: BTreeSet<PathBuf>,
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default)]
+pub struct FaultyStorage {
+    inner: RealStorage,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    inner: Box<dyn StorageFile>,
+    path: PathBuf,
+    storage: FaultyStorage,
+}
+
+fn crashed() -> io::Error {
+    io::Error::other("the storage has crashed")
+}
+
+impl FaultyStorage {
+    /// Lets `fault` strike at the change with number `at`, counted from 0.
+    pub fn plan(&self, at: u64, fault: Fault) {
+        self.state.lock().plan = Some((at, fault));
+    }
+
+    /// Changes made or tried so far.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.state.lock().changes
+    }
+
+    /// Ends everything now.
+    pub fn crash(&self) {
+        self.state.lock().crashed = true;
+    }
+
+    /// Takes away what was never synced: bytes at the end of files, and new names.
+    ///
+    /// # Errors
+    /// If the real files cannot be changed.
+    pub fn cut_power(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.crashed = true;
+        for name in std::mem::take(&mut state.unsynced_names) {
+            state.synced.remove(&name);
+            if name.is_file() {
+                std::fs::remove_file(&name)?;
+            }
+        }
+        for (path, length) in std::mem::take(&mut state.synced) {
+            match std::fs::OpenOptions::new().write(true).open(&path) {
+                Ok(file) if file.metadata()?.len() > length => file.set_len(length)?,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.state.lock().crashed { Err(crashed()) } else { Ok(()) }
+    }
+
+    /// Counts a change; an error if the fault strikes here.
+    fn change(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.crashed {
+            return Err(crashed());
+        }
+        let number = state.changes;
+        state.changes += 1;
+        match state.plan {
+            Some((at, fault)) if at == number => match fault {
+                Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
+                Fault::Crash => {
+                    state.crashed = true;
+                    Err(crashed())
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl StorageFile for FaultyFile {
+    fn write_all_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
+        if let Err(error) = self.storage.change() {
+            let bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+            let half = &bytes[..bytes.len() / 2];
+            self.inner.write_all_at(&mut [IoSlice::new(half)], position)?;
+            return Err(error);
+        }
+        self.inner.write_all_at(buffers, position)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.storage.check()?;
+        self.inner.read_at(buffer, position)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.storage.change()?;
+        let length = self.inner.length()?;
+        self.storage.state.lock().synced.insert(self.path.clone(), length);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.storage.change()?;
+        let mut state = self.storage.state.lock();
+        if let Some(synced) = state.synced.get_mut(&self.path) {
+            *synced = length.min(*synced);
+        }
+        drop(state);
+        self.inner.set_len(length)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.storage.check()?;
+        self.inner.length()
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.storage.change()?;
+        self.inner.allocate(length)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl Storage for FaultyStorage {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn StorageFile>> {
+        let creates = mode == OpenMode::Create && !path.exists();
+        if creates {
+            self.change()?;
+            let mut state = self.state.lock();
+            state.unsynced_names.insert(path.to_path_buf());
+            state.synced.insert(path.to_path_buf(), 0);
+        } else {
+            self.check()?;
+        }
+        let inner = self.inner.open(path, mode)?;
+        Ok(Box::new(FaultyFile { inner, path: path.to_path_buf(), storage: self.clone() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change()?;
+        self.inner.rename(from, to)?;
+        let mut state = self.state.lock();
+        // What stands at the new name is as safe as it was at the old one.
+        if let Some(length) = state.synced.remove(from) {
+            state.synced.insert(to.to_path_buf(), length);
+        }
+        if state.unsynced_names.remove(from) && !state.synced.contains_key(to) {
+            state.unsynced_names.insert(to.to_path_buf());
+        }
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.change()?;
+        self.inner.remove_file(path)?;
+        let mut state = self.state.lock();
+        state.synced.remove(path);
+        state.unsynced_names.remove(path);
+        Ok(())
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.change()?;
+        self.inner.create_dir(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.change()?;
+        self.inner.remove_dir_all(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.change()?;
+        self.state.lock().unsynced_names.retain(|name| name.parent() != Some(path));
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        self.check()?;
+        self.inner.list(path)
+    }
+}

@@ -1,0 +1,210 @@
+//! Fails, crashes and cuts the power at every single change that a log makes to its files.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
+use kafkalite_log::storage::{RealStorage, Storage};
+use kafkalite_log::{
+    Appended, CommitLog, LogConfig, LogDir, LogError, OpenState, ValidatedBatch, validation,
+};
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::record_batch::{Batches, RecordBatchBuilder};
+use kafkalite_protocol::types::{LeaderEpoch, Offset};
+use tempfile::TempDir;
+
+const NOW_MS: i64 = 1_700_000_000_000;
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+const BATCHES: i32 = 24;
+
+fn config() -> LogConfig {
+    LogConfig { segment_bytes: 700, index_interval_bytes: 100, ..LogConfig::default() }
+}
+
+/// Batch `number` of producer 7: two records.
+fn batch(number: i32) -> ValidatedBatch {
+    let mut builder = RecordBatchBuilder::new(Codec::None).producer(7, 0, number * 2);
+    for _ in 0..2 {
+        builder.append(NOW_MS, Some(b"k"), Some(format!("value {number}").as_bytes()), &[]);
+    }
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    validation::validate(&bytes, &config(), NOW_MS, 9).unwrap()
+}
+
+fn open(
+    temp: &TempDir,
+    storage: Arc<dyn Storage>,
+    state: OpenState,
+) -> Result<CommitLog, LogError> {
+    let log_dir = LogDir::open(temp.path(), storage, 10)?;
+    CommitLog::open(&log_dir, "t-0", Arc::new(config()), state, NOW_MS).map(|(log, _)| log)
+}
+
+/// What a client and the checkpoints know when the broker is gone.
+#[derive(Default)]
+struct Known {
+    acknowledged: BTreeMap<i32, Offset>,
+    durable: Offset,
+    log_start: Offset,
+}
+
+/// Appends all batches, flushing and deleting now and then; stops at the first error that is not
+/// a full disk, and sends a batch again that found the disk full.
+fn run(log: &CommitLog, known: &mut Known) -> Result<(), LogError> {
+    for number in 0..BATCHES {
+        let attempt = || -> Result<Appended, LogError> {
+            let epoch = LeaderEpoch(number / 10);
+            log.append(&batch(number), epoch, NOW_MS)
+        };
+        let appended = match attempt() {
+            Err(LogError::DiskFull { .. }) => attempt()?,
+            outcome => outcome?,
+        };
+        known.acknowledged.insert(number, appended.base_offset);
+        if number % 5 == 4 {
+            match log.flush() {
+                Ok(durable) => known.durable = durable,
+                Err(LogError::DiskFull { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if number == 15 {
+            match log.delete_records(Offset(9), NOW_MS) {
+                Ok(_) | Err(LogError::DiskFull { .. }) => known.log_start = Offset(9),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    log.close(true)
+}
+
+/// Every batch in the log by its base offset, as the number in its first value.
+fn stored(log: &CommitLog) -> BTreeMap<i32, Offset> {
+    let mut found = BTreeMap::new();
+    let end = log.log_end_offset();
+    if log.log_start_offset() == end {
+        return found;
+    }
+    let read = log.read(log.log_start_offset(), u32::MAX, end, true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    for batch in Batches::new(&bytes) {
+        let batch = batch.unwrap();
+        batch.verify_crc().unwrap();
+        let records = batch.records(1 << 20).unwrap();
+        let first = records.iter().next().unwrap().unwrap();
+        let value = std::str::from_utf8(first.value.unwrap()).unwrap();
+        let number = value.strip_prefix("value ").unwrap().parse().unwrap();
+        let before = found.insert(number, batch.base_offset());
+        assert_eq!(before, None, "batch {number} stands twice");
+    }
+    found
+}
+
+/// Opens what is left, checks it, and sends everything again as an idempotent producer would.
+fn check_after(temp: &TempDir, known: &Known, promised: impl Fn(Offset) -> bool, what: &str) {
+    let state = OpenState {
+        clean: false,
+        recovery_point: known.durable,
+        log_start_offset: known.log_start,
+    };
+    let log = open(temp, Arc::new(RealStorage), state).unwrap();
+    let there = stored(&log);
+    for (number, offset) in &known.acknowledged {
+        if promised(*offset) && *offset >= known.log_start {
+            assert_eq!(there.get(number), Some(offset), "{what}: batch {number}");
+        }
+    }
+    let epoch = log.latest_epoch().unwrap_or(LeaderEpoch(0));
+    let next = there.keys().last().map_or(0, |last| last + 1);
+    let first = if log.producers().is_empty() { 0 } else { next };
+    for number in (first - 1).max(0)..BATCHES {
+        let appended = log.append(&batch(number), epoch, NOW_MS).unwrap();
+        assert_eq!(appended.base_offset, Offset(i64::from(number) * 2), "{what}: batch {number}");
+    }
+    assert_eq!(log.log_end_offset(), Offset(i64::from(BATCHES) * 2), "{what}");
+    assert_eq!(stored(&log).keys().last(), Some(&(BATCHES - 1)), "{what}");
+}
+
+/// Runs the work once for every change it makes, with `fault` at that change.
+fn at_every_change(
+    fault: Fault,
+    check: impl Fn(&TempDir, &FaultyStorage, &Known, u64, Result<(), LogError>),
+) {
+    let mut at = 0;
+    loop {
+        let temp = tempfile::tempdir().unwrap();
+        let storage = FaultyStorage::default();
+        storage.plan(at, fault);
+        let mut known = Known::default();
+        let outcome = open(&temp, Arc::new(storage.clone()), OpenState::default())
+            .and_then(|log| run(&log, &mut known));
+        let struck = storage.changes() > at;
+        check(&temp, &storage, &known, at, outcome);
+        if !struck {
+            assert!(at > 60, "only {at} changes: the work does too little");
+            return;
+        }
+        at += 1;
+    }
+}
+
+#[test]
+fn a_crash_at_any_change_loses_nothing_that_was_acknowledged() {
+    at_every_change(Fault::Crash, |temp, _, known, at, _| {
+        check_after(temp, known, |_| true, &format!("crash at change {at}"));
+    });
+}
+
+#[test]
+fn a_power_cut_at_any_change_loses_nothing_that_was_durable() {
+    at_every_change(Fault::Crash, |temp, storage, known, at, _| {
+        storage.cut_power().unwrap();
+        let durable = known.durable;
+        check_after(temp, known, |offset| offset < durable, &format!("power cut at change {at}"));
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_moment_stops_nothing() {
+    at_every_change(Fault::Fail(ENOSPC), |temp, _, known, at, outcome| {
+        // Opening and closing may be refused; what was acknowledged stays.
+        if known.acknowledged.len() as i32 != BATCHES {
+            assert!(known.acknowledged.is_empty(), "change {at}: {outcome:?}");
+        }
+        check_after(temp, known, |_| true, &format!("full disk at change {at}"));
+    });
+}
+
+#[test]
+fn a_failing_disk_takes_the_directory_offline_and_loses_nothing() {
+    at_every_change(Fault::Fail(EIO), |temp, _, known, at, outcome| {
+        let failed = known.acknowledged.len() as i32 != BATCHES;
+        if failed {
+            let error = outcome.unwrap_err();
+            let told = matches!(error, LogError::Io { .. } | LogError::Offline { .. });
+            assert!(told, "change {at}: {error}");
+        }
+        check_after(temp, known, |_| true, &format!("failing disk at change {at}"));
+    });
+}
+
+#[test]
+fn a_flush_that_failed_is_never_tried_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
+    log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    storage.plan(storage.changes(), Fault::Fail(EIO));
+    assert!(matches!(log.flush(), Err(LogError::Io { .. })));
+    let changes = storage.changes();
+    for _ in 0..2 {
+        assert!(matches!(log.flush(), Err(LogError::Offline { .. })));
+        assert!(matches!(
+            log.append(&batch(1), LeaderEpoch(0), NOW_MS),
+            Err(LogError::Offline { .. })
+        ));
+    }
+    assert_eq!((storage.changes(), log.durable_offset()), (changes, Offset(0)));
+}
