@@ -71,3 +71,73 @@ fn records_of_files_leave_a_gap_in_the_frame() {
         ]
     );
 }
+
+#[test]
+fn all_arrays_of_a_frame_draw_on_one_account() {
+    // Two tagged fields, each with an array that takes a little more than half of the account.
+    let count = MAX_MEMORY_BYTES / 2 / size_of::<[u64; 8]>() + 1;
+    let mut writer = Writer::new();
+    writer.unsigned_varint(2);
+    for tag in 0..2 {
+        writer.tagged(tag, |w| {
+            w.array_len(count, true);
+            w.raw(&vec![0; count]);
+        });
+    }
+    let mut reader = Reader::new(writer.into_bytes());
+    let mut read = 0;
+    let outcome = reader.tags(|_, r| {
+        let count = r.array_len(true)?;
+        r.elements(count, |r| r.i8().map(|_| [0_u64; 8]))?;
+        read += 1;
+        Ok(())
+    });
+    assert_eq!((outcome, read), (Err(DecodeError::TooMuchMemory), 1));
+}
+
+#[test]
+fn a_count_that_costs_more_than_the_account_is_refused_before_memory_is_taken() {
+    let count = MAX_MEMORY_BYTES / 8;
+    let mut reader = Reader::new(Bytes::from(vec![0; count]));
+    let elements = reader.elements(count, |_| -> Result<u64, _> { panic!("nothing is read") });
+    assert_eq!(elements, Err(DecodeError::TooMuchMemory));
+}
+
+#[test]
+fn a_tagged_field_ends_where_its_size_says() {
+    let mut writer = Writer::new();
+    writer.unsigned_varint(3);
+    writer.tagged(0, |w| w.i32(5));
+    writer.tagged(1, |w| w.raw(&[7; 300]));
+    writer.tagged(2, |w| w.i8(9));
+    writer.i8(11);
+    let mut reader = Reader::new(writer.into_bytes());
+    let mut seen = Vec::new();
+    let read = |tag, r: &mut Reader| {
+        let size = r.remaining();
+        seen.push((tag, size, r.i8()?));
+        if tag == 0 {
+            assert!(r.i64().is_err(), "the next field's bytes are out of reach");
+        }
+        Ok(())
+    };
+    assert_eq!(reader.tags(read), Ok(()));
+    assert_eq!(seen, [(0, 4, 0), (1, 300, 7), (2, 1, 9)]);
+    assert_eq!(reader.i8(), Ok(11));
+    assert_eq!(reader.remaining(), 0);
+}
+
+#[test]
+fn strings_are_as_long_as_kafka_lets_them_be() {
+    for flexible in [false, true] {
+        let mut writer = Writer::new();
+        // 3 bytes a letter: the cut must not go through one.
+        writer.string(&"語".repeat(20_000), flexible);
+        let text = Reader::new(writer.into_bytes()).string(flexible).expect("a string");
+        assert_eq!(text.len(), 32_766, "flexible {flexible}");
+    }
+    let mut writer = Writer::new();
+    writer.bytes(&[b'a'; MAX_STRING_BYTES + 1], true);
+    let refused = Reader::new(writer.into_bytes()).string(true);
+    assert_eq!(refused, Err(DecodeError::InvalidLength { length: 32_768 }));
+}

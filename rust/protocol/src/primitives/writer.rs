@@ -22,10 +22,12 @@ pub enum WirePiece {
 /// Collects one frame.
 #[derive(Debug, Default)]
 pub struct Writer {
+    /// Everything but the records, in one run: a fetch response of a thousand partitions takes one buffer.
     memory: BytesMut,
-    pieces: Vec<WirePiece>,
-    /// Bytes in `pieces`.
-    flushed: usize,
+    /// What lies between: (bytes of `memory` before it, piece).
+    between: Vec<(usize, WirePiece)>,
+    /// Bytes in `between`.
+    between_bytes: usize,
 }
 
 macro_rules! numbers {
@@ -45,12 +47,12 @@ impl Writer {
 
     /// An empty frame with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { memory: BytesMut::with_capacity(capacity), pieces: Vec::new(), flushed: 0 }
+        Self { memory: BytesMut::with_capacity(capacity), between: Vec::new(), between_bytes: 0 }
     }
 
     /// Bytes written so far, those of files included.
     pub fn len(&self) -> usize {
-        self.flushed + self.memory.len()
+        self.between_bytes + self.memory.len()
     }
 
     /// Whether nothing was written.
@@ -59,17 +61,29 @@ impl Writer {
     }
 
     /// The frame in pieces.
-    pub fn into_pieces(mut self) -> Vec<WirePiece> {
-        self.flush();
-        self.pieces
+    pub fn into_pieces(self) -> Vec<WirePiece> {
+        let memory = self.memory.freeze();
+        let mut pieces = Vec::with_capacity(2 * self.between.len() + 1);
+        let mut from = 0;
+        for (at, piece) in self.between {
+            if at > from {
+                pieces.push(WirePiece::Mem(memory.slice(from..at)));
+            }
+            pieces.push(piece);
+            from = at;
+        }
+        if memory.len() > from {
+            pieces.push(WirePiece::Mem(memory.slice(from..)));
+        }
+        pieces
     }
 
     /// The frame as one run of bytes. Pieces of files are left out: only for frames without any.
     pub fn into_bytes(self) -> Bytes {
-        if self.pieces.is_empty() {
+        if self.between.is_empty() {
             return self.memory.freeze();
         }
-        let mut all = BytesMut::new();
+        let mut all = BytesMut::with_capacity(self.len());
         for piece in self.into_pieces() {
             if let WirePiece::Mem(bytes) = piece {
                 all.extend_from_slice(&bytes);
@@ -81,23 +95,14 @@ impl Writer {
     /// Overwrites the first four bytes with the frame's length without them.
     pub fn patch_size(&mut self) {
         let size = u32::try_from(self.len().saturating_sub(4)).unwrap_or(u32::MAX).to_be_bytes();
-        match self.pieces.first_mut() {
-            None => self.memory[..4].copy_from_slice(&size),
-            Some(WirePiece::Mem(first)) => {
-                let mut patched = BytesMut::from(&first[..]);
-                patched[..4].copy_from_slice(&size);
-                *first = patched.freeze();
-            }
-            Some(WirePiece::External { .. }) => {}
+        if let Some(first) = self.memory.first_chunk_mut() {
+            *first = size;
         }
     }
 
-    fn flush(&mut self) {
-        if !self.memory.is_empty() {
-            let bytes = self.memory.split().freeze();
-            self.flushed += bytes.len();
-            self.pieces.push(WirePiece::Mem(bytes));
-        }
+    fn put_between(&mut self, piece: WirePiece, length: usize) {
+        self.between.push((self.memory.len(), piece));
+        self.between_bytes += length;
     }
 
     numbers! {
@@ -197,15 +202,12 @@ impl Writer {
         match records {
             Records::Bytes(bytes) if bytes.len() < 1_024 => self.memory.put_slice(bytes),
             Records::Bytes(bytes) => {
-                self.flush();
-                self.flushed += bytes.len();
-                self.pieces.push(WirePiece::Mem(bytes.clone()));
+                self.put_between(WirePiece::Mem(bytes.clone()), bytes.len());
             }
             Records::External { len: 0, .. } => {}
             Records::External { token, len } => {
-                self.flush();
-                self.flushed += *len as usize;
-                self.pieces.push(WirePiece::External { token: *token, len: *len });
+                let piece = WirePiece::External { token: *token, len: *len };
+                self.put_between(piece, *len as usize);
             }
         }
     }
