@@ -24,11 +24,31 @@ apis! {
     Produce => produce,
     Fetch => fetch,
     ListOffsets => list_offsets,
+    Metadata => metadata,
+    SaslHandshake => sasl_handshake,
+    ApiVersions => api_versions,
+    CreateTopics => create_topics,
+    DeleteTopics => delete_topics,
     DeleteRecords => delete_records,
     InitProducerId => init_producer_id,
     OffsetForLeaderEpoch => offset_for_leader_epoch,
+    DescribeAcls => describe_acls,
+    DescribeConfigs => describe_configs,
+    AlterConfigs => alter_configs,
     DescribeLogDirs => describe_log_dirs,
+    SaslAuthenticate => sasl_authenticate,
+    CreatePartitions => create_partitions,
+    ElectLeaders => elect_leaders,
+    IncrementalAlterConfigs => incremental_alter_configs,
+    AlterPartitionReassignments => alter_partition_reassignments,
+    ListPartitionReassignments => list_partition_reassignments,
+    DescribeClientQuotas => describe_client_quotas,
+    DescribeUserScramCredentials => describe_user_scram_credentials,
+    DescribeQuorum => describe_quorum,
+    DescribeCluster => describe_cluster,
     DescribeProducers => describe_producers,
+    ListConfigResources => list_config_resources,
+    DescribeTopicPartitions => describe_topic_partitions,
 }
 
 fn unsupported(request: &Request) -> HandlerError {
@@ -51,6 +71,11 @@ pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
     match request.header.api() {
         Some(api) if api.versions().contains(request.header.api_version) => {
             dispatch(rooms, api, request)
+        }
+        // Whoever asks in a version we do not know is told which ones we do (KIP-511).
+        Some(ApiKey::ApiVersions) => {
+            super::api_versions::handle_unsupported(request);
+            Ok(())
         }
         _ => Err(unsupported(&request)),
     }

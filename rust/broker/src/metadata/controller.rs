@@ -6,10 +6,12 @@
 //! answers, the partitions are there.
 //! Source: the roles of Kafka's `QuorumController` and its `ReplicationControlManager`.
 
+mod auto_creation;
 mod configs;
 mod names;
 mod partitions;
 mod placement;
+mod rules;
 mod topics;
 
 use super::error::{ApiError, MetadataError};
@@ -18,14 +20,18 @@ use super::metadata_log::MetadataLog;
 use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
 use super::records::{ConfigResource, MetadataRecord};
 use crate::clock::Clock;
+use crate::config::BrokerConfig;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use names::{collides, invalid_topic_name};
 pub use partitions::NewPartitions;
+pub use placement::validate_assignment;
+pub use rules::TableRules;
 pub use topics::{CreatedTopic, NewTopic, TopicDefaults, TopicName};
 
 /// Producer ids of one block; as in Kafka.
@@ -128,6 +134,27 @@ impl Controller {
         self.change(validate_only, topics.len(), |image| {
             topics::create_topics(image, topics, &ids, defaults, rules)
         })
+    }
+
+    /// Makes the topics of these names as Kafka does when a client asks for one that is not there; each is answered
+    /// for itself. That one of them is there already is no error to the caller, who wanted it to be.
+    pub fn create_automatically(
+        &self,
+        names: &[&str],
+        config: &Arc<BrokerConfig>,
+    ) -> Vec<Result<(), ApiError>> {
+        let image = self.image();
+        let rules = TableRules::new(Arc::clone(config));
+        let create = |name: &&str| {
+            let topic = auto_topic(name, rules.broker(), &image)
+                .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+            let defaults = TopicDefaults::of(rules.broker());
+            match self.create_topics(&[topic], defaults, &rules, false).pop() {
+                Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
+                _ => Ok(()),
+            }
+        };
+        names.iter().map(create).collect()
     }
 
     /// Deletes topics by name or id; each is answered for itself.

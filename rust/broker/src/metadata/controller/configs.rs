@@ -9,6 +9,9 @@ use super::super::records::{ConfigResource, ConfigResourceType, MetadataRecord};
 use super::Decision;
 use kafkalite_protocol::ErrorCode;
 
+/// The longest value a config may have, in bytes; as in Kafka.
+const MAX_VALUE_LEN: usize = i16::MAX as usize;
+
 /// What is done to one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigOperation {
@@ -109,6 +112,14 @@ fn altered(
     let mut after = if change.replace { Configs::new() } else { before.clone() };
     for (key, operation) in &change.operations {
         apply(&mut after, key, operation, resource.resource_type, rules)?;
+    }
+    if let Some(key) = after.iter().find(|(_, value)| value.len() > MAX_VALUE_LEN) {
+        let message = format!(
+            "The configuration value of {} cannot be added because it exceeds the maximum value \
+             size of {MAX_VALUE_LEN} bytes.",
+            key.0
+        );
+        return Err(ApiError::new(ErrorCode::InvalidConfig, message));
     }
     rules.validate(resource, &before, &after)?;
     Ok(difference(resource, &before, &after))

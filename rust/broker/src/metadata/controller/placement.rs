@@ -23,7 +23,7 @@ pub fn place(
         let message = format!(
             "Unable to replicate the partition {replication_factor} time(s): The target \
              replication factor of {replication_factor} cannot be reached because only {} \
-             broker(s) are registered.",
+             broker(s) are registered or some brokers have all their log directories cordoned.",
             brokers.len()
         );
         return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));

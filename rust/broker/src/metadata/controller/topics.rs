@@ -74,8 +74,14 @@ pub fn create_topics(
 ) -> Decision<CreatedTopic> {
     let mut records = Vec::new();
     let mut names = HashSet::new();
-    let mut partitions = 0;
     let mut answers = Vec::with_capacity(topics.len());
+    if topics.iter().map(|topic| partitions_asked(topic, defaults)).sum::<usize>()
+        > MAX_PARTITIONS_PER_REQUEST
+    {
+        let message = "Excessively large number of partitions per request.";
+        let error = ApiError::new(ErrorCode::PolicyViolation, message);
+        return (records, vec![Err(error); topics.len()]);
+    }
     for (topic, id) in topics.iter().zip(ids) {
         let decided = create_topic(image, topic, *id, defaults, rules).and_then(|made| {
             // Two new names may collide with each other as well as with an old one.
@@ -84,18 +90,19 @@ pub fn create_topics(
             }
             Err(collision(&topic.name, "another topic of this request"))
         });
-        answers.push(decided.map(|(record, placed, created)| {
-            partitions += placed;
+        answers.push(decided.map(|(record, created)| {
             records.push(record);
             created
         }));
     }
-    if partitions > MAX_PARTITIONS_PER_REQUEST {
-        let message = "Excessively large number of partitions per request.";
-        let error = ApiError::new(ErrorCode::PolicyViolation, message);
-        return (Vec::new(), topics.iter().map(|_| Err(error.clone())).collect());
-    }
     (records, answers)
+}
+
+/// How many partitions a topic would get; counted before anything is built for them.
+fn partitions_asked(topic: &NewTopic, defaults: TopicDefaults) -> usize {
+    let by_number =
+        if topic.num_partitions == -1 { defaults.num_partitions } else { topic.num_partitions };
+    topic.assignments.len().max(usize::try_from(by_number).unwrap_or(0))
 }
 
 fn create_topic(
@@ -104,7 +111,7 @@ fn create_topic(
     id: Uuid,
     defaults: TopicDefaults,
     rules: &dyn ConfigRules,
-) -> Result<(MetadataRecord, usize, CreatedTopic), ApiError> {
+) -> Result<(MetadataRecord, CreatedTopic), ApiError> {
     let name = &topic.name;
     if let Some(reason) = invalid_topic_name(name) {
         let message = format!("Topic name is invalid: {reason}");
@@ -131,9 +138,8 @@ fn create_topic(
         replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
         configs: Arc::new(configs.clone()),
     };
-    let placed = partitions.len();
     let (name, topic_id) = (name.clone(), id.0);
-    Ok((MetadataRecord::CreateTopic { name, topic_id, partitions, configs }, placed, created))
+    Ok((MetadataRecord::CreateTopic { name, topic_id, partitions, configs }, created))
 }
 
 fn collision(name: &str, other: &str) -> ApiError {
@@ -162,10 +168,6 @@ fn place_by_numbers(
         -1 => defaults.num_partitions,
         asked => asked,
     };
-    if usize::try_from(count).is_ok_and(|count| count > MAX_PARTITIONS_PER_REQUEST) {
-        let message = "Excessively large number of partitions per request.";
-        return Err(ApiError::new(ErrorCode::PolicyViolation, message));
-    }
     place(image, 0, count, replication_factor)
 }
 

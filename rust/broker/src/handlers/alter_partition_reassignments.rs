@@ -1,0 +1,66 @@
+//! AlterPartitionReassignments: a partition moves to other brokers.
+//!
+//! With one broker the only place a partition can be is where it is: asking for that succeeds and changes nothing,
+//! everything else is refused as Kafka refuses it.
+//! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its words; KIP-455.
+
+use super::{Call, Rooms};
+use crate::metadata::controller::validate_assignment;
+use crate::metadata::{ApiError, MetadataImage};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse, ReassignableTopic, ReassignableTopicResponse,
+};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<AlterPartitionReassignmentsRequest>) {
+    let Call { request, reply } = call;
+    let image = rooms.controller.image();
+    reply.send(&AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
+        error_message: None,
+        responses: request.topics.iter().map(|topic| answer(&image, topic)).collect(),
+        ..AlterPartitionReassignmentsResponse::default()
+    });
+}
+
+fn answer(image: &MetadataImage, topic: &ReassignableTopic) -> ReassignableTopicResponse {
+    let partitions = topic.partitions.iter().map(|partition| {
+        let replicas = partition.replicas.as_deref();
+        let error = reassign(image, &topic.name, partition.partition_index, replicas).err();
+        ReassignablePartitionResponse {
+            partition_index: partition.partition_index,
+            error_code: error.as_ref().map_or(0, |error| error.code.code()),
+            error_message: error.and_then(|error| error.message),
+        }
+    });
+    ReassignableTopicResponse { name: topic.name.clone(), partitions: partitions.collect() }
+}
+
+fn reassign(
+    image: &MetadataImage,
+    name: &str,
+    index: i32,
+    replicas: Option<&[i32]>,
+) -> Result<(), ApiError> {
+    let unknown = |message| ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
+    let topic = image
+        .topic(name)
+        .ok_or_else(|| unknown(format!("Unable to find a topic named {name}.")))?;
+    let partition = topic
+        .partition(index)
+        .ok_or_else(|| unknown(format!("Unable to find partition {name}:{index}.")))?;
+    let Some(replicas) = replicas else {
+        return Err(ErrorCode::NoReassignmentInProgress.into());
+    };
+    validate_assignment(image, replicas, None)?;
+    if replicas == partition.replicas {
+        return Ok(());
+    }
+    let message = "Partitions cannot move between brokers yet.";
+    Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! ApiVersions: which APIs this broker serves, in which versions.
+//!
+//! Only what is served is told of, with one exception that the schema makes: Produce is told of from version 0,
+//! because librdkafka turns compression off where it is not. No feature is finalized yet, so clients keep to the
+//! classic groups and the first transactions.
+//! Source: Kafka's `ApiVersionManager`, KIP-511 for the software's name, KIP-584 for features.
+
+use super::{Call, Rooms, SERVED, frame};
+use crate::request_queue::Request;
+use crate::response_queue::{Piece, Response};
+use kafkalite_protocol::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
+use kafkalite_protocol::{ApiKey, ErrorCode};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<ApiVersionsRequest>) {
+    let Call { request, reply } = call;
+    let named = is_software_name(&request.client_software_name)
+        && is_software_name(&request.client_software_version);
+    if reply.version >= 3 && !named {
+        let error_code = ErrorCode::InvalidRequest.code();
+        return reply.send(&ApiVersionsResponse { error_code, ..ApiVersionsResponse::default() });
+    }
+    let image = rooms.controller.image();
+    let finalized = || image.features.iter().map(|(name, level)| (name.clone(), *level));
+    let supported = finalized().map(|(name, max_version)| SupportedFeatureKey {
+        name,
+        min_version: 1,
+        max_version,
+    });
+    let levels = finalized().map(|(name, level)| FinalizedFeatureKey {
+        name,
+        max_version_level: level,
+        min_version_level: level,
+    });
+    reply.send(&ApiVersionsResponse {
+        api_keys: SERVED.iter().copied().map(range).collect(),
+        supported_features: supported.collect(),
+        finalized_features_epoch: image.offset,
+        finalized_features: levels.collect(),
+        ..ApiVersionsResponse::default()
+    });
+}
+
+fn range(api: ApiKey) -> ApiVersion {
+    let versions = api.advertised();
+    ApiVersion { api_key: api as i16, min_version: versions.min, max_version: versions.max }
+}
+
+/// Answers a request of a version that is not served: in version 0, which everybody reads, with the versions of
+/// ApiVersions itself, so that the client can ask again.
+pub fn handle_unsupported(request: Request) {
+    let response = ApiVersionsResponse {
+        error_code: ErrorCode::UnsupportedVersion.code(),
+        api_keys: vec![range(ApiKey::ApiVersions)],
+        ..ApiVersionsResponse::default()
+    };
+    let frame = frame(ApiKey::ApiVersions, 0, request.header.correlation_id, &response);
+    let pieces = std::iter::once(Piece::Mem(frame)).collect();
+    request.responder.send(Response::Pieces(pieces));
+}
+
+/// Letters, digits, dots and dashes; the first and the last a letter or a digit.
+fn is_software_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let ends = [bytes.first(), bytes.last()];
+    ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! CreatePartitions: more partitions for topics that are there.
+//!
+//! Source: Kafka's `ControllerApis.createPartitions`, its error codes and its words.
+
+use super::{Call, Rooms};
+use crate::metadata::ApiError;
+use crate::metadata::controller::NewPartitions;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::create_partitions::{
+    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+};
+use std::collections::HashMap;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<CreatePartitionsRequest>) {
+    let Call { request, reply } = call;
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for topic in &request.topics {
+        *counts.entry(&topic.name).or_default() += 1;
+    }
+    let unique = request.topics.iter().filter(|topic| counts[topic.name.as_str()] == 1);
+    let asked: Vec<NewPartitions> = unique.map(new_partitions).collect();
+    let answers = rooms.controller.create_partitions(&asked, request.validate_only);
+    let mut results: Vec<_> =
+        asked.iter().zip(answers).map(|(topic, answer)| result(&topic.name, answer)).collect();
+    for topic in &request.topics {
+        if counts.remove(topic.name.as_str()).is_some_and(|count| count > 1) {
+            let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
+            results.push(result(&topic.name, Err(error)));
+        }
+    }
+    reply.send(&CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() });
+}
+
+fn new_partitions(topic: &CreatePartitionsTopic) -> NewPartitions {
+    let assignments = topic.assignments.as_ref();
+    NewPartitions {
+        name: topic.name.clone(),
+        count: topic.count,
+        assignments: assignments
+            .map(|list| list.iter().map(|assignment| assignment.broker_ids.clone()).collect()),
+    }
+}
+
+fn result(name: &str, answer: Result<(), ApiError>) -> CreatePartitionsTopicResult {
+    let error = answer.err();
+    CreatePartitionsTopicResult {
+        name: name.to_owned(),
+        error_code: error.as_ref().map_or(0, |error| error.code.code()),
+        error_message: error.and_then(|error| error.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! DescribeConfigs: every key of a topic or a broker, its value, and where that comes from.
+//!
+//! Groups and client metrics have no keys here until their APIs are served; a broker's one logger tells its level.
+//! Source: Kafka's `ConfigHelper`, its error codes and its words.
+
+use super::{Call, Rooms};
+use crate::config::{BrokerConfig, ConfigSource, Described, describe_broker, describe_topic};
+use crate::metadata::controller::invalid_topic_name;
+use crate::metadata::{ApiError, ConfigResource, ConfigResourceType, MetadataImage};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+    DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+
+/// The number of `DYNAMIC_BROKER_LOGGER_CONFIG` on the wire.
+const DYNAMIC_BROKER_LOGGER: i8 = 6;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
+    let Call { request, reply } = call;
+    let image = rooms.controller.image();
+    let config = rooms.config();
+    let describe = |resource: &DescribeConfigsResource| {
+        let described = configs(&config, &image, resource);
+        let error = described.as_ref().err().cloned();
+        let entries = described.unwrap_or_default().into_iter();
+        DescribeConfigsResult {
+            error_code: error.as_ref().map_or(0, |error| error.code.code()),
+            error_message: Some(error.and_then(|error| error.message).unwrap_or_default()),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+            configs: entries.filter(|entry| is_asked(resource, &entry.name)).collect(),
+        }
+    };
+    let mut results: Vec<_> = request.resources.iter().map(describe).collect();
+    for entry in results.iter_mut().flat_map(|result| &mut result.configs) {
+        if !request.include_synonyms {
+            entry.synonyms.clear();
+        }
+        if !request.include_documentation {
+            entry.documentation = None;
+        }
+    }
+    reply.send(&DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() });
+}
+
+/// No list of keys asks for all, and so does an empty one.
+fn is_asked(resource: &DescribeConfigsResource, name: &str) -> bool {
+    let keys = resource.configuration_keys.as_deref().unwrap_or_default();
+    keys.is_empty() || keys.iter().any(|key| key == name)
+}
+
+fn configs(
+    config: &BrokerConfig,
+    image: &MetadataImage,
+    resource: &DescribeConfigsResource,
+) -> Result<Vec<DescribeConfigsResourceResult>, ApiError> {
+    let name = resource.resource_name.as_str();
+    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    match ConfigResourceType::from_code(resource.resource_type) {
+        Some(ConfigResourceType::Topic) => of_topic(config, image, name),
+        Some(ConfigResourceType::Broker) if name.is_empty() => Ok(of_cluster(config, image)),
+        Some(ConfigResourceType::Broker) => {
+            expect_broker(config.node_id, name, " or empty string,")?;
+            Ok(describe_broker(config).into_iter().map(entry).collect())
+        }
+        Some(ConfigResourceType::BrokerLogger) if name.is_empty() => {
+            invalid("Broker id must not be empty".to_owned())
+        }
+        Some(ConfigResourceType::BrokerLogger) => {
+            expect_broker(config.node_id, name, "")?;
+            Ok(vec![root_logger()])
+        }
+        Some(ConfigResourceType::Group) if name.is_empty() => {
+            invalid("Group name must not be empty".to_owned())
+        }
+        Some(ConfigResourceType::ClientMetrics) if name.is_empty() => {
+            invalid("Client metrics subscription name must not be empty".to_owned())
+        }
+        Some(ConfigResourceType::Group | ConfigResourceType::ClientMetrics) => Ok(Vec::new()),
+        None => invalid(format!("Unknown resource type {}", resource.resource_type)),
+    }
+}
+
+fn of_topic(
+    config: &BrokerConfig,
+    image: &MetadataImage,
+    name: &str,
+) -> Result<Vec<DescribeConfigsResourceResult>, ApiError> {
+    if let Some(reason) = invalid_topic_name(name) {
+        let message = format!("Topic name is invalid: {reason}");
+        return Err(ApiError::new(ErrorCode::InvalidTopicException, message));
+    }
+    let topic = image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    Ok(describe_topic(config, &topic.configs).into_iter().map(entry).collect())
+}
+
+/// What was altered for all brokers, and nothing else: the defaults are each broker's own.
+fn of_cluster(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfigsResourceResult> {
+    let Some(for_all) = image.configs_of(&ConfigResource::cluster()) else {
+        return Vec::new();
+    };
+    let Ok(config) = config.with_dynamic(for_all, &std::collections::BTreeMap::new()) else {
+        return Vec::new();
+    };
+    let altered = ConfigSource::DynamicDefaultBroker;
+    let entries = describe_broker(&config).into_iter();
+    let entries = entries.filter(|described| described.source == altered).map(entry);
+    entries
+        .map(|mut entry| {
+            entry.synonyms.retain(|synonym| synonym.source == altered.code());
+            entry
+        })
+        .collect()
+}
+
+/// Only this broker's own configs can be told; clients ask each broker for its own.
+fn expect_broker(node_id: i32, name: &str, or: &str) -> Result<(), ApiError> {
+    let message = match name.parse::<i32>() {
+        Ok(id) if id == node_id => return Ok(()),
+        Ok(id) => format!("Unexpected broker id, expected {node_id}{or} but received {id}"),
+        Err(_) => format!("Broker id must be an integer, but it is: {name}"),
+    };
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
+}
+
+fn entry(described: Described) -> DescribeConfigsResourceResult {
+    let synonyms = described.synonyms.into_iter().map(|synonym| DescribeConfigsSynonym {
+        name: synonym.name.to_owned(),
+        value: synonym.value,
+        source: synonym.source.code(),
+    });
+    DescribeConfigsResourceResult {
+        name: described.name.to_owned(),
+        value: described.value,
+        read_only: described.read_only,
+        config_source: described.source.code(),
+        is_sensitive: described.sensitive,
+        synonyms: synonyms.collect(),
+        config_type: described.kind.code(),
+        documentation: Some(described.documentation.to_owned()),
+    }
+}
+
+/// All of the broker's log lines have one level, which is set when it is started.
+fn root_logger() -> DescribeConfigsResourceResult {
+    DescribeConfigsResourceResult {
+        name: "root".to_owned(),
+        value: Some(tracing::level_filters::LevelFilter::current().to_string().to_uppercase()),
+        read_only: true,
+        config_source: DYNAMIC_BROKER_LOGGER,
+        documentation: Some(String::new()),
+        ..DescribeConfigsResourceResult::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

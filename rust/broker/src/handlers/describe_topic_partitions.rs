@@ -1,0 +1,165 @@
+//! DescribeTopicPartitions: topics and their partitions, in pages.
+//!
+//! Topics are told by rising name, at most `response_partition_limit` partitions in one answer; the answer's cursor
+//! is where the next page starts.
+//! Source: Kafka's `DescribeTopicPartitionsRequestHandler`, KIP-966.
+
+use super::authorized_operations::TOPIC;
+use super::metadata::offline;
+use super::{Call, Rooms};
+use crate::metadata::controller::invalid_topic_name;
+use crate::metadata::image::INTERNAL_TOPICS;
+use crate::metadata::{MetadataImage, PartitionImage, TopicImage};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::describe_topic_partitions::{
+    Cursor, CursorResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use std::collections::BTreeSet;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<DescribeTopicPartitionsRequest>) {
+    let Call { request, reply } = call;
+    let limit = request.response_partition_limit;
+    let limit = limit.min(rooms.config().max_request_partition_size_limit as i32).max(1);
+    reply.send(&describe(&rooms.controller.image(), &request, limit));
+}
+
+fn describe(
+    image: &MetadataImage,
+    request: &DescribeTopicPartitionsRequest,
+    limit: i32,
+) -> DescribeTopicPartitionsResponse {
+    let asked: BTreeSet<&str> = request.topics.iter().map(|topic| topic.name.as_str()).collect();
+    if request.cursor.as_ref().is_some_and(|cursor| !is_valid(cursor, &asked)) {
+        let error = ErrorCode::InvalidRequest;
+        let topics = request.topics.iter().map(|topic| DescribeTopicPartitionsResponseTopic {
+            topic_authorized_operations: i32::MIN,
+            ..nothing(&topic.name, error)
+        });
+        return DescribeTopicPartitionsResponse {
+            topics: topics.collect(),
+            ..DescribeTopicPartitionsResponse::default()
+        };
+    }
+    let from = request.cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
+    let names: Box<dyn Iterator<Item = &str>> = if asked.is_empty() {
+        Box::new(image.topics.iter_from(from).map(|topic| &*topic.name))
+    } else {
+        Box::new(asked.range(from..).copied())
+    };
+    let mut page = Page { left: limit, ..Page::default() };
+    for name in names {
+        let first = match &request.cursor {
+            Some(cursor) if cursor.topic_name == name => cursor.partition_index,
+            _ => 0,
+        };
+        if !page.add(image, name, first) {
+            break;
+        }
+    }
+    // As in Kafka, topics that cannot be described come last.
+    page.topics.append(&mut page.refused);
+    DescribeTopicPartitionsResponse {
+        topics: page.topics,
+        next_cursor: page.next_cursor,
+        ..DescribeTopicPartitionsResponse::default()
+    }
+}
+
+/// A cursor points at a partition of a topic that is asked for.
+fn is_valid(cursor: &Cursor, asked: &BTreeSet<&str>) -> bool {
+    let named = asked.is_empty() || asked.contains(cursor.topic_name.as_str());
+    named && cursor.partition_index >= 0
+}
+
+/// An answer while it is filled.
+#[derive(Default)]
+struct Page {
+    /// Partitions that still fit.
+    left: i32,
+    topics: Vec<DescribeTopicPartitionsResponseTopic>,
+    refused: Vec<DescribeTopicPartitionsResponseTopic>,
+    next_cursor: Option<CursorResponse>,
+}
+
+impl Page {
+    /// Adds a topic from its partition `first` on; `false` when the page is full.
+    fn add(&mut self, image: &MetadataImage, name: &str, first: i32) -> bool {
+        let Some(topic) = image.topic(name) else {
+            let invalid = invalid_topic_name(name).is_some();
+            let error = if invalid {
+                ErrorCode::InvalidTopicException
+            } else {
+                ErrorCode::UnknownTopicOrPartition
+            };
+            self.refused.push(nothing(name, error));
+            return true;
+        };
+        if self.left == 0 {
+            self.next_cursor = Some(cursor(name, first));
+            return false;
+        }
+        let end = first.saturating_add(self.left).min(topic.partition_count()).max(first);
+        self.left -= end - first;
+        self.topics.push(described(image, topic, first..end));
+        let whole = end >= topic.partition_count();
+        if !whole {
+            self.next_cursor = Some(cursor(name, end));
+        }
+        whole
+    }
+}
+
+fn cursor(topic: &str, partition_index: i32) -> CursorResponse {
+    CursorResponse { topic_name: topic.to_owned(), partition_index }
+}
+
+fn nothing(name: &str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic {
+    DescribeTopicPartitionsResponseTopic {
+        error_code: error.code(),
+        name: Some(name.to_owned()),
+        is_internal: INTERNAL_TOPICS.contains(&name),
+        topic_authorized_operations: TOPIC,
+        ..DescribeTopicPartitionsResponseTopic::default()
+    }
+}
+
+fn described(
+    image: &MetadataImage,
+    topic: &TopicImage,
+    indexes: std::ops::Range<i32>,
+) -> DescribeTopicPartitionsResponseTopic {
+    let partitions = indexes.filter_map(|index| Some((index, topic.partition(index)?)));
+    DescribeTopicPartitionsResponseTopic {
+        error_code: 0,
+        name: Some(topic.name.to_string()),
+        topic_id: topic.id,
+        is_internal: topic.internal,
+        partitions: partitions.map(|(index, one)| partition(image, index, one)).collect(),
+        topic_authorized_operations: TOPIC,
+    }
+}
+
+fn partition(
+    image: &MetadataImage,
+    partition_index: i32,
+    partition: &PartitionImage,
+) -> DescribeTopicPartitionsResponsePartition {
+    let led = image.brokers.contains_key(&partition.leader);
+    let error = if led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
+    DescribeTopicPartitionsResponsePartition {
+        error_code: error.code(),
+        partition_index,
+        leader_id: if led { partition.leader } else { -1 },
+        leader_epoch: partition.leader_epoch.0,
+        replica_nodes: partition.replicas.clone(),
+        isr_nodes: partition.isr.clone(),
+        eligible_leader_replicas: Some(partition.elr.clone()),
+        last_known_elr: Some(Vec::new()),
+        offline_replicas: offline(image, partition),
+    }
+}
+
+#[cfg(test)]
+mod tests;

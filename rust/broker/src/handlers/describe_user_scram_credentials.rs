@@ -1,0 +1,41 @@
+//! DescribeUserScramCredentials: none can be set, so nobody has any.
+//!
+//! Source: Kafka's `ScramImage.describe`, its error codes and its words; KIP-554.
+
+use super::{Call, Rooms};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::describe_user_scram_credentials::{
+    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+};
+use std::collections::BTreeMap;
+
+/// Handles one request.
+pub fn handle(_: &Rooms, call: Call<DescribeUserScramCredentialsRequest>) {
+    let Call { request, reply } = call;
+    let mut users: BTreeMap<String, usize> = BTreeMap::new();
+    for user in request.users.unwrap_or_default() {
+        *users.entry(user.name).or_default() += 1;
+    }
+    let results = users.into_iter().map(|(user, count)| {
+        let (error, message) = if count == 1 {
+            let words = "Attempt to describe a user credential that does not exist: ";
+            (ErrorCode::ResourceNotFound, format!("{words}{user}"))
+        } else {
+            let words =
+                "Cannot describe SCRAM credentials for the same user twice in a single request: ";
+            (ErrorCode::DuplicateResource, format!("{words}{user}"))
+        };
+        DescribeUserScramCredentialsResult {
+            user,
+            error_code: error.code(),
+            error_message: Some(message),
+            credential_infos: Vec::new(),
+        }
+    });
+    reply.send(&DescribeUserScramCredentialsResponse {
+        error_message: Some(String::new()),
+        results: results.collect(),
+        ..DescribeUserScramCredentialsResponse::default()
+    });
+}

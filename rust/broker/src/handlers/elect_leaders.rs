@@ -1,0 +1,63 @@
+//! ElectLeaders: make the preferred replica lead, or any that is there.
+//!
+//! With one broker the one replica leads already, so no election is needed.
+//! Source: Kafka's `ReplicationControlManager.electLeaders`, its error codes and its words; KIP-460.
+
+use super::{Call, Rooms};
+use crate::metadata::{ApiError, MetadataImage};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::elect_leaders::{
+    ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
+};
+
+const PREFERRED: i8 = 0;
+const UNCLEAN: i8 = 1;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
+    let Call { request, reply } = call;
+    let image = rooms.controller.image();
+    if reply.version >= 1 && !matches!(request.election_type, PREFERRED | UNCLEAN) {
+        let error_code = ErrorCode::InvalidRequest.code();
+        return reply.send(&ElectLeadersResponse { error_code, ..ElectLeadersResponse::default() });
+    }
+    let results = match &request.topic_partitions {
+        // Asked for all, Kafka lists only those where an election was needed.
+        None => (image.topics.iter())
+            .map(|topic| ReplicaElectionResult {
+                topic: topic.name.to_string(),
+                partition_result: Vec::new(),
+            })
+            .collect(),
+        Some(asked) => (asked.iter())
+            .map(|asked| ReplicaElectionResult {
+                topic: asked.topic.clone(),
+                partition_result: (asked.partitions.iter())
+                    .map(|index| elect(&image, &asked.topic, *index))
+                    .collect(),
+            })
+            .collect(),
+    };
+    let replica_election_results = results;
+    reply.send(&ElectLeadersResponse { replica_election_results, ..Default::default() });
+}
+
+fn elect(image: &MetadataImage, topic: &str, partition_id: i32) -> PartitionResult {
+    let ApiError { code, message } = refusal(image, topic, partition_id);
+    PartitionResult { partition_id, error_code: code.code(), error_message: message }
+}
+
+fn refusal(image: &MetadataImage, name: &str, index: i32) -> ApiError {
+    let unknown = |message| ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
+    let Some(topic) = image.topic(name) else {
+        return unknown(format!("No such topic as {name}"));
+    };
+    if topic.partition(index).is_none() {
+        return unknown(format!("No such partition as {name}-{index}"));
+    }
+    let message = "Leader election not needed for topic partition.";
+    ApiError::new(ErrorCode::ElectionNotNeeded, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! Which address a client is told.
+//!
+//! For this broker: what `advertised.listeners` says of the listener the client came in on, else the address it
+//! reached us at, which works for it by definition. For other brokers: what they registered.
+
+use super::Rooms;
+use crate::metadata::BrokerImage;
+use crate::request_queue::RequestContext;
+
+/// The host and port at which a client that came in by `context` finds `broker`.
+pub fn endpoint(rooms: &Rooms, context: &RequestContext, broker: &BrokerImage) -> (String, i32) {
+    if broker.id != rooms.config().node_id {
+        return (broker.host.clone(), broker.port.into());
+    }
+    let local = context.local;
+    let named = |listener: &&crate::config::AdvertisedListener| *listener.name == *context.listener;
+    match rooms.config().advertised_listeners.iter().find(named) {
+        Some(listener) => {
+            // An advertised port of 0 means the one that was bound.
+            let port = if listener.port == 0 { local.port() } else { listener.port };
+            (listener.host.clone(), port.into())
+        }
+        None => (local.ip().to_canonical().to_string(), local.port().into()),
+    }
+}

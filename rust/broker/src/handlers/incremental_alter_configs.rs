@@ -1,0 +1,153 @@
+//! IncrementalAlterConfigs: change some keys of a resource, key by key.
+//!
+//! A resource is changed as a whole or not at all, and each is answered for itself.
+//! Source: Kafka's `ConfigAdminManager`, its error codes and its words; KIP-339.
+
+use super::{Call, Rooms};
+use crate::metadata::controller::{ConfigChange, ConfigOperation, TableRules};
+use crate::metadata::{ApiError, ConfigResource, ConfigResourceType};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+use std::collections::HashSet;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<IncrementalAlterConfigsRequest>) {
+    let Call { request, reply } = call;
+    let asked: Vec<_> =
+        request.resources.iter().map(|one| (key(one), change(rooms, one))).collect();
+    let answers = alter(rooms, asked, request.validate_only);
+    let responses = request.resources.iter().zip(answers).map(|(resource, answer)| {
+        let error = answer.err();
+        AlterConfigsResourceResponse {
+            error_code: error.as_ref().map_or(0, |error| error.code.code()),
+            error_message: error.and_then(|error| error.message),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+        }
+    });
+    let responses = responses.collect();
+    reply.send(&IncrementalAlterConfigsResponse { responses, throttle_time_ms: 0 });
+}
+
+/// A resource as it stands in a request.
+pub(super) type ResourceKey = (i8, String);
+
+fn key(resource: &AlterConfigsResource) -> ResourceKey {
+    (resource.resource_type, resource.resource_name.clone())
+}
+
+fn change(rooms: &Rooms, resource: &AlterConfigsResource) -> Result<ConfigChange, ApiError> {
+    let names = resource.configs.iter().map(|config| config.name.as_str());
+    let nulls = resource
+        .configs
+        .iter()
+        .filter(|config| config.value.is_none() && config.config_operation != DELETE);
+    expect_plain(names, nulls.map(|config| config.name.as_str()))?;
+    let owner = owner(rooms, resource.resource_type, &resource.resource_name)?;
+    if owner.resource_type == ConfigResourceType::BrokerLogger
+        && let Some(config) = resource.configs.first()
+    {
+        let message = format!("Logger {} does not exist!", config.name);
+        return Err(ApiError::new(ErrorCode::InvalidConfig, message));
+    }
+    let operations = resource.configs.iter().map(operation).collect::<Result<_, _>>()?;
+    Ok(ConfigChange { resource: owner, replace: false, operations })
+}
+
+const DELETE: i8 = 1;
+
+fn operation(config: &AlterableConfig) -> Result<(String, ConfigOperation), ApiError> {
+    let value = config.value.clone().unwrap_or_default();
+    let operation = match config.config_operation {
+        0 => ConfigOperation::Set(value),
+        DELETE => ConfigOperation::Delete,
+        2 => ConfigOperation::Append(value),
+        3 => ConfigOperation::Subtract(value),
+        other => {
+            let message = format!("Unknown operation type {other}");
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+        }
+    };
+    Ok((config.name.clone(), operation))
+}
+
+/// A request names each key of a resource once, and with a value.
+pub(super) fn expect_plain<'a>(
+    mut names: impl Iterator<Item = &'a str>,
+    nulls: impl Iterator<Item = &'a str>,
+) -> Result<(), ApiError> {
+    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    let mut seen = HashSet::new();
+    if !names.all(|name| seen.insert(name)) {
+        return invalid("Error due to duplicate config keys".to_owned());
+    }
+    let nulls: Vec<&str> = nulls.collect();
+    if !nulls.is_empty() {
+        return invalid(format!("Null value not supported for : {}", nulls.join(", ")));
+    }
+    Ok(())
+}
+
+/// Whose configs are meant, if they may be altered here at all.
+pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResource, ApiError> {
+    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    let node_id = rooms.config().node_id;
+    let resource_type = match ConfigResourceType::from_code(code) {
+        // Nothing reads the subscriptions of client metrics, so none is kept.
+        None | Some(ConfigResourceType::ClientMetrics) => {
+            return invalid(format!("Unknown resource type {code}"));
+        }
+        Some(resource_type) => resource_type,
+    };
+    match (resource_type, name.parse::<i32>()) {
+        (ConfigResourceType::Topic, _) if name.is_empty() => {
+            return invalid("Default topic resources are not allowed.".to_owned());
+        }
+        (ConfigResourceType::Group, _) if name.is_empty() => {
+            return invalid("Default group resources are not allowed.".to_owned());
+        }
+        (ConfigResourceType::Broker, _) if name.is_empty() => {}
+        (ConfigResourceType::Broker | ConfigResourceType::BrokerLogger, Err(_)) => {
+            return invalid(format!("Node id must be an integer, but it is: {name}"));
+        }
+        (ConfigResourceType::Broker | ConfigResourceType::BrokerLogger, Ok(id))
+            if id != node_id =>
+        {
+            return invalid(format!(
+                "Unexpected broker id, expected {node_id}, but received {name}"
+            ));
+        }
+        _ => {}
+    }
+    Ok(ConfigResource { resource_type, name: name.to_owned() })
+}
+
+/// Makes the changes that can be made; one answer for each resource, in the order of the request.
+pub(super) fn alter(
+    rooms: &Rooms,
+    asked: Vec<(ResourceKey, Result<ConfigChange, ApiError>)>,
+    validate_only: bool,
+) -> Vec<Result<(), ApiError>> {
+    let mut seen = HashSet::new();
+    let keys = asked.iter().map(|(key, _)| key.clone());
+    let twice: HashSet<_> = keys.filter(|key| !seen.insert(key.clone())).collect();
+    let mut changes = Vec::new();
+    let checked: Vec<_> = (asked.into_iter())
+        .map(|(key, change)| {
+            if twice.contains(&key) {
+                let message = "Each resource must appear at most once.";
+                return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+            }
+            change.map(|change| changes.push(change))
+        })
+        .collect();
+    let rules = TableRules::new(rooms.config());
+    let mut made = rooms.controller.alter_configs(&changes, &rules, validate_only).into_iter();
+    checked.into_iter().map(|answer| answer.and_then(|()| made.next().unwrap_or(Ok(())))).collect()
+}
+
+#[cfg(test)]
+mod tests;

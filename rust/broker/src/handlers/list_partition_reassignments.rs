@@ -1,0 +1,47 @@
+//! ListPartitionReassignments: which partitions are on their way to other brokers.
+//!
+//! Source: Kafka's `ReplicationControlManager.listPartitionReassignments`, KIP-455.
+
+use super::{Call, Rooms};
+use crate::metadata::{PartitionImage, TopicImage};
+use kafkalite_protocol::messages::list_partition_reassignments::{
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment, OngoingTopicReassignment,
+};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<ListPartitionReassignmentsRequest>) {
+    let Call { request, reply } = call;
+    let image = rooms.controller.image();
+    let topics = match &request.topics {
+        None => image.topics.iter().filter_map(|topic| ongoing(topic, |_| true)).collect(),
+        Some(asked) => (asked.iter())
+            .filter_map(|asked| {
+                let topic = image.topic(&asked.name)?;
+                ongoing(topic, |index| asked.partition_indexes.contains(&index))
+            })
+            .collect(),
+    };
+    reply.send(&ListPartitionReassignmentsResponse {
+        error_message: None,
+        topics,
+        ..Default::default()
+    });
+}
+
+fn ongoing(topic: &TopicImage, asked: impl Fn(i32) -> bool) -> Option<OngoingTopicReassignment> {
+    let moving = |partition: &PartitionImage| {
+        !partition.adding_replicas.is_empty() || !partition.removing_replicas.is_empty()
+    };
+    let partitions: Vec<_> = ((0..).zip(&topic.partitions))
+        .filter(|(index, partition)| asked(*index) && moving(partition))
+        .map(|(partition_index, partition)| OngoingPartitionReassignment {
+            partition_index,
+            replicas: partition.replicas.clone(),
+            adding_replicas: partition.adding_replicas.clone(),
+            removing_replicas: partition.removing_replicas.clone(),
+        })
+        .collect();
+    let name = topic.name.to_string();
+    (!partitions.is_empty()).then_some(OngoingTopicReassignment { name, partitions })
+}

@@ -1,0 +1,126 @@
+//! The rules of the config table, as the controller asks for them.
+//!
+//! Source: Kafka's `ControllerConfigurationValidator` and `ConfigAdminManager`, their codes and their words.
+
+use super::super::error::ApiError;
+use super::super::image::Configs;
+use super::super::records::{ConfigResource, ConfigResourceType};
+use super::configs::ConfigRules;
+use crate::config::{
+    BrokerConfig, ConfigError, Kind, broker_key, check_broker_alteration, check_topic_alteration,
+    describe_topic, list, topic_key,
+};
+use kafkalite_protocol::ErrorCode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rules for one broker's configuration.
+#[derive(Clone, Debug)]
+pub struct TableRules {
+    broker: Arc<BrokerConfig>,
+}
+
+impl TableRules {
+    /// The rules of a broker with this configuration.
+    pub const fn new(broker: Arc<BrokerConfig>) -> Self {
+        Self { broker }
+    }
+
+    /// The broker's configuration.
+    pub fn broker(&self) -> &BrokerConfig {
+        &self.broker
+    }
+}
+
+impl ConfigRules for TableRules {
+    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError> {
+        let nulls: Vec<&str> = (asked.iter().filter(|(_, value)| value.is_none()))
+            .map(|(key, _)| key.as_str())
+            .collect();
+        if !nulls.is_empty() {
+            let message =
+                format!("Null value not supported for topic configs: {}", nulls.join(","));
+            return Err(ApiError::new(ErrorCode::InvalidConfig, message));
+        }
+        let set = asked.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        let configs = set.collect();
+        check_topic_alteration(&self.broker, &configs).map_err(topic_error)?;
+        Ok(configs)
+    }
+
+    fn validate(
+        &self,
+        resource: &ConfigResource,
+        before: &Configs,
+        after: &Configs,
+    ) -> Result<(), ApiError> {
+        match resource.resource_type {
+            ConfigResourceType::Topic => {
+                check_topic_alteration(&self.broker, after).map_err(topic_error)
+            }
+            ConfigResourceType::Broker => self.validate_broker(resource, before, after),
+            ConfigResourceType::Group => refuse_keys("group", after),
+            ConfigResourceType::BrokerLogger | ConfigResourceType::ClientMetrics => {
+                let message = format!("Unknown resource type {}", resource.resource_type.code());
+                Err(ApiError::new(ErrorCode::InvalidRequest, message))
+            }
+        }
+    }
+
+    fn list_default(&self, resource_type: ConfigResourceType, key: &str) -> Option<Vec<String>> {
+        if resource_type == ConfigResourceType::Topic {
+            topic_key(key).filter(|topic| topic.key.kind == Kind::List)?;
+            let described = describe_topic(&self.broker, &Configs::new());
+            let value = described.into_iter().find(|entry| entry.name == key)?.value;
+            return Some(list(&value.unwrap_or_default()));
+        }
+        let key = broker_key(key).filter(|key| key.kind == Kind::List)?;
+        Some(list(&self.broker.values.text(key).unwrap_or_default()))
+    }
+}
+
+impl TableRules {
+    fn validate_broker(
+        &self,
+        resource: &ConfigResource,
+        before: &Configs,
+        after: &Configs,
+    ) -> Result<(), ApiError> {
+        let mut changes = BTreeMap::new();
+        for key in before.keys().filter(|key| !after.contains_key(*key)) {
+            changes.insert(key.clone(), None);
+        }
+        for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
+            changes.insert(key.clone(), Some(value.clone()));
+        }
+        check_broker_alteration(&self.broker, &changes, resource.name.is_empty())
+            .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, words(error, "broker")))
+    }
+}
+
+fn topic_error(error: ConfigError) -> ApiError {
+    ApiError::new(ErrorCode::InvalidConfig, words(error, "topic"))
+}
+
+/// What Kafka says to a client; where the value came from is known to it.
+fn words(error: ConfigError, kind: &str) -> String {
+    match error {
+        ConfigError::InvalidValue { message, .. } => message,
+        ConfigError::UnknownKey { key, .. } => format!("Unknown {kind} config name: {key}"),
+        other => other.to_string(),
+    }
+}
+
+/// No key of such a resource is known here.
+fn refuse_keys(kind: &str, after: &Configs) -> Result<(), ApiError> {
+    match after.keys().next() {
+        None => Ok(()),
+        Some(key) => {
+            let message = format!("Unknown {kind} config name: {key}");
+            Err(ApiError::new(ErrorCode::InvalidConfig, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

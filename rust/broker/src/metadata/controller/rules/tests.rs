@@ -1,0 +1,65 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn rules() -> TableRules {
+    TableRules::new(Arc::default())
+}
+
+fn map(pairs: &[(&str, &str)]) -> Configs {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn a_new_topic_is_refused_with_the_words_of_kafka() {
+    for (key, value, message) in [
+        ("bogus", Some("1"), "Unknown topic config name: bogus"),
+        (
+            "retention.ms",
+            Some("x"),
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+        ("retention.ms", None, "Null value not supported for topic configs: retention.ms"),
+        (
+            "segment.ms",
+            Some("0"),
+            "Invalid value 0 for configuration segment.ms: Value must be at least 1",
+        ),
+    ] {
+        let asked = [(key.to_owned(), value.map(str::to_owned))];
+        let refused = rules().new_topic_configs(&asked).unwrap_err();
+        assert_eq!(refused, ApiError::new(ErrorCode::InvalidConfig, message));
+    }
+}
+
+#[test]
+fn each_kind_of_resource_has_rules_of_its_own() {
+    let broker = ConfigResource::broker(1);
+    let group = ConfigResource { resource_type: ConfigResourceType::Group, name: "g".to_owned() };
+    let loggers =
+        ConfigResource { resource_type: ConfigResourceType::BrokerLogger, name: "1".to_owned() };
+    for (resource, after, outcome) in [
+        (ConfigResource::topic("t"), map(&[("retention.ms", "5")]), Ok(())),
+        (ConfigResource::topic("t"), map(&[("bogus", "5")]), Err(ErrorCode::InvalidConfig)),
+        (broker.clone(), map(&[("log.retention.ms", "5")]), Ok(())),
+        (ConfigResource::cluster(), map(&[("log.retention.ms", "5")]), Ok(())),
+        (broker.clone(), map(&[("num.partitions", "5")]), Err(ErrorCode::InvalidRequest)),
+        (broker, map(&[("log.retention.ms", "x")]), Err(ErrorCode::InvalidRequest)),
+        (group.clone(), map(&[("bogus", "1")]), Err(ErrorCode::InvalidConfig)),
+        (group, map(&[]), Ok(())),
+        (loggers, map(&[("root", "DEBUG")]), Err(ErrorCode::InvalidRequest)),
+    ] {
+        let answer = rules().validate(&resource, &Configs::new(), &after);
+        assert_eq!(answer.map_err(|error| error.code), outcome, "{resource:?} {after:?}");
+    }
+}
+
+#[test]
+fn lists_start_from_their_default_and_nothing_else_is_a_list() {
+    let rules = rules();
+    let of = |key| rules.list_default(ConfigResourceType::Topic, key);
+    assert_eq!(of("cleanup.policy"), Some(vec!["delete".to_owned()]));
+    assert_eq!(of("retention.ms"), None);
+    assert_eq!(of("bogus"), None);
+    let broker = rules.list_default(ConfigResourceType::Broker, "log.cleanup.policy");
+    assert_eq!(broker, Some(vec!["delete".to_owned()]));
+}
