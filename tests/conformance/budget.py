@@ -20,6 +20,8 @@ class Budget:
     #: kill -9 under load, and how long the load runs before each, in seconds.
     kills: int = 20
     seconds_between_kills: float = 3.0
+    #: Size of the log that a start after kill -9 has to check, in GiB.
+    unchecked_gib: float = 1.0
     #: Hostile frames, and the connections that send them.
     hostile_frames: int = 100_000
     hostile_connections: int = 2_000
@@ -47,6 +49,7 @@ class Budget:
             kgo_records=10_000,
             kills=5,
             seconds_between_kills=2.0,
+            unchecked_gib=0.25,
             hostile_frames=20_000,
             hostile_connections=500,
             slow_connections=300,

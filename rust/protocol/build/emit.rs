@@ -205,7 +205,10 @@ fn table_fn(
 
 /// A macro that runs another macro over (key, module, request, response) of every API: tests use it.
 fn for_each_api(out: &mut String, apis: &[Api]) {
-    out.push_str("#[cfg(test)]\nmacro_rules! for_each_api { ($run:ident) => {\n");
+    out.push_str(
+        "/// Runs a macro with (API key, module, request, response) of every API; for tests and fuzzing.\n\
+         #[doc(hidden)]\n#[macro_export]\nmacro_rules! for_each_api { ($run:ident) => {\n",
+    );
     for api in apis {
         let module = snake(&api.name);
         let _ = writeln!(out, "$run!({0}, {module}, {0}Request, {0}Response);", api.name);

@@ -9,7 +9,7 @@ from typing import Any
 
 import zstandard
 
-from tests.conformance.differential.session import Session, case, each
+from tests.conformance.differential.session import Session, case, each, wait_for
 from tests.conformance.wire import batches
 from tests.conformance.wire.batches import Batch, Record, simple
 
@@ -220,6 +220,7 @@ def produce_to_a_topic_with_its_own_codec(s: Session, codec: str) -> Any:
 @case
 def produce_to_an_internal_topic(s: Session) -> Any:
     s.call("FindCoordinator", 2, Key="any", KeyType=0)
+    wait_for(lambda: s.leaders("__consumer_offsets") > 0)
     return s.produce("__consumer_offsets", GOOD)
 
 
