@@ -78,8 +78,6 @@ pub struct CommitLog {
     dir_changed: AtomicBool,
     /// A segment was sealed and is not on the disk yet.
     sealed_unflushed: AtomicBool,
-    /// This log waits in a roller's queue.
-    flush_requested: AtomicBool,
     pub(crate) epochs: RwLock<LeaderEpochs>,
     tail: Mutex<Option<Box<TailRing>>>,
     closed: AtomicBool,
@@ -116,8 +114,8 @@ impl CommitLog {
             writer: Mutex::new(writer),
             flushing: Mutex::new(()),
             dir_changed: AtomicBool::new(true),
-            sealed_unflushed: AtomicBool::new(false),
-            flush_requested: AtomicBool::new(false),
+            // What recovery read may be in the page cache only.
+            sealed_unflushed: AtomicBool::new(!state.clean),
             epochs: RwLock::new(epochs),
             tail: Mutex::new(None),
             closed: AtomicBool::new(false),

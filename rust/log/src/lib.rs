@@ -2,7 +2,7 @@
 //!
 //! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be appended
 //! and runs before it; [`LogDir`] is the directory that logs live in and share their fate with;
-//! [`checkpoint`] holds the small files beside them. [`Roller`] flushes off the append path. No socket, no clock.
+//! [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its own.
 
 mod batch_scan;
 pub mod checkpoint;
@@ -14,8 +14,8 @@ mod leader_epochs;
 mod log_dir;
 mod producer_state;
 mod recovery;
+pub mod residency;
 mod retention;
-mod roller;
 mod segment;
 mod segment_file;
 pub mod storage;
@@ -30,6 +30,5 @@ pub use log_dir::LogDir;
 pub use producer_state::ActiveProducer;
 pub use recovery::RecoveryReport;
 pub use retention::Retained;
-pub use roller::{OnDurable, Roller};
 pub use segment_file::{FileSlice, SegmentFile};
 pub use validation::{RecordError, ValidatedBatch, ValidationError};

@@ -17,6 +17,7 @@ use thiserror::Error;
 
 #[cfg(test)]
 mod tests;
+mod zstd_reader;
 
 /// Why a payload cannot be decompressed.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -116,9 +117,7 @@ pub fn reader<'a>(
             require_independent_blocks(compressed)?;
             Box::new(lz4_flex::frame::FrameDecoder::new(compressed))
         }
-        Codec::Zstd => {
-            Box::new(zstd::stream::read::Decoder::with_buffer(compressed).map_err(damaged)?)
-        }
+        Codec::Zstd => Box::new(zstd_reader::ZstdReader::new(compressed)),
     };
     Ok(Box::new(Capped { inner, left: cap, cap }))
 }

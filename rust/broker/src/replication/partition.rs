@@ -361,7 +361,7 @@ impl Partition {
         if flush_messages > 1 {
             self.log_grew(self.log.log_end_offset(), bytes);
         }
-        if self.log.unflushed_messages() >= flush_messages {
+        if self.log.needs_flush() {
             self.committer.commit(self.key);
         }
     }

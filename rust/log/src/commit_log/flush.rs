@@ -40,7 +40,9 @@ impl CommitLog {
         let active = segments.last().expect("a log has a segment at least");
         for pair in segments.windows(2) {
             // A sealed segment ends where the next one starts.
-            if pair[1].base_offset() > durable || (rolled && pair[1].base_offset() == durable) {
+            // With a roll, one whose records are safe and whose indexes may not be.
+            let end = pair[1].base_offset();
+            if end > durable || (rolled && end == durable) {
                 pair[0].flush()?;
             }
         }
@@ -72,15 +74,6 @@ impl CommitLog {
     #[must_use]
     pub fn acknowledges_durable_only(&self) -> bool {
         self.config.load().flush_messages == 1
-    }
-
-    /// Marks this log as waiting for a flush; whether it was already.
-    pub(crate) fn take_flush_request(&self) -> bool {
-        self.flush_requested.swap(true, Ordering::AcqRel)
-    }
-
-    pub(crate) fn clear_flush_request(&self) {
-        self.flush_requested.store(false, Ordering::Release);
     }
 
     /// Records that were appended and are not known to be on the disk.
