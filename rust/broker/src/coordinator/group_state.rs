@@ -36,6 +36,7 @@ mod tests;
 mod timers;
 
 pub use join::JoinContext;
+pub(in crate::coordinator) use rebalance::response_error;
 
 /// The member id of who has none yet.
 pub const UNKNOWN_MEMBER_ID: &str = "";
@@ -290,6 +291,11 @@ impl GroupState {
         }
     }
 
+    /// Whether nobody is in it, nor about to come in.
+    pub fn is_deserted(&self) -> bool {
+        self.state == State::Empty && self.pending_joins.is_empty()
+    }
+
     /// Removes the group: whoever waits is answered with `error`.
     pub fn kill(&mut self, now: Now, error: ErrorCode) {
         self.transition(now, State::Dead);
@@ -303,6 +309,13 @@ impl GroupState {
         self.pending_joins.clear();
         for member in self.members.values_mut() {
             member.deadline_ms = None;
+        }
+    }
+
+    /// An empty group that was killed is there again: its end could not be stored.
+    pub fn revive(&mut self) {
+        if self.state == State::Dead && self.members.is_empty() {
+            self.state = State::Empty;
         }
     }
 

@@ -68,7 +68,7 @@ impl GroupState {
         if self.unsaved {
             self.unsaved = false;
             if !self.actions.iter().any(|action| matches!(action, Action::Append { .. })) {
-                let value = self.empty_record();
+                let value = self.first_record();
                 self.append(value, PendingAppend::Empty);
             }
         }

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::group_records::GroupMetadataValue;
 
 use super::{GroupState, JoinPhase, Now, PendingAppend, State};
 
 /// What a member is told when the group's record could not be stored.
-pub(crate) fn response_error(append_error: ErrorCode) -> ErrorCode {
+pub(in crate::coordinator) fn response_error(append_error: ErrorCode) -> ErrorCode {
     match append_error {
         ErrorCode::UnknownTopicOrPartition
         | ErrorCode::NotEnoughReplicas
@@ -181,13 +182,21 @@ impl GroupState {
     }
 
     /// The record of a group without members.
-    pub(super) fn empty_record(
-        &self,
-    ) -> kafkalite_protocol::messages::group_records::GroupMetadataValue {
-        let mut value = self.record(|_| Bytes::new());
-        value.members.clear();
-        value.leader = None;
-        value.protocol = None;
-        value
+    pub(super) fn empty_record(&self) -> GroupMetadataValue {
+        GroupMetadataValue {
+            protocol_type: self.protocol_type.clone().unwrap_or_default(),
+            generation: self.generation,
+            ..self.first_record()
+        }
+    }
+
+    /// The record that says no more than that the group is there.
+    pub(super) fn first_record(&self) -> GroupMetadataValue {
+        GroupMetadataValue {
+            protocol: None,
+            leader: None,
+            current_state_timestamp: self.state_timestamp_ms.unwrap_or(-1),
+            ..GroupMetadataValue::default()
+        }
     }
 }

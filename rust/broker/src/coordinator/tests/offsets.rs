@@ -1,0 +1,146 @@
+//! Commits: when they are answered, when they are seen, when they go.
+
+use super::groups::stable;
+use super::*;
+
+#[test]
+fn a_commit_is_answered_and_seen_when_it_is_committed() {
+    let broker = Broker::new();
+    broker.topic.inner.lock().holds = true;
+    let got = broker.commit("g", "t", 5);
+    assert!(got.lock().is_none());
+    assert_eq!(broker.committed("g", "t"), None);
+    broker.topic.commit(None);
+    assert_eq!(taken(&got), [ErrorCode::None]);
+    assert_eq!(broker.committed("g", "t"), Some(5));
+}
+
+#[test]
+fn a_commit_that_cannot_be_stored_is_refused() {
+    let broker = Broker::new();
+    for (log, told) in [
+        (ErrorCode::KafkaStorageError, ErrorCode::NotCoordinator),
+        (ErrorCode::NotEnoughReplicas, ErrorCode::CoordinatorNotAvailable),
+        (ErrorCode::MessageTooLarge, ErrorCode::UnknownServerError),
+    ] {
+        broker.topic.inner.lock().fails = Some(log);
+        assert_eq!(taken(&broker.commit("g", "t", 5)), [told]);
+        assert_eq!(broker.committed("g", "t"), None);
+    }
+}
+
+#[test]
+fn commits_are_judged_by_group_generation_and_metadata() {
+    let broker = Broker::new();
+    let member = stable(&broker, "g");
+    let inside = Committer { group_id: "g".into(), generation: 1, member_id: member, ..outsider() };
+    let in_group =
+        |group: &str, version| Committer { group_id: group.into(), version, ..inside.clone() };
+    let table = [
+        (inside.clone(), ErrorCode::None),
+        (Committer { generation: 2, ..inside.clone() }, ErrorCode::IllegalGeneration),
+        (Committer { member_id: "x".into(), ..inside.clone() }, ErrorCode::UnknownMemberId),
+        (Committer { group_id: "g".into(), ..outsider() }, ErrorCode::UnknownMemberId),
+        (in_group("nope", 8), ErrorCode::IllegalGeneration),
+        (in_group("nope", 9), ErrorCode::GroupIdNotFound),
+        (Committer { group_id: String::new(), ..outsider() }, ErrorCode::None),
+    ];
+    for (who, error) in table {
+        let (answer, got) = slot();
+        broker.groups.commit(&who, vec![one("t", 1)], answer);
+        assert_eq!(taken(&got), [error], "{who:?}");
+    }
+    let long = Commit { metadata: Some("x".repeat(4_097)), ..one("long", 1) };
+    let (answer, got) = slot();
+    broker.groups.commit(&inside, vec![long, one("short", 2)], answer);
+    assert_eq!(taken(&got), [ErrorCode::OffsetMetadataTooLarge, ErrorCode::None]);
+    assert_eq!(broker.committed("g", "short"), Some(2));
+}
+
+#[test]
+fn deleting_offsets_spares_topics_that_are_read() {
+    let broker = Broker::new();
+    broker.commit("g", "orders", 1);
+    broker.commit("g", "other", 1);
+    stable(&broker, "g");
+    let (answer, got) = slot();
+    let partitions = ["orders", "other", "nothing"].map(|topic| (topic.to_owned(), 0)).to_vec();
+    broker.groups.delete_offsets("g", partitions, answer);
+    let expected = [ErrorCode::GroupSubscribedToTopic, ErrorCode::None, ErrorCode::None];
+    assert_eq!(taken(&got).unwrap(), expected);
+    assert_eq!((broker.committed("g", "orders"), broker.committed("g", "other")), (Some(1), None));
+    for (group, error) in [("nope", ErrorCode::GroupIdNotFound), ("", ErrorCode::InvalidGroupId)] {
+        let (answer, got) = slot();
+        broker.groups.delete_offsets(group, Vec::new(), answer);
+        assert_eq!(taken(&got), Err(error));
+    }
+}
+
+#[test]
+fn only_empty_groups_are_deleted_and_stay_deleted() {
+    let broker = Broker::new();
+    stable(&broker, "busy");
+    broker.commit("idle", "t", 1);
+    let (answer, got) = slot();
+    let ids = ["busy", "idle", "nope"].map(str::to_owned);
+    broker.groups.delete_groups(&ids, answer);
+    let mut results = taken(&got);
+    results.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [ErrorCode::NonEmptyGroup, ErrorCode::None, ErrorCode::GroupIdNotFound];
+    assert_eq!(results.iter().map(|(_, error)| *error).collect::<Vec<_>>(), expected);
+    assert_eq!(broker.committed("idle", "t"), None);
+    assert_eq!(broker.restarted().committed("idle", "t"), None);
+}
+
+#[test]
+fn a_group_whose_end_cannot_be_stored_lives_on() {
+    let broker = Broker::new();
+    broker.commit("g", "t", 1);
+    broker.topic.inner.lock().fails = Some(ErrorCode::KafkaStorageError);
+    let (answer, got) = slot();
+    broker.groups.delete_groups(&["g".to_owned()], answer);
+    assert_eq!(taken(&got), [("g".to_owned(), ErrorCode::NotCoordinator)]);
+    assert_eq!(broker.committed("g", "t"), Some(1));
+    assert_eq!(broker.groups.describe("g", 6).group_state, "Empty");
+}
+
+#[test]
+fn a_group_is_dead_until_its_end_is_stored() {
+    let broker = Broker::new();
+    broker.commit("g", "t", 1);
+    broker.topic.inner.lock().holds = true;
+    let (answer, got) = slot();
+    broker.groups.delete_groups(&["g".to_owned()], answer);
+    let refused = broker.commit("g", "t", 2);
+    assert_eq!(taken(&refused), [ErrorCode::CoordinatorNotAvailable]);
+    broker.topic.commit(None);
+    assert_eq!(taken(&got), [("g".to_owned(), ErrorCode::None)]);
+    let accepted = broker.commit("g", "t", 3);
+    broker.topic.commit(None);
+    assert_eq!(taken(&accepted), [ErrorCode::None]);
+}
+
+#[test]
+fn offsets_expire_at_the_check_after_their_time() {
+    let broker = Broker::new();
+    broker.commit("g", "t", 1);
+    broker.groups.start_expiry();
+    broker.pass(600_000);
+    assert_eq!(broker.committed("g", "t"), Some(1));
+    broker.clock.advance_ms(604_800_000);
+    broker.pass(600_000);
+    assert_eq!(broker.committed("g", "t"), None);
+    assert_eq!(broker.groups.list(&[], &[]).1.len(), 0);
+    assert_eq!(broker.restarted().groups.list(&[], &[]).1.len(), 0);
+}
+
+#[test]
+fn the_offsets_of_deleted_topics_go() {
+    let broker = Broker::new();
+    broker.commit("g", "gone", 1);
+    broker.commit("g", "kept", 1);
+    broker.groups.topics_deleted(&["gone".to_owned()]);
+    for broker in [&broker, &broker.restarted()] {
+        assert_eq!((broker.committed("g", "gone"), broker.committed("g", "kept")), (None, Some(1)));
+    }
+}

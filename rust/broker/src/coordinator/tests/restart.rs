@@ -1,0 +1,92 @@
+//! What a restart finds.
+
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::record_batch::RecordBatchBuilder;
+
+use super::groups::{heartbeat, stable};
+use super::*;
+use crate::coordinator::group_record::offset_record;
+
+#[test]
+fn groups_and_offsets_are_there_again() {
+    let broker = Broker::new();
+    let member = stable(&broker, "g");
+    for offset in 0..10 {
+        broker.commit("simple", "t", offset);
+    }
+    let again = broker.restarted();
+    assert_eq!(again.committed("simple", "t"), Some(9));
+    assert_eq!(heartbeat(&again, "g", &member, 1), 0);
+    assert_eq!(again.groups.describe("g", 6), broker.groups.describe("g", 6));
+}
+
+#[test]
+fn sessions_begin_anew_after_a_restart() {
+    let broker = Broker::new();
+    let member = stable(&broker, "g");
+    let again = broker.restarted();
+    again.pass(9_500);
+    assert_eq!(heartbeat(&again, "g", &member, 1), 0);
+    again.pass(10_000);
+    assert_eq!(heartbeat(&again, "g", &member, 1), ErrorCode::UnknownMemberId as i16);
+}
+
+#[test]
+fn while_loading_requests_are_put_off_and_heartbeats_are_not() {
+    let broker = Broker::new();
+    let member = stable(&broker, "g");
+    let config = GroupCoordinatorConfig::default();
+    let clock = Arc::clone(&broker.clock) as Arc<dyn Clock>;
+    let timer = Arc::clone(&broker.timer) as Arc<dyn GroupTimer>;
+    let topic = Arc::clone(&broker.topic) as Arc<dyn OffsetsTopic>;
+    let groups = Arc::new(GroupCoordinator::new(config, clock, timer, topic));
+    let loading = Broker { groups, ..broker };
+    let error = ErrorCode::CoordinatorLoadInProgress;
+    assert_eq!(heartbeat(&loading, "g", &member, 1), 0);
+    assert_eq!(taken(&loading.commit("g", "t", 1)), [error]);
+    assert_eq!(loading.groups.fetch("g", None), Err(error));
+    assert_eq!(loading.groups.describe("g", 6).error_code, error as i16);
+    assert_eq!(loading.groups.list(&[], &[]).0, error);
+    loading.groups.load_all().unwrap();
+    assert_eq!(loading.groups.describe("g", 6).group_state, "Stable");
+}
+
+#[test]
+fn offsets_of_a_transaction_count_if_it_was_committed() {
+    for (marker, expected) in [(1, Some(7)), (0, None)] {
+        let topic = MemoryTopic::of(5);
+        let partition = partition_of("g", 5);
+        let value = kafkalite_protocol::messages::group_records::OffsetCommitValue {
+            offset: 7,
+            ..Default::default()
+        };
+        let record = offset_record("g", "t", 0, Some(&value));
+        let mut open = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0).transactional();
+        open.append(0, Some(&record.key), record.value.as_deref(), &[]);
+        let mut end = RecordBatchBuilder::new(Codec::None).producer(9, 0, -1);
+        end = end.transactional().control();
+        end.append(0, Some(&[0, 0, 0, marker]), Some(&[0; 6]), &[]);
+        for batch in [open, end] {
+            let batch = batch.build(Offset(0), LeaderEpoch(0)).unwrap();
+            topic.append(partition, batch, Box::new(|_| {}));
+        }
+        let broker = Broker::over(topic, 0);
+        assert_eq!(broker.committed("g", "t"), expected, "marker {marker}");
+    }
+}
+
+#[test]
+fn records_of_other_protocols_and_garbage_are_stepped_over() {
+    let topic = MemoryTopic::of(5);
+    let mut batch = RecordBatchBuilder::new(Codec::None);
+    for key in [&b"\0\x03\0\x01g"[..], b"", b"\0\x01\0\x09", b"\0\x02\xff"] {
+        batch.append(0, Some(key), Some(b"?"), &[]);
+    }
+    batch.append(0, None, None, &[]);
+    let batch = batch.build(Offset(0), LeaderEpoch(0)).unwrap();
+    topic.append(0, batch, Box::new(|_| {}));
+    let broker = Broker::over(topic, 0);
+    assert_eq!(broker.groups.list(&[], &[]), (ErrorCode::None, Vec::new()));
+    stable(&broker, "g");
+    assert!(broker.topic.batches() > 1);
+}
