@@ -10,17 +10,29 @@ import threading
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.conformance.checker import History, Outcome, Poll, Send
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
-    """Create a topic and wait for it."""
+    """Create a topic and wait until each of its leaders answers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+    # Kafka shows a leader in its metadata before that leader has opened the log.
+    parts = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            for found in admin.list_offsets(parts, request_timeout=10).values():
+                found.result(15)
+            return
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 class LoadProducer(threading.Thread):

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from aiokafka import TopicPartition as AioPartition
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.conformance import java, places
@@ -29,14 +28,11 @@ def by_aiokafka(bootstrap: str, topic: str, count: int) -> list[Row]:
     """aiokafka, without a group, until ``count`` records came."""
 
     async def read() -> list[Row]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
-            parts = consumer.partitions_for_topic(topic)
-            if parts is None:
-                await consumer.topics()
-                parts = consumer.partitions_for_topic(topic)
-            consumer.assign([AioPartition(topic, part) for part in sorted(parts or ())])
             rows: list[Row] = []
             while len(rows) < count:
                 for batch in (await consumer.getmany(timeout_ms=500)).values():
