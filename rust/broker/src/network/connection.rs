@@ -11,6 +11,7 @@ use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::primitives::Reader;
 
 use super::NetworkConfig;
+use super::buffer_pool::BufferPool;
 use super::frames::{FrameReader, Front};
 use super::output::Output;
 use crate::clock::NS_PER_MS;
@@ -143,11 +144,13 @@ impl Connection {
         &self.context
     }
 
-    /// What to do next. `half_frames` is the room for large frames that are still arriving.
+    /// What to do next. `half_frames` is the room for large frames that are still arriving, `pool`
+    /// has the buffers for them.
     pub fn next_step(
         &mut self,
         queue: &RequestQueue,
         half_frames: &Arc<Room>,
+        pool: &Arc<BufferPool>,
         now_ns: u64,
     ) -> Step {
         if self.closing || self.owes_reading() {
@@ -158,7 +161,7 @@ impl Connection {
             Front::Large { api_key } if !self.responses.may_open(Overlap::of(api_key)) => {
                 Step::AwaitAnswers
             }
-            Front::Large { .. } if self.frames.begin_large(half_frames) => Step::Read,
+            Front::Large { .. } if self.frames.begin_large(half_frames, pool) => Step::Read,
             Front::Large { .. } => Step::AwaitRoom,
             Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
             Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),

@@ -1,39 +1,32 @@
 //! Cuts the bytes of a connection into frames: `size: i32, size bytes`. Pure but for the reads it
 //! asks of its source.
 //!
-//! Small frames are read into a buffer the whole thread shares, then sliced or copied out of it, so
-//! an idle connection holds no memory and a busy one copies little. A frame that does not fit that
-//! buffer gets one of its own, which grows with what has arrived and is charged before it grows:
-//! a peer that claims 100 MiB and sends 1 KiB costs 1 KiB. No more is read while a complete frame
-//! waits, so what a paused connection holds is one buffer or one frame.
+//! Small frames are read many at a time into one buffer of the pool and sliced out of it; what is
+//! little is copied out, so an idle connection holds no buffer. A frame that does not fit gets a
+//! larger buffer, which grows with what has arrived and is charged before it grows: a peer that
+//! claims 100 MiB and sends 1 KiB costs 1 KiB. After a large frame the next read expects another
+//! one of that size, so that a stream of them is received without copying. No more is read while a
+//! complete frame waits: what a paused connection holds is one buffer.
 
-use std::io;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use super::buffer_pool::{Buffer, BufferPool, MIN_BUFFER_BYTES, buffer_bytes};
 use crate::request_queue::{Place, Room};
 
 #[cfg(test)]
 mod tests;
 
-/// Size of the buffer a thread reads into.
-pub const READ_BUFFER_BYTES: usize = 64 << 10;
-/// Below this, what was read is copied out, and the buffer stays; above, the buffer is given away.
+/// Below this, what was read is copied out, and the buffer goes back.
 const COPY_BELOW_BYTES: usize = 16 << 10;
 /// The size before every frame.
 const SIZE_BYTES: usize = 4;
-/// A large frame's buffer grows to this many times what has arrived.
+/// A buffer is at most this many times as large as what has arrived of its frame.
 const GROWTH: usize = 4;
-
-/// Where bytes come from: a socket, or a test's script.
-pub trait Source {
-    /// Appends to `buffer` within its spare capacity; 0 is the end of the stream.
-    ///
-    /// # Errors
-    /// As `read(2)`; `WouldBlock` when there is nothing now.
-    fn read_into(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize>;
-}
+/// No read expects more than this.
+const MAX_EXPECTED_BYTES: usize = 4 << 20;
 
 /// What stands at the front of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +40,7 @@ pub enum Front {
     },
     /// Nothing, or part of a small frame: read more.
     Incomplete,
-    /// Part of a frame too large for the shared buffer: call [`FrameReader::begin_large`].
+    /// Part of a frame too large for the smallest buffer: call [`FrameReader::begin_large`].
     Large {
         /// The first two bytes of it.
         api_key: i16,
@@ -72,37 +65,43 @@ pub enum Progress {
     End,
 }
 
-struct Large {
-    bytes: Vec<u8>,
-    /// Length of the frame with the size before it.
-    total: usize,
-    place: Place,
-}
-
 /// The receiving half of one connection.
 pub struct FrameReader {
     /// Bytes read and not yet taken; starts with a frame's size.
     buffered: Bytes,
-    large: Option<Large>,
-    /// The room a complete large frame still takes, until it is taken.
+    /// Instead of `buffered`: the beginning of one large frame, in a buffer that may go on.
+    arriving: Option<Buffer>,
+    /// The room that frame takes; without it, it may not go on.
+    place: Option<Place>,
+    /// The room a complete large frame takes until it is taken.
     held: Option<Place>,
+    /// Length of the last frame taken, with its size, if it was large: the next may be like it.
+    expected: usize,
     max_frame_bytes: usize,
+}
+
+/// Length of the frame at the front with its size, as far as the size has arrived and is sane.
+fn total_of(bytes: &[u8]) -> Option<usize> {
+    let size = i32::from_be_bytes(*bytes.first_chunk::<SIZE_BYTES>()?);
+    Some(SIZE_BYTES + usize::try_from(size).ok()?)
 }
 
 impl FrameReader {
     /// Nothing read yet. Frames above `max_frame_bytes` are refused.
     #[must_use]
     pub fn new(max_frame_bytes: usize) -> Self {
-        Self { buffered: Bytes::new(), large: None, held: None, max_frame_bytes }
+        let (arriving, place, held) = (None, None, None);
+        Self { buffered: Bytes::new(), arriving, place, held, expected: 0, max_frame_bytes }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.arriving.as_ref().map_or(&self.buffered, Buffer::filled)
     }
 
     /// What stands at the front.
     #[must_use]
     pub fn front(&self) -> Front {
-        if self.large.is_some() {
-            return Front::Incomplete;
-        }
-        let Some((size, rest)) = self.buffered.split_first_chunk::<SIZE_BYTES>() else {
+        let Some((size, rest)) = self.bytes().split_first_chunk::<SIZE_BYTES>() else {
             return Front::Incomplete;
         };
         let size = i32::from_be_bytes(*size);
@@ -113,7 +112,8 @@ impl FrameReader {
         if rest.len() >= length {
             let api_key = if length < 2 { -1 } else { api_key };
             Front::Frame { length, api_key }
-        } else if SIZE_BYTES + length > READ_BUFFER_BYTES && rest.len() >= 2 {
+        } else if SIZE_BYTES + length > MIN_BUFFER_BYTES && rest.len() >= 2 && self.place.is_none()
+        {
             Front::Large { api_key }
         } else {
             Front::Incomplete
@@ -123,97 +123,153 @@ impl FrameReader {
     /// Whether part of a frame has arrived, and not all of it.
     #[must_use]
     pub fn is_half_sent(&self) -> bool {
-        self.large.is_some()
-            || !self.buffered.is_empty() && !matches!(self.front(), Front::Frame { .. })
+        !self.bytes().is_empty() && !matches!(self.front(), Front::Frame { .. })
     }
 
     /// Bytes of the current frame that have arrived, with its size.
     #[must_use]
     pub fn arrived(&self) -> usize {
-        self.large.as_ref().map_or(self.buffered.len(), |large| large.bytes.len())
+        self.bytes().len()
     }
 
     /// Takes the complete frame of `length` bytes at the front.
     #[must_use]
     pub fn take(&mut self, length: usize) -> Bytes {
-        self.held = None;
+        let total = SIZE_BYTES + length;
+        self.expected = if total > MIN_BUFFER_BYTES { total.min(MAX_EXPECTED_BYTES) } else { 0 };
         self.buffered.advance(SIZE_BYTES);
         let frame = self.buffered.split_to(length);
         if self.buffered.is_empty() {
             // Or an empty slice would pin the buffer it was cut from.
             self.buffered = Bytes::new();
+            self.held = None;
         }
         frame
     }
 
-    /// Gives the large frame at the front a buffer of its own. `false`: no room, try again.
+    /// Lets the large frame at the front go on arriving. `false`: no room, try again.
     #[must_use]
-    pub fn begin_large(&mut self, room: &Arc<Room>) -> bool {
-        let Some(size) = self.buffered.first_chunk::<SIZE_BYTES>() else { return true };
-        let total = SIZE_BYTES + usize::try_from(i32::from_be_bytes(*size)).unwrap_or(0);
-        let capacity = total.min(GROWTH * self.buffered.len().max(READ_BUFFER_BYTES / GROWTH));
+    pub fn begin_large(&mut self, room: &Arc<Room>, pool: &Arc<BufferPool>) -> bool {
+        let length = self.bytes().len();
+        let Some(total) = total_of(self.bytes()) else { return true };
         let mut place = Room::open(room);
-        if !place.grow(capacity) {
+        let wanted = buffer_bytes(total.min(GROWTH * length));
+        let size = self.arriving.as_ref().map_or(wanted, |buffer| buffer.size());
+        if !place.grow(size) {
             return false;
         }
-        let mut bytes = Vec::with_capacity(capacity);
-        bytes.extend_from_slice(&self.buffered);
-        self.buffered = Bytes::new();
-        self.large = Some(Large { bytes, total, place });
+        if self.arriving.is_none() {
+            self.arriving = Some(copied(&std::mem::take(&mut self.buffered), wanted, pool));
+        }
+        self.place = Some(place);
         true
     }
 
-    /// Reads once. `scratch` is the thread's buffer; it may be another one afterwards.
+    /// Reads once. `spare` is the thread's own buffer for small reads.
     ///
     /// # Errors
     /// What the source says, `WouldBlock` included.
     pub fn read(
         &mut self,
-        source: &mut impl Source,
-        scratch: &mut Vec<u8>,
+        source: &mut impl Read,
+        pool: &Arc<BufferPool>,
+        spare: &mut Option<Buffer>,
     ) -> io::Result<Progress> {
-        if let Some(large) = &mut self.large {
-            let progress = large.read(source)?;
-            if large.bytes.len() >= large.total
-                && let Some(Large { bytes, place, .. }) = self.large.take()
-            {
-                self.buffered = Bytes::from(bytes);
-                self.held = Some(place);
-            }
-            return Ok(progress);
+        if self.place.is_some() {
+            self.read_large(source, pool)
+        } else {
+            self.read_small(source, pool, spare)
         }
-        scratch.clear();
-        scratch.reserve_exact(READ_BUFFER_BYTES);
-        scratch.extend_from_slice(&self.buffered);
-        let spare = scratch.capacity() - scratch.len();
-        let bytes = source.read_into(scratch)?;
+    }
+
+    fn read_large(
+        &mut self,
+        source: &mut impl Read,
+        pool: &Arc<BufferPool>,
+    ) -> io::Result<Progress> {
+        let (Some(buffer), Some(place)) = (&mut self.arriving, &mut self.place) else {
+            return Ok(Progress::NoRoom);
+        };
+        let total = total_of(buffer.filled()).unwrap_or(SIZE_BYTES);
+        if buffer.filled().len() == buffer.size() {
+            let size = buffer_bytes(total.min(GROWTH * buffer.size()));
+            if !place.grow(size - buffer.size()) {
+                return Ok(Progress::NoRoom);
+            }
+            *buffer = copied(buffer.filled(), size, pool);
+        }
+        // Not beyond the frame: what follows it goes to a buffer of its own without a copy.
+        let rest = buffer.spare(total);
+        let offered = rest.len();
+        let bytes = source.read(rest)?;
         if bytes == 0 {
             return Ok(Progress::End);
         }
-        self.buffered = if scratch.len() < COPY_BELOW_BYTES {
-            Bytes::copy_from_slice(scratch)
-        } else {
-            Bytes::from(std::mem::take(scratch))
+        buffer.advance(bytes);
+        if buffer.filled().len() == total {
+            self.buffered = self.arriving.take().map_or_else(Bytes::new, Buffer::freeze);
+            self.held = self.place.take();
+        }
+        Ok(Progress::Read { bytes, drained: bytes < offered })
+    }
+
+    fn read_small(
+        &mut self,
+        source: &mut impl Read,
+        pool: &Arc<BufferPool>,
+        spare: &mut Option<Buffer>,
+    ) -> io::Result<Progress> {
+        let expected = if self.buffered.is_empty() { self.expected } else { 0 };
+        let mut buffer = match spare.take() {
+            Some(buffer) if expected == 0 => buffer,
+            kept => {
+                *spare = kept;
+                BufferPool::take(pool, expected)
+            }
         };
-        Ok(Progress::Read { bytes, drained: bytes < spare })
+        buffer.extend(&self.buffered);
+        let end = if expected > 0 { expected } else { buffer.size() };
+        let rest = buffer.spare(end);
+        let offered = rest.len();
+        let result = source.read(rest);
+        let bytes = *result.as_ref().unwrap_or(&0);
+        buffer.advance(bytes);
+        if bytes == 0 || buffer.filled().len() < COPY_BELOW_BYTES {
+            if bytes > 0 {
+                self.buffered = Bytes::copy_from_slice(buffer.filled());
+            }
+            if buffer.size() == MIN_BUFFER_BYTES {
+                buffer.clear();
+                *spare = Some(buffer);
+            }
+        } else {
+            self.keep(buffer, pool);
+        }
+        match result? {
+            0 => Ok(Progress::End),
+            bytes => Ok(Progress::Read { bytes, drained: bytes < offered }),
+        }
+    }
+
+    /// Keeps what was read in its buffer, which may be larger than what has arrived deserves.
+    fn keep(&mut self, mut buffer: Buffer, pool: &Arc<BufferPool>) {
+        let length = buffer.filled().len();
+        if GROWTH * length < buffer.size() {
+            buffer = copied(buffer.filled(), length, pool);
+        }
+        let is_large = total_of(buffer.filled())
+            .is_some_and(|total| total > length && total > MIN_BUFFER_BYTES);
+        if is_large {
+            self.buffered = Bytes::new();
+            self.arriving = Some(buffer);
+        } else {
+            self.buffered = buffer.freeze();
+        }
     }
 }
 
-impl Large {
-    fn read(&mut self, source: &mut impl Source) -> io::Result<Progress> {
-        if self.bytes.len() == self.bytes.capacity() {
-            let length = self.bytes.len();
-            let capacity = self.total.min(GROWTH * length);
-            if !self.place.grow(capacity - length) {
-                return Ok(Progress::NoRoom);
-            }
-            self.bytes.reserve_exact(capacity - length);
-        }
-        let spare = self.bytes.capacity() - self.bytes.len();
-        match source.read_into(&mut self.bytes)? {
-            0 => Ok(Progress::End),
-            // A frame that ends with the buffer says nothing about what follows it.
-            bytes => Ok(Progress::Read { bytes, drained: bytes < spare }),
-        }
-    }
+fn copied(bytes: &[u8], size: usize, pool: &Arc<BufferPool>) -> Buffer {
+    let mut buffer = BufferPool::take(pool, size.max(bytes.len()));
+    buffer.extend(bytes);
+    buffer
 }

@@ -21,6 +21,7 @@ use crate::request_queue::{InlineMode, IsCheap, RequestQueue, Room};
 use crate::response_queue::Response;
 
 pub mod acceptor;
+pub mod buffer_pool;
 pub mod connection;
 pub mod connection_limits;
 pub mod frames;
@@ -32,7 +33,11 @@ mod socket;
 mod tests;
 
 pub use acceptor::{Acceptor, BindError, Listener};
+use buffer_pool::BufferPool;
 use network_thread::{NetworkThread, ThreadHandle};
+
+/// Read buffers kept although nothing is in them, at most.
+const MAX_UNUSED_BUFFER_BYTES: usize = 16 << 20;
 
 /// A listener as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,8 +162,17 @@ impl Network {
         parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], move || {
             i64::try_from(counted.bytes()).unwrap_or(i64::MAX)
         });
+        let pool = BufferPool::new(MAX_UNUSED_BUFFER_BYTES);
+        let counted = Arc::clone(&pool);
+        let help = "Memory of read buffers that nothing is in.";
+        parts.metrics.computed("kafkalite_unused_buffer_bytes", help, vec![], move || {
+            i64::try_from(counted.unused_bytes()).unwrap_or(i64::MAX)
+        });
         let threads = (0..config.network_threads.max(1))
-            .map(|i| NetworkThread::start(i, Arc::clone(&config), &parts, Arc::clone(&half_frames)))
+            .map(|i| {
+                let (half_frames, pool) = (Arc::clone(&half_frames), Arc::clone(&pool));
+                NetworkThread::start(i, Arc::clone(&config), &parts, half_frames, pool)
+            })
             .collect::<std::io::Result<Vec<_>>>()?;
         let doors = threads.iter().map(ThreadHandle::door).collect();
         let acceptor = Acceptor::start(listeners, &config, doors, &parts)?;

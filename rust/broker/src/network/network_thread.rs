@@ -20,9 +20,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use slab::Slab;
 
+use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
-use super::frames::READ_BUFFER_BYTES;
 use super::peer_log::PeerLog;
 use super::{NetworkConfig, NetworkParts};
 use crate::metrics::Counter;
@@ -179,7 +179,9 @@ pub struct NetworkThread {
     to_read: VecDeque<usize>,
     to_write: VecDeque<usize>,
     awaiting_room: VecDeque<usize>,
-    scratch: Vec<u8>,
+    pool: Arc<BufferPool>,
+    /// What small reads go into before they are copied out.
+    spare: Option<Buffer>,
     ready: Vec<ReadyResponse>,
     next_scan_ns: u64,
     peer_log: PeerLog,
@@ -196,6 +198,7 @@ impl NetworkThread {
         config: Arc<NetworkConfig>,
         parts: &NetworkParts,
         half_frames: Arc<Room>,
+        pool: Arc<BufferPool>,
     ) -> io::Result<ThreadHandle> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
@@ -237,7 +240,8 @@ impl NetworkThread {
             to_read: VecDeque::new(),
             to_write: VecDeque::new(),
             awaiting_room: VecDeque::new(),
-            scratch: Vec::with_capacity(READ_BUFFER_BYTES),
+            pool,
+            spare: None,
             ready: Vec::new(),
             next_scan_ns: u64::MAX,
             peer_log: PeerLog::default(),

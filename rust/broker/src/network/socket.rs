@@ -9,20 +9,8 @@ use rustix::buffer::spare_capacity;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::NetworkConfig;
-use super::frames::Source;
 use super::output::Sink;
 use crate::response_queue::FileSlice;
-
-impl Source for TcpStream {
-    fn read_into(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        loop {
-            match rustix::io::read(&*self, spare_capacity(buffer)) {
-                Err(rustix::io::Errno::INTR) => {}
-                result => return Ok(result?),
-            }
-        }
-    }
-}
 
 impl Sink for TcpStream {
     fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {

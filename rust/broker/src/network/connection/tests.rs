@@ -7,7 +7,6 @@ use kafkalite_protocol::primitives::Writer;
 use super::*;
 use crate::clock::ManualClock;
 use crate::metrics::Metrics;
-use crate::network::frames::Source;
 use crate::request_queue::{LaneBounds, RoomWaiters};
 use crate::response_queue::{Piece, Responder, Response, ResponseQueue};
 
@@ -18,10 +17,12 @@ const API_VERSIONS: i16 = 18;
 
 struct Bytes(Vec<u8>);
 
-impl Source for Bytes {
-    fn read_into(&mut self, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
-        let count = self.0.len().min(buffer.capacity() - buffer.len());
-        buffer.extend(self.0.drain(..count));
+impl std::io::Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.0.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(self.0.drain(..count)) {
+            *to = from;
+        }
         Ok(count)
     }
 }
@@ -30,6 +31,7 @@ struct House {
     connection: Connection,
     queue: Arc<RequestQueue>,
     half_frames: Arc<Room>,
+    pool: Arc<BufferPool>,
 }
 
 impl House {
@@ -50,19 +52,20 @@ impl House {
             connection: Connection::new(context, responses, config, 0),
             queue: RequestQueue::new(lane, lane, run, clock, metrics),
             half_frames: Room::new(usize::MAX, 1 << 20, Arc::new(RoomWaiters::default())),
+            pool: BufferPool::new(1 << 20),
         }
     }
 
     fn arrive(&mut self, bytes: Vec<u8>, now_ns: u64) {
         let mut source = Bytes(bytes);
         while !source.0.is_empty() {
-            self.connection.frames.read(&mut source, &mut Vec::new()).expect("bytes");
+            self.connection.frames.read(&mut source, &self.pool, &mut None).expect("bytes");
         }
         self.connection.bytes_arrived(now_ns);
     }
 
     fn step(&mut self) -> Step {
-        self.connection.next_step(&self.queue, &self.half_frames, 0)
+        self.connection.next_step(&self.queue, &self.half_frames, &self.pool, 0)
     }
 
     /// The next step must be a request: its responder and its place.

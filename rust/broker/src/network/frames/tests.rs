@@ -21,9 +21,9 @@ impl Script {
     }
 }
 
-impl Source for Script {
-    fn read_into(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let spare = buffer.capacity() - buffer.len();
+impl Read for Script {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let spare = buffer.len();
         assert!(spare > 0, "a read without room would look like the end");
         self.largest_read = self.largest_read.max(spare);
         if self.bytes.is_empty() {
@@ -31,7 +31,7 @@ impl Source for Script {
         }
         let Some(chunk) = self.chunks.front_mut() else {
             self.chunks.push_back(usize::MAX);
-            return self.read_into(buffer);
+            return self.read(buffer);
         };
         if *chunk == 0 {
             self.chunks.pop_front();
@@ -39,13 +39,19 @@ impl Source for Script {
         }
         let count = spare.min(*chunk).min(self.bytes.len());
         *chunk -= count;
-        buffer.extend(self.bytes.drain(..count));
+        for (to, from) in buffer.iter_mut().zip(self.bytes.drain(..count)) {
+            *to = from;
+        }
         Ok(count)
     }
 }
 
 fn room(max_bytes: usize) -> Arc<Room> {
     Room::new(usize::MAX, max_bytes, Arc::new(RoomWaiters::default()))
+}
+
+fn pool() -> Arc<BufferPool> {
+    BufferPool::new(16 << 20)
 }
 
 fn framed(frames: &[Vec<u8>]) -> Vec<u8> {
@@ -55,7 +61,7 @@ fn framed(frames: &[Vec<u8>]) -> Vec<u8> {
 
 /// Reads to the end and returns every frame.
 fn read_all(source: &mut Script, reader: &mut FrameReader, room: &Arc<Room>) -> Vec<Vec<u8>> {
-    let mut scratch = Vec::new();
+    let (pool, mut spare) = (pool(), None);
     let mut frames = Vec::new();
     loop {
         match reader.front() {
@@ -63,9 +69,9 @@ fn read_all(source: &mut Script, reader: &mut FrameReader, room: &Arc<Room>) -> 
                 assert!(!reader.is_half_sent());
                 frames.push(reader.take(length).to_vec());
             }
-            Front::Large { .. } => assert!(reader.begin_large(room), "there is room"),
+            Front::Large { .. } => assert!(reader.begin_large(room, &pool), "there is room"),
             Front::BadSize(size) => panic!("size {size}"),
-            Front::Incomplete => match reader.read(source, &mut scratch) {
+            Front::Incomplete => match reader.read(source, &pool, &mut spare) {
                 Ok(Progress::End) => return frames,
                 Ok(Progress::Read { .. }) => {}
                 Ok(Progress::NoRoom) => panic!("no room"),
@@ -106,7 +112,7 @@ fn sizes_that_cannot_be_are_refused_before_anything_is_held() {
     {
         let mut reader = FrameReader::new(1_000);
         let mut source = Script::new(&size.to_be_bytes(), &[]);
-        reader.read(&mut source, &mut Vec::new()).expect("four bytes");
+        reader.read(&mut source, &pool(), &mut None).expect("four bytes");
         assert_eq!(reader.front() == Front::BadSize(size), bad, "{size}");
     }
 }
@@ -117,12 +123,11 @@ fn a_peer_that_claims_much_and_sends_little_costs_little() {
     stream.extend([0; 96]);
     let mut source = Script::new(&stream, &[]);
     let mut reader = FrameReader::new(100 << 20);
-    let mut scratch = Vec::new();
-    let room = room(1 << 30);
-    reader.read(&mut source, &mut scratch).expect("the beginning");
+    let (room, pool) = (room(1 << 30), pool());
+    reader.read(&mut source, &pool, &mut None).expect("the beginning");
     assert_eq!(reader.front(), Front::Large { api_key: 0 });
-    assert!(reader.begin_large(&room));
-    assert!(room.bytes() <= READ_BUFFER_BYTES);
+    assert!(reader.begin_large(&room, &pool));
+    assert!(room.bytes() <= MIN_BUFFER_BYTES);
     assert!(reader.is_half_sent());
     assert_eq!(reader.arrived(), 100);
 }
@@ -132,18 +137,18 @@ fn a_large_frame_grows_with_what_arrived_and_stops_where_room_ends() {
     let frame = vec![7; 1 << 20];
     let mut source = Script::new(&framed(&[frame]), &[]);
     let mut reader = FrameReader::new(1 << 20);
-    let (mut scratch, room) = (Vec::new(), room(300 << 10));
+    let (pool, room) = (pool(), room(300 << 10));
     // Another connection is overdrawn, so nobody else may grow beyond the bound.
     let mut other = Room::open(&room);
     assert!(other.grow(1 << 20));
-    reader.read(&mut source, &mut scratch).expect("the beginning");
-    assert!(!reader.begin_large(&room), "no room");
+    reader.read(&mut source, &pool, &mut None).expect("the beginning");
+    assert!(!reader.begin_large(&room, &pool), "no room");
     drop(other);
-    assert!(reader.begin_large(&room));
+    assert!(reader.begin_large(&room, &pool));
     let mut held = Vec::new();
     while reader.is_half_sent() {
         held.push(room.bytes());
-        let progress = reader.read(&mut source, &mut scratch).expect("more");
+        let progress = reader.read(&mut source, &pool, &mut None).expect("more");
         assert_ne!(progress, Progress::NoRoom);
     }
     assert!(held[0] <= 256 << 10, "four times what arrived: {held:?}");
@@ -157,10 +162,13 @@ fn a_large_frame_grows_with_what_arrived_and_stops_where_room_ends() {
 fn nothing_is_kept_of_a_buffer_once_its_frames_are_taken() {
     let mut source = Script::new(&framed(&[vec![1; 20_000], vec![2; 10]]), &[]);
     let mut reader = FrameReader::new(1 << 20);
-    reader.read(&mut source, &mut Vec::new()).expect("both frames");
+    let pool = pool();
+    reader.read(&mut source, &pool, &mut None).expect("both frames");
     let first = reader.take(20_000);
     let second = reader.take(10);
     assert_eq!((first.len(), &second[..]), (20_000, &[2; 10][..]));
     drop(first);
-    assert!(second.is_unique(), "the reader pins nothing");
+    assert_eq!(pool.unused_bytes(), 0, "the second frame still needs the buffer");
+    drop(second);
+    assert_eq!(pool.unused_bytes(), MIN_BUFFER_BYTES, "the reader pins nothing");
 }

@@ -1,8 +1,10 @@
 //! The receiving half of a turn: read, cut into frames, submit.
 
 use std::io;
+use std::sync::Arc;
 
 use super::{NetworkThread, Served};
+use crate::network::buffer_pool::{Buffer, BufferPool};
 use crate::network::connection::{CloseReason, Step};
 use crate::network::frames::Progress;
 
@@ -52,7 +54,7 @@ impl NetworkThread {
             let now_ns = self.now_ns();
             let Some(served) = self.connections.get_mut(key) else { return Ok(Pause::Drained) };
             let queue = &self.parts.queue;
-            match served.connection.next_step(queue, &self.half_frames, now_ns) {
+            match served.connection.next_step(queue, &self.half_frames, &self.pool, now_ns) {
                 Step::Submit(request, place) => {
                     let arriving_ns = served.connection.frame_taken(now_ns);
                     let api_key = request.header.api_key;
@@ -62,14 +64,14 @@ impl NetworkThread {
                     requests += 1;
                 }
                 Step::Read if !served.readable => return Ok(Pause::Drained),
-                Step::Read => match served.read(&mut self.scratch, now_ns) {
+                Step::Read => match served.read(&self.pool, &mut self.spare, now_ns) {
                     Ok(Progress::Read { bytes: n, .. }) => {
                         bytes += n;
                         self.totals.bytes_in.add(n as u64);
                     }
                     Ok(Progress::NoRoom) => return Ok(Pause::Room),
                     Ok(Progress::End) => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if is_passing(&error) => {}
                     Err(error) => return Err((CloseReason::Peer, error.to_string())),
                 },
                 Step::AwaitAnswers => return Ok(Pause::Answers),
@@ -126,10 +128,20 @@ impl NetworkThread {
     }
 }
 
+/// Nothing to read now, or a signal came: no reason to end the connection.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 impl Served {
     /// Reads once, and notes what that says about the socket.
-    fn read(&mut self, scratch: &mut Vec<u8>, now_ns: u64) -> io::Result<Progress> {
-        let result = self.connection.frames.read(&mut self.stream, scratch);
+    fn read(
+        &mut self,
+        pool: &Arc<BufferPool>,
+        spare: &mut Option<Buffer>,
+        now_ns: u64,
+    ) -> io::Result<Progress> {
+        let result = self.connection.frames.read(&mut self.stream, pool, spare);
         match &result {
             Ok(Progress::Read { drained, .. }) => {
                 self.connection.touch(now_ns);
@@ -143,6 +155,7 @@ impl Served {
                 self.readable = false;
                 self.ended_ns = Some(now_ns);
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => self.readable = false,
         }
         result
