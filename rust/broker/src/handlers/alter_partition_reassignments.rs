@@ -61,6 +61,3 @@ fn reassign(
     let message = "Partitions cannot move between brokers yet.";
     Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message))
 }
-
-#[cfg(test)]
-mod tests;

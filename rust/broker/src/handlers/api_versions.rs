@@ -68,6 +68,3 @@ fn is_software_name(name: &str) -> bool {
     ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte))
 }
-
-#[cfg(test)]
-mod tests;

@@ -51,6 +51,3 @@ fn result(name: &str, answer: Result<(), ApiError>) -> CreatePartitionsTopicResu
         error_message: error.and_then(|error| error.message),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -90,6 +90,3 @@ fn refused(name: &str, error: ApiError) -> CreatableTopicResult {
         ..CreatableTopicResult::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -117,6 +117,3 @@ fn sort(image: &MetadataImage, asked: &[DeleteTopicState]) -> (Vec<Answer>, Vec<
     topics.retain(|topic| !spoiled(topic));
     (answers, topics)
 }
-
-#[cfg(test)]
-mod tests;

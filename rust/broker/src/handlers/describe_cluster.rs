@@ -57,6 +57,3 @@ fn refusal(endpoint_type: i8) -> Option<(ErrorCode, String)> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -154,6 +154,3 @@ fn root_logger() -> DescribeConfigsResourceResult {
         ..DescribeConfigsResourceResult::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -160,6 +160,3 @@ fn partition(
         offline_replicas: offline(image, partition),
     }
 }
-
-#[cfg(test)]
-mod tests;

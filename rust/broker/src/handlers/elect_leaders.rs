@@ -58,6 +58,3 @@ fn refusal(image: &MetadataImage, name: &str, index: i32) -> ApiError {
     let message = "Leader election not needed for topic partition.";
     ApiError::new(ErrorCode::ElectionNotNeeded, message)
 }
-
-#[cfg(test)]
-mod tests;

@@ -148,6 +148,3 @@ pub(super) fn alter(
     let mut made = rooms.controller.alter_configs(&changes, &rules, validate_only).into_iter();
     checked.into_iter().map(|answer| answer.and_then(|()| made.next().unwrap_or(Ok(())))).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -176,6 +176,3 @@ pub(super) fn offline(image: &MetadataImage, partition: &PartitionImage) -> Vec<
     let replicas = partition.replicas.iter().copied();
     replicas.filter(|id| !image.brokers.contains_key(id)).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,35 @@
+use super::*;
+use kafkalite_protocol::messages::describe_quorum::{
+    DescribeQuorumRequest, PartitionData, TopicData,
+};
+
+fn ask(topic: &str, partition_index: i32) -> DescribeQuorumRequest {
+    let partitions = vec![PartitionData { partition_index }];
+    DescribeQuorumRequest { topics: vec![TopicData { topic_name: topic.to_owned(), partitions }] }
+}
+
+#[test]
+fn the_one_voter_leads_and_has_everything() {
+    let mut fixture = Fixture::new();
+    let id = fixture.broker.rooms().config().node_id;
+    for version in 0..=2 {
+        let response = fixture.call(&ask("__cluster_metadata", 0), version);
+        let quorum = &response.topics[0].partitions[0];
+        assert_eq!((quorum.error_code, quorum.leader_id, quorum.leader_epoch), (0, id, 1));
+        let voters: Vec<_> =
+            quorum.current_voters.iter().map(|v| (v.replica_id, v.log_end_offset)).collect();
+        assert_eq!(voters, [(id, quorum.high_watermark)], "v{version}");
+        assert!(quorum.high_watermark > 0);
+        assert_eq!(response.nodes.len(), usize::from(version == 2));
+    }
+}
+
+#[test]
+fn there_is_no_other_quorum() {
+    let mut fixture = Fixture::new();
+    for (topic, index) in [("foo", 0), ("__cluster_metadata", 7)] {
+        let response = fixture.call(&ask(topic, index), 2);
+        let code = response.topics[0].partitions[0].error_code;
+        assert_eq!(code, ErrorCode::UnknownTopicOrPartition.code(), "{topic}-{index}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What a broker without logins, ACLs and quotas says of them.
+
+use super::*;
+use kafkalite_protocol::messages::describe_acls::DescribeAclsRequest;
+use kafkalite_protocol::messages::describe_client_quotas::{
+    ComponentData, DescribeClientQuotasRequest,
+};
+use kafkalite_protocol::messages::describe_user_scram_credentials::{
+    DescribeUserScramCredentialsRequest, UserName,
+};
+use kafkalite_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
+use kafkalite_protocol::messages::sasl_handshake::SaslHandshakeRequest;
+
+#[test]
+fn there_is_no_authorizer() {
+    let mut fixture = Fixture::new();
+    for version in 1..=3 {
+        let response = fixture.call(&DescribeAclsRequest::default(), version);
+        let told = (response.error_code, response.error_message);
+        let expected = "No Authorizer is configured on the broker";
+        assert_eq!(told, error(ErrorCode::SecurityDisabled, expected));
+    }
+}
+
+#[test]
+fn this_is_not_the_moment_to_log_in() {
+    let mut fixture = Fixture::new();
+    for version in 0..=1 {
+        let response = fixture.call(&SaslHandshakeRequest { mechanism: "PLAIN".into() }, version);
+        assert_eq!(response.error_code, ErrorCode::IllegalSaslState.code());
+        assert_eq!(response.mechanisms, [""; 0]);
+    }
+    for version in 0..=2 {
+        let response = fixture.call(&SaslAuthenticateRequest::default(), version);
+        let told = (response.error_code, response.error_message);
+        let expected = "SaslAuthenticate request received after successful authentication";
+        assert_eq!(told, error(ErrorCode::IllegalSaslState, expected));
+    }
+}
+
+#[test]
+fn there_are_no_quotas_and_filters_that_make_no_sense_are_refused() {
+    let mut fixture = Fixture::new();
+    let component = |entity_type: &str, match_type| ComponentData {
+        entity_type: entity_type.to_owned(),
+        match_type,
+        r#match: Some("x".to_owned()),
+    };
+    let invalid = ErrorCode::InvalidRequest;
+    for (components, code, message) in [
+        (vec![], ErrorCode::None, ""),
+        (vec![component("user", 0)], ErrorCode::None, ""),
+        (
+            vec![component("bogus", 0)],
+            ErrorCode::UnsupportedVersion,
+            "Unsupported entity type bogus",
+        ),
+        (vec![component("", 0)], invalid, "Invalid empty entity type."),
+        (
+            vec![component("user", 0), component("user", 0)],
+            invalid,
+            "Entity type user cannot appear more than once in the filter.",
+        ),
+        (vec![component("user", 7)], invalid, "Unknown match type 7"),
+    ] {
+        let request = DescribeClientQuotasRequest { components, strict: false };
+        for version in 0..=1 {
+            let response = fixture.call(&request, version);
+            assert_eq!((response.error_code, response.error_message), error(code, message));
+            assert_eq!(response.entries.is_some(), code.is_none());
+        }
+    }
+}
+
+#[test]
+fn nobody_has_scram_credentials() {
+    let mut fixture = Fixture::new();
+    let all = DescribeUserScramCredentialsRequest { users: None };
+    assert_eq!(fixture.call(&all, 0).results, []);
+    let users = ["u", "v", "v"].map(|name| UserName { name: name.to_owned() });
+    let some = DescribeUserScramCredentialsRequest { users: Some(users.to_vec()) };
+    let response = fixture.call(&some, 0);
+    let told: Vec<_> = response.results.iter().map(|r| (r.user.as_str(), r.error_code)).collect();
+    let (missing, twice) =
+        (ErrorCode::ResourceNotFound.code(), ErrorCode::DuplicateResource.code());
+    assert_eq!(told, [("u", missing), ("v", twice)]);
+}
