@@ -1,0 +1,90 @@
+"""One command for all suites, with a bound on the time of each.
+
+``python -m tests.conformance.run`` runs everything against our broker; ``--slice`` runs what fits
+into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. What follows ``--``
+goes to pytest. Exit status: 0 all passed, 1 something failed or took too long, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from tests.conformance import places, prerequisites
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Some test files, and the seconds they may take: in full and in the slice."""
+
+    files: tuple[str, ...]
+    seconds: int
+    slice_seconds: int
+
+
+SUITES: dict[str, Suite] = {
+    "checker": Suite(("test_checker.py",), 60, 60),
+    "differential": Suite(("test_differential.py",), 300, 240),
+    "kcat": Suite(("test_kcat.py",), 180, 120),
+    "python": Suite(("test_confluent.py", "test_aiokafka.py", "test_kafka_python.py"), 300, 180),
+    "java": Suite(("test_java_tools.py",), 600, 300),
+    "segments": Suite(("test_segments.py",), 300, 150),
+    "kgo": Suite(("test_kgo.py",), 1_800, 240),
+    "flights": Suite(("test_flights.py",), 1_500, 240),
+    "crash": Suite(("test_crash.py",), 900, 180),
+    "hostile": Suite(("test_hostile.py",), 900, 240),
+}
+
+
+def run_suite(name: str, options: argparse.Namespace, rest: list[str]) -> str:
+    """Run one suite in a process group of its own; what became of it."""
+    suite = SUITES[name]
+    files = [str(places.HERE / file) for file in suite.files]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "--broker", options.broker, *files]
+    if options.slice:
+        command.append("--slice")
+    bound = suite.slice_seconds if options.slice else suite.seconds
+    process = subprocess.Popen([*command, *rest], cwd=places.CHECKOUT, start_new_session=True)
+    try:
+        status = process.wait(bound)
+    except subprocess.TimeoutExpired:
+        # The group holds pytest and every broker it started.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"not done after {bound} s"
+    return "passed" if status == 0 else f"failed ({status})"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen suites one after the other and print what became of each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
+    parser.add_argument("--slice", action="store_true", help="bounded counts, for CI")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), default=[])
+    parser.add_argument("--install", action="store_true", help="install prerequisites first")
+    given = sys.argv[1:] if arguments is None else arguments
+    split = given.index("--") if "--" in given else len(given)
+    options = parser.parse_args(given[:split])
+    rest = given[split + 1 :]
+    if options.install:
+        prerequisites.main(["--install"])
+    else:
+        prerequisites.report(prerequisites.missing_tools() + prerequisites.missing_downloads())
+    outcomes: dict[str, tuple[str, float]] = {}
+    for name in options.suite or list(SUITES):
+        print(f"== {name} against {options.broker}", flush=True)
+        before = time.monotonic()
+        outcomes[name] = (run_suite(name, options, rest), time.monotonic() - before)
+    print("\nsuite          seconds  outcome")
+    for name, (outcome, seconds) in outcomes.items():
+        print(f"{name:<14} {seconds:>7.1f}  {outcome}")
+    return 0 if all(outcome == "passed" for outcome, _ in outcomes.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
