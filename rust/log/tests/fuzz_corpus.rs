@@ -34,6 +34,6 @@ fn a_log_of_any_bytes_opens_and_takes_records_again() {
 }
 
 #[test]
-fn a_produced_batch_of_any_bytes_is_refused_or_stored_whole() {
+fn a_produced_batch_of_any_bytes_is_refused_or_stored() {
     replay("validation", 400, log::validation);
 }
