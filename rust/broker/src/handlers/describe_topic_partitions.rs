@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 pub fn handle(rooms: &Rooms, call: Call<DescribeTopicPartitionsRequest>) {
     let Call { request, reply } = call;
     let limit = request.response_partition_limit;
-    let limit = limit.min(rooms.config().max_request_partition_size_limit as i32).max(1);
+    let limit = limit.min(rooms.config().max_request_partition_size_limit).max(1);
     reply.send(&describe(&rooms.controller.image(), &request, limit));
 }
 
