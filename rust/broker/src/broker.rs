@@ -5,6 +5,7 @@
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::{Clock, SystemClock};
+use crate::cold_reads::ColdReads;
 use crate::config::{BrokerConfig, RequestInline};
 use crate::fetch_sessions::FetchSessions;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
@@ -123,6 +124,14 @@ impl Broker {
                 .map_err(system("the log manager"))?;
         let broker_epoch = controller.image().brokers.get(&config.node_id).map_or(0, |b| b.epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
+        let cold_reads = ColdReads::start(
+            config.cold_read_threads,
+            config.cold_read_max_bytes,
+            Arc::new(kafkalite_log::residency::is_resident),
+            clock.clone(),
+            metrics.clone(),
+        )
+        .map_err(system("the cold-read threads"))?;
         let built = Arc::new(Rooms {
             config: swapped,
             clock: clock.clone(),
@@ -131,6 +140,7 @@ impl Broker {
             partitions,
             fetches,
             produces,
+            cold_reads: Arc::new(cold_reads),
             sessions: FetchSessions::new(config.fetch_session_cache_slots),
             producer_ids: ProducerIds::new(config.node_id),
         });
@@ -174,6 +184,7 @@ impl Broker {
         self.rooms.fetches.stop();
         self.rooms.produces.stop();
         self.network.join();
+        self.rooms.cold_reads.stop();
         self.io_threads.stop();
         self.timer.stop();
         self.log_manager.stop();

@@ -16,18 +16,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use kafkalite_log::FileSlice;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::Advice;
 
 use crate::clock::Clock;
 use crate::metrics::{Counter, Metrics, Stage};
-use crate::response_queue::{FileSlice, Piece, Responder, Response};
+use crate::response_queue::{Piece, Responder, Response};
 
 #[cfg(test)]
 mod tests;
 
-/// Read for one response before another one's turn: what a consumer has in flight.
-const TURN_BYTES: u64 = 4 << 20;
 /// One system call reads this much.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -53,6 +52,8 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     bytes: Counter,
+    /// Read for one response before another one's turn: `kafkalite.cold.read.max.bytes`.
+    turn_bytes: u64,
 }
 
 /// The pool.
@@ -65,19 +66,21 @@ pub struct ColdReads {
 }
 
 impl ColdReads {
-    /// Starts `count` threads.
+    /// Starts `count` threads that read up to `turn_bytes` of a response before another's turn.
     ///
     /// # Errors
     /// When the operating system refuses a thread, or `/dev/null`.
     pub fn start(
         count: usize,
+        turn_bytes: u64,
         is_resident: IsResident,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
         let help = "Bytes read in because they had left the page cache.";
         let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
-        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), bytes });
+        let shared =
+            Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), bytes, turn_bytes });
         let counted = Arc::clone(&shared);
         let help = "Responses waiting for ranges to be read in.";
         metrics.computed("kafkalite_cold_read_queue_size", help, vec![], move || {
@@ -169,7 +172,7 @@ impl Shared {
     fn serve(&self, null: &File) {
         while let Some((mut job, read)) = self.take() {
             if read {
-                let bytes = read_turn(&mut job.slices, null);
+                let bytes = read_turn(&mut job.slices, self.turn_bytes, null);
                 self.bytes.add(bytes);
                 if !job.slices.is_empty() {
                     self.push(job);
@@ -183,9 +186,9 @@ impl Shared {
     }
 }
 
-/// Reads up to `TURN_BYTES` of the ranges and removes what was read. Returns how much that was.
-fn read_turn(slices: &mut VecDeque<FileSlice>, null: &File) -> u64 {
-    let mut left = TURN_BYTES;
+/// Reads up to `turn_bytes` of the ranges and removes what was read. Returns how much that was.
+fn read_turn(slices: &mut VecDeque<FileSlice>, turn_bytes: u64, null: &File) -> u64 {
+    let mut left = turn_bytes;
     read_ahead(slices, left);
     while left > 0
         && let Some(slice) = slices.front_mut()
@@ -208,7 +211,7 @@ fn read_turn(slices: &mut VecDeque<FileSlice>, null: &File) -> u64 {
             slices.pop_front();
         }
     }
-    TURN_BYTES - left
+    turn_bytes - left
 }
 
 /// Starts reading the first `bytes` of the ranges in the background: a file of many small ranges

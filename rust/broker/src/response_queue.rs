@@ -14,17 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use bytes::Bytes;
 use crossbeam::queue::SegQueue;
+use kafkalite_log::FileSlice;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::clock::Clock;
 
-mod file_slice;
 pub mod slots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use file_slice::{FileSlice, SegmentFile};
 pub use slots::{Answer, Overlap, ReadyResponse, ResponseSlots, Slot};
 
 /// A part of a response frame.

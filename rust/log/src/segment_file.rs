@@ -34,6 +34,12 @@ impl SegmentFile {
     }
 }
 
+impl From<Box<dyn StorageFile>> for SegmentFile {
+    fn from(file: Box<dyn StorageFile>) -> Self {
+        Self { file }
+    }
+}
+
 impl AsFd for SegmentFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

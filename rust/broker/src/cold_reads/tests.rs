@@ -1,7 +1,5 @@
 //! Cold ranges are read before their response goes out, and turns are shared.
 
-use std::io::Write;
-use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -9,28 +7,19 @@ use bytes::Bytes;
 
 use super::*;
 use crate::clock::SystemClock;
-use crate::response_queue::SegmentFile;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Segment(File);
-
-impl SegmentFile for Segment {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 fn slice(length: u32) -> FileSlice {
-    let mut file = tempfile::tempfile().expect("a file");
-    file.write_all(&vec![5; length as usize]).expect("room on the disk");
-    FileSlice { file: Arc::new(Segment(file)), position: 0, length }
+    let file = crate::response_queue::tests::segment(&vec![5; length as usize]);
+    FileSlice { file, position: 0, length }
 }
 
 fn pool(is_resident: bool) -> (Arc<Metrics>, ColdReads) {
     let metrics = Arc::new(Metrics::new());
     let clock = Arc::new(SystemClock::new());
-    let pool = ColdReads::start(1, Arc::new(move |_| is_resident), clock, Arc::clone(&metrics));
+    let pool =
+        ColdReads::start(1, 4 << 20, Arc::new(move |_| is_resident), clock, Arc::clone(&metrics));
     (metrics, pool.expect("a thread"))
 }
 
@@ -95,7 +84,7 @@ fn a_turn_reads_four_mebibytes_and_keeps_the_rest() {
     let null = File::options().write(true).open("/dev/null").expect("it exists");
     let mut slices: VecDeque<FileSlice> = [slice(3 << 20), slice(6 << 20)].into();
     for left in [5 << 20, 1 << 20, 0] {
-        read_turn(&mut slices, &null);
+        read_turn(&mut slices, 4 << 20, &null);
         assert_eq!(slices.iter().map(|slice| slice.length).sum::<u32>(), left);
     }
 }

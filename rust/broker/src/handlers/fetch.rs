@@ -5,6 +5,7 @@
 //! Source: Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager.fetchMessages`.
 
 use super::{Call, Reply, Rooms};
+use crate::cold_reads::ColdReads;
 use crate::fetch_sessions::{FetchContext, FetchTarget, TopicRef};
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits, Wanted};
 use crate::replication::{FetchReader, Fetched};
@@ -48,8 +49,10 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         max_wait_ms: u64::try_from(request.max_wait_ms).unwrap_or(0),
         reader,
     };
-    let operation =
-        DelayedFetch::new(wanted, limits, move |read| answer(reply, &context, read, reader));
+    let cold_reads = Arc::clone(&rooms.cold_reads);
+    let operation = DelayedFetch::new(wanted, limits, move |read| {
+        answer(reply, &context, read, reader, &cold_reads);
+    });
     let keys = operation.keys();
     rooms.fetches.watch(Arc::new(operation), &keys);
 }
@@ -72,6 +75,7 @@ fn answer(
     context: &FetchContext,
     read: Vec<(FetchTarget, Fetched)>,
     reader: FetchReader,
+    cold_reads: &ColdReads,
 ) {
     let mut response = FetchResponse::default();
     let mut files = Vec::new();
@@ -90,7 +94,7 @@ fn answer(
     }
     response.session_id = session.as_ref().map_or(0, |session| session.id());
     drop(session);
-    reply.send_with_files(&response, &files);
+    reply.send_with_files(&response, &files, cold_reads);
 }
 
 fn partition_data(

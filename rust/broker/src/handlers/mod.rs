@@ -3,6 +3,7 @@
 //! A request is decoded by its schema, handled by the module of the same name, and answered through its [`Reply`],
 //! which may outlive the handler: whoever must wait parks it. What cannot be decoded closes the connection, as in Kafka.
 
+use crate::cold_reads::ColdReads;
 use crate::error::HandlerError;
 use crate::request_queue::{Request as QueuedRequest, RequestContext};
 use crate::response_queue::{Piece, Responder, Response};
@@ -96,11 +97,23 @@ impl<R: Request> Call<R> {
 impl<R: Request> Reply<R> {
     /// Answers with a response that lies in memory.
     pub fn send(self, response: &R::Response) {
-        self.send_with_files(response, &[]);
+        let frame = self.frame(response, &[]);
+        self.responder.send(frame);
     }
 
     /// Answers with a response some of whose records lie in files: token `n` stands for `files[n]`.
-    pub fn send_with_files(self, response: &R::Response, files: &[Vec<FileSlice>]) {
+    /// Ranges that are not cached are read in before, so that no network thread waits for a disk.
+    pub fn send_with_files(
+        self,
+        response: &R::Response,
+        files: &[Vec<FileSlice>],
+        cold_reads: &ColdReads,
+    ) {
+        let frame = self.frame(response, files);
+        cold_reads.send(self.responder, frame);
+    }
+
+    fn frame(&self, response: &R::Response, files: &[Vec<FileSlice>]) -> Response {
         let mut writer = begin_response(R::API_KEY, self.version, self.correlation_id);
         response.encode(&mut writer, self.version);
         writer.patch_size();
@@ -110,11 +123,11 @@ impl<R: Request> Reply<R> {
                 WirePiece::Mem(bytes) => pieces.push(Piece::Mem(bytes)),
                 WirePiece::External { token, .. } => {
                     let slices = files.get(token as usize).into_iter().flatten();
-                    pieces.extend(slices.cloned().map(|slice| Piece::File(slice.into())));
+                    pieces.extend(slices.cloned().map(Piece::File));
                 }
             }
         }
-        self.responder.send(Response::Pieces(pieces));
+        Response::Pieces(pieces)
     }
 
     /// Closes the connection once the responses before this one are out.

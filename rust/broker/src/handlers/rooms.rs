@@ -2,6 +2,7 @@
 
 use super::init_producer_id::ProducerIds;
 use crate::clock::Clock;
+use crate::cold_reads::ColdReads;
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::FetchSessions;
 use crate::metadata::Controller;
@@ -27,6 +28,8 @@ pub struct Rooms {
     pub fetches: Arc<Purgatory<u64>>,
     /// Produces that wait for replicas or the disk.
     pub produces: Arc<Purgatory<u64>>,
+    /// Reads what left the page cache before it is sent.
+    pub cold_reads: Arc<ColdReads>,
     /// What clients know already.
     pub sessions: FetchSessions,
     /// Ids for idempotent producers.

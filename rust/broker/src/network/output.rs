@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use bytes::Bytes;
+use kafkalite_log::FileSlice;
 use smallvec::SmallVec;
 
-use crate::response_queue::{FileSlice, Piece, Slot};
+use crate::response_queue::{Piece, Slot};
 
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,16 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 
 use bytes::Bytes;
+use kafkalite_log::FileSlice;
 use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::NetworkConfig;
 use super::output::Sink;
-use crate::response_queue::FileSlice;
 
 impl Sink for TcpStream {
     fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {

@@ -15,7 +15,7 @@ use crate::clock::{ManualClock, SystemClock};
 use crate::io_threads::IoThreads;
 use crate::metrics::Value;
 use crate::request_queue::{LaneBounds, Request, RunRequest};
-use crate::response_queue::{FileSlice, Piece};
+use crate::response_queue::Piece;
 
 mod hostile;
 mod order;

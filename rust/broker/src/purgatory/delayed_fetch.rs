@@ -90,6 +90,9 @@ impl DelayedOperation for DelayedFetch {
         if self.wanted.is_empty() || self.limits.min_bytes == 0 {
             return true;
         }
+        // Before the look, not after it: bytes that another thread adds meanwhile must count, and
+        // counting them twice only makes for a look too many.
+        self.missing.store(self.limits.min_bytes, Ordering::Relaxed);
         let mut readable = 0;
         for Wanted { target, partition } in &self.wanted {
             let Ok(partition) = partition else { return true };
@@ -99,7 +102,7 @@ impl DelayedOperation for DelayedFetch {
                 Err(_) => return true,
             }
         }
-        self.missing.store(self.limits.min_bytes.saturating_sub(readable), Ordering::Relaxed);
+        self.add_bytes(readable);
         readable >= self.limits.min_bytes
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::mpsc;
 
+use kafkalite_log::SegmentFile;
+use kafkalite_log::storage::{OpenMode, RealStorage, Storage};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,6 +12,15 @@ use crate::clock::ManualClock;
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
 const METADATA: i16 = 3;
+
+/// A segment's file that holds `bytes` and has no name any more.
+pub(crate) fn segment(bytes: &[u8]) -> Arc<SegmentFile> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("0.log");
+    std::fs::write(&path, bytes).expect("room on the disk");
+    let file = RealStorage.open(&path, OpenMode::Read).expect("it is there");
+    Arc::new(SegmentFile::from(file))
+}
 
 fn slot(api_key: i16, correlation_id: i32) -> Slot {
     Slot { api_key, api_version: 0, correlation_id, received_ns: 0 }

@@ -1,28 +1,16 @@
 //! Bytes leave in order whatever the socket takes, gathered and corked as they should be.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::*;
-use crate::response_queue::SegmentFile;
+use crate::response_queue::tests::segment;
 
 const MIN: usize = 1_000;
 
-/// A file that exists only by name: the record below makes up its bytes.
-struct Named(std::fs::File);
-
-impl SegmentFile for Named {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
+/// A range whose bytes the record below makes up.
 fn file(position: u64, length: u32) -> Piece {
-    let null = std::fs::File::open("/dev/null").expect("it exists");
-    Piece::File(FileSlice { file: Arc::new(Named(null)), position, length })
+    Piece::File(FileSlice { file: segment(b""), position, length })
 }
 
 /// The byte of every file at `position`.

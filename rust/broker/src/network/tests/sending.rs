@@ -1,26 +1,12 @@
 //! What leaves: memory, file ranges, answers of handlers that failed, and the end of it all.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use kafkalite_log::{FileSlice, SegmentFile};
 
 use super::*;
-use crate::response_queue::SegmentFile;
-
-struct Segment(std::fs::File);
-
-impl SegmentFile for Segment {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-fn segment(bytes: &[u8]) -> Arc<dyn SegmentFile> {
-    let mut file = tempfile::tempfile().expect("a file");
-    file.write_all(bytes).expect("room on the disk");
-    Arc::new(Segment(file))
-}
+use crate::response_queue::tests::segment;
 
 /// Answers each request with header, file ranges of the lengths in its body, and a trailer.
-fn serve_ranges(file: Arc<dyn SegmentFile>) -> impl Fn(Request) + Send + Sync + 'static {
+fn serve_ranges(file: Arc<SegmentFile>) -> impl Fn(Request) + Send + Sync + 'static {
     move |request| {
         let lengths: Vec<u32> = request
             .body
