@@ -1,8 +1,9 @@
-//! Steps from batch header to batch header in a `.log` file, without reading the records between.
+//! Two walks over a `.log` file: from header to header without the records between, and whole
+//! batches one after the other.
 
 use std::io;
 
-use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, RecordBatchError};
+use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, RecordBatch, RecordBatchError};
 use kafkalite_protocol::types::Position;
 
 use crate::storage::{StorageFile, read_full};
@@ -65,5 +66,60 @@ impl<'a> BatchScan<'a> {
         }
         let end = (skipped + wanted).min(self.buffered);
         Ok(&self.buffer[skipped.min(end)..end])
+    }
+}
+
+/// Reads whole batches one after the other, through a buffer of its own.
+pub(crate) struct BatchReader<'a> {
+    file: &'a dyn StorageFile,
+    next: usize,
+    end: usize,
+    buffer: Vec<u8>,
+    buffered_at: usize,
+}
+
+/// Bytes read at once; a larger batch is read whole.
+const CHUNK_BYTES: usize = 1 << 20;
+
+impl<'a> BatchReader<'a> {
+    /// From the start of a file up to `end`.
+    pub(crate) fn new(file: &'a dyn StorageFile, end: u32) -> Self {
+        Self { file, next: 0, end: end as usize, buffer: Vec::new(), buffered_at: 0 }
+    }
+
+    /// The next batch and its position; `None` at the end. Its CRC is not checked.
+    pub(crate) fn next(&mut self) -> Result<Option<(Position, RecordBatch<'_>)>, ScanError> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
+        let at = Position(self.next as u32);
+        let size = self.buffer_batch()?;
+        let from = self.next - self.buffered_at;
+        let batch = RecordBatch::parse(&self.buffer[from..from + size]);
+        self.next += size;
+        Ok(Some((at, batch.map_err(ScanError::Invalid)?)))
+    }
+
+    /// Makes sure that the next batch is in the buffer as a whole: its size.
+    fn buffer_batch(&mut self) -> Result<usize, ScanError> {
+        loop {
+            let buffered = self.buffer.get(self.next - self.buffered_at..).unwrap_or_default();
+            let left = self.end - self.next;
+            let needed = match RecordBatch::parse(buffered) {
+                Ok(batch) => return Ok(batch.bytes().len()),
+                // The batch goes on after the buffer: read from its start, at least all of it.
+                Err(RecordBatchError::Truncated { needed, .. }) if needed <= left => needed,
+                Err(error) => return Err(ScanError::Invalid(error)),
+            };
+            self.buffer.resize(needed.max(CHUNK_BYTES).min(left), 0);
+            self.buffered_at = self.next;
+            let read = read_full(self.file, &mut self.buffer, self.next as u64);
+            let read = read.map_err(ScanError::Io)?;
+            self.buffer.truncate(read);
+            if read < needed {
+                let error = RecordBatchError::Truncated { needed, available: read };
+                return Err(ScanError::Invalid(error));
+            }
+        }
     }
 }

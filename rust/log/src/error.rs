@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kafkalite_protocol::compression::CompressionError;
 use kafkalite_protocol::record_batch::RecordBatchError;
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
 use thiserror::Error;
@@ -125,6 +126,10 @@ impl LogError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
             _ => Self::Io { path, source: Arc::new(source) },
         }
+    }
+
+    pub(crate) fn from_compression(error: CompressionError) -> Self {
+        RecordBatchError::from(error).into()
     }
 
     pub(crate) fn bad_file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {

@@ -7,6 +7,7 @@
 mod batch_scan;
 pub mod checkpoint;
 mod commit_log;
+mod compaction;
 mod config;
 mod error;
 mod index;
@@ -23,6 +24,7 @@ mod tail_ring;
 pub mod validation;
 
 pub use commit_log::{Appended, CommitLog, OpenState, ReadResult, TimestampOffset};
+pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};
 pub use error::LogError;
 pub use leader_epochs::{EpochEnd, EpochStart};

@@ -188,6 +188,13 @@ impl ProducerState {
         }
     }
 
+    /// Whether a batch is the newest of its producer: compaction keeps its header for the sequence.
+    pub(crate) fn is_last_batch(&self, header: &BatchHeader) -> bool {
+        let entry = self.producers.get(&header.producer_id);
+        let newest = entry.and_then(|entry| entry.batches.back());
+        newest.is_some_and(|newest| newest.last_offset == header.last_offset())
+    }
+
     /// Every producer, by id.
     pub(crate) fn active(&self) -> Vec<ActiveProducer> {
         let mut all: Vec<_> = self

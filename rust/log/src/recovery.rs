@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::Arc;
 
-use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, RecordBatch};
+use kafkalite_protocol::record_batch::BatchHeader;
 use kafkalite_protocol::types::{Offset, Position};
 
 use crate::batch_scan::BatchScan;
@@ -25,6 +25,8 @@ use crate::storage::{DirEntry, Durability, read_file};
 
 mod leftovers;
 mod verify;
+
+pub(crate) use leftovers::{CLEANED_SUFFIX, SWAP_SUFFIX};
 
 /// Suffix of producer state.
 const SNAPSHOT_SUFFIX: &str = ".snapshot";

@@ -4,7 +4,7 @@
 //! when [`Segment::publish`] says so, after the write; indexes are loaded when first needed, so an
 //! idle partition costs no index memory. Source: Kafka's `LogSegment`, `LogFileUtils`.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -60,6 +60,8 @@ pub(crate) struct Segment {
     /// Bytes of all segments before this one, ever.
     bytes_before: AtomicU64,
     sealed: AtomicBool,
+    /// Its files are called `.deleted`; others may have their old names.
+    deleted: AtomicBool,
     indexes: Mutex<Option<Box<Indexes>>>,
     /// The largest timestamp, ms, and the last offset of the batch that holds it.
     max_timestamp: AtomicI64,
@@ -81,6 +83,7 @@ impl Segment {
             size: AtomicU32::new(size),
             bytes_before: AtomicU64::new(0),
             sealed: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
             indexes: Mutex::new(None),
             max_timestamp: AtomicI64::new(if size == 0 { -1 } else { UNKNOWN_TIMESTAMP }),
             max_timestamp_offset: AtomicI64::new(base_offset.0),
@@ -111,7 +114,18 @@ impl Segment {
     }
 
     pub(crate) fn path(&self, suffix: &str) -> PathBuf {
-        self.dir.file(&file_name(self.base_offset, suffix))
+        let deleted = if self.is_deleted() { DELETED_SUFFIX } else { "" };
+        self.dir.file(&format!("{}{deleted}", file_name(self.base_offset, suffix)))
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::SeqCst)
+    }
+
+    /// What a reader gets that came too late: the files are gone, or are another segment's by now.
+    /// It looks the segment up again.
+    fn gone(&self) -> LogError {
+        LogError::Closed { path: self.path(LOG_SUFFIX).into() }
     }
 
     /// Bytes that readers may see.
@@ -143,11 +157,22 @@ impl Segment {
     }
 
     /// The open `.log`.
+    ///
+    /// # Errors
+    /// `Closed` if the segment was deleted and its file is gone.
     pub(crate) fn file(&self) -> Result<Arc<SegmentFile>, LogError> {
-        let open = || self.dir.storage().open(&self.path(LOG_SUFFIX), OpenMode::Write);
-        self.slot
-            .get(self.dir.log_dir.files(), open)
-            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+        let deleted = self.is_deleted();
+        let open = || {
+            let file = self.dir.storage().open(&self.path(LOG_SUFFIX), OpenMode::Write)?;
+            // Marked between the two looks: compaction may have put another file there.
+            if deleted == self.is_deleted() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
+        };
+        self.slot.get(self.dir.log_dir.files(), open).map_err(|error| {
+            if self.is_deleted() && error.kind() == ErrorKind::NotFound {
+                return self.gone();
+            }
+            self.dir.log_dir.failed(self.path(LOG_SUFFIX), error)
+        })
     }
 
     /// Writes `buffers` after what is published. Nobody sees them until [`Self::publish`].
@@ -238,14 +263,17 @@ impl Segment {
 
     fn load_indexes(&self) -> Result<Indexes, LogError> {
         let storage = self.dir.storage();
+        let deleted = self.is_deleted();
         let (index, times) = (self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX));
         // Mapped even if the segment is written: the first new entry takes them into memory.
         let loaded =
             Entries::map(storage, &index).and_then(|o| Ok((o, Entries::map(storage, &times)?)));
         let (offsets, times) = match loaded {
+            // As with the file: these may be another segment's.
+            Ok(_) if deleted != self.is_deleted() => return Err(self.gone()),
             Ok(loaded) => loaded,
             // Also what a small sealed segment looks like that never needed an entry.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 return self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES);
             }
             Err(error) => return Err(self.dir.log_dir.failed(index, error)),
@@ -531,19 +559,38 @@ impl Segment {
         self.slot.close();
     }
 
-    /// Renames the segment's files to `.deleted`; they are removed by [`remove_deleted`] later.
+    /// Renames the segment's files to `.deleted`, where readers that hold it still find them; what
+    /// they are called now, to be removed later.
     pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
         let mut renamed = Vec::new();
-        for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX] {
-            let from = self.path(suffix);
-            let to = self.path(&format!("{suffix}{DELETED_SUFFIX}"));
+        let names = [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX];
+        let from = names.map(|suffix| self.path(suffix));
+        // First: who opens one of the old names from here on looks again and finds out.
+        self.deleted.store(true, Ordering::SeqCst);
+        for (from, suffix) in from.into_iter().zip(names) {
+            let to = self.path(suffix);
             match self.dir.storage().rename(&from, &to) {
                 Ok(()) => renamed.push(to),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(self.dir.log_dir.failed(from, error)),
             }
         }
         Ok(renamed)
+    }
+
+    /// Completes `indexes` and writes them beside the segment, to names with `suffix` at the end.
+    pub(crate) fn write_indexes_aside(
+        &self,
+        indexes: &mut Indexes,
+        suffix: &str,
+    ) -> Result<(), LogError> {
+        self.push_max_timestamp(indexes);
+        let storage = self.dir.storage();
+        let failed = |path, error| self.dir.log_dir.failed(path, error);
+        let path = self.path(&format!("{INDEX_SUFFIX}{suffix}"));
+        indexes.offsets.entries.write(storage, &path, true).map_err(|e| failed(path, e))?;
+        let path = self.path(&format!("{TIME_INDEX_SUFFIX}{suffix}"));
+        indexes.times.entries.write(storage, &path, true).map_err(|e| failed(path, e))
     }
 }
 

@@ -208,3 +208,60 @@ fn a_flush_that_failed_is_never_tried_again() {
     }
     assert_eq!((storage.changes(), log.durable_offset()), (changes, Offset(0)));
 }
+
+/// The last value of each key and its offset, as a consumer from the start sees them.
+fn last_values(log: &CommitLog) -> BTreeMap<Vec<u8>, (Offset, Option<Vec<u8>>)> {
+    let (start, end) = (log.log_start_offset(), log.log_end_offset());
+    let read = log.read(start, u32::MAX, end, true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let mut found = BTreeMap::new();
+    for batch in Batches::new(&bytes) {
+        let batch = batch.unwrap();
+        batch.verify_crc().unwrap();
+        for record in &batch.records(1 << 20).unwrap() {
+            let record = record.unwrap();
+            let value = (record.offset, record.value.map(<[u8]>::to_vec));
+            let before = found.insert(record.key.unwrap().to_vec(), value);
+            assert!(before.is_none_or(|(offset, _)| offset < record.offset));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_crash_at_any_change_of_a_compaction_loses_no_last_value() {
+    let mut struck_last = 0;
+    for at in 0.. {
+        let temp = tempfile::tempdir().unwrap();
+        let storage = FaultyStorage::default();
+        let config = Arc::new(LogConfig { cleanup_compact: true, ..config() });
+        let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
+        let state = OpenState::default();
+        let (log, _) = CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap();
+        for number in 0..30_u8 {
+            let mut builder = RecordBatchBuilder::new(Codec::None);
+            let key = [b'a' + number % 4];
+            let value = (number % 5 != 0).then_some([number]);
+            builder.append(NOW_MS, Some(&key), value.as_ref().map(<[u8; 1]>::as_slice), &[]);
+            let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+            let batch = validation::validate(&bytes, &config, NOW_MS, 9).unwrap();
+            log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+        }
+        let before = last_values(&log);
+        let end = log.flush().unwrap();
+        storage.plan(storage.changes() + at, Fault::Crash);
+        let outcome = log.compact(Offset(0), end, NOW_MS, 100);
+        let struck = outcome.is_err();
+        assert!(struck || at > 10, "a compaction makes more than {at} changes");
+        drop((log, log_dir));
+        let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
+        let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
+        assert_eq!(last_values(&log), before, "crash at change {at}");
+        assert_eq!(log.log_end_offset(), end);
+        struck_last = at;
+        if !struck {
+            break;
+        }
+    }
+    assert!(struck_last > 10);
+}

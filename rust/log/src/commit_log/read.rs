@@ -43,13 +43,30 @@ impl CommitLog {
         upper: Offset,
         min_one_batch: bool,
     ) -> Result<ReadResult, LogError> {
-        self.check_open()?;
-        if from < self.log_start_offset() || from > self.log_end_offset() {
-            return Err(self.out_of_range(from));
+        loop {
+            self.check_open()?;
+            if from < self.log_start_offset() || from > self.log_end_offset() {
+                return Err(self.out_of_range(from));
+            }
+            if from >= upper {
+                return Ok(ReadResult::default());
+            }
+            match self.read_in_range(from, max_bytes, upper, min_one_batch) {
+                // A segment went, deleted or compacted, after it was looked up. There is another
+                // now, or the log starts later.
+                Err(LogError::Closed { .. }) if self.check_open().is_ok() => {}
+                outcome => return outcome,
+            }
         }
-        if from >= upper {
-            return Ok(ReadResult::default());
-        }
+    }
+
+    fn read_in_range(
+        &self,
+        from: Offset,
+        max_bytes: u32,
+        upper: Offset,
+        min_one_batch: bool,
+    ) -> Result<ReadResult, LogError> {
         let Some(start) = self.start(from)? else { return Ok(ReadResult::default()) };
         let first_limit = self.limit(&start.segment, start.next.as_ref(), upper)?;
         let readable = first_limit.saturating_sub(start.position.0);

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use kafkalite_protocol::record_batch::RecordBatchError;
+use kafkalite_protocol::record_batch::HEADER_LENGTH;
 
 use super::*;
-
-/// Bytes read at once; a larger batch is read whole.
-const CHUNK_BYTES: usize = 1 << 20;
+use crate::batch_scan::{BatchReader, ScanError};
 
 pub(super) fn recover_unclean(
     dir: &Arc<PartitionDir>,
@@ -38,7 +36,7 @@ pub(super) fn recover_unclean(
         end = segment.base_offset();
         let size = segment.size();
         let mut seen = Seen { producers: &mut producers, epochs: &mut epochs, end: &mut end };
-        let valid = verify_segment(dir, &segment, config, &mut seen)?;
+        let valid = verify_segment(&segment, config, &mut seen)?;
         report.scanned_bytes += u64::from(size);
         if index + 1 < segments.len() && valid == size {
             segment.seal()?;
@@ -94,52 +92,32 @@ struct Seen<'a> {
 
 /// Reads a whole segment; how many bytes of it are valid. Its indexes are made anew.
 fn verify_segment(
-    dir: &PartitionDir,
     segment: &Segment,
     config: &LogConfig,
     seen: &mut Seen<'_>,
 ) -> Result<u32, LogError> {
     let file = segment.file()?;
-    let size = segment.size() as usize;
     let mut indexes = segment.begin_recovery();
-    let mut buffer = Vec::new();
-    let (mut buffer_at, mut position) = (0_usize, 0_usize);
-    while position < size {
-        let parsed = RecordBatch::parse(&buffer[position - buffer_at..]);
-        let batch = match parsed {
-            Ok(batch) => batch,
-            Err(RecordBatchError::Truncated { needed, .. }) if needed <= size - position => {
-                // The batch goes on after the buffer: read from its start, at least all of it.
-                let length = needed.max(CHUNK_BYTES).min(size - position);
-                buffer.resize(length, 0);
-                buffer_at = position;
-                let read = file.read_at(&mut buffer, position as u64);
-                let read = read.map_err(|e| dir.log_dir.failed(segment.path(LOG_SUFFIX), e))?;
-                buffer.truncate(read);
-                if read < needed {
-                    break;
-                }
-                continue;
-            }
-            Err(_) => break,
+    let mut valid = 0;
+    let mut reader = BatchReader::new(file.storage(), segment.size());
+    loop {
+        let (position, batch) = match reader.next() {
+            Ok(Some(next)) => next,
+            Ok(None) | Err(ScanError::Invalid(_)) => break,
+            Err(error @ ScanError::Io(_)) => return segment.scanned(Err(error)),
         };
         let header = batch.header();
         if batch.verify_crc().is_err() || !follows(segment, header, *seen.end) {
             break;
         }
-        segment.note_batch(
-            &mut indexes,
-            header,
-            Position(position as u32),
-            config.index_interval_bytes,
-        );
+        segment.note_batch(&mut indexes, header, position, config.index_interval_bytes);
         seen.producers.note(header);
         seen.epochs.assign(header.leader_epoch, header.base_offset);
         *seen.end = header.next_offset();
-        position += header.size();
+        valid = position.0 + header.size() as u32;
     }
-    segment.end_recovery(position as u32, indexes)?;
-    Ok(position as u32)
+    segment.end_recovery(valid, indexes)?;
+    Ok(valid)
 }
 
 /// Whether a batch may stand after `end` in this segment.

@@ -1,0 +1,76 @@
+//! Puts a compacted segment in the place of those it was made from, so that a crash at any moment
+//! leaves the old ones or the new one.
+//!
+//! 1. `.cleaned` (complete, on the disk) becomes `.swap`, the `.log` last: from here on it counts.
+//! 2. The old files become `.deleted`.
+//! 3. `.swap` loses its suffix, the `.log` last.
+//!
+//! After a crash `recovery` throws `.cleaned` away and finishes the move of `.swap`.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use crate::commit_log::CommitLog;
+use crate::error::LogError;
+use crate::recovery::{CLEANED_SUFFIX, SWAP_SUFFIX};
+use crate::segment::{INDEX_SUFFIX, LOG_SUFFIX, Segment, TIME_INDEX_SUFFIX};
+
+impl CommitLog {
+    pub(super) fn swap(
+        &self,
+        group: &[Arc<Segment>],
+        cleaned: Segment,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
+        self.rename_all(&cleaned, CLEANED_SUFFIX, SWAP_SUFFIX)?;
+        self.sync_dir()?;
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        let place = {
+            let segments = self.segments.read();
+            let first = segments.iter().position(|segment| Arc::ptr_eq(segment, &group[0]));
+            first.filter(|first| {
+                let there = &segments[*first..];
+                there.len() > group.len()
+                    && there.iter().zip(group).all(|(there, old)| Arc::ptr_eq(there, old))
+            })
+        };
+        // Truncation or retention took some of them meanwhile: what was made of them is void.
+        let Some(place) = place else { return self.discard_swap(&cleaned) };
+        cleaned.set_bytes_before(group[0].bytes_before());
+        self.delete_segments(&mut writer, group.to_vec(), now_ms)?;
+        self.rename_all(&cleaned, SWAP_SUFFIX, "")?;
+        self.segments.write().splice(place..place + group.len(), [Arc::new(cleaned)]);
+        drop(writer);
+        self.sync_dir()
+    }
+
+    fn rename_all(&self, segment: &Segment, from: &str, to: &str) -> Result<(), LogError> {
+        for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX] {
+            let source = segment.path(&format!("{suffix}{from}"));
+            let target = segment.path(&format!("{suffix}{to}"));
+            let renamed = self.dir.storage().rename(&source, &target);
+            renamed.map_err(|error| self.dir.log_dir.failed(source, error))?;
+        }
+        Ok(())
+    }
+
+    fn discard_swap(&self, segment: &Segment) -> Result<(), LogError> {
+        // The `.log` first: it is what recovery goes by.
+        for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
+            let path = segment.path(&format!("{suffix}{SWAP_SUFFIX}"));
+            match self.dir.storage().remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(self.dir.log_dir.failed(path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self) -> Result<(), LogError> {
+        let path = self.dir.path();
+        let synced = self.dir.storage().sync_dir(&path);
+        synced.map_err(|error| self.dir.log_dir.failed(&*path, error))
+    }
+}

@@ -1,0 +1,286 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::record_batch::{Batches, RecordBatchBuilder};
+use kafkalite_protocol::types::LeaderEpoch;
+use proptest::prelude::*;
+
+use super::*;
+use crate::commit_log::OpenState;
+use crate::commit_log::tests::{Fixture, append};
+use crate::validation::{ValidatedBatch, validate};
+
+const NOW_MS: i64 = 1_700_000_000_000;
+const MAX_KEYS: usize = 1_000;
+
+fn config() -> LogConfig {
+    LogConfig {
+        segment_bytes: 600,
+        index_interval_bytes: 100,
+        cleanup_delete: false,
+        cleanup_compact: true,
+        delete_retention_ms: 1_000,
+        ..LogConfig::default()
+    }
+}
+
+type Pair<'a> = (&'a str, Option<&'a str>);
+
+fn keyed(codec: Codec, records: &[Pair<'_>]) -> ValidatedBatch {
+    let mut builder = RecordBatchBuilder::new(codec);
+    for (i, (key, value)) in records.iter().enumerate() {
+        let timestamp_ms = NOW_MS + i as i64;
+        builder.append(
+            timestamp_ms,
+            Some(key.as_bytes()),
+            value.map(str::as_bytes),
+            &[("h", None)],
+        );
+    }
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    validate(&bytes, &config(), NOW_MS, 9).unwrap()
+}
+
+fn put(log: &CommitLog, records: &[Pair<'_>]) -> i64 {
+    log.append(&keyed(Codec::None, records), LeaderEpoch(0), NOW_MS).unwrap().base_offset.0
+}
+
+/// Offset, key and value of every record.
+fn records(log: &CommitLog) -> Vec<(i64, String, Option<String>)> {
+    let read = log.read(log.log_start_offset(), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut all = Vec::new();
+    for batch in Batches::new(&bytes) {
+        let batch = batch.unwrap();
+        batch.verify_crc().unwrap();
+        for record in &batch.records(1 << 20).unwrap() {
+            let record = record.unwrap();
+            assert_eq!(record.headers().count(), 1);
+            all.push((record.offset.0, text(record.key.unwrap()), record.value.map(text)));
+        }
+    }
+    all
+}
+
+/// The log without its active segment's records, as the last value of each key.
+fn last_values(
+    records: &[(i64, String, Option<String>)],
+) -> BTreeMap<String, (i64, Option<String>)> {
+    records.iter().map(|(o, k, v)| (k.clone(), (*o, v.clone()))).collect()
+}
+
+fn compact(log: &CommitLog, first_dirty: i64, now_ms: i64) -> Compacted {
+    log.compact(Offset(first_dirty), log.log_end_offset(), now_ms, MAX_KEYS).unwrap()
+}
+
+#[test]
+fn the_last_value_of_each_key_stays_at_its_offset() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    for round in 0..20 {
+        let value = format!("{round}");
+        put(&log, &[("a", Some(&value)), ("b", Some(&value))]);
+    }
+    put(&log, &[("only once", Some("x"))]);
+    log.roll(NOW_MS).unwrap();
+    let before = last_values(&records(&log));
+    let done = compact(&log, 0, NOW_MS);
+    assert_eq!(done.cleaned_to, Offset(41));
+    assert_eq!(done.records_removed, 38);
+    assert!(done.bytes_after < done.bytes_before);
+    let after = records(&log);
+    assert_eq!(after.len(), 3);
+    assert_eq!(last_values(&after), before);
+    assert_eq!(log.log_end_offset(), Offset(41));
+    put(&log, &[("a", Some("new"))]);
+    assert_eq!(records(&log).last().unwrap().0, 41);
+}
+
+#[test]
+fn a_tombstone_stays_for_delete_retention_and_then_goes() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    put(&log, &[("a", Some("1")), ("b", Some("1"))]);
+    put(&log, &[("a", None)]);
+    put(&log, &[("c", Some("1"))]);
+    log.roll(NOW_MS).unwrap();
+    let first = compact(&log, 0, NOW_MS);
+    let keys = |log: &CommitLog| records(log).into_iter().map(|r| r.1).collect::<Vec<_>>();
+    assert_eq!(keys(&log), ["b", "a", "c"]);
+    // Each compaction needs something dirty; "d" and "e" are that.
+    for (key, now_ms, expected) in [
+        ("d", NOW_MS + 999, vec!["b", "a", "c", "d"]),
+        ("e", NOW_MS + 1_000, vec!["b", "c", "d", "e"]),
+    ] {
+        put(&log, &[(key, Some("1"))]);
+        log.roll(NOW_MS).unwrap();
+        compact(&log, first.cleaned_to.0, now_ms);
+        assert_eq!(keys(&log), expected, "at {now_ms}");
+    }
+}
+
+#[test]
+fn the_active_segment_and_what_is_above_the_high_watermark_stay() {
+    for (high_watermark, left) in [(0, 12), (12, 7)] {
+        let fixture = Fixture::new(config());
+        let log = fixture.fresh();
+        for i in 0..6 {
+            put(&log, &[("a", Some(&i.to_string()))]);
+        }
+        log.roll(NOW_MS).unwrap();
+        for i in 0..6 {
+            put(&log, &[("a", Some(&i.to_string()))]);
+        }
+        log.compact(Offset(0), Offset(high_watermark), NOW_MS, MAX_KEYS).unwrap();
+        assert_eq!(records(&log).len(), left, "high watermark {high_watermark}");
+    }
+}
+
+#[test]
+fn young_records_stay() {
+    let lag = LogConfig { min_compaction_lag_ms: 100, ..config() };
+    for (now_ms, left) in [(NOW_MS + 99, 6), (NOW_MS + 100, 1)] {
+        let fixture = Fixture::new(lag.clone());
+        let log = fixture.fresh();
+        for i in 0..6 {
+            put(&log, &[("a", Some(&i.to_string()))]);
+        }
+        log.roll(NOW_MS).unwrap();
+        compact(&log, 0, now_ms);
+        assert_eq!(records(&log).len(), left, "{} ms later", now_ms - NOW_MS);
+    }
+}
+
+#[test]
+fn compaction_is_due_by_ratio_or_by_age() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    for i in 0..20 {
+        put(&log, &[("a", Some(&i.to_string()))]);
+    }
+    log.roll(NOW_MS).unwrap();
+    let due = |first_dirty, now_ms| {
+        log.compactable(Offset(first_dirty), log.log_end_offset(), now_ms).unwrap().is_due
+    };
+    assert!(due(0, NOW_MS));
+    assert!(!due(19, NOW_MS));
+    assert!(!due(20, NOW_MS));
+    log.set_config(Arc::new(LogConfig { max_compaction_lag_ms: 50, ..config() }));
+    assert!(due(19, NOW_MS + 51));
+    assert!(!due(19, NOW_MS + 50));
+}
+
+#[test]
+fn a_full_map_leaves_the_rest_for_the_next_time() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 10_000, ..config() });
+    let log = fixture.fresh();
+    for round in 0..2 {
+        for key in ["a", "b", "c", "d"] {
+            put(&log, &[(key, Some(&round.to_string()))]);
+        }
+    }
+    log.roll(NOW_MS).unwrap();
+    let before = last_values(&records(&log));
+    let mut first_dirty = Offset(0);
+    for _ in 0..8 {
+        let done = log.compact(first_dirty, Offset(8), NOW_MS, 2).unwrap();
+        assert!(done.cleaned_to > first_dirty || first_dirty == Offset(8));
+        first_dirty = done.cleaned_to;
+        assert_eq!(last_values(&records(&log)), before);
+    }
+    assert_eq!(first_dirty, Offset(8));
+}
+
+#[test]
+fn a_compacted_log_opens_again_cleanly_or_not() {
+    for clean in [true, false] {
+        let fixture = Fixture::new(config());
+        let log = fixture.fresh();
+        for i in 0..40 {
+            put(&log, &[("a", Some(&i.to_string())), (if i % 7 == 0 { "b" } else { "c" }, None)]);
+        }
+        log.roll(NOW_MS).unwrap();
+        compact(&log, 0, NOW_MS);
+        put(&log, &[("z", Some("1"))]);
+        let before = records(&log);
+        log.close(clean).unwrap();
+        drop(log);
+        let (log, report) = fixture.open(OpenState { clean, ..OpenState::default() });
+        assert_eq!(report.truncated_bytes, 0);
+        assert_eq!(records(&log), before);
+        for from in 0..log.log_end_offset().0 {
+            assert!(log.read(Offset(from), 1, log.log_end_offset(), true).unwrap().bytes > 0);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_holds_an_old_segment_reads_it_to_its_end() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    for i in 0..20 {
+        put(&log, &[("a", Some(&i.to_string()))]);
+    }
+    log.roll(NOW_MS).unwrap();
+    let (old, _) = log.segment_at(Offset(0)).unwrap();
+    old.close_file();
+    compact(&log, 0, NOW_MS);
+    // Opened anew, it is the old file and not the one that took its name.
+    let (position, header) = old.locate(Offset(0)).unwrap().unwrap();
+    assert_eq!((position.0, header.base_offset, header.record_count), (0, Offset(0), 1));
+    log.remove_deleted(i64::MAX).unwrap();
+    old.close_file();
+    assert!(matches!(old.file(), Err(LogError::Closed { .. })));
+    assert_eq!(records(&log).len(), 1);
+}
+
+#[test]
+fn truncation_during_a_compaction_voids_it() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    for i in 0..20 {
+        put(&log, &[("a", Some(&i.to_string()))]);
+    }
+    log.roll(NOW_MS).unwrap();
+    let segments = log.segments.read().clone();
+    let mut done = Compacted::default();
+    let keys = KeyOffsets::new(10);
+    log.truncate_to(Offset(1), NOW_MS).unwrap();
+    log.rewrite_group(&segments[1..2], &keys, &config(), NOW_MS, &mut done).unwrap();
+    assert_eq!(log.segment_count(), 1);
+    assert_eq!(records(&log).len(), 1);
+    append(&log, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn compaction_agrees_with_a_map(
+        writes in prop::collection::vec((0_u8..12, any::<bool>(), 1_usize..4), 1..120),
+        rounds in 1_usize..4, codec in 0_u8..5,
+    ) {
+        let fixture = Fixture::new(config());
+        let log = fixture.fresh();
+        let mut first_dirty = Offset(0);
+        let mut expected: BTreeMap<String, (i64, Option<String>)> = BTreeMap::new();
+        for round in writes.chunks(writes.len().div_ceil(rounds)) {
+            for (key, tombstone, count) in round {
+                let key = format!("key {key}");
+                let value = (!tombstone).then_some("value");
+                let batch = vec![(key.as_str(), value); *count];
+                let codec = Codec::from_id(codec).expect("exists");
+                let done = log.append(&keyed(codec, &batch), LeaderEpoch(0), NOW_MS).expect("appends");
+                expected.insert(key.clone(), (done.last_offset.0, value.map(str::to_string)));
+            }
+            log.roll(NOW_MS).expect("rolls");
+            // The clock stands still, so tombstones stay.
+            first_dirty = log.compact(first_dirty, log.log_end_offset(), NOW_MS, MAX_KEYS).expect("compacts").cleaned_to;
+            let there = records(&log);
+            prop_assert_eq!(there.len(), expected.len());
+            prop_assert_eq!(last_values(&there), expected.clone());
+        }
+    }
+}
