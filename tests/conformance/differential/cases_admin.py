@@ -240,6 +240,7 @@ def alter(
 
 def described(s: Session, name: str, keys: list[str] | None, kind: int = 2, **body: Any) -> Any:
     """DescribeConfigs of one resource: error, and by name what is said of each key."""
+    s.settle()
     asked = [{"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": keys}]
     (one,) = s.call("DescribeConfigs", 4, Resources=asked, **body)["Results"]
     return one["ErrorCode"], {config.pop("Name"): config for config in one["Configs"]}

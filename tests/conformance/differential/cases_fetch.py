@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from tests.conformance.differential.cases_produce import zstd_batch
-from tests.conformance.differential.session import BASE_MS, Session, case, each
+from tests.conformance.differential.session import BASE_MS, Session, case, each, wait_for
 from tests.conformance.wire.batches import batch_heads, simple
 
 
@@ -79,6 +79,8 @@ def fetch_of_a_deleted_topic_by_its_id(s: Session) -> Any:
     topic = s.topic()
     topic_id = s.topic_id(topic)
     s.call("DeleteTopics", 5, TopicNames=[topic], TimeoutMs=5000)
+    wait_for(lambda: s.metadata(topic)["ErrorCode"] == 3)
+    s.settle()
     part = {"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1000}
     asked = [{"TopicId": topic_id, "Partitions": [part]}]
     return seen(s.call("Fetch", 13, MaxWaitMs=0, MinBytes=0, Topics=asked))

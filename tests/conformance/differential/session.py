@@ -106,6 +106,14 @@ class Session:
         wait_for(lambda: self.leaders(name) == partitions)
         return name
 
+    def settle(self) -> None:
+        """Return once the broker has applied every change that was answered before.
+
+        Kafka answers from the controller; its broker applies the metadata log a little later,
+        in order. So once a new topic is there, everything before it is as well.
+        """
+        self.topic()
+
     def leaders(self, name: str) -> int:
         """How many partitions of a topic are led, and answer, by now."""
         parts = self.metadata(name)["Partitions"]
