@@ -21,7 +21,16 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
-    # Kafka shows a leader in its metadata before that leader has opened the log.
+    wait_until_led(bootstrap, topic, partitions)
+
+
+def wait_until_led(bootstrap: str, topic: str, partitions: int) -> None:
+    """Wait until the leader of each partition answers.
+
+    Kafka shows a leader in its metadata before that leader has opened the log; who produces
+    meanwhile with acks=0 loses records, and who has no idempotence may see them reordered.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     parts = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
     deadline = time.monotonic() + 30
     while True:

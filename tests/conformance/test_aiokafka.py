@@ -14,6 +14,7 @@ from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.conformance.brokers import Broker
+from tests.conformance.load import create_topic
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]
@@ -27,10 +28,7 @@ def play(scenario: Scenario, seconds: float = 60) -> None:
 
 async def create(broker: Broker, name: str, partitions: int = 3, **config: str) -> None:
     """Create a topic."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=config)])
-    await admin.close()
+    await asyncio.to_thread(create_topic, broker.bootstrap, name, partitions, **config)
 
 
 async def send(broker: Broker, topic: str, rows: list[dict[str, Any]], **config: Any) -> None:
@@ -222,20 +220,23 @@ def test_the_admin_client_creates_describes_grows_and_deletes(
 ) -> None:
     topic = unique("aiokafka-admin")
 
+    async def partitions(admin: AIOKafkaAdminClient, count: int) -> None:
+        while len((await admin.describe_topics([topic]))[0]["partitions"]) != count:
+            await asyncio.sleep(0.05)
+
     async def scenario() -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
         await admin.start()
         await admin.create_topics([NewTopic(topic, 2, 1)])
-        (described,) = await admin.describe_topics([topic])
-        assert len(described["partitions"]) == 2
+        await partitions(admin, 2)
         await admin.create_partitions({topic: NewPartitions(4)})
-        (described,) = await admin.describe_topics([topic])
-        assert len(described["partitions"]) == 4
+        await partitions(admin, 4)
         (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
         names = {entry[0] for entry in answer.resources[0][4]}
         assert {"cleanup.policy", "retention.ms", "max.message.bytes"} <= names
         await admin.delete_topics([topic])
-        assert topic not in await admin.list_topics()
+        while topic in await admin.list_topics():
+            await asyncio.sleep(0.05)
         await admin.close()
 
     play(scenario)

@@ -28,6 +28,8 @@ from confluent_kafka.admin import (
 )
 
 from tests.conformance.brokers import Broker
+from tests.conformance.load import create_topic
+from tests.conformance.patience import eventually
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]
@@ -40,10 +42,10 @@ def admin(broker: Broker) -> AdminClient:
 
 
 @pytest.fixture
-def topic(admin: AdminClient, unique: Unique) -> str:
+def topic(broker: Broker, unique: Unique) -> str:
     """A topic with three partitions."""
     name = unique("confluent")
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    create_topic(broker.bootstrap, name, 3)
     return name
 
 
@@ -257,17 +259,19 @@ def test_a_second_consumer_with_the_same_instance_id_fences_the_first(
 def test_topics_are_created_described_grown_and_deleted(admin: AdminClient, unique: Unique) -> None:
     name = unique("admin")
     admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "60000"})])[name].result(20)
-    assert len(admin.list_topics(name, 10).topics[name].partitions) == 2
+    eventually(lambda: len(admin.list_topics(name, 10).topics[name].partitions) == 2)
     admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
-    assert len(admin.list_topics(name, 10).topics[name].partitions) == 5
+    eventually(lambda: len(admin.list_topics(name, 10).topics[name].partitions) == 5)
     with pytest.raises(KafkaException) as refused:
         admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     admin.delete_topics([name])[name].result(20)
-    assert name not in admin.list_topics(timeout=10).topics
+    eventually(lambda: name not in admin.list_topics(timeout=10).topics)
 
 
-def test_topic_configs_are_described_and_altered_one_by_one(admin: AdminClient, topic: str) -> None:
+def test_topic_configs_are_described_and_altered_one_by_one(
+    broker: Broker, admin: AdminClient, topic: str, unique: Unique
+) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (described,) = admin.describe_configs([resource]).values()
     assert described.result(20)["cleanup.policy"].value == "delete"
@@ -275,6 +279,8 @@ def test_topic_configs_are_described_and_altered_one_by_one(admin: AdminClient, 
     target = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
     (altered,) = admin.incremental_alter_configs([target]).values()
     altered.result(20)
+    # Any change that is waited for shows that the one before it was applied.
+    create_topic(broker.bootstrap, unique("settled"), 1)
     (described,) = admin.describe_configs([resource]).values()
     assert described.result(20)["retention.ms"].value == "123456"
 

@@ -14,6 +14,8 @@ from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
 from tests.conformance.brokers import Broker
+from tests.conformance.load import wait_until_led
+from tests.conformance.patience import eventually
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]
@@ -32,10 +34,11 @@ def admin(broker: Broker) -> Any:
 
 
 @pytest.fixture
-def topic(admin: KafkaAdminClient, unique: Unique) -> str:
+def topic(broker: Broker, admin: KafkaAdminClient, unique: Unique) -> str:
     """A topic with three partitions."""
     name = unique("kafka-python")
     admin.create_topics([NewTopic(name, 3, 1)])
+    wait_until_led(broker.bootstrap, name, 3)
     return name
 
 
@@ -172,7 +175,8 @@ def test_two_members_share_a_topic(
     done = threading.Event()
 
     def member(number: int) -> None:
-        one = consumer(broker, topic, group_id=group, group_instance_id=instances[number])
+        own = {"group_instance_id": instances[number], "metadata_max_age_ms": 1_000}
+        one = consumer(broker, topic, group_id=group, **own)
         while not done.is_set():
             one.poll(100)
             shares[number] = len(one.assignment())
@@ -181,7 +185,7 @@ def test_two_members_share_a_topic(
     threads = [threading.Thread(target=member, args=(number,)) for number in (0, 1)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while sorted(shares.values()) != [1, 2] and time.monotonic() < deadline:
         time.sleep(0.05)
     done.set()
@@ -196,14 +200,13 @@ def test_the_admin_client_creates_describes_grows_and_deletes(
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(topic, 1, 1)])
     admin.create_partitions({topic: NewPartitions(5)})
-    (described,) = admin.describe_topics([topic])
-    assert len(described["partitions"]) == 5
+    eventually(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 5)
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "4321"})
     admin.alter_configs([resource])
-    answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-    assert "4321" in str(answer)
+    asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+    eventually(lambda: "4321" in str(admin.describe_configs(asked)))
     admin.delete_topics([topic])
-    assert topic not in admin.list_topics()
+    eventually(lambda: topic not in admin.list_topics())
 
 
 def test_the_admin_client_sees_groups_and_their_offsets(
