@@ -7,6 +7,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::cold_reads::ColdReads;
 use crate::config::{BrokerConfig, RequestInline};
+use crate::coordinator::{GroupCoordinator, GroupCoordinatorConfig, OffsetsPartitions};
 use crate::fetch_sessions::FetchSessions;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
@@ -25,7 +26,7 @@ use kafkalite_log::storage::RealStorage;
 use kafkalite_log::{LogDir, LogError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -94,8 +95,9 @@ impl Broker {
         let controller = open_controller(&config, &directory, &listeners, clock.clone())?;
         let checkpoints = Checkpoints::read(directory.clone())?;
 
-        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the queue runs.
-        let rooms: Arc<OnceLock<Arc<Rooms>>> = Arc::default();
+        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the queue runs:
+        // one arrow of the circle is weak, so that a broker that was stopped can be dropped.
+        let rooms: Arc<OnceLock<Weak<Rooms>>> = Arc::default();
         let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
         let expired = queue.clone();
         let timer = Timer::start(clock.clone(), Arc::new(move |task| expired.execute(task)))
@@ -132,8 +134,18 @@ impl Broker {
             metrics.clone(),
         )
         .map_err(system("the cold-read threads"))?;
+        let topic = OffsetsPartitions {
+            partitions: partitions.clone(),
+            controller: controller.clone(),
+            produces: produces.clone(),
+            clock: clock.clone(),
+            config: config.clone(),
+        };
+        let groups = start_groups(&config, clock.clone(), &timer, topic, &controller)
+            .map_err(system("the group loader"))?;
         let built = Arc::new(Rooms {
             config: swapped,
+            groups,
             clock: clock.clone(),
             metrics: metrics.clone(),
             controller,
@@ -144,7 +156,7 @@ impl Broker {
             sessions: FetchSessions::new(config.fetch_session_cache_slots),
             producer_ids: ProducerIds::new(config.node_id),
         });
-        let rooms = rooms.get_or_init(|| built).clone();
+        rooms.get_or_init(|| Arc::downgrade(&built));
         let parts = NetworkParts {
             queue,
             is_cheap: Arc::new(handlers::may_run_inline),
@@ -154,7 +166,15 @@ impl Broker {
         };
         let network = Network::start(network_config, listeners, parts)
             .map_err(system("the network threads"))?;
-        Ok(Self { rooms, network, io_threads, timer, log_manager, broker_epoch, stop_timeout_ms })
+        Ok(Self {
+            rooms: built,
+            network,
+            io_threads,
+            timer,
+            log_manager,
+            broker_epoch,
+            stop_timeout_ms,
+        })
     }
 
     /// The address of each listener by name, in the order of the configuration.
@@ -181,6 +201,7 @@ impl Broker {
         let deadline_ns =
             clock.monotonic_ns().saturating_add(self.stop_timeout_ms.saturating_mul(1_000_000));
         self.network.begin_stop(deadline_ns);
+        self.rooms.groups.stop();
         self.rooms.fetches.stop();
         self.rooms.produces.stop();
         self.network.join();
@@ -194,6 +215,56 @@ impl Broker {
         }
         self.rooms.partitions.log_dir().unlock();
     }
+}
+
+/// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so to its clients.
+fn start_groups(
+    config: &BrokerConfig,
+    clock: Arc<dyn Clock>,
+    timer: &Arc<Timer>,
+    topic: OffsetsPartitions,
+    controller: &Controller,
+) -> std::io::Result<Arc<GroupCoordinator>> {
+    let limits = GroupCoordinatorConfig {
+        min_session_timeout_ms: config.group_min_session_timeout_ms,
+        max_session_timeout_ms: config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
+        max_size: i32::try_from(config.group_max_size).unwrap_or(i32::MAX),
+        offset_metadata_max_bytes: config.offset_metadata_max_bytes,
+        offsets_retention_ms: config.offsets_retention_ms,
+        offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
+    };
+    let groups = GroupCoordinator::new(limits, clock, timer.clone(), Arc::new(topic));
+    let groups = Arc::new(groups);
+    let loaded = groups.clone();
+    std::thread::Builder::new().name("group-loader".to_owned()).spawn(move || {
+        if let Err(error) = loaded.load_all() {
+            tracing::error!(error = error.name(), "groups are not loaded");
+        }
+    })?;
+    let every_ms = u64::try_from(config.offsets_retention_check_interval_ms).unwrap_or(u64::MAX);
+    expire_offsets(timer, groups.clone(), every_ms);
+    let told = groups.clone();
+    controller.watch(Box::new(move |before, after| {
+        let gone = before.topics.iter().filter(|topic| after.topic_by_id(topic.id).is_none());
+        let names: Vec<String> = gone.map(|topic| topic.name.to_string()).collect();
+        if !names.is_empty() {
+            told.topics_deleted(&names);
+        }
+    }));
+    Ok(groups)
+}
+
+/// Removes expired offsets now and then, `every_ms` after the last time.
+fn expire_offsets(timer: &Arc<Timer>, groups: Arc<GroupCoordinator>, every_ms: u64) {
+    let again = Arc::downgrade(timer);
+    let task = move || {
+        groups.expire();
+        if let Some(timer) = again.upgrade() {
+            expire_offsets(&timer, groups, every_ms);
+        }
+    };
+    timer.schedule(every_ms, Box::new(task));
 }
 
 /// An absolute path, so that a later change of the working directory changes nothing.
@@ -241,7 +312,7 @@ fn open_controller(
 
 fn request_queue(
     config: &BrokerConfig,
-    rooms: Arc<OnceLock<Arc<Rooms>>>,
+    rooms: Arc<OnceLock<Weak<Rooms>>>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Arc<RequestQueue> {
@@ -251,9 +322,9 @@ fn request_queue(
     };
     let run = move |request: Request| {
         // Nothing is accepted before the rooms are there.
-        let Some(rooms) = rooms.get() else { return };
+        let Some(rooms) = rooms.get().and_then(Weak::upgrade) else { return };
         let peer = request.context.peer;
-        if let Err(error) = handlers::run(rooms, request) {
+        if let Err(error) = handlers::run(&rooms, request) {
             tracing::warn!(%peer, %error, "connection is closed");
         }
     };

@@ -13,6 +13,7 @@ pub mod group_state;
 mod loader;
 mod member;
 mod offsets;
+mod offsets_partitions;
 mod offsets_topic;
 mod subscription;
 #[cfg(test)]
@@ -24,4 +25,5 @@ pub use group_coordinator::{GroupCoordinator, GroupCoordinatorConfig};
 pub use group_state::JoinContext;
 pub use member::Token;
 pub use offsets::TopicPartition;
+pub use offsets_partitions::{OFFSETS_TOPIC, OffsetsPartitions};
 pub use offsets_topic::{AppendDone, OffsetsTopic, partition_of};

@@ -4,6 +4,7 @@ use super::init_producer_id::ProducerIds;
 use crate::clock::Clock;
 use crate::cold_reads::ColdReads;
 use crate::config::BrokerConfig;
+use crate::coordinator::GroupCoordinator;
 use crate::fetch_sessions::FetchSessions;
 use crate::metadata::Controller;
 use crate::metrics::Metrics;
@@ -24,6 +25,8 @@ pub struct Rooms {
     pub controller: Arc<Controller>,
     /// The replicas on this broker.
     pub partitions: Arc<Partitions>,
+    /// The groups it coordinates.
+    pub groups: Arc<GroupCoordinator>,
     /// Fetches that wait for records.
     pub fetches: Arc<Purgatory<u64>>,
     /// Produces that wait for replicas or the disk.

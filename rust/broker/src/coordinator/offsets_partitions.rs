@@ -1,0 +1,177 @@
+//! `__consumer_offsets` on this broker's own partitions: the coordinator's log, over replication and the controller.
+//!
+//! A batch is answered for when the high watermark has passed it, as an acks=all produce would be.
+//! Source: Kafka's `CoordinatorPartitionWriter` and `CoordinatorLoaderImpl`.
+
+use super::offsets_topic::{AppendDone, OffsetsTopic};
+use crate::clock::Clock;
+use crate::config::BrokerConfig;
+use crate::fetch_sessions::{FetchTarget, TopicRef};
+use crate::metadata::Controller;
+use crate::metadata::controller::{NewTopic, NoRules, TopicDefaults};
+use crate::purgatory::{Completion, DelayedOperation, Purgatory};
+use crate::replication::{FetchReader, Partition, Partitions};
+use bytes::{Bytes, BytesMut};
+use kafkalite_log::ValidatedBatch;
+use kafkalite_protocol::record_batch::RecordBatch;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The topic's name.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// Most bytes of one read while loading, unless a batch is larger.
+const READ_BYTES: u64 = 1 << 20;
+
+/// The coordinator's topic over this broker's partitions.
+pub struct OffsetsPartitions {
+    /// The replicas here.
+    pub partitions: Arc<Partitions>,
+    /// Who makes the topic.
+    pub controller: Arc<Controller>,
+    /// Where appends wait for the high watermark.
+    pub produces: Arc<Purgatory<u64>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// `offsets.topic.num.partitions`, `offsets.topic.replication.factor`, `offsets.topic.segment.bytes`.
+    pub config: BrokerConfig,
+}
+
+impl OffsetsPartitions {
+    fn partition(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let found = self.partitions.find(&TopicRef::Name(OFFSETS_TOPIC.into()), index);
+        found.map_err(|_| ErrorCode::NotCoordinator)
+    }
+
+    fn try_append(&self, index: i32, batch: &Bytes) -> Result<Appended, ErrorCode> {
+        let partition = self.partition(index)?;
+        let batch = ValidatedBatch::trusted(batch).map_err(|_| ErrorCode::UnknownServerError)?;
+        let appended = partition.append(&batch, true, self.clock.wall_ms());
+        let appended = appended.map_err(|refusal| refusal.code)?;
+        let (base, end, epoch) = (appended.base_offset, appended.end_offset, appended.leader_epoch);
+        Ok(Appended { partition, base, end, epoch })
+    }
+}
+
+impl OffsetsTopic for OffsetsPartitions {
+    fn partition_count(&self) -> i32 {
+        let image = self.controller.image();
+        image.topic(OFFSETS_TOPIC).map_or(0, |topic| topic.partitions.len() as i32)
+    }
+
+    fn create(&self) -> Result<(), ErrorCode> {
+        let set = |key: &str, value: String| (key.to_owned(), Some(value));
+        let topic = NewTopic {
+            name: OFFSETS_TOPIC.to_owned(),
+            num_partitions: self.config.offsets_topic_num_partitions,
+            replication_factor: self.config.offsets_topic_replication_factor,
+            assignments: Vec::new(),
+            configs: vec![
+                set("cleanup.policy", "compact".to_owned()),
+                set("compression.type", "producer".to_owned()),
+                set("segment.bytes", self.config.offsets_topic_segment_bytes.to_string()),
+            ],
+        };
+        let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
+        let created = self.controller.create_topics(&[topic], defaults, &NoRules, false).pop();
+        match created {
+            Some(Err(refusal)) if refusal.code != ErrorCode::TopicAlreadyExists => {
+                Err(refusal.code)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&self, partition: i32, batch: Bytes, done: AppendDone) {
+        match self.try_append(partition, &batch) {
+            Err(error) => done(Err(error)),
+            Ok(appended) if appended.is_committed() => done(Ok(appended.base)),
+            Ok(appended) => {
+                let key = appended.partition.key();
+                let timeout_ms = u64::try_from(self.config.offsets_commit_timeout_ms).unwrap_or(0);
+                let delayed = DelayedAppend { appended, timeout_ms, done: Mutex::new(Some(done)) };
+                self.produces.watch(Arc::new(delayed), &[key]);
+            }
+        }
+    }
+
+    fn read(&self, partition: i32, from: Option<Offset>) -> Result<Bytes, ErrorCode> {
+        let partition = self.partition(partition)?;
+        let from = from.unwrap_or_else(|| partition.log_start_offset());
+        let target = FetchTarget {
+            topic: TopicRef::Id(partition.topic_id()),
+            partition: partition.index(),
+            fetch_offset: from.0,
+            max_bytes: i32::MAX,
+            current_leader_epoch: LeaderEpoch::UNKNOWN.0,
+            last_fetched_epoch: -1,
+            log_start_offset: -1,
+        };
+        let fetched = partition.read(&target, READ_BYTES, true, FetchReader::ReadUncommitted);
+        if !fetched.error.is_none() {
+            return Err(fetched.error);
+        }
+        let mut bytes = BytesMut::with_capacity(fetched.bytes as usize);
+        for slice in &fetched.slices {
+            let read = slice.read().map_err(|_| ErrorCode::KafkaStorageError)?;
+            bytes.extend_from_slice(&read);
+        }
+        let whole = whole_batches(&bytes);
+        Ok(bytes.freeze().slice(..whole))
+    }
+}
+
+/// The length of the batches that are not cut off at the end.
+fn whole_batches(bytes: &[u8]) -> usize {
+    let mut whole = 0;
+    while let Ok(batch) = RecordBatch::parse(&bytes[whole..]) {
+        whole += batch.header().size();
+    }
+    whole
+}
+
+/// A batch that is in the log.
+struct Appended {
+    partition: Arc<Partition>,
+    base: Offset,
+    end: Offset,
+    epoch: LeaderEpoch,
+}
+
+impl Appended {
+    fn is_committed(&self) -> bool {
+        self.partition.is_acknowledged(self.end, -1)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.partition.is_offline() || !self.partition.leads_in(self.epoch)
+    }
+}
+
+/// A batch of the coordinator's that waits for the high watermark.
+struct DelayedAppend {
+    appended: Appended,
+    timeout_ms: u64,
+    done: Mutex<Option<AppendDone>>,
+}
+
+impl DelayedOperation for DelayedAppend {
+    fn is_satisfied(&self) -> bool {
+        self.appended.is_committed() || self.appended.is_lost()
+    }
+
+    fn complete(self: Arc<Self>, how: Completion) {
+        let Some(done) = self.done.lock().take() else { return };
+        if self.appended.is_committed() {
+            done(Ok(self.appended.base));
+        } else if how == Completion::Expired {
+            done(Err(ErrorCode::RequestTimedOut));
+        } else {
+            done(Err(ErrorCode::NotCoordinator));
+        }
+    }
+
+    fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+}
