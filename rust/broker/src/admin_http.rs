@@ -1,1 +1,138 @@
-//! Kafka's `admin_http`.
+//! Metrics and health over HTTP, beside the data plane and never in its way.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/metrics` | everything counted, as OpenMetrics text |
+//! | `/health/live` | 200 as long as the process answers |
+//! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
+//!
+//! One thread with a runtime of its own serves them, so that a scrape never waits for a request
+//! and a request never for a scrape. The port is bound apart from that, before the broker starts.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::sync::oneshot;
+
+use crate::metrics::Metrics;
+
+mod exposition;
+#[cfg(test)]
+mod tests;
+
+/// A port that is bound and not yet served.
+#[derive(Debug)]
+pub struct AdminListener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl AdminListener {
+    /// Binds `port` of `host`; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// What the system says, `AddrInUse` for instance.
+    pub fn bind(host: &str, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((host, port))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Serves `metrics` on a thread of its own; ready from now on.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an event queue.
+    pub fn start(self, metrics: Arc<Metrics>) -> io::Result<AdminHttp> {
+        let ready = Arc::new(AtomicBool::new(true));
+        let state = Shared { metrics, ready: ready.clone() };
+        let (stop, stopped) = oneshot::channel();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let listener = self.listener;
+        let thread =
+            std::thread::Builder::new().name("admin-http".to_owned()).spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        served = serve(listener, state) => if let Err(error) = served {
+                            tracing::error!(%error, "metrics and health are no longer served");
+                        },
+                        // Dropped or stopped: either way it is over.
+                        _ = stopped => {}
+                    }
+                });
+            })?;
+        Ok(AdminHttp { address: self.address, ready, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// Metrics and health, being served. Dropping it stops them.
+#[derive(Debug)]
+pub struct AdminHttp {
+    address: SocketAddr,
+    ready: Arc<AtomicBool>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AdminHttp {
+    /// Where.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What `/health/ready` tells from now on.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+}
+
+impl Drop for AdminHttp {
+    fn drop(&mut self) {
+        // It is gone already if the thread failed; then there is nothing to stop.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Shared {
+    metrics: Arc<Metrics>,
+    ready: Arc<AtomicBool>,
+}
+
+async fn serve(listener: TcpListener, state: Shared) -> io::Result<()> {
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/health/live", get(|| async { "live\n" }))
+        .route("/health/ready", get(ready))
+        .with_state(state);
+    axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
+}
+
+async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    match exposition::text(&shared.metrics) {
+        Ok(text) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
+    if shared.ready.load(Ordering::Relaxed) {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+    }
+}

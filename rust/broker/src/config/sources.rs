@@ -10,6 +10,8 @@ use super::{broker_key, properties, toml_file};
 /// Where to read a configuration from. The default reads nothing: the table's defaults hold.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
+    /// What the caller sets in place of the table's defaults, weaker than all that follows.
+    pub base: Vec<(String, String)>,
     /// Named overrides that stand in for defaults; `dev` is the only one.
     pub profile: Option<String>,
     /// A `.toml` file, or else a file of properties.
@@ -42,6 +44,7 @@ pub fn load(sources: &Sources) -> Result<BrokerConfig, ConfigError> {
     let mut set = |key: &str, value: &str, origin: &str| {
         values.set(key, value, ConfigSource::StaticBroker, origin)
     };
+    sources.base.iter().try_for_each(|(key, value)| set(key, value, "default"))?;
     if let Some(name) = &sources.profile {
         if name != "dev" {
             return Err(ConfigError::UnknownProfile { name: name.clone() });

@@ -1,0 +1,40 @@
+"""kafkalite: a Kafka broker that pip installs.
+
+Importing this package imports nothing but itself; each public name is loaded
+when it is first used, so that ``python -m kafkalite serve`` listens at once.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._native import BrokerStartError as BrokerStartError
+    from ._native import KafkaliteError as KafkaliteError
+    from ._native import __version__ as __version__
+    from .broker import Broker as Broker
+
+__all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__"]
+
+_HOMES = {
+    "Broker": "kafkalite.broker",
+    "BrokerStartError": "kafkalite._native",
+    "KafkaliteError": "kafkalite._native",
+    "__version__": "kafkalite._native",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module it lives in."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kafkalite' has no attribute {name!r}")
+    import importlib
+
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, sorted."""
+    return sorted(__all__)

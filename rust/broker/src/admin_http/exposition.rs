@@ -1,0 +1,190 @@
+//! What is counted, as OpenMetrics text: our own names, and Kafka's as jmx-exporter spells them.
+//!
+//! ```text
+//! kafkalite_stage_duration_seconds{stage,api}                 a histogram of each stage
+//! kafka_network_requestmetrics_totaltimems{request,quantile}  and the other *TimeMs of Kafka
+//! kafka_network_requestmetrics_totaltimems_count{request}
+//! kafka_network_requestchannel_requestqueuesize               queue depths, purgatory sizes
+//! kafkalite_zero_copy_share                                   of the bytes sent, by sendfile
+//! ```
+//! Source: Kafka's `RequestMetrics`, `RequestChannel`, `DelayedOperationPurgatory`; the spelling is
+//! that of the rules jmx-exporter publishes for Kafka, in lower case.
+
+use std::collections::BTreeMap;
+use std::fmt::{Error, Write};
+
+use kafkalite_protocol::ApiKey;
+
+use crate::metrics::{HistogramSnapshot, Labels, Metrics, Stage, Value};
+
+/// Everything counted so far.
+///
+/// # Errors
+/// None that can happen: writing to a string does not fail.
+pub fn text(metrics: &Metrics) -> Result<String, Error> {
+    let mut out = String::with_capacity(16 << 10);
+    let mut stages = Vec::new();
+    metrics.for_each_stage(|api_key, stage, snapshot| {
+        stages.push((request_name(api_key), stage, snapshot.clone()));
+    });
+    stage_histograms(&mut out, &stages)?;
+    request_times(&mut out, &stages)?;
+    scalars(&mut out, metrics)?;
+    out.push_str("# EOF\n");
+    Ok(out)
+}
+
+type Stages = [(String, Stage, HistogramSnapshot)];
+
+fn request_name(api_key: i16) -> String {
+    let key = ApiKey::ALL.iter().find(|key| **key as i16 == api_key);
+    key.map_or_else(|| api_key.to_string(), |key| key.name().to_owned())
+}
+
+fn stage_histograms(out: &mut String, stages: &Stages) -> Result<(), Error> {
+    let name = "kafkalite_stage_duration_seconds";
+    head(out, name, "histogram", "How long requests spend in each stage.")?;
+    for (api, stage, snapshot) in stages {
+        let labels = format!("stage=\"{}\",api=\"{api}\"", stage.name());
+        let mut below = 0;
+        for (i, count) in snapshot.buckets.iter().enumerate() {
+            below += count;
+            // Below a microsecond and above a minute nobody looks; empty neighbours say nothing.
+            let Some(bound_ns) = HistogramSnapshot::upper_bound_ns(i) else { continue };
+            if (1 << 10..=1 << 36).contains(&bound_ns) && i % 2 == 0 {
+                let bound = seconds(bound_ns);
+                writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}")?;
+            }
+        }
+        writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", snapshot.count)?;
+        writeln!(out, "{name}_count{{{labels}}} {}", snapshot.count)?;
+        writeln!(out, "{name}_sum{{{labels}}} {}", seconds(snapshot.sum_ns))?;
+    }
+    Ok(())
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Kafka's name of a stage; those that only we have, have none.
+fn kafka_name(stage: Stage) -> Option<&'static str> {
+    match stage {
+        Stage::RequestQueue => Some("requestqueuetimems"),
+        Stage::Local => Some("localtimems"),
+        Stage::Remote => Some("remotetimems"),
+        Stage::ResponseQueue => Some("responsequeuetimems"),
+        Stage::ResponseSend => Some("responsesendtimems"),
+        Stage::Total => Some("totaltimems"),
+        Stage::Network | Stage::Append | Stage::ColdRead => None,
+    }
+}
+
+fn request_times(out: &mut String, stages: &Stages) -> Result<(), Error> {
+    for stage in Stage::ALL {
+        let Some(kafka) = kafka_name(stage) else { continue };
+        let name = format!("kafka_network_requestmetrics_{kafka}");
+        head(out, &name, "gauge", "Milliseconds, as Kafka's request metrics tell them.")?;
+        for (api, _, snapshot) in stages.iter().filter(|(_, of, _)| *of == stage) {
+            for quantile in [0.5, 0.75, 0.95, 0.98, 0.99, 0.999] {
+                let ms = snapshot.quantile_ns(quantile) as f64 / 1e6;
+                writeln!(out, "{name}{{request=\"{api}\",quantile=\"{quantile}\"}} {ms}")?;
+            }
+        }
+        let name = format!("{name}_count");
+        head(out, &name, "gauge", "Requests that Kafka's metric of this name counts.")?;
+        for (api, _, snapshot) in stages.iter().filter(|(_, of, _)| *of == stage) {
+            writeln!(out, "{name}{{request=\"{api}\"}} {}", snapshot.count)?;
+        }
+    }
+    Ok(())
+}
+
+/// A name's kind, meaning and values. Values of one name stand together, whoever registered them.
+struct Family {
+    kind: &'static str,
+    help: String,
+    values: Vec<(Labels, i128)>,
+}
+
+fn scalars(out: &mut String, metrics: &Metrics) -> Result<(), Error> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    metrics.for_each_scalar(|name, help, labels, value| {
+        let (kind, value) = match value {
+            Value::Counter(total) => ("counter", i128::from(total)),
+            Value::Gauge(now) => ("gauge", i128::from(now)),
+        };
+        let family = families.entry(name.to_owned()).or_insert_with(|| Family {
+            kind,
+            help: help.to_owned(),
+            values: Vec::new(),
+        });
+        family.values.push((labels.clone(), value));
+    });
+    for (name, family) in &families {
+        head(out, name, family.kind, &family.help)?;
+        let suffix = if family.kind == "counter" { "_total" } else { "" };
+        for (labels, value) in &family.values {
+            writeln!(out, "{name}{suffix}{} {value}", label_set(labels))?;
+        }
+    }
+    kafka_gauges(out, &families)?;
+    zero_copy_share(out, &families)
+}
+
+/// Gauges that Kafka has under a name of its own: ours, Kafka's, its label if it keeps one.
+const KAFKA_GAUGES: &[(&str, &str, Option<&str>)] = &[
+    ("kafkalite_request_queue_size", "kafka_network_requestchannel_requestqueuesize", None),
+    ("kafkalite_response_queue_size", "kafka_network_requestchannel_responsequeuesize", None),
+    (
+        "kafkalite_purgatory_size",
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        Some("delayedOperation"),
+    ),
+];
+
+fn kafka_gauges(out: &mut String, families: &BTreeMap<String, Family>) -> Result<(), Error> {
+    for (ours, kafka, label) in KAFKA_GAUGES {
+        let Some(family) = families.get(*ours) else { continue };
+        head(out, kafka, "gauge", &family.help)?;
+        let Some(label) = label else {
+            let sum: i128 = family.values.iter().map(|(_, value)| value).sum();
+            writeln!(out, "{kafka} {sum}")?;
+            continue;
+        };
+        for (labels, value) in &family.values {
+            let first = labels.first().map(|(_, text)| (*label, text.clone()));
+            writeln!(out, "{kafka}{} {value}", label_set(&Vec::from_iter(first)))?;
+        }
+    }
+    Ok(())
+}
+
+fn zero_copy_share(out: &mut String, families: &BTreeMap<String, Family>) -> Result<(), Error> {
+    let sum = |name: &str| {
+        let values = families.get(name).map(|family| family.values.iter());
+        values.map_or(0, |values| values.map(|(_, value)| value).sum::<i128>()) as f64
+    };
+    let zero_copy = sum("kafkalite_network_bytes_out_zero_copy");
+    let all = zero_copy + sum("kafkalite_network_bytes_out_copied");
+    let name = "kafkalite_zero_copy_share";
+    head(out, name, "gauge", "The part of the bytes sent that never left the kernel.")?;
+    writeln!(out, "{name} {}", if all > 0.0 { zero_copy / all } else { 0.0 })
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) -> Result<(), Error> {
+    writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {}", escaped(help))
+}
+
+fn label_set(labels: &Labels) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let pairs: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,129 @@
+//! The flags of `serve`.
+
+use std::path::PathBuf;
+
+use super::failure::Failure;
+use crate::config::{Sources, parse_host_port};
+
+/// The text of `serve --help`.
+pub const HELP: &str = "\
+usage: kafkalite serve [FLAG]...
+
+Runs a Kafka broker in this process until SIGTERM or SIGINT; a second signal ends it at once.
+
+  --listen HOST:PORT     where to listen (127.0.0.1:9092); port 0 lets the system choose
+  --advertise HOST:PORT  where clients are sent to, if not where they came in
+  --data-dir DIR         where records are kept (kafkalite-data); made if it is missing
+  --admin-port N         metrics and health on loopback (9644); 0 lets the system choose, -1 is off
+  --config FILE          a server.properties, or a kafkalite.toml
+  --set KEY=VALUE        any key of the configuration; may be repeated
+  --profile dev          for tests and trying out: groups form at once
+  --help, --version
+
+When it serves, `ready: HOST:PORT` and `admin: URL` are written to stdout. The log goes to stderr;
+KAFKALITE_LOG=debug makes it longer. `kafkalite config list` lists the keys.
+";
+
+/// The port of metrics and health, unless a key or flag says otherwise.
+const ADMIN_PORT: &str = "9644";
+
+/// What the words after `serve` ask for.
+#[derive(Debug)]
+pub enum Parsed {
+    /// The help.
+    Help,
+    /// The version.
+    Version,
+    /// A broker.
+    Run(Box<Sources>),
+}
+
+/// Reads the words after `serve`.
+///
+/// # Errors
+/// A word that is no flag, a flag without its value, a value that cannot be one.
+pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
+    let mut sources = Sources {
+        base: vec![("kafkalite.admin.port".to_owned(), ADMIN_PORT.to_owned())],
+        environment: environment(),
+        ..Sources::default()
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (flag, attached) = match word.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => (flag, Some(value)),
+            _ => (*word, None),
+        };
+        match flag {
+            "-h" | "--help" => return Ok(Parsed::Help),
+            "-V" | "--version" => return Ok(Parsed::Version),
+            _ => {}
+        }
+        if !FLAGS.contains(&flag) {
+            return Err(unknown(flag));
+        }
+        let value = attached.or_else(|| words.next().copied());
+        let value = value.ok_or_else(|| bad(format!("{flag} wants a value")))?;
+        take(flag, value, &mut sources)?;
+    }
+    Ok(Parsed::Run(Box::new(sources)))
+}
+
+const FLAGS: &[&str] =
+    &["--listen", "--advertise", "--data-dir", "--admin-port", "--config", "--set", "--profile"];
+
+fn take(flag: &str, value: &str, sources: &mut Sources) -> Result<(), Failure> {
+    let mut set = |key: &str, value: &str| {
+        sources.flags.push((key.to_owned(), value.to_owned(), flag.to_owned()));
+    };
+    match flag {
+        "--listen" => set("listeners", &endpoint(flag, value)?),
+        "--advertise" => set("advertised.listeners", &endpoint(flag, value)?),
+        "--data-dir" => set("log.dirs", &directory(value)?),
+        "--admin-port" => set("kafkalite.admin.port", value),
+        "--config" => sources.file = Some(PathBuf::from(value)),
+        "--profile" => sources.profile = Some(value.to_owned()),
+        _ => {
+            let pair = value.split_once('=');
+            let (key, value) =
+                pair.ok_or_else(|| bad(format!("--set wants KEY=VALUE: {value}")))?;
+            set(key.trim(), value);
+        }
+    }
+    Ok(())
+}
+
+fn endpoint(flag: &str, value: &str) -> Result<String, Failure> {
+    if parse_host_port(value).is_none() || value.contains([',', '/']) {
+        return Err(bad(format!("{flag} wants HOST:PORT, not {value}")));
+    }
+    Ok(format!("PLAINTEXT://{value}"))
+}
+
+/// `log.dirs` is a list, so a directory with a comma in its name cannot be told to it.
+fn directory(value: &str) -> Result<String, Failure> {
+    if value.is_empty() || value.contains(',') {
+        return Err(bad(format!("--data-dir wants one directory, without a comma: {value}")));
+    }
+    Ok(value.to_owned())
+}
+
+fn environment() -> Vec<(String, String)> {
+    // A variable that is not text names none of our keys.
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn bad(what: String) -> Failure {
+    Failure::usage(what, "`kafkalite serve --help` tells the flags.".to_owned())
+}
+
+fn unknown(flag: &str) -> Failure {
+    let nearest = crate::config::nearest(flag, FLAGS.iter().copied());
+    let hint = match nearest {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => "`kafkalite serve --help` tells the flags.".to_owned(),
+    };
+    Failure::usage(format!("unknown flag {flag}"), hint)
+}

@@ -1,0 +1,183 @@
+//! `serve`: configure, start, tell, wait for a signal, stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::embedded::url;
+use super::failure::Failure;
+use super::{logging, say};
+use crate::admin_http::{AdminHttp, AdminListener};
+use crate::broker::Broker;
+use crate::config::{BrokerConfig, Sources, load};
+
+/// Runs a broker until a signal stops it.
+///
+/// # Errors
+/// The configuration is wrong, or the broker is refused something that it needs.
+pub fn serve(sources: Sources) -> Result<(), Failure> {
+    let config = load(&sources)?;
+    logging::start();
+    warn_about(&config);
+    raise_descriptor_limit();
+    let signals = Signals::catch()?;
+    // Bound before the broker starts: a taken port is found out before a log is touched.
+    let admin = bind_admin(&config)?;
+    let broker = Arc::new(Broker::start(config)?);
+    let admin = start_admin(admin, &broker)?;
+    tell(&broker, admin.as_ref())?;
+    signals.wait_and_stop(broker, admin)
+}
+
+/// Binds the port of metrics and health, if they are on.
+///
+/// # Errors
+/// The port is taken, or not ours to take.
+pub fn bind_admin(config: &BrokerConfig) -> Result<Option<AdminListener>, Failure> {
+    let Some(port) = config.admin_port else { return Ok(None) };
+    let host = &config.admin_host;
+    AdminListener::bind(host, port).map(Some).map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there".to_owned(),
+            _ => error.to_string(),
+        };
+        Failure::refused(
+            format!("cannot listen on {host}:{port} for metrics and health"),
+            why,
+            "give another port with --admin-port (0 lets the system choose, -1 is off).",
+        )
+    })
+}
+
+/// Serves metrics and health of `broker`.
+///
+/// # Errors
+/// The system refuses a thread.
+pub fn start_admin(
+    listener: Option<AdminListener>,
+    broker: &Broker,
+) -> Result<Option<AdminHttp>, Failure> {
+    let started = listener.map(|listener| listener.start(broker.metrics().clone())).transpose();
+    started.map_err(|error| {
+        Failure::refused(
+            "metrics and health do not start".to_owned(),
+            error.to_string(),
+            "--admin-port -1 runs the broker without them.",
+        )
+    })
+}
+
+/// Writes the lines that scripts wait for.
+fn tell(broker: &Broker, admin: Option<&AdminHttp>) -> Result<(), Failure> {
+    for (_, address) in broker.listeners() {
+        say(&format!("ready: {}\n", reachable(address)))?;
+    }
+    if let Some(admin) = admin {
+        say(&format!("admin: {}\n", url(reachable(admin.address()))))?;
+    }
+    Ok(())
+}
+
+/// `0.0.0.0` is no address to connect to; loopback reaches it from here.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+fn warn_about(config: &BrokerConfig) {
+    let ignored: Vec<&str> = config.values.ignored().iter().map(|(key, _)| key.as_str()).collect();
+    if !ignored.is_empty() {
+        tracing::warn!(keys = ignored.join(" "), "keys of Kafka's that this broker does not have");
+    }
+    for listener in &config.listeners {
+        let advertised = config.advertised_listeners.iter().any(|a| a.name == listener.name);
+        if !listener.is_loopback() && !advertised {
+            tracing::warn!(
+                listener = %listener.name,
+                hint = "give the address that clients know this machine by with --advertise",
+                "others than this machine can connect, and nothing says under which address",
+            );
+        }
+    }
+}
+
+/// Partitions and connections want descriptors; the system's soft limit is for shells.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// SIGTERM and SIGINT, caught from now on.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let refused = |error: std::io::Error| {
+            Failure::refused(
+                "cannot catch signals".to_owned(),
+                error.to_string(),
+                "look at the limits of this process: descriptors, memory.",
+            )
+        };
+        let runtime = runtime.map_err(refused)?;
+        let entered = runtime.enter();
+        let terminate = signal(SignalKind::terminate()).map_err(refused)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+        drop(entered);
+        Ok(Self { runtime, terminate, interrupt })
+    }
+
+    /// Waits for a signal and stops the broker; a second signal gives the stop up.
+    fn wait_and_stop(self, broker: Arc<Broker>, admin: Option<AdminHttp>) -> Result<(), Failure> {
+        let Self { runtime, mut terminate, mut interrupt } = self;
+        runtime.block_on(async {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            tracing::info!(signal = name, "stopping");
+            if let Some(admin) = &admin {
+                admin.set_ready(false);
+            }
+            let (done, stopped) = tokio::sync::oneshot::channel();
+            let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+                broker.stop();
+                // Nobody waits any more after a second signal.
+                let _ = done.send(());
+            });
+            if let Err(error) = stopping {
+                return Err(gave_up(&error.to_string()));
+            }
+            tokio::select! {
+                _ = stopped => Ok(()),
+                _ = terminate.recv() => Err(gave_up("a second signal came")),
+                _ = interrupt.recv() => Err(gave_up("a second signal came")),
+            }
+        })
+    }
+}
+
+fn gave_up(why: &str) -> Failure {
+    Failure::refused(
+        "stopped without closing the logs".to_owned(),
+        why.to_owned(),
+        "nothing acknowledged is lost; the next start checks the logs' ends.",
+    )
+}

@@ -1,0 +1,88 @@
+#![allow(clippy::unwrap_used)]
+use super::flags::{Parsed, parse};
+use super::*;
+use crate::config::load;
+
+fn failure_of(words: &[&str]) -> Failure {
+    match parse(words) {
+        Err(failure) => failure,
+        Ok(Parsed::Run(sources)) => Failure::from(load(&sources).unwrap_err()),
+        Ok(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn flags_become_keys() {
+    let words = [
+        "--listen=127.0.0.1:0",
+        "--advertise",
+        "broker.example:19092",
+        "--data-dir",
+        "d",
+        "--set",
+        "num.partitions=3",
+        "--set=log.retention.hours=1",
+        "--profile",
+        "dev",
+    ];
+    let Ok(Parsed::Run(mut sources)) = parse(&words) else { panic!() };
+    sources.environment.clear();
+    let config = load(&sources).unwrap();
+    assert_eq!((config.listeners[0].host.as_str(), config.listeners[0].port), ("127.0.0.1", 0));
+    assert_eq!(config.advertised_listeners[0].host, "broker.example");
+    assert_eq!(config.data_dir.to_str(), Some("d"));
+    assert_eq!(config.num_partitions, 3);
+    assert_eq!(config.admin_port, Some(9644));
+    assert_eq!(config.group_initial_rebalance_delay_ms, 0);
+}
+
+#[test]
+fn words_that_are_wrong_exit_with_2_and_a_hint() {
+    for (words, what, hint) in [
+        (vec!["--lisen", "x"], "unknown flag --lisen", "did you mean --listen?"),
+        (vec!["--listen"], "--listen wants a value", "`kafkalite serve --help` tells the flags."),
+        (
+            vec!["--listen", "9092"],
+            "--listen wants HOST:PORT, not 9092",
+            "`kafkalite serve --help` tells the flags.",
+        ),
+        (
+            vec!["--set", "log.segmnet.bytes=1"],
+            "unknown key log.segmnet.bytes (--set)",
+            "did you mean log.segment.bytes?",
+        ),
+        (
+            vec!["--admin-port", "99999"],
+            "Invalid value 99999 for configuration kafkalite.admin.port: \
+             Value must be no more than 65535 (--admin-port)",
+            "`python -m kafkalite config explain KEY` tells what a key takes.",
+        ),
+        (vec!["--profile", "prod"], "unknown profile prod", "the only profile is dev."),
+    ] {
+        let failure = failure_of(&words);
+        assert_eq!((failure.what.as_str(), failure.exit_code), (what, 2));
+        assert_eq!(failure.hint, hint);
+    }
+}
+
+#[test]
+fn explaining_a_key_tells_unit_range_default_and_synonyms() {
+    let told = config_verbs::run(&["explain", "retention.ms"]).unwrap();
+    for line in [
+        "retention.ms (topic)",
+        "  type: long",
+        "  unit: ms",
+        "  valid: [-1,...]",
+        "  the first of these that is set: log.retention.ms, log.retention.minutes, \
+         log.retention.hours",
+    ] {
+        assert!(told.lines().any(|given| given == line), "{line}");
+    }
+    assert_eq!(config_verbs::run(&["explain", "retention.msx"]).unwrap_err().exit_code, 5);
+}
+
+#[test]
+fn a_failure_reads_as_what_why_and_hint() {
+    let failure = Failure::refused("a".to_owned(), "b".to_owned(), "c");
+    assert_eq!(failure.to_string(), "error: a\n  b\nhint: c\n");
+}
