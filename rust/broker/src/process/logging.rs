@@ -2,21 +2,33 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging. `KAFKALITE_LOG` filters as `tracing` does: `warn`, `kafkalite_broker=debug`.
-/// A process that logs already, as one that embeds us may, keeps its own way.
+/// Starts logging. `KAFKALITE_LOG` is a level, or levels by module: `warn`,
+/// `info,kafkalite_broker::network=debug`. A process that logs already, as one that embeds us may,
+/// keeps its own way.
 pub fn start() {
     let wanted = std::env::var("KAFKALITE_LOG").unwrap_or_default();
-    let wanted = if wanted.is_empty() { "info" } else { wanted.as_str() };
-    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = filter(&wanted);
     let terminal = std::io::stderr().is_terminal();
     let colours = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let already = if terminal {
-        log.with_ansi(colours).with_target(false).try_init()
+    let lines = layer().with_writer(std::io::stderr);
+    let lines = if terminal {
+        lines.with_ansi(colours).with_target(false).boxed()
     } else {
-        log.json().flatten_event(true).try_init()
+        lines.json().flatten_event(true).boxed()
     };
+    let already = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
     drop(already);
+}
+
+/// What `wanted` lets through; what cannot be read counts as `info`.
+pub(super) fn filter(wanted: &str) -> Targets {
+    let info = || Targets::new().with_default(LevelFilter::INFO);
+    if wanted.is_empty() { info() } else { wanted.parse().unwrap_or_else(|_| info()) }
 }

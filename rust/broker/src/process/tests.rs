@@ -82,6 +82,21 @@ fn explaining_a_key_tells_unit_range_default_and_synonyms() {
 }
 
 #[test]
+fn the_log_filter_is_info_unless_it_can_be_read() {
+    use tracing::Level;
+    for (wanted, level, passes) in [
+        ("", Level::INFO, true),
+        ("", Level::DEBUG, false),
+        ("warn", Level::INFO, false),
+        ("info,kafkalite_broker=debug", Level::DEBUG, true),
+        ("kafkalite_broker=loud", Level::INFO, true),
+    ] {
+        let filter = super::logging::filter(wanted);
+        assert_eq!(filter.would_enable("kafkalite_broker::network", &level), passes, "{wanted}");
+    }
+}
+
+#[test]
 fn a_failure_reads_as_what_why_and_hint() {
     let failure = Failure::refused("a".to_owned(), "b".to_owned(), "c");
     assert_eq!(failure.to_string(), "error: a\n  b\nhint: c\n");

@@ -1,0 +1,93 @@
+# Two commands for everyone: `make serve` runs the broker, `make test` proves it.
+# They need Python >= 3.11, Rust and a C compiler; all else is set up in .venv and target.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
+	conformance-setup bench wheel clean
+
+## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
+serve: $(VENV)/wheel-installed
+	exec $(BIN)/python -m kafkalite serve $(ARGS)
+
+## Everything that is always green: no clock decides, nothing else needs to be installed.
+test: lint rust-test develop python-test
+
+fmt: $(VENV)/dev-installed
+	cargo fmt
+	$(BIN)/ruff format python tests benches
+	$(BIN)/ruff check --fix python tests benches
+
+lint: $(VENV)/dev-installed
+	cargo fmt --all --check
+	$(BIN)/ruff format --check python tests benches
+	$(BIN)/ruff check python tests benches
+	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
+
+# The whole workspace, though the binding has no tests of its own: with it the dependencies have
+# the features that `develop` compiles them with, and are compiled once.
+rust-test:
+	cargo test --locked --profile ci --workspace
+
+develop: $(VENV)/dev-installed
+	rm -f $(VENV)/wheel-installed
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked --profile ci
+
+python-test: develop
+	$(BIN)/mypy
+	MYPYPATH=python $(BIN)/python -m mypy.stubtest kafkalite._native --ignore-disjoint-bases
+	$(BIN)/pytest tests/house
+	$(BIN)/pytest tests --ignore=tests/house
+
+## Clients we did not write judge the broker. Says what is missing, and how to get it.
+conformance: develop conformance-setup
+	$(BIN)/pytest tests/conformance $(ARGS)
+
+## The same with bounded counts.
+conformance-slice: develop conformance-setup
+	$(BIN)/pytest tests/conformance --slice $(ARGS)
+
+conformance-setup: $(VENV)/conformance-installed
+	$(BIN)/python tests/conformance/prerequisites.py
+
+## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request.
+bench: $(VENV)/wheel-installed
+	cargo bench --locked -p kafkalite-benches
+	$(BIN)/python benches/run.py $(ARGS)
+
+wheel: $(VENV)/dev-installed
+	$(BIN)/maturin build --locked --release --out dist
+
+$(VENV)/python-ready:
+	$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 is needed") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# pyproject.toml is the one place that names versions.
+$(VENV)/dev-installed: $(VENV)/python-ready pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
+		> $(VENV)/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	touch $@
+
+$(VENV)/conformance-installed: $(VENV)/dev-installed tests/conformance/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt
+	touch $@
+
+SOURCES := $(shell find rust python -name target -prune -o \
+	\( -name '*.rs' -o -name '*.schema' -o -name '*.py' -o -name '*.pyi' \) -print) \
+	Cargo.toml Cargo.lock pyproject.toml
+
+$(VENV)/wheel-installed: $(VENV)/dev-installed $(SOURCES)
+	rm -rf dist
+	$(BIN)/maturin build --locked --release --out dist
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+clean:
+	rm -rf target dist $(VENV)
