@@ -46,11 +46,11 @@ python-test: develop
 
 ## Clients we did not write judge the broker. Says what is missing, and how to get it.
 conformance: develop conformance-setup
-	$(BIN)/pytest tests/conformance $(ARGS)
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 ## The same with bounded counts.
 conformance-slice: develop conformance-setup
-	$(BIN)/pytest tests/conformance --slice $(ARGS)
+	$(BIN)/python -m tests.conformance.run --slice $(ARGS)
 
 conformance-setup: $(VENV)/conformance-installed
 	$(BIN)/python tests/conformance/prerequisites.py

@@ -1,5 +1,7 @@
 from typing import final
 
+__all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__", "main", "serve"]
+
 __version__: str
 
 class KafkaliteError(Exception): ...

@@ -1,4 +1,4 @@
-"""aiokafka: an asyncio client with its own codec; it still bootstraps with old Metadata versions."""
+"""aiokafka: an asyncio client with its own codec; it bootstraps with old Metadata versions."""
 
 from __future__ import annotations
 

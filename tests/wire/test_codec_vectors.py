@@ -1,4 +1,4 @@
-"""A second voice on the wire: a codec driven by Kafka's own definitions, as kafka-python ships them.
+"""A second voice on the wire: a codec driven by Kafka's definitions, as kafka-python ships them.
 
 It shares no line with the Rust codec. Both read ``tests/golden/messages.txt`` and must write the
 same bytes again (the Rust side does so in ``messages/tests/vectors.rs``), so a field at the wrong
