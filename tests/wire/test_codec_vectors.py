@@ -105,7 +105,8 @@ class Codec:
         return int(self.read_number("int16" if kind == "string" else "int32"))
 
     def fields_of(self, field: Field, kind: str) -> list[Field]:
-        return field.get("fields") or self.structs[kind]
+        own: list[Field] | None = field.get("fields")
+        return own or self.structs[kind]
 
     def may_be_null(self, field: Field) -> bool:
         """Whether a byte before the struct says if there is one; elements of arrays have none."""

@@ -163,7 +163,7 @@ class Session:
         return answer["Responses"][0]["PartitionResponses"][0]
 
     def fill(self, topic: str, count: int = 3, size: int = 3, partition: int = 0) -> None:
-        """Append ``count`` batches of ``size`` records; the offset is the value, times 1,000."""
+        """Append ``count`` batches of ``size`` records; offsets are values, time steps by 1,000."""
         for number in range(count):
             first = number * size
             records = tuple(
