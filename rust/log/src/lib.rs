@@ -4,6 +4,7 @@
 //! and runs before it; [`LogDir`] is the directory that logs live in and share their fate with;
 //! [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its own.
 
+mod adopt;
 mod batch_scan;
 pub mod checkpoint;
 mod commit_log;
@@ -23,6 +24,7 @@ pub mod storage;
 mod tail_ring;
 pub mod validation;
 
+pub use adopt::{Adopted, adopt};
 pub use commit_log::{Appended, CommitLog, OpenState, ReadResult, TimestampOffset};
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};

@@ -58,7 +58,7 @@ pub(crate) fn snapshot_name(offset: Offset) -> String {
 }
 
 /// The offset in a file's name, if it has 20 digits and `suffix`.
-fn offset_in_name(name: &str, suffix: &str) -> Option<Offset> {
+pub(crate) fn offset_in_name(name: &str, suffix: &str) -> Option<Offset> {
     let digits = name.strip_suffix(suffix)?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
