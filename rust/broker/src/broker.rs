@@ -31,6 +31,9 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
 
+/// What one key takes in the cleaner's map.
+const KEY_BYTES: u64 = 40;
+
 /// Why a broker does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -121,9 +124,8 @@ impl Broker {
         partitions.committer().start(flush).map_err(system("group commit"))?;
         let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
             .map_err(system("the I/O threads"))?;
-        let log_manager =
-            LogManager::start(partitions.clone(), clock.clone(), maintenance(&config))
-                .map_err(system("the log manager"))?;
+        let log_manager = LogManager::start(&partitions, clock.clone(), maintenance(&config))
+            .map_err(system("the log manager"))?;
         let broker_epoch = controller.image().brokers.get(&config.node_id).map_or(0, |b| b.epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
         let cold_reads = ColdReads::start(
@@ -376,6 +378,8 @@ fn maintenance(config: &BrokerConfig) -> Maintenance {
         retention_ms: interval(config.log_retention_check_interval_ms),
         cleaner_ms: interval(config.log_cleaner_backoff_ms),
         cleaner_enabled: config.log_cleaner_enable,
+        cleaner_max_keys: usize::try_from(config.log_cleaner_dedupe_buffer_bytes / KEY_BYTES)
+            .unwrap_or(usize::MAX),
         flush_ms: interval(config.log_flush_scheduler_interval_ms),
         checkpoint_ms: interval(config.recovery_point_checkpoint_interval_ms),
     }

@@ -1,9 +1,10 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted files.
 //!
-//! One thread sleeps until the next of its tasks is due. Nothing here is on the path of a request, and an
+//! Two threads sleep until the next of their tasks is due. Nothing here is on the path of a request, and an
 //! acknowledgement waits for none of it.
 //! Source: Kafka's `LogManager` and `LogCleaner`.
 
+use super::log_cleaner::LogCleaner;
 use super::partitions::Partitions;
 use crate::clock::Clock;
 use parking_lot::{Condvar, Mutex};
@@ -21,26 +22,25 @@ pub struct Maintenance {
     pub cleaner_ms: u64,
     /// `log.cleaner.enable`
     pub cleaner_enabled: bool,
+    /// Keys that fit into `log.cleaner.dedupe.buffer.size`.
+    pub cleaner_max_keys: usize,
     /// `log.flush.scheduler.interval.ms`
     pub flush_ms: u64,
     /// `log.flush.offset.checkpoint.interval.ms`
     pub checkpoint_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    Retention,
-    Compaction,
-    Flush,
-    Checkpoint,
-}
-
-const TASKS: [Task; 4] = [Task::Retention, Task::Compaction, Task::Flush, Task::Checkpoint];
-/// The thread looks at the clock at least this often, so that a clock moved by hand is seen.
+/// The threads look at the clock at least this often, so that a clock moved by hand is seen.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// Since when each log, by key, has records that are not known to be on the disk; wall time in ms.
 type Unflushed = HashMap<u64, i64>;
+
+/// Something to do every `interval_ms`; it gets the wall time in ms.
+struct Task {
+    interval_ms: u64,
+    run: Box<dyn FnMut(i64) + Send>,
+}
 
 #[derive(Default)]
 struct Shared {
@@ -48,61 +48,85 @@ struct Shared {
     wake: Condvar,
 }
 
-/// The thread that looks after the logs.
+/// The threads that look after the logs.
 pub struct LogManager {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl LogManager {
-    /// Starts the thread.
+    /// Starts the threads: one compacts, which may take long, one does everything else.
     ///
     /// # Errors
-    /// The operating system refuses it.
+    /// The operating system refuses a thread.
     pub fn start(
-        partitions: Arc<Partitions>,
+        partitions: &Arc<Partitions>,
         clock: Arc<dyn Clock>,
         intervals: Maintenance,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let waker = shared.clone();
+        let manager = Self { shared: Arc::default(), threads: Mutex::default() };
+        let waker = manager.shared.clone();
         clock.on_advance(Box::new(move || {
             waker.wake.notify_all();
         }));
-        let sleeper = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("log-manager".to_owned())
-            .spawn(move || run(&sleeper, &partitions, clock.as_ref(), intervals))?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        if intervals.cleaner_enabled {
+            let mut cleaner = LogCleaner::new(partitions.clone(), intervals.cleaner_max_keys);
+            let shared = manager.shared.clone();
+            let clean = move |now_ms| cleaner.run(now_ms, || *shared.stopped.lock());
+            let task = Task { interval_ms: intervals.cleaner_ms, run: Box::new(clean) };
+            manager.spawn("log-cleaner", vec![task], clock.clone())?;
+        }
+        let (retained, flushed, noted) =
+            (partitions.clone(), partitions.clone(), partitions.clone());
+        let mut unflushed = Unflushed::new();
+        let tasks = vec![
+            Task {
+                interval_ms: intervals.retention_ms,
+                run: Box::new(move |now_ms| retain(&retained, now_ms)),
+            },
+            Task {
+                interval_ms: intervals.flush_ms,
+                run: Box::new(move |now_ms| flush_overdue(&flushed, &mut unflushed, now_ms)),
+            },
+            Task {
+                interval_ms: intervals.checkpoint_ms,
+                run: Box::new(move |_| {
+                    if let Err(error) = noted.checkpoint() {
+                        tracing::error!(%error, "checkpoints are not written");
+                    }
+                }),
+            },
+        ];
+        manager.spawn("log-manager", tasks, clock)?;
+        Ok(manager)
     }
 
-    /// Ends the thread after the task it is at.
+    fn spawn(&self, name: &str, tasks: Vec<Task>, clock: Arc<dyn Clock>) -> std::io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&shared, tasks, clock.as_ref()))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads after the tasks they are at.
     pub fn stop(&self) {
         *self.shared.stopped.lock() = true;
         self.shared.wake.notify_all();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the log manager panicked");
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the log manager panicked");
+            }
         }
     }
 }
 
-fn interval_ms(task: Task, intervals: Maintenance) -> u64 {
-    match task {
-        Task::Retention => intervals.retention_ms,
-        Task::Compaction if intervals.cleaner_enabled => intervals.cleaner_ms,
-        Task::Compaction => u64::MAX,
-        Task::Flush => intervals.flush_ms,
-        Task::Checkpoint => intervals.checkpoint_ms,
-    }
-}
-
-fn run(shared: &Shared, partitions: &Partitions, clock: &dyn Clock, intervals: Maintenance) {
-    let mut unflushed = Unflushed::new();
+/// Sleeps until the next task is due, runs it, and so on.
+fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
     let start = clock.monotonic_ms();
-    let mut due = TASKS.map(|task| start.saturating_add(interval_ms(task, intervals)));
+    let mut due: Vec<u64> =
+        tasks.iter().map(|task| start.saturating_add(task.interval_ms)).collect();
     loop {
         {
             let mut stopped = shared.stopped.lock();
@@ -117,23 +141,10 @@ fn run(shared: &Shared, partitions: &Partitions, clock: &dyn Clock, intervals: M
                 continue;
             }
         }
-        for (task, due) in TASKS.into_iter().zip(&mut due) {
+        for (task, due) in tasks.iter_mut().zip(&mut due) {
             if *due <= clock.monotonic_ms() {
-                run_task(task, partitions, &mut unflushed, clock.wall_ms());
-                *due = clock.monotonic_ms().saturating_add(interval_ms(task, intervals));
-            }
-        }
-    }
-}
-
-fn run_task(task: Task, partitions: &Partitions, unflushed: &mut Unflushed, now_ms: i64) {
-    match task {
-        Task::Retention => retain(partitions, now_ms),
-        Task::Compaction => {}
-        Task::Flush => flush_overdue(partitions, unflushed, now_ms),
-        Task::Checkpoint => {
-            if let Err(error) = partitions.checkpoint() {
-                tracing::error!(%error, "checkpoints are not written");
+                (task.run)(clock.wall_ms());
+                *due = clock.monotonic_ms().saturating_add(task.interval_ms);
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod checkpoints;
 mod group_commit;
+mod log_cleaner;
 mod log_manager;
 mod partition;
 mod partition_state;
