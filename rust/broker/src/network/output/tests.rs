@@ -1,5 +1,8 @@
 //! Bytes leave in order whatever the socket takes, gathered and corked as they should be.
 
+use std::sync::{Arc, LazyLock};
+
+use kafkalite_log::SegmentFile;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -10,7 +13,8 @@ const MIN: usize = 1_000;
 
 /// A range whose bytes the record below makes up.
 fn file(position: u64, length: u32) -> Piece {
-    Piece::File(FileSlice { file: segment(b""), position, length })
+    static EMPTY: LazyLock<Arc<SegmentFile>> = LazyLock::new(|| segment(b""));
+    Piece::File(FileSlice { file: Arc::clone(&EMPTY), position, length })
 }
 
 /// The byte of every file at `position`.
