@@ -2,8 +2,10 @@
 //!
 //! A frame lives until its append returned, on whatever thread that was; its buffer then returns
 //! here. Without the pool every large frame costs the allocator a mapping and the kernel a fault
-//! for each page, which is more than receiving it. What lies unused is bounded in bytes.
+//! for each page, which is more than receiving it. What lies unused is bounded in bytes; what is in
+//! use is counted, so that thousands of connections with a little each are read in smaller bites.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -45,15 +47,19 @@ struct Free {
 /// Unused buffers.
 pub struct BufferPool {
     free: Mutex<Free>,
-    max_bytes: usize,
+    max_unused_bytes: usize,
+    used_bytes: AtomicUsize,
+    plenty_bytes: usize,
 }
 
 impl BufferPool {
-    /// An empty pool that keeps at most `max_bytes` unused.
+    /// An empty pool that keeps at most `max_unused_bytes`, and is tight once buffers of more than
+    /// `plenty_bytes` are in use.
     #[must_use]
-    pub fn new(max_bytes: usize) -> Arc<Self> {
+    pub fn new(max_unused_bytes: usize, plenty_bytes: usize) -> Arc<Self> {
         let free = Free { classes: [const { Vec::new() }; CLASSES], bytes: 0 };
-        Arc::new(Self { free: Mutex::new(free), max_bytes })
+        let (free, used_bytes) = (Mutex::new(free), AtomicUsize::new(0));
+        Arc::new(Self { free, max_unused_bytes, used_bytes, plenty_bytes })
     }
 
     /// A buffer of at least `bytes`; what it holds is of no meaning.
@@ -67,7 +73,14 @@ impl BufferPool {
         });
         // Zeroed memory of this size comes as untouched pages, which cost nothing until used.
         let bytes = reused.unwrap_or_else(|| vec![0; buffer_bytes(bytes)]);
+        pool.used_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         Buffer { bytes, filled: 0, pool: Arc::downgrade(pool) }
+    }
+
+    /// Whether so much is in use that reads should be small.
+    #[must_use]
+    pub fn is_tight(&self) -> bool {
+        self.used_bytes.load(Ordering::Relaxed) > self.plenty_bytes
     }
 
     /// Bytes lying unused.
@@ -77,9 +90,10 @@ impl BufferPool {
     }
 
     fn put_back(&self, buffer: Vec<u8>) {
+        self.used_bytes.fetch_sub(buffer.len(), Ordering::Relaxed);
         let Some((class, size)) = class_of(buffer.len()) else { return };
         let mut free = self.free.lock();
-        if size == buffer.len() && free.bytes + size <= self.max_bytes {
+        if size == buffer.len() && free.bytes + size <= self.max_unused_bytes {
             free.bytes += size;
             free.classes[class].push(buffer);
         }

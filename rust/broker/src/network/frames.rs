@@ -25,6 +25,8 @@ const COPY_BELOW_BYTES: usize = 16 << 10;
 const SIZE_BYTES: usize = 4;
 /// A buffer is at most this many times as large as what has arrived of its frame.
 const GROWTH: usize = 4;
+/// What one read takes while buffers are short: a little for each of very many connections.
+const TIGHT_READ_BYTES: usize = 4 << 10;
 /// No read expects more than this.
 const MAX_EXPECTED_BYTES: usize = 4 << 20;
 
@@ -219,7 +221,8 @@ impl FrameReader {
         pool: &Arc<BufferPool>,
         spare: &mut Option<Buffer>,
     ) -> io::Result<Progress> {
-        let expected = if self.buffered.is_empty() { self.expected } else { 0 };
+        let tight = pool.is_tight();
+        let expected = if self.buffered.is_empty() && !tight { self.expected } else { 0 };
         let mut buffer = match spare.take() {
             Some(buffer) if expected == 0 => buffer,
             kept => {
@@ -228,7 +231,11 @@ impl FrameReader {
             }
         };
         buffer.extend(&self.buffered);
-        let end = if expected > 0 { expected } else { buffer.size() };
+        let end = match expected {
+            0 if tight => self.buffered.len() + TIGHT_READ_BYTES,
+            0 => buffer.size(),
+            expected => expected,
+        };
         let rest = buffer.spare(end);
         let offered = rest.len();
         let result = source.read(rest);

@@ -162,7 +162,7 @@ impl Network {
         parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], move || {
             i64::try_from(counted.bytes()).unwrap_or(i64::MAX)
         });
-        let pool = BufferPool::new(MAX_UNUSED_BUFFER_BYTES);
+        let pool = BufferPool::new(MAX_UNUSED_BUFFER_BYTES, config.half_frame_bytes);
         let counted = Arc::clone(&pool);
         let help = "Memory of read buffers that nothing is in.";
         parts.metrics.computed("kafkalite_unused_buffer_bytes", help, vec![], move || {

@@ -52,7 +52,7 @@ impl House {
             connection: Connection::new(context, responses, config, 0),
             queue: RequestQueue::new(lane, lane, run, clock, metrics),
             half_frames: Room::new(usize::MAX, 1 << 20, Arc::new(RoomWaiters::default())),
-            pool: BufferPool::new(1 << 20),
+            pool: BufferPool::new(1 << 20, usize::MAX),
         }
     }
 

@@ -51,7 +51,7 @@ fn room(max_bytes: usize) -> Arc<Room> {
 }
 
 fn pool() -> Arc<BufferPool> {
-    BufferPool::new(16 << 20)
+    BufferPool::new(16 << 20, usize::MAX)
 }
 
 fn framed(frames: &[Vec<u8>]) -> Vec<u8> {
@@ -61,7 +61,16 @@ fn framed(frames: &[Vec<u8>]) -> Vec<u8> {
 
 /// Reads to the end and returns every frame.
 fn read_all(source: &mut Script, reader: &mut FrameReader, room: &Arc<Room>) -> Vec<Vec<u8>> {
-    let (pool, mut spare) = (pool(), None);
+    read_all_from(source, reader, room, &pool())
+}
+
+fn read_all_from(
+    source: &mut Script,
+    reader: &mut FrameReader,
+    room: &Arc<Room>,
+    pool: &Arc<BufferPool>,
+) -> Vec<Vec<u8>> {
+    let mut spare = None;
     let mut frames = Vec::new();
     loop {
         match reader.front() {
@@ -69,9 +78,9 @@ fn read_all(source: &mut Script, reader: &mut FrameReader, room: &Arc<Room>) -> 
                 assert!(!reader.is_half_sent());
                 frames.push(reader.take(length).to_vec());
             }
-            Front::Large { .. } => assert!(reader.begin_large(room, &pool), "there is room"),
+            Front::Large { .. } => assert!(reader.begin_large(room, pool), "there is room"),
             Front::BadSize(size) => panic!("size {size}"),
-            Front::Incomplete => match reader.read(source, &pool, &mut spare) {
+            Front::Incomplete => match reader.read(source, pool, &mut spare) {
                 Ok(Progress::End) => return frames,
                 Ok(Progress::Read { .. }) => {}
                 Ok(Progress::NoRoom) => panic!("no room"),
@@ -171,4 +180,20 @@ fn nothing_is_kept_of_a_buffer_once_its_frames_are_taken() {
     assert_eq!(pool.unused_bytes(), 0, "the second frame still needs the buffer");
     drop(second);
     assert_eq!(pool.unused_bytes(), MIN_BUFFER_BYTES, "the reader pins nothing");
+}
+
+#[test]
+fn while_buffers_are_short_a_connection_gets_little_and_still_gets_on() {
+    let frames = vec![vec![1; 50_000], vec![2; 100_000], vec![3; 7]];
+    let stream = framed(&frames);
+    let mut source = Script::new(&stream, &[]);
+    let mut reader = FrameReader::new(1 << 20);
+    let (pool, mut spare) = (BufferPool::new(16 << 20, 0), None);
+    // Keeps the pool tight whatever the reader does.
+    let _in_use = BufferPool::take(&pool, 1);
+    reader.read(&mut source, &pool, &mut spare).expect("the beginning");
+    assert_eq!(reader.arrived(), TIGHT_READ_BYTES);
+    let mut source = Script::new(&stream, &[]);
+    let got = read_all_from(&mut source, &mut FrameReader::new(1 << 20), &room(1 << 30), &pool);
+    assert!(got == frames);
 }
