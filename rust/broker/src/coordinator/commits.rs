@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kafkalite_protocol::messages::group_records::OffsetCommitValue;
-use kafkalite_protocol::{ErrorCode, Uuid};
+use kafkalite_protocol::{ErrorCode, Offset, Uuid};
 use parking_lot::Mutex;
 
 use super::group::{Answer, Effect, Group, Inner};
@@ -69,13 +69,13 @@ fn remove_offsets(
         return;
     }
     let records = tombstones(inner.state.group_id(), &partitions);
-    let stored = move |inner: &mut Inner, _: Now, error: Option<ErrorCode>| {
-        if error.is_none() {
+    let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
+        if let Ok(at) = stored {
             for (topic, partition) in &partitions {
-                inner.offsets.remove(topic, *partition);
+                inner.offsets.remove(topic, *partition, at);
             }
         }
-        inner.push(Effect::Run(Box::new(move || then(error))));
+        inner.push(Effect::Run(Box::new(move || then(stored.err()))));
     };
     inner.push(Effect::Append { records, then: Box::new(stored) });
 }
@@ -134,7 +134,7 @@ impl GroupCoordinator {
                 .offsets
                 .topics()
                 .map(|(topic, partitions)| {
-                    let all = partitions.iter().map(|(index, value)| (*index, value.clone()));
+                    let all = partitions.map(|(index, value)| (index, value.clone()));
                     (topic.clone(), all.collect())
                 })
                 .collect(),
@@ -284,8 +284,8 @@ fn bury(inner: &mut Inner, now: Now, groups: Groups, answer: Answer<ErrorCode>) 
     let mut records = tombstones(&group_id, &partitions);
     records.push(group_record(&group_id, None));
     inner.state.kill(now, ErrorCode::CoordinatorNotAvailable);
-    let stored = move |inner: &mut Inner, _: Now, error: Option<ErrorCode>| {
-        let error = error.map_or(ErrorCode::None, response_error);
+    let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
+        let error = stored.err().map_or(ErrorCode::None, response_error);
         if error != ErrorCode::None {
             inner.state.revive();
         }
@@ -338,11 +338,11 @@ fn store(
         inner.push(Effect::Run(Box::new(move || answer(errors))));
         return;
     }
-    let stored = move |inner: &mut Inner, _: Now, error: Option<ErrorCode>| {
+    let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
         for (topic, partition, value) in values {
-            inner.offsets.end(&topic, partition, error.is_none().then_some(value));
+            inner.offsets.end(&topic, partition, stored.ok().map(|at| (at, value)));
         }
-        if let Some(error) = error.map(response_error) {
+        if let Some(error) = stored.err().map(response_error) {
             for told in errors.iter_mut().filter(|told| **told == ErrorCode::None) {
                 *told = error;
             }

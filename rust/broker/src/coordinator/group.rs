@@ -8,9 +8,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::join_group::JoinGroupResponse;
 use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
+use kafkalite_protocol::{ErrorCode, Offset};
 use parking_lot::Mutex;
 
 use super::group_record::{StoredRecord, batch, group_record};
@@ -24,8 +24,8 @@ use crate::purgatory::{Timer, TimerTask};
 /// Takes one answer back to its client.
 pub type Answer<T> = Box<dyn FnOnce(T) + Send>;
 
-/// What happens under the group's lock once records are stored, or are not.
-pub(super) type Then = Box<dyn FnOnce(&mut Inner, Now, Option<ErrorCode>) + Send>;
+/// What happens under the group's lock once records are stored, at which offset, or are not.
+pub(super) type Then = Box<dyn FnOnce(&mut Inner, Now, Result<Offset, ErrorCode>) + Send>;
 
 /// Wakes groups at their deadlines.
 pub trait GroupTimer: Send + Sync {
@@ -108,8 +108,8 @@ impl Inner {
                 }
                 Action::Append { id, value } => Effect::Append {
                     records: vec![group_record(self.state.group_id(), Some(&value))],
-                    then: Box::new(move |inner, now, error| {
-                        inner.state.append_result(now, id, error);
+                    then: Box::new(move |inner, now, result| {
+                        inner.state.append_result(now, id, result.err());
                     }),
                 },
                 Action::WakeAt(at_ms) => Effect::WakeAt(at_ms),
@@ -211,9 +211,9 @@ impl Group {
             }
             Effect::Append { records, then } => {
                 let me = Weak::clone(&self.me);
-                let done = move |result: Result<_, ErrorCode>| {
+                let done = move |result| {
                     if let Some(group) = me.upgrade() {
-                        group.run(|inner, now| then(inner, now, result.err()));
+                        group.run(|inner, now| then(inner, now, result));
                     }
                 };
                 match batch(&records, self.around.clock.wall_ms()) {

@@ -27,7 +27,7 @@ struct Replay {
     groups: BTreeMap<String, GroupMetadataValue>,
     offsets: BTreeMap<String, GroupOffsets>,
     /// Producer id -> records of its transaction, which a marker may still take back.
-    open: HashMap<i64, Vec<(Bytes, Option<Bytes>)>>,
+    open: HashMap<i64, Vec<(Offset, Bytes, Option<Bytes>)>>,
 }
 
 /// Whether the marker in a control batch commits its transaction.
@@ -58,21 +58,21 @@ impl Replay {
         for record in records.iter().map_while(Result::ok) {
             if header.is_control() {
                 let records = self.open.remove(&header.producer_id).unwrap_or_default();
-                for (key, value) in records.iter().filter(|_| commits(record.key)) {
-                    self.take(Some(key), value.as_deref());
+                for (at, key, value) in records.iter().filter(|_| commits(record.key)) {
+                    self.take(*at, Some(key), value.as_deref());
                 }
             } else if header.is_transactional() {
                 let copy = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
                 let Some(key) = record.key.map(copy) else { continue };
                 let open = self.open.entry(header.producer_id).or_default();
-                open.push((key, record.value.map(copy)));
+                open.push((record.offset, key, record.value.map(copy)));
             } else {
-                self.take(record.key, record.value);
+                self.take(record.offset, record.key, record.value);
             }
         }
     }
 
-    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
+    fn take(&mut self, at: Offset, key: Option<&[u8]>, value: Option<&[u8]>) {
         let Some(key) = key else { return };
         match parse(key, value) {
             Ok(GroupRecord::Group(group, Some(value))) => {
@@ -83,11 +83,11 @@ impl Replay {
             }
             Ok(GroupRecord::Offset(key, Some(value))) => {
                 let offsets = self.offsets.entry(key.group).or_default();
-                offsets.insert(&key.topic, key.partition, value);
+                offsets.insert(&key.topic, key.partition, at, value);
             }
             Ok(GroupRecord::Offset(key, None)) => {
                 if let Some(offsets) = self.offsets.get_mut(&key.group) {
-                    offsets.remove(&key.topic, key.partition);
+                    offsets.remove(&key.topic, key.partition, at);
                     if offsets.is_empty() {
                         self.offsets.remove(&key.group);
                     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use kafkalite_protocol::Offset;
 use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 
 use super::group_state::{GroupState, State};
@@ -13,12 +14,27 @@ use super::group_state::{GroupState, State};
 /// A partition of a topic, by name.
 pub type TopicPartition = (String, i32);
 
+/// A committed offset, and where its record lies: a later record counts more, in whatever order
+/// the log's answers come in.
+#[derive(Debug)]
+struct Stored {
+    value: OffsetCommitValue,
+    at: Offset,
+}
+
+/// Commits of one partition that are on their way.
+#[derive(Debug, Default)]
+struct Pending {
+    count: usize,
+    /// Where a tombstone was stored meanwhile.
+    removed_at: Option<Offset>,
+}
+
 /// Offsets by topic and partition.
 #[derive(Debug, Default)]
 pub struct GroupOffsets {
-    topics: BTreeMap<String, BTreeMap<i32, OffsetCommitValue>>,
-    /// How many commits of a partition are on their way.
-    pending: HashMap<TopicPartition, usize>,
+    topics: BTreeMap<String, BTreeMap<i32, Stored>>,
+    pending: HashMap<TopicPartition, Pending>,
 }
 
 impl GroupOffsets {
@@ -29,45 +45,60 @@ impl GroupOffsets {
 
     /// The committed offset of a partition.
     pub fn get(&self, topic: &str, partition: i32) -> Option<&OffsetCommitValue> {
-        self.topics.get(topic)?.get(&partition)
+        self.topics.get(topic)?.get(&partition).map(|stored| &stored.value)
     }
 
-    /// All topics, by name.
-    pub fn topics(&self) -> impl Iterator<Item = (&String, &BTreeMap<i32, OffsetCommitValue>)> {
-        self.topics.iter()
+    /// All committed offsets, topic by topic.
+    pub fn topics(
+        &self,
+    ) -> impl Iterator<Item = (&String, impl Iterator<Item = (i32, &OffsetCommitValue)>)> {
+        self.topics.iter().map(|(topic, partitions)| {
+            (topic, partitions.iter().map(|(index, stored)| (*index, &stored.value)))
+        })
     }
 
     /// A commit is on its way.
     pub fn begin(&mut self, topic: &str, partition: i32) {
-        *self.pending.entry((topic.to_owned(), partition)).or_default() += 1;
+        self.pending.entry((topic.to_owned(), partition)).or_default().count += 1;
     }
 
-    /// That commit is stored (`value`), or could not be.
-    pub fn end(&mut self, topic: &str, partition: i32, value: Option<OffsetCommitValue>) {
+    /// That commit is stored, or could not be.
+    pub fn end(&mut self, topic: &str, partition: i32, stored: Option<(Offset, OffsetCommitValue)>) {
         let key = (topic.to_owned(), partition);
-        if let Some(count) = self.pending.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
+        let mut removed_at = None;
+        if let Some(pending) = self.pending.get_mut(&key) {
+            pending.count -= 1;
+            removed_at = pending.removed_at;
+            if pending.count == 0 {
                 self.pending.remove(&key);
             }
         }
-        if let Some(value) = value {
-            self.insert(topic, partition, value);
+        if let Some((at, value)) = stored
+            && removed_at.is_none_or(|removed_at| at > removed_at)
+        {
+            self.insert(topic, partition, at, value);
         }
     }
 
-    /// A stored commit.
-    pub fn insert(&mut self, topic: &str, partition: i32, value: OffsetCommitValue) {
-        self.topics.entry(topic.to_owned()).or_default().insert(partition, value);
+    /// A commit stored at `at`.
+    pub fn insert(&mut self, topic: &str, partition: i32, at: Offset, value: OffsetCommitValue) {
+        let partitions = self.topics.entry(topic.to_owned()).or_default();
+        if partitions.get(&partition).is_none_or(|there| there.at <= at) {
+            partitions.insert(partition, Stored { value, at });
+        }
     }
 
-    /// A stored tombstone.
-    pub fn remove(&mut self, topic: &str, partition: i32) {
-        if let Some(partitions) = self.topics.get_mut(topic) {
+    /// A tombstone stored at `at`.
+    pub fn remove(&mut self, topic: &str, partition: i32, at: Offset) {
+        if let Some(pending) = self.pending.get_mut(&(topic.to_owned(), partition)) {
+            pending.removed_at = pending.removed_at.max(Some(at));
+        }
+        let Some(partitions) = self.topics.get_mut(topic) else { return };
+        if partitions.get(&partition).is_some_and(|there| there.at <= at) {
             partitions.remove(&partition);
-            if partitions.is_empty() {
-                self.topics.remove(topic);
-            }
+        }
+        if partitions.is_empty() {
+            self.topics.remove(topic);
         }
     }
 
@@ -116,7 +147,7 @@ impl GroupOffsets {
                 all = false;
                 continue;
             }
-            for (partition, value) in partitions {
+            for (partition, Stored { value, .. }) in partitions {
                 let since_ms = empty_since_ms.unwrap_or(value.commit_timestamp);
                 let is_over = match value.expire_timestamp {
                     -1 => now_wall_ms.saturating_sub(since_ms) >= retention_ms,

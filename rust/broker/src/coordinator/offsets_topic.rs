@@ -20,9 +20,8 @@ pub trait OffsetsTopic: Send + Sync {
     fn create(&self) -> Result<(), ErrorCode>;
 
     /// Appends one batch, whose base offset is 0 until the log gives it another, and calls `done`
-    /// with that offset once the high watermark has passed the batch. Calls for one partition come
-    /// in the order of the log, from any thread, maybe before `append` returns; no lock of the log
-    /// is held.
+    /// with that offset once the high watermark has passed the batch: from any thread, in any
+    /// order, maybe before `append` returns. No lock of the log is held.
     fn append(&self, partition: i32, batch: Bytes, done: AppendDone);
 
     /// Whole batches from the first one on that holds an offset of at least `from`, up to the high

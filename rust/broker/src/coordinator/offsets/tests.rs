@@ -35,7 +35,7 @@ fn offsets() -> GroupOffsets {
     let mut offsets = GroupOffsets::default();
     for (topic, commit_timestamp) in [("orders", 0), ("old", 0), ("new", 999_900)] {
         let value = OffsetCommitValue { commit_timestamp, ..OffsetCommitValue::default() };
-        offsets.insert(topic, 0, value);
+        offsets.insert(topic, 0, Offset(0), value);
     }
     offsets
 }
@@ -61,7 +61,7 @@ fn what_expires_depends_on_the_group() {
 fn an_offset_with_an_end_of_its_own_expires_then() {
     let mut offsets = GroupOffsets::default();
     let value = OffsetCommitValue { expire_timestamp: 1_000_500, ..OffsetCommitValue::default() };
-    offsets.insert("t", 0, value);
+    offsets.insert("t", 0, Offset(0), value);
     assert_eq!(offsets.expired(&group("", None), 1_000_499, 1), (Vec::new(), false));
     let expired = offsets.expired(&group("", None), 1_000_500, 1);
     assert_eq!(expired, (vec![("t".to_owned(), 0)], true));
@@ -75,7 +75,7 @@ fn a_commit_on_its_way_keeps_the_partition() {
     assert_eq!((expired, all), (vec![("orders".to_owned(), 0)], false));
     assert_eq!(offsets.get("old", 0).map(|value| value.offset), Some(0));
     let value = OffsetCommitValue { offset: 9, ..OffsetCommitValue::default() };
-    offsets.end("old", 0, Some(value));
+    offsets.end("old", 0, Some((Offset(1), value)));
     assert_eq!(offsets.get("old", 0).map(|value| value.offset), Some(9));
 }
 
@@ -87,4 +87,19 @@ fn a_commit_that_failed_changes_nothing() {
     offsets.end("t", 0, None);
     assert!(offsets.is_empty());
     assert!(offsets.get("t", 0).is_none());
+}
+
+#[test]
+fn the_later_record_counts_in_whatever_order_answers_come() {
+    let value = |offset| OffsetCommitValue { offset, ..OffsetCommitValue::default() };
+    let mut offsets = GroupOffsets::default();
+    for _ in 0..3 {
+        offsets.begin("t", 0);
+    }
+    offsets.end("t", 0, Some((Offset(11), value(2))));
+    offsets.end("t", 0, Some((Offset(10), value(1))));
+    assert_eq!(offsets.get("t", 0).map(|value| value.offset), Some(2));
+    offsets.remove("t", 0, Offset(13));
+    offsets.end("t", 0, Some((Offset(12), value(3))));
+    assert!(offsets.is_empty());
 }
