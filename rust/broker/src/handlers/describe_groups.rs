@@ -1,0 +1,21 @@
+//! DescribeGroups: state, protocol and members of groups.
+//!
+//! Source: Kafka's `KafkaApis.handleDescribeGroupsRequest`, KIP-430 for the operations.
+
+use super::authorized_operations::{GROUP, answer};
+use super::{Call, Rooms};
+use kafkalite_protocol::messages::describe_groups::{
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
+};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<DescribeGroupsRequest>) {
+    let Call { request, reply } = call;
+    let describe = |group_id: &String| {
+        let group = rooms.groups.describe(group_id, reply.version);
+        let asked = request.include_authorized_operations && group.error_code == 0;
+        DescribedGroup { authorized_operations: answer(asked, GROUP), ..group }
+    };
+    let groups = request.groups.iter().map(describe).collect();
+    reply.send(&DescribeGroupsResponse { groups, ..DescribeGroupsResponse::default() });
+}

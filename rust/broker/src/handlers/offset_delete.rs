@@ -1,0 +1,54 @@
+//! OffsetDelete: removes committed offsets of topics that the group does not read.
+//!
+//! Source: Kafka's `KafkaApis.handleOffsetDeleteRequest`, KIP-496.
+
+use super::{Call, Rooms};
+use crate::coordinator::TopicPartition;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::offset_delete::{
+    OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+};
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<OffsetDeleteRequest>) {
+    let Call { request, reply } = call;
+    let image = rooms.controller.image();
+    let mut wanted: Vec<TopicPartition> = Vec::new();
+    let mut response = OffsetDeleteResponse::default();
+    for topic in &request.topics {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let partition_index = partition.partition_index;
+            let error = if image.partition(&topic.name, partition_index).is_some() {
+                wanted.push((topic.name.clone(), partition_index));
+                ErrorCode::None
+            } else {
+                ErrorCode::UnknownTopicOrPartition
+            };
+            OffsetDeleteResponsePartition { partition_index, error_code: error.code() }
+        });
+        let partitions = partitions.collect();
+        response.topics.push(OffsetDeleteResponseTopic { name: topic.name.clone(), partitions });
+    }
+    if wanted.is_empty() && !request.topics.is_empty() {
+        return reply.send(&response);
+    }
+    let answer = move |result: Result<Vec<ErrorCode>, ErrorCode>| match result {
+        Ok(errors) => {
+            let asked = response
+                .topics
+                .iter_mut()
+                .flat_map(|topic| &mut topic.partitions)
+                .filter(|partition| partition.error_code == 0);
+            for (partition, error) in asked.zip(errors) {
+                partition.error_code = error.code();
+            }
+            reply.send(&response);
+        }
+        Err(error) => {
+            let error_code = error.code();
+            reply.send(&OffsetDeleteResponse { error_code, ..OffsetDeleteResponse::default() });
+        }
+    };
+    rooms.groups.delete_offsets(&request.group_id, wanted, Box::new(answer));
+}
