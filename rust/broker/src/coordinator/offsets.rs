@@ -63,7 +63,12 @@ impl GroupOffsets {
     }
 
     /// That commit is stored, or could not be.
-    pub fn end(&mut self, topic: &str, partition: i32, stored: Option<(Offset, OffsetCommitValue)>) {
+    pub fn end(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        stored: Option<(Offset, OffsetCommitValue)>,
+    ) {
         let key = (topic.to_owned(), partition);
         let mut removed_at = None;
         if let Some(pending) = self.pending.get_mut(&key) {

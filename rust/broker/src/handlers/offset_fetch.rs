@@ -58,8 +58,10 @@ fn fetch(
         Some(topics) => fetch_asked(rooms, image, &group.group_id, topics, version),
         None => fetch_all(rooms, image, &group.group_id, version).map_err(|error| (error, None)),
     };
-    let answer =
-        OffsetFetchResponseGroup { group_id: group.group_id, ..OffsetFetchResponseGroup::default() };
+    let answer = OffsetFetchResponseGroup {
+        group_id: group.group_id,
+        ..OffsetFetchResponseGroup::default()
+    };
     match found {
         Ok(topics) => OffsetFetchResponseGroup { topics, ..answer },
         Err((error, topics)) => OffsetFetchResponseGroup {

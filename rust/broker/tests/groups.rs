@@ -1,0 +1,194 @@
+//! Groups and committed offsets through sockets, every room included.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+
+use bytes::Bytes;
+use client::{Client, create_topic, start};
+use kafkalite_broker::broker::Broker;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
+use kafkalite_protocol::messages::describe_groups::DescribeGroupsRequest;
+use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
+use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
+use kafkalite_protocol::messages::join_group::{
+    JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
+};
+use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
+use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
+use std::path::Path;
+
+const GROUP: &str = "g";
+
+fn broker(directory: &Path) -> Broker {
+    let few = [("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "3")];
+    start(directory, &few)
+}
+
+/// A connection that knows who coordinates, once the groups are loaded.
+fn connect(broker: &Broker) -> Client {
+    let mut client = Client::connect(broker);
+    let request = FindCoordinatorRequest {
+        coordinator_keys: vec![GROUP.into()],
+        ..FindCoordinatorRequest::default()
+    };
+    let found = client.call(&request, 6).coordinators.remove(0);
+    assert_eq!((found.error_code, found.host.as_str()), (0, "127.0.0.1"));
+    assert_eq!(found.port, i32::from(broker.listeners()[0].1.port()));
+    client
+}
+
+fn join_request(member_id: &str) -> JoinGroupRequest {
+    JoinGroupRequest {
+        group_id: GROUP.into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 30_000,
+        member_id: member_id.into(),
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol {
+            name: "range".into(),
+            metadata: Bytes::from_static(b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff"),
+        }],
+        ..JoinGroupRequest::default()
+    }
+}
+
+/// Gets an id, then joins with it; the answer must not have to wait for others.
+fn join(client: &mut Client) -> JoinGroupResponse {
+    let first = client.call(&join_request(""), 9);
+    assert_eq!(first.error_code, ErrorCode::MemberIdRequired.code());
+    assert!(first.member_id.starts_with("test-"), "{}", first.member_id);
+    client.call(&join_request(&first.member_id), 9)
+}
+
+fn sync_request(joined: &JoinGroupResponse, to: &[(&str, &'static [u8])]) -> SyncGroupRequest {
+    let assignment = |(member_id, bytes): &(&str, &'static [u8])| SyncGroupRequestAssignment {
+        member_id: (*member_id).into(),
+        assignment: Bytes::from_static(bytes),
+    };
+    SyncGroupRequest {
+        group_id: GROUP.into(),
+        generation_id: joined.generation_id,
+        member_id: joined.member_id.clone(),
+        protocol_type: Some("consumer".into()),
+        protocol_name: Some("range".into()),
+        assignments: to.iter().map(assignment).collect(),
+        ..SyncGroupRequest::default()
+    }
+}
+
+fn heartbeat(client: &mut Client, joined: &JoinGroupResponse) -> i16 {
+    let request = HeartbeatRequest {
+        group_id: GROUP.into(),
+        generation_id: joined.generation_id,
+        member_id: joined.member_id.clone(),
+        group_instance_id: None,
+    };
+    client.call(&request, 4).error_code
+}
+
+fn commit(
+    client: &mut Client,
+    group: &str,
+    joined: Option<&JoinGroupResponse>,
+    offset: i64,
+) -> i16 {
+    let request = OffsetCommitRequest {
+        group_id: group.into(),
+        generation_id_or_member_epoch: joined.map_or(-1, |joined| joined.generation_id),
+        member_id: joined.map_or_else(String::new, |joined| joined.member_id.clone()),
+        topics: vec![OffsetCommitRequestTopic {
+            name: "t".into(),
+            partitions: vec![OffsetCommitRequestPartition {
+                committed_offset: offset,
+                committed_metadata: Some("note".into()),
+                ..OffsetCommitRequestPartition::default()
+            }],
+            ..OffsetCommitRequestTopic::default()
+        }],
+        ..OffsetCommitRequest::default()
+    };
+    client.call(&request, 9).topics[0].partitions[0].error_code
+}
+
+fn committed(client: &mut Client, group: &str) -> (i64, Option<String>) {
+    let topic = OffsetFetchRequestTopics {
+        name: "t".into(),
+        partition_indexes: vec![0],
+        ..OffsetFetchRequestTopics::default()
+    };
+    let group = OffsetFetchRequestGroup {
+        group_id: group.into(),
+        topics: Some(vec![topic]),
+        ..OffsetFetchRequestGroup::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
+    let mut answer = client.call(&request, 9).groups.remove(0);
+    assert_eq!(answer.error_code, 0);
+    let partition = answer.topics.remove(0).partitions.remove(0);
+    (partition.committed_offset, partition.metadata)
+}
+
+#[test]
+fn two_members_share_a_group_and_a_restart_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = broker(directory.path());
+    create_topic(&running, "t", 1, &[]);
+    let (mut one, mut two) = (connect(&running), connect(&running));
+    let first = join(&mut one);
+    assert_eq!((first.error_code, first.generation_id), (0, 1));
+    let alone = sync_request(&first, &[(&first.member_id, b"all")]);
+    assert_eq!(one.call(&alone, 5).assignment.as_ref(), b"all");
+
+    let id = two.call(&join_request(""), 9).member_id;
+    two.send(&join_request(&id), 9);
+    while heartbeat(&mut one, &first) == 0 {}
+    let leader = one.call(&join_request(&first.member_id), 9);
+    let (_, follower) = two.receive::<JoinGroupRequest>(9).unwrap();
+    assert_eq!((leader.members.len(), follower.members.len()), (2, 0));
+    assert_eq!(follower.leader, leader.member_id);
+    two.send(&sync_request(&follower, &[]), 5);
+    let shares = [(leader.member_id.as_str(), &b"half"[..]), (&follower.member_id, b"other half")];
+    assert_eq!(one.call(&sync_request(&leader, &shares), 5).assignment.as_ref(), b"half");
+    let (_, synced) = two.receive::<SyncGroupRequest>(5).unwrap();
+    assert_eq!(synced.assignment.as_ref(), b"other half");
+    assert_eq!(commit(&mut one, GROUP, Some(&leader), 41), 0);
+    assert_eq!(commit(&mut one, GROUP, Some(&leader), 42), 0);
+    running.stop();
+
+    let running = broker(directory.path());
+    let mut client = connect(&running);
+    assert_eq!(committed(&mut client, GROUP), (42, Some("note".into())));
+    assert_eq!(heartbeat(&mut client, &follower), 0);
+    let request =
+        DescribeGroupsRequest { groups: vec![GROUP.into()], ..DescribeGroupsRequest::default() };
+    let described = client.call(&request, 6).groups.remove(0);
+    assert_eq!((described.group_state.as_str(), described.members.len()), ("Stable", 2));
+    assert_eq!(described.members[0].client_host, "/127.0.0.1");
+    running.stop();
+}
+
+#[test]
+fn a_group_without_members_is_listed_and_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = broker(directory.path());
+    create_topic(&running, "t", 1, &[]);
+    let mut client = connect(&running);
+    assert_eq!(commit(&mut client, "simple", None, 7), 0);
+    assert_eq!(committed(&mut client, "simple"), (7, Some("note".into())));
+    assert_eq!(committed(&mut client, "nobody"), (-1, Some(String::new())));
+    let listed = client.call(&ListGroupsRequest::default(), 5).groups;
+    assert_eq!((listed.len(), listed[0].group_state.as_str()), (1, "Empty"));
+    let request = DeleteGroupsRequest { groups_names: vec!["simple".into()] };
+    assert_eq!(client.call(&request, 2).results[0].error_code, 0);
+    let again = client.call(&request, 2).results[0].error_code;
+    assert_eq!(again, ErrorCode::GroupIdNotFound.code());
+    assert_eq!(committed(&mut client, "simple"), (-1, Some(String::new())));
+    running.stop();
+}
