@@ -28,7 +28,7 @@ class Suite:
 
 
 SUITES: dict[str, Suite] = {
-    "checker": Suite(("test_checker.py",), 60, 60),
+    "checker": Suite(("test_checker.py", "test_wire.py"), 60, 60),
     "differential": Suite(("test_differential.py",), 300, 240),
     "kcat": Suite(("test_kcat.py",), 180, 120),
     "python": Suite(("test_confluent.py", "test_aiokafka.py", "test_kafka_python.py"), 300, 180),

@@ -95,7 +95,8 @@ class Writer:
             if self.version not in one.versions:
                 continue
             if one.tag is not None and self.version in one.tagged:
-                if one.name in value:
+                # A tagged field that holds its default is left out (KIP-482).
+                if value.get(one.name, default := default_of(one, self.version)) != default:
                     inner = Writer(self.version, self.flexible)
                     inner.field(one, value[one.name])
                     tagged[one.tag] = b"".join(inner.parts)

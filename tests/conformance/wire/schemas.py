@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.conformance import places
 
@@ -88,7 +89,7 @@ def _sources() -> Iterator[tuple[str, str]]:
         yield path.name, path.read_text()
 
 
-def _parse_field(raw: dict, structs: dict[str, tuple[Field, ...]]) -> Field:
+def _parse_field(raw: dict[str, Any], structs: dict[str, tuple[Field, ...]]) -> Field:
     kind = raw["type"]
     inner = tuple(_parse_field(one, structs) for one in raw.get("fields", ()))
     element = kind.removeprefix("[]")
@@ -113,7 +114,9 @@ def _parse(text: str) -> Message | None:
     if raw.get("type") not in ("request", "response"):
         return None
     structs: dict[str, tuple[Field, ...]] = {}
-    for struct in raw.get("commonStructs", ()):
+    shared = raw.get("commonStructs", ())
+    # A shared struct may hold one that stands below it: as many passes as there are structs.
+    for struct in shared * len(shared):
         structs[struct["name"]] = tuple(_parse_field(one, structs) for one in struct["fields"])
     return Message(
         name=raw["name"],
