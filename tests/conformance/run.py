@@ -45,7 +45,7 @@ def run_suite(name: str, options: argparse.Namespace, rest: list[str]) -> str:
     """Run one suite in a process group of its own; what became of it."""
     suite = SUITES[name]
     files = [str(places.HERE / file) for file in suite.files]
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "--broker", options.broker, *files]
+    command = [sys.executable, "-m", "pytest", "-q", "--broker", options.broker, *files]
     if options.slice:
         command.append("--slice")
     bound = suite.slice_seconds if options.slice else suite.seconds
