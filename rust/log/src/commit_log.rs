@@ -286,6 +286,9 @@ impl CommitLog {
             }
             drop(writer);
             self.flush_all()?;
+            if let Some(active) = self.segments.read().last() {
+                active.release_reserved();
+            }
         }
         for segment in self.segments.read().iter() {
             segment.close_file();

@@ -224,6 +224,7 @@ impl CommitLog {
         let in_flight = InFlight { log: self, undo: std::mem::take(&mut group.undo), writer };
         // Loaded before the write: after it, nothing may fail any more.
         let written = in_flight.writer.active.indexes().map(drop);
+        in_flight.writer.active.reserve(group.bytes, None);
         let written = written.and_then(|()| in_flight.writer.active.write(&mut buffers));
         match written {
             Ok(()) => in_flight.publish(group, now_ms, config),
@@ -257,6 +258,10 @@ impl CommitLog {
         let base_offset = self.log_end_offset();
         let next = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
         next.create()?;
+        let config = self.config.load();
+        if config.preallocate {
+            next.reserve(0, Some(config.segment_bytes));
+        }
         next.set_bytes_before(writer.active.bytes_before() + u64::from(writer.active.size()));
         // Neither index nor snapshot is needed to go on; recovery makes both anew.
         let sealed =

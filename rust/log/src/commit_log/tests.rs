@@ -478,3 +478,30 @@ fn a_payload_is_written_as_it_came() {
         assert_eq!(RecordBatch::parse(&stored).unwrap().base_offset(), at);
     }
 }
+
+/// Blocks of 512 bytes that the active segment's file has.
+fn blocks(log: &CommitLog) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let path = log.segments.read().last().unwrap().path(".log");
+    std::fs::metadata(path).unwrap().blocks()
+}
+
+#[test]
+fn reserved_blocks_change_no_length_and_are_given_back() {
+    let fixture = Fixture::new(LogConfig { preallocate: true, ..LogConfig::default() });
+    let log = fixture.fresh();
+    append(&log, 1);
+    log.set_config(Arc::new(LogConfig {
+        segment_bytes: 8 << 20,
+        preallocate: true,
+        ..LogConfig::default()
+    }));
+    log.roll(NOW_MS).unwrap();
+    append(&log, 1);
+    let file = log.segments.read().last().unwrap().path(".log");
+    assert_eq!(std::fs::metadata(&file).unwrap().len() * 2, log.size_bytes());
+    // A file system that cannot reserve shows its few written blocks.
+    assert!(blocks(&log) <= (8 << 20) / 512 + 16);
+    log.close(true).unwrap();
+    assert!(blocks(&log) <= 16, "{} blocks for a hundred bytes", blocks(&log));
+}
