@@ -309,7 +309,7 @@ fn open_controller(
         port: port.or_else(|| bound.map(|bound| bound.port())).unwrap_or_default(),
         rack: config.broker_rack.clone(),
     };
-    Ok(Arc::new(Controller::open(options, clock)?))
+    Ok(Arc::new(Controller::open(options, directory.storage().clone(), clock)?))
 }
 
 fn request_queue(

@@ -21,6 +21,7 @@ use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
 use super::records::{ConfigResource, MetadataRecord};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
+use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -77,8 +78,12 @@ impl Controller {
     ///
     /// # Errors
     /// The log cannot be read or written, is damaged, or belongs to another cluster.
-    pub fn open(options: ControllerOptions, clock: Arc<dyn Clock>) -> Result<Self, MetadataError> {
-        let (log, image) = MetadataLog::open(&options.dir)?;
+    pub fn open(
+        options: ControllerOptions,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, MetadataError> {
+        let (log, image) = MetadataLog::open(storage, &options.dir)?;
         let broker_id = options.node_id;
         let mut records = Vec::new();
         if image.offset < 0 {

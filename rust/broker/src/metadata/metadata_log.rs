@@ -18,8 +18,9 @@ use super::error::MetadataError;
 use super::image::MetadataImage;
 use super::records::RecordsBatch;
 use frames::{FramesFile, Header, io_error};
-use std::fs::{self, File};
+use kafkalite_log::storage::Storage;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The least that is written between two snapshots, in bytes.
 const SNAPSHOT_AFTER_BYTES: u64 = 1 << 20;
@@ -27,6 +28,7 @@ const SNAPSHOT_AFTER_BYTES: u64 = 1 << 20;
 /// The metadata log of one data directory, open for appends.
 #[derive(Debug)]
 pub struct MetadataLog {
+    storage: Arc<dyn Storage>,
     dir: PathBuf,
     active: FramesFile,
     /// Bytes of frames since the newest snapshot.
@@ -42,35 +44,48 @@ impl MetadataLog {
     ///
     /// # Errors
     /// The directory cannot be read or written, or a committed byte is not what was written.
-    pub fn open(dir: &Path) -> Result<(Self, MetadataImage), MetadataError> {
-        fs::create_dir_all(dir).map_err(io_error("create", dir))?;
-        let files = list(dir)?;
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+    ) -> Result<(Self, MetadataImage), MetadataError> {
+        let disk = storage.as_ref();
+        disk.create_dir(dir).map_err(io_error("create", dir))?;
+        let files = list(disk, dir)?;
         let mut image = MetadataImage::default();
         let mut snapshot_len = 0;
         if let Some(path) = files.checkpoints.last() {
-            image = snapshot::read(path)?;
-            snapshot_len = fs::metadata(path).map_err(io_error("read", path))?.len();
+            (image, snapshot_len) = snapshot::read(disk, path)?;
         }
-        let mut active = None;
         let mut bytes_since_snapshot = 0;
-        let last = files.logs.len().wrapping_sub(1);
-        for (index, path) in files.logs.iter().enumerate() {
-            let mut file = FramesFile::open(path)?;
+        let mut logs = Vec::with_capacity(files.logs.len());
+        for path in &files.logs {
+            logs.push(FramesFile::open(disk, path)?);
+        }
+        // A new log may be there although the switch to it failed, so the torn one may be the one before.
+        let last = logs.iter().rposition(|log| !log.has_no_frames());
+        for (index, file) in logs.iter_mut().enumerate() {
             let start = file.len();
-            file.replay(index == last, |position, batch| {
+            let path = &files.logs[index];
+            file.replay(last.is_none_or(|last| index >= last), |position, batch| {
                 image = replayed(&image, path, position, &batch)?;
                 Ok(())
             })?;
             bytes_since_snapshot += file.len() - start;
-            active = Some(file);
         }
-        let active = match active {
+        let active = match logs.pop() {
             Some(file) => file,
-            None => create_log(dir, &image)?,
+            None => create_log(disk, dir, &image)?,
         };
         let snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(snapshot_len);
         let dir = dir.to_owned();
-        let log = Self { dir, active, bytes_since_snapshot, snapshot_after_bytes, offline: None };
+        let log = Self {
+            storage,
+            dir,
+            active,
+            bytes_since_snapshot,
+            snapshot_after_bytes,
+            offline: None,
+        };
         Ok((log, image))
     }
 
@@ -116,15 +131,15 @@ impl MetadataLog {
         timestamp_ms: i64,
     ) -> Result<(), MetadataError> {
         let name = format!("{:020}-{:010}.checkpoint", image.offset + 1, image.epoch);
-        let written = snapshot::write(&self.dir.join(name), image, timestamp_ms)?;
-        sync_dir(&self.dir)?;
-        self.active = create_log(&self.dir, image)?;
+        let disk = self.storage.as_ref();
+        let written = snapshot::write(disk, &self.dir.join(name), image, timestamp_ms)?;
+        self.active = create_log(disk, &self.dir, image)?;
         self.bytes_since_snapshot = 0;
         self.snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(written);
-        let files = list(&self.dir)?;
+        let files = list(disk, &self.dir)?;
         let stale_logs = files.logs.iter().rev().skip(1);
         for path in stale_logs.chain(files.checkpoints.iter().rev().skip(1)) {
-            fs::remove_file(path).map_err(io_error("delete", path))?;
+            disk.remove_file(path).map_err(io_error("delete", path))?;
         }
         Ok(())
     }
@@ -148,11 +163,13 @@ fn replayed(
     image.with_batch(batch)
 }
 
-fn create_log(dir: &Path, image: &MetadataImage) -> Result<FramesFile, MetadataError> {
+fn create_log(
+    disk: &dyn Storage,
+    dir: &Path,
+    image: &MetadataImage,
+) -> Result<FramesFile, MetadataError> {
     let header = Header { offset: image.offset + 1, epoch: image.epoch };
-    let file = FramesFile::create(&dir.join(format!("{:020}.log", header.offset)), header)?;
-    sync_dir(dir)?;
-    Ok(file)
+    FramesFile::create(disk, &dir.join(format!("{:020}.log", header.offset)), header)
 }
 
 /// What a directory holds, oldest first.
@@ -162,25 +179,19 @@ struct Files {
 }
 
 /// Lists `dir`, and deletes files that were still being written when the broker died.
-fn list(dir: &Path) -> Result<Files, MetadataError> {
+fn list(disk: &dyn Storage, dir: &Path) -> Result<Files, MetadataError> {
     let mut files = Files { logs: Vec::new(), checkpoints: Vec::new() };
-    for entry in fs::read_dir(dir).map_err(io_error("read", dir))? {
-        let path = entry.map_err(io_error("read", dir))?.path();
+    // Sorted by name, and offsets are padded with zeros: so by offset.
+    for entry in disk.list(dir).map_err(io_error("read", dir))? {
+        let path = dir.join(&entry.name);
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("log") => files.logs.push(path),
             Some("checkpoint") => files.checkpoints.push(path),
-            Some("tmp") => fs::remove_file(&path).map_err(io_error("delete", &path))?,
+            Some("tmp") => disk.remove_file(&path).map_err(io_error("delete", &path))?,
             _ => {}
         }
     }
-    // Offsets are padded with zeros: by name is by offset.
-    files.logs.sort();
-    files.checkpoints.sort();
     Ok(files)
-}
-
-fn sync_dir(dir: &Path) -> Result<(), MetadataError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("fsync", dir))
 }
 
 #[cfg(test)]

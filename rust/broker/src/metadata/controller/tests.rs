@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::clock::ManualClock;
+use kafkalite_log::storage::RealStorage;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ pub(super) fn open(dir: &Path) -> Controller {
         port: 9092,
         rack: None,
     };
-    Controller::open(options, Arc::new(ManualClock::new(0))).unwrap()
+    Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()
 }
 
 pub(super) fn topic(name: &str) -> NewTopic {
@@ -218,6 +219,6 @@ fn the_log_of_another_cluster_is_refused() {
         port: 9092,
         rack: None,
     };
-    let opened = Controller::open(options, Arc::new(ManualClock::new(0)));
+    let opened = Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0)));
     assert!(matches!(opened, Err(MetadataError::ClusterId { .. })));
 }

@@ -1,27 +1,28 @@
 //! A file of frames, each one batch of metadata records.
 //!
-//! All numbers are big-endian. The header is 32 bytes:
+//! All numbers are big-endian. The header is 48 bytes:
 //! ```text
-//! | "KLMETA\n" | format: u8 | offset: i64 | epoch: i32 | committed: u64 | crc: u32 |
+//! | "KLMETA\n" | format: u8 | offset: i64 | epoch: i32 | crc: u32 | 2 x (committed: u64, crc: u32) |
 //! offset     of a log its first one; of a snapshot the end of what it holds
 //! committed  bytes from the start of the file that were fsynced and acknowledged
-//! crc        CRC-32 of the 28 bytes before it
+//! crc        CRC-32 of what stands before it, from the start or from `committed`
 //! ```
 //! A frame is `| length: u32 | crc: u32 | batch: length bytes |`; the CRC-32 covers length and batch, and the batch
-//! is postcard. `committed` is written after each fsync and is itself fsynced by the next one. So it lags behind
-//! the truth by at most one frame, is never ahead of it, and tells a torn tail from damage.
+//! is postcard. `committed` is written after each fsync, into its two places by turns so that a torn write spoils
+//! only one, and is itself fsynced by the next one. So it lags behind the truth by one or two frames, is never ahead
+//! of it, and tells a torn tail from damage.
 
 use super::super::error::MetadataError;
 use super::super::records::RecordsBatch;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use kafkalite_log::storage::{OpenMode, Storage, StorageFile, read_full};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 7] = b"KLMETA\n";
 const FORMAT: u8 = 1;
-const HEADER_LEN: u64 = 32;
-const COMMITTED_AT: usize = 20;
+const START_LEN: usize = 24;
+const COMMITTED_LEN: usize = 12;
+const HEADER_LEN: usize = START_LEN + 2 * COMMITTED_LEN;
 const FRAME_HEADER_LEN: u64 = 8;
 
 /// Where a file begins in the metadata log.
@@ -45,12 +46,14 @@ pub struct AppendFailure {
 #[derive(Debug)]
 pub struct FramesFile {
     path: PathBuf,
-    file: File,
+    file: Box<dyn StorageFile>,
     header: Header,
     /// The end of the frames that count, in bytes.
     len: u64,
     /// Bytes that the file's header says were committed.
     committed: u64,
+    /// Which of the two places the next `committed` goes to.
+    place: usize,
 }
 
 /// Turns a system error on `path` into ours.
@@ -63,49 +66,63 @@ pub fn io_error<'a>(
 
 impl FramesFile {
     /// Makes a file without frames. It gets its name when it is whole and on the disk.
-    pub fn create(path: &Path, header: Header) -> Result<Self, MetadataError> {
-        let mut file = Self::create_unnamed(path, header)?;
+    pub fn create(
+        storage: &dyn Storage,
+        path: &Path,
+        header: Header,
+    ) -> Result<Self, MetadataError> {
+        let mut file = Self::create_unnamed(storage, path, header)?;
         file.commit_whole()?;
-        file.take_name(path)?;
+        file.take_name(storage, path)?;
         Ok(file)
     }
 
     /// Makes a file under a temporary name, to be filled, committed and named.
-    pub fn create_unnamed(path: &Path, header: Header) -> Result<Self, MetadataError> {
+    pub fn create_unnamed(
+        storage: &dyn Storage,
+        path: &Path,
+        header: Header,
+    ) -> Result<Self, MetadataError> {
         let path = path.with_extension("tmp");
-        let open =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = open.map_err(io_error("create", &path))?;
-        Ok(Self { path, file, header, len: HEADER_LEN, committed: HEADER_LEN })
+        let file = storage.open(&path, OpenMode::Create).map_err(io_error("create", &path))?;
+        file.set_len(0).map_err(io_error("truncate", &path))?;
+        let len = HEADER_LEN as u64;
+        Ok(Self { path, file, header, len, committed: len, place: 0 })
     }
 
     /// Writes the header with everything committed, and fsyncs.
     pub fn commit_whole(&mut self) -> Result<(), MetadataError> {
         self.committed = self.len;
+        let header = encode_header(self.header, self.committed);
         self.file
-            .write_all_at(&encode_header(self.header, self.committed), 0)
-            .and_then(|()| self.file.sync_all())
+            .write_all_at(&mut [IoSlice::new(&header)], 0)
+            .and_then(|()| self.file.sync_data())
             .map_err(io_error("write", &self.path))
     }
 
-    /// Gives a whole file its name.
-    pub fn take_name(&mut self, path: &Path) -> Result<(), MetadataError> {
-        fs::rename(&self.path, path).map_err(io_error("rename", &self.path))?;
+    /// Gives a whole file its name, and sees the name to the disk.
+    pub fn take_name(&mut self, storage: &dyn Storage, path: &Path) -> Result<(), MetadataError> {
+        storage.rename(&self.path, path).map_err(io_error("rename", &self.path))?;
         path.clone_into(&mut self.path);
-        Ok(())
+        // Opened again by its name: whoever keeps books of files by name finds this one.
+        self.file = storage.open(path, OpenMode::Write).map_err(io_error("open", path))?;
+        let dir = path.parent().unwrap_or(path);
+        storage.sync_dir(dir).map_err(io_error("fsync", dir))
     }
 
     /// Opens a file and reads its header; `replay` must follow.
-    pub fn open(path: &Path) -> Result<Self, MetadataError> {
-        let open = OpenOptions::new().read(true).write(true).open(path);
-        let file = open.map_err(io_error("open", path))?;
-        let mut bytes = [0_u8; HEADER_LEN as usize];
+    pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, MetadataError> {
+        let file = storage.open(path, OpenMode::Write).map_err(io_error("open", path))?;
+        let mut bytes = [0_u8; HEADER_LEN];
         let corrupt = |reason: &str| MetadataError::Corrupt {
             path: path.to_owned(),
             position: 0,
             reason: reason.to_owned(),
         };
-        file.read_exact_at(&mut bytes, 0).map_err(|_| corrupt("the header is cut short"))?;
+        let read = read_full(file.as_ref(), &mut bytes, 0).map_err(io_error("read", path))?;
+        if read < HEADER_LEN {
+            return Err(corrupt("the header is cut short"));
+        }
         if !bytes.starts_with(MAGIC) {
             return Err(corrupt("this is no metadata log"));
         }
@@ -113,8 +130,13 @@ impl FramesFile {
             let (found, supported) = (bytes[7], FORMAT);
             return Err(MetadataError::Format { path: path.to_owned(), found, supported });
         }
-        let (header, committed) = decode_header(&bytes).ok_or_else(|| corrupt("bad header CRC"))?;
-        Ok(Self { path: path.to_owned(), file, header, len: HEADER_LEN, committed })
+        let header = decode_start(&bytes).ok_or_else(|| corrupt("bad header CRC"))?;
+        let places = [0, 1].map(|place| decode_committed(&bytes, place));
+        let committed = places.into_iter().flatten().max();
+        let committed = committed.ok_or_else(|| corrupt("bad header CRC"))?;
+        // The place that holds it stays as it is until the other one is written.
+        let place = usize::from(places[0] == Some(committed));
+        Ok(Self { path: path.to_owned(), file, header, len: HEADER_LEN as u64, committed, place })
     }
 
     /// Where the file begins in the metadata log.
@@ -127,6 +149,11 @@ impl FramesFile {
         self.len
     }
 
+    /// Whether nothing was ever appended, whole or torn.
+    pub fn has_no_frames(&self) -> bool {
+        self.file.length().is_ok_and(|length| length <= HEADER_LEN as u64)
+    }
+
     /// Hands every batch with its position to `each`, in order, then cuts a torn tail off; `may_be_torn` is false
     /// for files that were closed before the newest one began.
     pub fn replay(
@@ -134,15 +161,13 @@ impl FramesFile {
         may_be_torn: bool,
         mut each: impl FnMut(u64, RecordsBatch) -> Result<(), MetadataError>,
     ) -> Result<(), MetadataError> {
-        let file_len = self.file.metadata().map_err(io_error("read", &self.path))?.len();
-        self.file.seek(SeekFrom::Start(HEADER_LEN)).map_err(io_error("read", &self.path))?;
-        let mut reader = BufReader::new(&self.file);
-        let mut position = HEADER_LEN;
+        let file_len = self.file.length().map_err(io_error("read", &self.path))?;
+        let mut position = HEADER_LEN as u64;
         let bad = loop {
             if position == file_len {
                 break (position < self.committed).then(|| "the file is cut short".to_owned());
             }
-            match read_frame(&mut reader, file_len - position) {
+            match read_frame(self.file.as_ref(), position, file_len - position) {
                 Ok((batch, frame_len)) => {
                     each(position, batch)?;
                     position += frame_len;
@@ -157,7 +182,7 @@ impl FramesFile {
             return Err(MetadataError::Corrupt { path: self.path.clone(), position, reason });
         }
         tracing::warn!(path = %self.path.display(), position, reason, "a torn frame is cut off");
-        let cut = self.file.set_len(position).and_then(|()| self.file.sync_all());
+        let cut = self.file.set_len(position).and_then(|()| self.file.sync_data());
         cut.map_err(io_error("truncate", &self.path))
     }
 
@@ -169,9 +194,11 @@ impl FramesFile {
             return Err(AppendFailure { error, taken_back: false });
         }
         self.committed = self.len;
+        let committed = encode_committed(self.committed);
+        let position = START_LEN + self.place * COMMITTED_LEN;
+        self.place = 1 - self.place;
         // Only a hint for recovery: that it is missing or old loses nothing, so its failure is nobody's.
-        let header = encode_header(self.header, self.committed);
-        let _ = self.file.write_all_at(&header[COMMITTED_AT..], COMMITTED_AT as u64);
+        let _ = self.file.write_all_at(&mut [IoSlice::new(&committed)], position as u64);
         Ok(written)
     }
 
@@ -181,7 +208,7 @@ impl FramesFile {
             error: MetadataError::Replay { offset: batch.base_offset, reason },
             taken_back: true,
         })?;
-        if let Err(source) = self.file.write_all_at(&frame, self.len) {
+        if let Err(source) = self.file.write_all_at(&mut [IoSlice::new(&frame)], self.len) {
             let taken_back = self.file.set_len(self.len).is_ok();
             return Err(AppendFailure { error: io_error("write", &self.path)(source), taken_back });
         }
@@ -195,21 +222,26 @@ enum FrameError {
     Bad(String),
 }
 
-fn read_frame(reader: &mut impl Read, remaining: u64) -> Result<(RecordsBatch, u64), FrameError> {
+fn read_frame(
+    file: &dyn StorageFile,
+    position: u64,
+    remaining: u64,
+) -> Result<(RecordsBatch, u64), FrameError> {
     let bad = |reason: &str| FrameError::Bad(reason.to_owned());
     if remaining < FRAME_HEADER_LEN {
         return Err(bad("a frame's header is cut short"));
     }
-    let (mut length, mut crc) = ([0_u8; 4], [0_u8; 4]);
-    reader.read_exact(&mut length).map_err(FrameError::Io)?;
-    reader.read_exact(&mut crc).map_err(FrameError::Io)?;
+    let mut header = [0_u8; FRAME_HEADER_LEN as usize];
+    read_full(file, &mut header, position).map_err(FrameError::Io)?;
+    let [a, b, c, d, crc @ ..] = header;
+    let length = [a, b, c, d];
     let payload_len = u64::from(u32::from_be_bytes(length));
     // Checked against the file before memory is taken for it.
     if payload_len > remaining - FRAME_HEADER_LEN {
         return Err(bad("a frame is longer than the file"));
     }
     let mut payload = vec![0_u8; payload_len as usize];
-    reader.read_exact(&mut payload).map_err(FrameError::Io)?;
+    read_full(file, &mut payload, position + FRAME_HEADER_LEN).map_err(FrameError::Io)?;
     if frame_crc(length, &payload) != u32::from_be_bytes(crc) {
         return Err(bad("bad CRC"));
     }
@@ -235,32 +267,48 @@ fn frame_crc(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn encode_header(header: Header, committed: u64) -> [u8; HEADER_LEN as usize] {
-    let mut bytes = [0_u8; HEADER_LEN as usize];
+fn encode_header(header: Header, committed: u64) -> [u8; HEADER_LEN] {
+    let mut bytes = [0_u8; HEADER_LEN];
     bytes[..7].copy_from_slice(MAGIC);
     bytes[7] = FORMAT;
     bytes[8..16].copy_from_slice(&header.offset.to_be_bytes());
     bytes[16..20].copy_from_slice(&header.epoch.to_be_bytes());
-    bytes[20..28].copy_from_slice(&committed.to_be_bytes());
-    let crc = crc32fast::hash(&bytes[..28]);
-    bytes[28..].copy_from_slice(&crc.to_be_bytes());
+    let crc = crc32fast::hash(&bytes[..20]);
+    bytes[20..24].copy_from_slice(&crc.to_be_bytes());
+    for place in bytes[START_LEN..].chunks_exact_mut(COMMITTED_LEN) {
+        place.copy_from_slice(&encode_committed(committed));
+    }
     bytes
 }
 
-fn decode_header(bytes: &[u8; HEADER_LEN as usize]) -> Option<(Header, u64)> {
+fn decode_start(bytes: &[u8; HEADER_LEN]) -> Option<Header> {
     let offset = i64::from_be_bytes(bytes[8..16].try_into().ok()?);
     let epoch = i32::from_be_bytes(bytes[16..20].try_into().ok()?);
-    let committed = u64::from_be_bytes(bytes[20..28].try_into().ok()?);
-    let crc = u32::from_be_bytes(bytes[28..].try_into().ok()?);
-    (crc32fast::hash(&bytes[..28]) == crc).then_some((Header { offset, epoch }, committed))
+    let crc = u32::from_be_bytes(bytes[20..24].try_into().ok()?);
+    (crc32fast::hash(&bytes[..20]) == crc).then_some(Header { offset, epoch })
+}
+
+fn encode_committed(committed: u64) -> [u8; COMMITTED_LEN] {
+    let mut bytes = [0_u8; COMMITTED_LEN];
+    bytes[..8].copy_from_slice(&committed.to_be_bytes());
+    let crc = crc32fast::hash(&bytes[..8]);
+    bytes[8..].copy_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+fn decode_committed(bytes: &[u8; HEADER_LEN], place: usize) -> Option<u64> {
+    let bytes = bytes[START_LEN..].chunks_exact(COMMITTED_LEN).nth(place)?;
+    let committed = u64::from_be_bytes(bytes[..8].try_into().ok()?);
+    let crc = u32::from_be_bytes(bytes[8..].try_into().ok()?);
+    (crc32fast::hash(&bytes[..8]) == crc).then_some(committed)
 }
 
 /// The bytes of a file whose header says that `committed` bytes count.
 #[cfg(test)]
 pub fn with_committed(bytes: &[u8], committed: u64) -> Vec<u8> {
-    let header: &[u8; 32] = bytes[..32].try_into().expect("a header has 32 bytes");
-    let (header, _) = decode_header(header).expect("the header is whole");
-    [&encode_header(header, committed), &bytes[32..]].concat()
+    let start: &[u8; HEADER_LEN] = bytes[..HEADER_LEN].try_into().expect("a header is there");
+    let header = decode_start(start).expect("the header is whole");
+    [&encode_header(header, committed), &bytes[HEADER_LEN..]].concat()
 }
 
 #[cfg(test)]

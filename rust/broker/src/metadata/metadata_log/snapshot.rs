@@ -4,15 +4,21 @@ use super::super::error::MetadataError;
 use super::super::image::MetadataImage;
 use super::super::records::{ConfigResource, MetadataRecord, PartitionRecord, RecordsBatch};
 use super::frames::{FramesFile, Header};
+use kafkalite_log::storage::Storage;
 use std::path::Path;
 
 /// Records a frame of a snapshot holds, so that neither side needs the whole of it in memory.
 const RECORDS_PER_FRAME: usize = 256;
 
 /// Writes `image` to `path` and fsyncs it; the file has its name only when it is whole. Returns its length in bytes.
-pub fn write(path: &Path, image: &MetadataImage, timestamp_ms: i64) -> Result<u64, MetadataError> {
+pub fn write(
+    storage: &dyn Storage,
+    path: &Path,
+    image: &MetadataImage,
+    timestamp_ms: i64,
+) -> Result<u64, MetadataError> {
     let header = Header { offset: image.offset + 1, epoch: image.epoch };
-    let mut file = FramesFile::create_unnamed(path, header)?;
+    let mut file = FramesFile::create_unnamed(storage, path, header)?;
     let mut records = records_of(image).peekable();
     let mut base_offset = 0;
     while records.peek().is_some() {
@@ -23,16 +29,16 @@ pub fn write(path: &Path, image: &MetadataImage, timestamp_ms: i64) -> Result<u6
         base_offset += count;
     }
     file.commit_whole()?;
-    file.take_name(path)?;
+    file.take_name(storage, path)?;
     Ok(file.len())
 }
 
-/// Reads the image in `path`.
+/// Reads the image in `path`, and how many bytes it takes.
 ///
 /// # Errors
 /// Any byte of it is not what was written: a snapshot is never torn.
-pub fn read(path: &Path) -> Result<MetadataImage, MetadataError> {
-    let mut file = FramesFile::open(path)?;
+pub fn read(storage: &dyn Storage, path: &Path) -> Result<(MetadataImage, u64), MetadataError> {
+    let mut file = FramesFile::open(storage, path)?;
     let mut image = MetadataImage::default();
     file.replay(false, |_, batch| {
         image = image.with_batch(&batch)?;
@@ -40,7 +46,7 @@ pub fn read(path: &Path) -> Result<MetadataImage, MetadataError> {
     })?;
     image.offset = file.header().offset - 1;
     image.epoch = file.header().epoch;
-    Ok(image)
+    Ok((image, file.len()))
 }
 
 fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '_ {

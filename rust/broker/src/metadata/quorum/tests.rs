@@ -2,7 +2,8 @@
 use super::*;
 
 fn quorum(dir: &std::path::Path) -> QuorumOfOne {
-    let (log, image) = MetadataLog::open(dir).unwrap();
+    let (log, image) =
+        MetadataLog::open(Arc::new(kafkalite_log::storage::RealStorage), dir).unwrap();
     QuorumOfOne::new(1, log, image)
 }
 

@@ -77,10 +77,10 @@ proptest! {
             match step {
                 Step::Snapshot => {
                     drop(controller);
-                    let (mut log, image) = MetadataLog::open(dir.path()).unwrap();
+                    let (mut log, image) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
                     prop_assert_eq!(&image, &*live);
                     log.snapshot(&image, 0).unwrap();
-                    let (_, again) = MetadataLog::open(dir.path()).unwrap();
+                    let (_, again) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
                     prop_assert_eq!(&again, &*live);
                     controller = open(dir.path());
                 }
@@ -89,7 +89,7 @@ proptest! {
                     controller = open(dir.path());
                 }
                 _ => {
-                    let (_, replayed) = MetadataLog::open(dir.path()).unwrap();
+                    let (_, replayed) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
                     prop_assert_eq!(&replayed, &*live);
                 }
             }
