@@ -212,6 +212,13 @@ impl CommitLog {
         self.epochs.read().end_offset_for(epoch, self.log_end_offset())
     }
 
+    /// Forgets where the last batches are; positions of files that are replaced or cut.
+    pub(crate) fn forget_tail(&self) {
+        if let Some(tail) = &mut *self.tail.lock() {
+            tail.clear();
+        }
+    }
+
     pub(crate) fn check_open(&self) -> Result<(), LogError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(LogError::Closed { path: self.dir.path() });

@@ -30,29 +30,34 @@ impl CommitLog {
     /// # Errors
     /// If the disk fails.
     pub fn retain(&self, now_ms: i64, high_watermark: Offset) -> Result<Retained, LogError> {
-        let mut writer = self.writer.lock();
         self.check_open()?;
         let config = self.config();
-        writer.producers.expire(now_ms, config.producer_id_expiration_ms);
-        if config.cleanup_delete {
+        // May read indexes from the disk, so not under the append lock.
+        let bound = if config.cleanup_delete {
             let segments = self.segments.read().clone();
-            let bound = self.retention_bound(&segments, &config, now_ms, high_watermark)?;
-            if bound > self.log_start_offset() {
-                // All of it may go; a log is never without an active segment.
-                if bound == self.log_end_offset() && writer.active.size() > 0 {
-                    self.roll_locked(&mut writer, now_ms)?;
-                }
-                self.raise_log_start(bound)?;
+            self.retention_bound(&segments, &config, now_ms, high_watermark)?
+        } else {
+            self.log_start_offset()
+        };
+        let mut writer = self.writer.lock();
+        self.check_open()?;
+        writer.producers.expire(now_ms, config.producer_id_expiration_ms);
+        if bound > self.log_start_offset() {
+            // All of it may go; a log is never without an active segment.
+            if bound == self.log_end_offset() && writer.active.size() > 0 {
+                self.roll_locked(&mut writer, now_ms)?;
             }
+            self.raise_log_start(bound.min(self.log_end_offset()))?;
         }
         let deleted_segments = self.delete_below_start(&mut writer, now_ms)?;
-        if deleted_segments > 0 {
-            let (start, newest) = (self.log_start_offset(), writer.snapshot_offset);
-            recovery::remove_snapshots(&self.dir, |offset| {
-                offset < start && newest.is_some_and(|newest| offset < newest)
-            })?;
+        let newest = writer.snapshot_offset;
+        drop(writer);
+        let log_start_offset = self.log_start_offset();
+        if let (1.., Some(newest)) = (deleted_segments, newest) {
+            let unwanted = |offset| offset < log_start_offset && offset < newest;
+            recovery::remove_snapshots(&self.dir, unwanted)?;
         }
-        Ok(Retained { deleted_segments, log_start_offset: self.log_start_offset() })
+        Ok(Retained { deleted_segments, log_start_offset })
     }
 
     /// The end of the last segment, from the oldest on, that time or size lets go.

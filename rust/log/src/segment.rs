@@ -4,6 +4,7 @@
 //! when [`Segment::publish`] says so, after the write; indexes are loaded when first needed, so an
 //! idle partition costs no index memory. Source: Kafka's `LogSegment`, `LogFileUtils`.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,9 +232,23 @@ impl Segment {
         Ok(())
     }
 
-    /// Cuts away what was written and not published.
-    pub(crate) fn discard_unpublished(&self) -> Result<(), LogError> {
+    /// Cuts away what was written and not published: bytes, and entries from `end` on.
+    pub(crate) fn discard_unpublished(&self, end: Offset) -> Result<(), LogError> {
+        if let (Some(indexes), Some(relative)) = (&mut *self.indexes.lock(), self.relative(end)) {
+            indexes.offsets.truncate_to(relative);
+            indexes.times.truncate_to(relative);
+        }
         self.set_file_length(self.size())
+    }
+
+    /// This segment's share of `segment.jitter.ms`, so that not all partitions roll at once.
+    pub(crate) fn jitter_ms(&self, max_ms: i64) -> i64 {
+        if max_ms <= 0 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.path(LOG_SUFFIX), self.created_ms).hash(&mut hasher);
+        (hasher.finish() % max_ms.unsigned_abs()) as i64
     }
 
     fn set_file_length(&self, length: u32) -> Result<(), LogError> {

@@ -325,7 +325,7 @@ impl Drop for InFlight<'_> {
         for undo in self.undo.drain(..).rev() {
             self.writer.producers.undo(undo);
         }
-        if let Err(error) = self.writer.active.discard_unpublished() {
+        if let Err(error) = self.writer.active.discard_unpublished(self.log.log_end_offset()) {
             // Bytes that nobody acknowledged would stand where the next batch goes.
             self.log.dir.log_dir.take_offline(&error);
         }
@@ -335,7 +335,7 @@ impl Drop for InFlight<'_> {
 /// Whether `header` belongs into a new segment.
 ///
 /// - case A: the segment would pass `segment.bytes`
-/// - case B: its first batch is `segment.ms` older
+/// - case B: its first batch is `segment.ms` older, less some of `segment.jitter.ms`
 /// - case C: its index is full
 /// - case D: the batch's last offset is too far from the base offset for 31 bits
 fn must_roll(
@@ -354,8 +354,14 @@ fn must_roll(
         // No timestamps, or not readable now: by the clock.
         _ => now_ms.saturating_sub(active.created_ms()),
     };
+    // The active segment is never compacted, so it must not stay active beyond the lag.
+    let max_age_ms = if config.cleanup_compact {
+        config.segment_ms.min(config.max_compaction_lag_ms)
+    } else {
+        config.segment_ms
+    };
     size + header.size() > config.segment_bytes as usize // case A
-        || age_ms > config.segment_ms - config.segment_jitter_ms // case B
+        || age_ms > max_age_ms - active.jitter_ms(config.segment_jitter_ms) // case B
         || active.index_is_full(config.segment_index_bytes) // case C
         || active.relative(header.last_offset()).is_none() // case D
 }

@@ -43,7 +43,11 @@ impl CommitLog {
             // With a roll, one whose records are safe and whose indexes may not be.
             let end = pair[1].base_offset();
             if end > durable || (rolled && end == durable) {
-                pair[0].flush()?;
+                match pair[0].flush() {
+                    // Retention or compaction was faster.
+                    Err(LogError::Closed { .. }) if self.check_open().is_ok() => {}
+                    flushed => flushed?,
+                }
             }
         }
         if all {

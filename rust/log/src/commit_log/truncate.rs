@@ -34,9 +34,7 @@ impl CommitLog {
             (segments.last().expect("one is kept").clone(), gone)
         };
         writer.active = keep.clone();
-        if let Some(tail) = &mut *self.tail.lock() {
-            tail.clear();
-        }
+        self.forget_tail();
         keep.truncate_to(offset)?;
         let end = keep.end_after_truncation()?;
         // Readers are bounded by the end before the files go.
@@ -73,9 +71,7 @@ impl CommitLog {
         let created = deleted.and_then(|()| next.create());
         self.segments.write().push(next.clone());
         writer.active = next;
-        if let Some(tail) = &mut *self.tail.lock() {
-            tail.clear();
-        }
+        self.forget_tail();
         self.log_start_offset.store(offset.0, Ordering::Release);
         self.log_end_offset.store(offset.0, Ordering::Release);
         self.durable_offset.store(offset.0, Ordering::Release);

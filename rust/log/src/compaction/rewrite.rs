@@ -83,7 +83,8 @@ impl CommitLog {
                 batch.verify_crc()?;
                 let header = batch.header();
                 let marks_end = Some(header.base_offset) == last_batch
-                    || self.writer.lock().producers.is_last_batch(header);
+                    || (header.has_producer_id()
+                        && self.writer.lock().producers.is_last_batch(header));
                 let outcome = filter(&batch, keys, config, now_ms, marks_end)?;
                 cleaned.add(&batch, outcome, config)?;
             }

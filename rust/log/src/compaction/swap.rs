@@ -40,6 +40,9 @@ impl CommitLog {
         cleaned.set_bytes_before(group[0].bytes_before());
         self.delete_segments(&mut writer, group.to_vec(), now_ms)?;
         self.rename_all(&cleaned, SWAP_SUFFIX, "")?;
+        // Positions in the old files. Before the new segment can be found: who finds it must not
+        // find them.
+        self.forget_tail();
         self.segments.write().splice(place..place + group.len(), [Arc::new(cleaned)]);
         drop(writer);
         self.sync_dir()

@@ -238,6 +238,28 @@ fn a_reader_that_holds_an_old_segment_reads_it_to_its_end() {
 }
 
 #[test]
+fn positions_at_the_tail_are_those_of_the_new_file() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    // The first read makes the ring of the last batches; it then knows all that follow.
+    log.read(Offset(0), 1, Offset(0), true).unwrap();
+    put(&log, &[("x", Some("0"))]);
+    records(&log);
+    for i in 1..20 {
+        put(&log, &[(if i % 3 == 0 { "a" } else { "b" }, Some(&i.to_string()))]);
+    }
+    log.roll(NOW_MS).unwrap();
+    compact(&log, 0, NOW_MS);
+    for from in 0..20 {
+        let read = log.read(Offset(from), u32::MAX, log.log_end_offset(), true).unwrap();
+        let bytes = read.slices[0].read().unwrap();
+        let batch = Batches::new(&bytes).next().unwrap().unwrap();
+        batch.verify_crc().unwrap();
+        assert!(batch.last_offset() >= Offset(from), "offset {from}");
+    }
+}
+
+#[test]
 fn truncation_during_a_compaction_voids_it() {
     let fixture = Fixture::new(config());
     let log = fixture.fresh();

@@ -30,6 +30,13 @@ pub(super) fn clean_up(dir: &PartitionDir) -> Result<(), LogError> {
             swaps.push((base, entry.length));
         }
     }
+    // An index that became `.swap` before the crash, and its log did not.
+    for entry in entries.iter().filter(|entry| entry.name.ends_with(SWAP_SUFFIX)) {
+        let swapped = |(base, _): &(Offset, u64)| entry.name.starts_with(&file_name(*base, "."));
+        if !swaps.iter().any(swapped) {
+            dir.storage().remove_file(&dir.file(&entry.name)).map_err(failed)?;
+        }
+    }
     for (base_offset, length) in swaps {
         let name = format!("{}{SWAP_SUFFIX}", file_name(base_offset, LOG_SUFFIX));
         let end = end_of(dir, &name, base_offset, length)?;
