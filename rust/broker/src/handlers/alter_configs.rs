@@ -1,4 +1,5 @@
-//! AlterConfigs: the configs of a resource are replaced; what is not named goes back to its default.
+//! AlterConfigs: the configs of a resource are replaced; what is not named goes back to its
+//! default.
 //!
 //! Source: Kafka's `ConfigAdminManager`, its error codes and its words.
 

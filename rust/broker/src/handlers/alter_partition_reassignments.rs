@@ -1,8 +1,9 @@
 //! AlterPartitionReassignments: a partition moves to other brokers.
 //!
-//! With one broker the only place a partition can be is where it is: asking for that succeeds and changes nothing,
-//! everything else is refused as Kafka refuses it.
-//! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its words; KIP-455.
+//! With one broker the only place a partition can be is where it is: asking for that succeeds and
+//! changes nothing, everything else is refused as Kafka refuses it.
+//! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its
+//! words; KIP-455.
 
 use super::{Call, Rooms};
 use crate::metadata::controller::validate_assignment;

@@ -1,7 +1,7 @@
 //! What a client may do, as the bit fields of Metadata, DescribeCluster and DescribeGroups tell it.
 //!
-//! Bit `n` stands for the operation with code `n`. Without an authorizer everybody may do everything that the
-//! kind of resource knows.
+//! Bit `n` stands for the operation with code `n`. Without an authorizer everybody may do
+//! everything that the kind of resource knows.
 //! Source: Kafka's `AclOperation` and `AclEntry.supportedOperations`.
 
 const READ: i32 = 1 << 3;

@@ -74,7 +74,8 @@ fn name_of(topic: &DeleteTopicState) -> TopicName {
     }
 }
 
-/// Sorts out what cannot be meant: nothing, two things at once, or one thing twice. Each is answered once.
+/// Sorts out what cannot be meant: nothing, two things at once, or one thing twice. Each is
+/// answered once.
 fn sort(image: &MetadataImage, asked: &[DeleteTopicState]) -> (Vec<Answer>, Vec<DeleteTopicState>) {
     let mut counts: HashMap<TopicName, usize> = HashMap::new();
     for topic in asked {

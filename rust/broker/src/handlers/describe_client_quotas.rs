@@ -1,4 +1,5 @@
-//! DescribeClientQuotas: none can be set, so none is found; a filter that makes no sense is still refused.
+//! DescribeClientQuotas: none can be set, so none is found; a filter that makes no sense is still
+//! refused.
 //!
 //! Source: Kafka's `ClientQuotaCache.describeClientQuotas`, its error codes and its words; KIP-546.
 

@@ -1,6 +1,7 @@
 //! DescribeCluster: the brokers, the controller and the cluster's id.
 //!
-//! Source: Kafka's `AuthHelper.computeDescribeClusterResponse`, KIP-700, KIP-919 for the kind of endpoint.
+//! Source: Kafka's `AuthHelper.computeDescribeClusterResponse`, KIP-700, KIP-919 for the kind of
+//! endpoint.
 
 use super::authorized_operations::{CLUSTER, answer};
 use super::endpoint::endpoint;

@@ -1,6 +1,7 @@
 //! DescribeConfigs: every key of a topic or a broker, its value, and where that comes from.
 //!
-//! Groups and client metrics have no keys here until their APIs are served; a broker's one logger tells its level.
+//! Groups and client metrics have no keys here until their APIs are served; a broker's one logger
+//! tells its level.
 //! Source: Kafka's `ConfigHelper`, its error codes and its words.
 
 use super::{Call, Rooms};

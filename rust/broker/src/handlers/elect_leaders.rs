@@ -1,7 +1,8 @@
 //! ElectLeaders: make the preferred replica lead, or any that is there.
 //!
 //! With one broker the one replica leads already, so no election is needed.
-//! Source: Kafka's `ReplicationControlManager.electLeaders`, its error codes and its words; KIP-460.
+//! Source: Kafka's `ReplicationControlManager.electLeaders`, its error codes and its words;
+//! KIP-460.
 
 use super::{Call, Rooms};
 use crate::metadata::{ApiError, MetadataImage};

@@ -1,7 +1,8 @@
 //! Which address a client is told.
 //!
-//! For this broker: what `advertised.listeners` says of the listener the client came in on, else the address it
-//! reached us at, which works for it by definition. For other brokers: what they registered.
+//! For this broker: what `advertised.listeners` says of the listener the client came in on, else
+//! the address it reached us at, which works for it by definition. For other brokers: what they
+//! registered.
 
 use super::Rooms;
 use crate::metadata::BrokerImage;

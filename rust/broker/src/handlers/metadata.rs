@@ -1,8 +1,11 @@
-//! Metadata: brokers, topics, partitions, and who leads them. Topics that are not there are made when allowed.
+//! Metadata: brokers, topics, partitions, and who leads them. Topics that are not there are made
+//! when allowed.
 //!
-//! Kafka answers UNKNOWN_TOPIC_OR_PARTITION to the request that makes a topic, because its controller is elsewhere;
-//! here the topic is there when the request is answered, so the answer has it.
-//! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the operations.
+//! Kafka answers UNKNOWN_TOPIC_OR_PARTITION to the request that makes a topic, because its
+//! controller is elsewhere; here the topic is there when the request is answered, so the answer has
+//! it.
+//! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the
+//! operations.
 
 use super::authorized_operations::{CLUSTER, TOPIC, answer};
 use super::endpoint::endpoint;

@@ -52,10 +52,10 @@ pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
+mod rooms;
 pub mod sasl_authenticate;
 pub mod sasl_handshake;
 pub mod sync_group;
-mod rooms;
 mod table;
 
 pub use rooms::Rooms;

@@ -1,4 +1,5 @@
-//! SaslHandshake: no listener asks for a login, so whoever begins one is told that this is not the moment.
+//! SaslHandshake: no listener asks for a login, so whoever begins one is told that this is not the
+//! moment.
 //!
 //! Source: Kafka's `KafkaApis.handleSaslHandshakeRequest`, which is reached only without SASL.
 

@@ -1,9 +1,9 @@
 //! The controller: takes a request for a change, decides what it means, and makes it so.
 //!
-//! Deciding is pure: functions of an image and a request, in the files beside this one; ids and defaults are handed
-//! in. This file is the thin shell. It lets one change happen at a time, so that what was decided from an image is
-//! committed on top of that image, and it tells the watchers before the caller gets its answer: when CreateTopics
-//! answers, the partitions are there.
+//! Deciding is pure: functions of an image and a request, in the files beside this one; ids and
+//! defaults are handed in. This file is the thin shell. It lets one change happen at a time, so
+//! that what was decided from an image is committed on top of that image, and it tells the watchers
+//! before the caller gets its answer: when CreateTopics answers, the partitions are there.
 //! Source: the roles of Kafka's `QuorumController` and its `ReplicationControlManager`.
 
 mod auto_creation;
@@ -73,8 +73,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Opens the metadata log and begins a new epoch in it: the broker is registered, and every partition that it
-    /// leads gets a new leader epoch, before anybody is served.
+    /// Opens the metadata log and begins a new epoch in it: the broker is registered, and every
+    /// partition that it leads gets a new leader epoch, before anybody is served.
     ///
     /// # Errors
     /// The log cannot be read or written, is damaged, or belongs to another cluster.
@@ -107,7 +107,8 @@ impl Controller {
         Self { quorum, clock, changing: Mutex::new(Vec::new()) }
     }
 
-    /// Tells `watcher` of every change from now on, beginning with one from the empty image to this one.
+    /// Tells `watcher` of every change from now on, beginning with one from the empty image to this
+    /// one.
     pub fn watch(&self, watcher: OnImage) {
         let mut watchers = self.changing.lock();
         watcher(&Arc::default(), &self.quorum.image());
@@ -141,8 +142,9 @@ impl Controller {
         })
     }
 
-    /// Makes the topics of these names as Kafka does when a client asks for one that is not there; each is answered
-    /// for itself. That one of them is there already is no error to the caller, who wanted it to be.
+    /// Makes the topics of these names as Kafka does when a client asks for one that is not there;
+    /// each is answered for itself. That one of them is there already is no error to the caller,
+    /// who wanted it to be.
     pub fn create_automatically(
         &self,
         names: &[&str],
@@ -226,7 +228,8 @@ impl Controller {
         answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()))
     }
 
-    /// Decides, commits, tells, and answers. A change that cannot be committed is refused to all `count` of them.
+    /// Decides, commits, tells, and answers. A change that cannot be committed is refused to all
+    /// `count` of them.
     fn change<T>(
         &self,
         validate_only: bool,
@@ -254,7 +257,8 @@ impl Controller {
 /// The records to commit, and an answer to each item of the request.
 type Decision<T> = (Vec<MetadataRecord>, Vec<Result<T, ApiError>>);
 
-/// Draws topic ids. Kafka draws again for ids that begin with a dash, which a shell would take for a flag.
+/// Draws topic ids. Kafka draws again for ids that begin with a dash, which a shell would take for
+/// a flag.
 fn random_ids(count: usize) -> Result<Vec<Uuid>, ApiError> {
     let draw = || loop {
         let mut bytes = [0_u8; 16];

@@ -74,7 +74,8 @@ pub enum MetadataError {
         /// What is wrong with it.
         reason: String,
     },
-    /// An earlier write or fsync failed; nothing is written any more until the broker is started again.
+    /// An earlier write or fsync failed; nothing is written any more until the broker is started
+    /// again.
     #[error("the metadata log is offline since an earlier failure: {reason}")]
     Offline {
         /// The earlier failure.

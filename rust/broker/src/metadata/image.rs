@@ -1,8 +1,9 @@
 //! The immutable picture that the metadata log adds up to.
 //!
-//! Applying the same records in the same order gives the same image, wherever that happens: at a start from the
-//! log, live, or from a snapshot and the log behind it. A copy shares everything with the original (`SharedMap`,
-//! `Arc`), so each change makes a new image and readers keep the one they took.
+//! Applying the same records in the same order gives the same image, wherever that happens: at a
+//! start from the log, live, or from a snapshot and the log behind it. A copy shares everything
+//! with the original (`SharedMap`, `Arc`), so each change makes a new image and readers keep the
+//! one they took.
 //! Source: the role of Kafka's `MetadataImage`.
 
 use super::error::MetadataError;
@@ -34,7 +35,8 @@ pub struct MetadataImage {
     pub brokers: Arc<BTreeMap<i32, BrokerImage>>,
     /// All topics.
     pub topics: TopicsImage,
-    /// Configs set at run time on brokers, the cluster default and groups. A topic's are in its [`TopicImage`].
+    /// Configs set at run time on brokers, the cluster default and groups. A topic's are in its
+    /// [`TopicImage`].
     pub configs: Arc<BTreeMap<ConfigResource, Configs>>,
     /// The first producer id that is in nobody's block.
     pub next_producer_id: i64,
@@ -61,7 +63,8 @@ pub struct BrokerImage {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopicsImage {
     by_name: SharedMap<Arc<str>, Arc<TopicImage>>,
-    /// Names, not topics: a topic that is held once is changed in place while a batch of records is applied.
+    /// Names, not topics: a topic that is held once is changed in place while a batch of records is
+    /// applied.
     by_id: SharedMap<Uuid, Arc<str>>,
     /// Partitions of all topics together.
     partition_count: usize,
@@ -144,7 +147,8 @@ impl MetadataImage {
     /// The image after `batch`.
     ///
     /// # Errors
-    /// A record that does not fit the image, as a log that was written by the controller never holds.
+    /// A record that does not fit the image, as a log that was written by the controller never
+    /// holds.
     pub fn with_batch(&self, batch: &RecordsBatch) -> Result<Self, MetadataError> {
         let mut next = self.clone();
         for (offset, record) in (batch.base_offset..).zip(&batch.records) {

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! 00000000000000000000.log                   frames of record batches from this offset on
-//! 00000000000000004711-0000000007.checkpoint  an image as records: everything below offset 4711, of epoch 7
+//! 00000000000000004711-0000000007.checkpoint  an image: all below offset 4711, of epoch 7
 //! ```
-//! A batch counts once it is fsynced. When enough has been written since the last snapshot, the image is written
-//! as a new one, a new `.log` begins, and what lies below is deleted.
+//! A batch counts once it is fsynced. When enough has been written since the last snapshot, the
+//! image is written as a new one, a new `.log` begins, and what lies below is deleted.
 //!
-//! After a crash: a torn frame at the end is cut off, because nobody was told that it counts. A bad frame below the
-//! committed end (see `frames.rs`) is an error, because somebody was. A failed write is taken back; a failed fsync
-//! takes the log offline, because nobody knows what it left behind.
+//! After a crash: a torn frame at the end is cut off, because nobody was told that it counts. A bad
+//! frame below the committed end (see `frames.rs`) is an error, because somebody was. A failed
+//! write is taken back; a failed fsync takes the log offline, because nobody knows what it left
+//! behind.
 
 mod frames;
 mod snapshot;
@@ -61,7 +62,8 @@ impl MetadataLog {
         for path in &files.logs {
             logs.push(FramesFile::open(disk, path)?);
         }
-        // A new log may be there although the switch to it failed, so the torn one may be the one before.
+        // A new log may be there although the switch to it failed, so the torn one may be the one
+        // before.
         let last = logs.iter().rposition(|log| !log.has_no_frames());
         for (index, file) in logs.iter_mut().enumerate() {
             let start = file.len();
@@ -92,8 +94,8 @@ impl MetadataLog {
     /// Writes `batch`; it counts when this returns.
     ///
     /// # Errors
-    /// It was not written. After a failed fsync, or a failed write that could not be taken back, the log is
-    /// offline until it is opened again.
+    /// It was not written. After a failed fsync, or a failed write that could not be taken back,
+    /// the log is offline until it is opened again.
     pub fn append(&mut self, batch: &RecordsBatch) -> Result<(), MetadataError> {
         if let Some(reason) = &self.offline {
             return Err(MetadataError::Offline { reason: reason.clone() });
@@ -113,7 +115,8 @@ impl MetadataLog {
         }
     }
 
-    /// Writes `image`, which must be what the log adds up to, as a snapshot, if enough was appended since the last.
+    /// Writes `image`, which must be what the log adds up to, as a snapshot, if enough was appended
+    /// since the last.
     pub fn snapshot_if_due(&mut self, image: &MetadataImage, timestamp_ms: i64) {
         if self.bytes_since_snapshot < self.snapshot_after_bytes || self.offline.is_some() {
             return;
@@ -145,7 +148,8 @@ impl MetadataLog {
     }
 }
 
-/// The image after a batch read from a file; a batch below a snapshot's end is in the image already.
+/// The image after a batch read from a file; a batch below a snapshot's end is in the image
+/// already.
 fn replayed(
     image: &MetadataImage,
     path: &Path,

@@ -1,8 +1,9 @@
 //! The control plane's picture: topics, partitions, leaders, epochs, configs, producer ids.
 //!
-//! Metadata is a log of records (`records.rs`, `metadata_log.rs`). Applying them in order gives an immutable
-//! [`MetadataImage`] (`image.rs`), which readers take without a lock. [`Controller`] decides, from the image and a
-//! request, which records to add; [`MetadataQuorum`] makes them count. Here the quorum has one voter.
+//! Metadata is a log of records (`records.rs`, `metadata_log.rs`). Applying them in order gives an
+//! immutable [`MetadataImage`] (`image.rs`), which readers take without a lock. [`Controller`]
+//! decides, from the image and a request, which records to add; [`MetadataQuorum`] makes them
+//! count. Here the quorum has one voter.
 //! Source: Kafka's KRaft controller (KIP-500, KIP-631) in its roles, not in its bytes.
 
 pub mod controller;

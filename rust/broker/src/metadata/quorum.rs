@@ -1,7 +1,8 @@
 //! Who makes records count.
 //!
-//! A quorum takes records in, and when they are committed (on the disks of a majority; here: on ours) it applies
-//! them to the image. The controller decides; the quorum only keeps order and promises.
+//! A quorum takes records in, and when they are committed (on the disks of a majority; here: on
+//! ours) it applies them to the image. The controller decides; the quorum only keeps order and
+//! promises.
 
 use super::error::MetadataError;
 use super::image::MetadataImage;
@@ -11,8 +12,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What is told of a new image: the one before and the one after, in order, before the caller that changed it
-/// gets its answer. The first call is from the empty image. It must not ask the controller for another change.
+/// What is told of a new image: the one before and the one after, in order, before the caller that
+/// changed it gets its answer. The first call is from the empty image. It must not ask the
+/// controller for another change.
 pub type OnImage = Box<dyn Fn(&Arc<MetadataImage>, &Arc<MetadataImage>) + Send + Sync + 'static>;
 
 /// A log of metadata that some voters agree on.

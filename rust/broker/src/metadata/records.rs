@@ -1,7 +1,7 @@
 //! The records of the metadata log.
 //!
-//! They are written with postcard, which knows neither names nor versions. So a record that is on somebody's disk
-//! never changes: a new form is a new variant, appended at the end.
+//! They are written with postcard, which knows neither names nor versions. So a record that is on
+//! somebody's disk never changes: a new form is a new variant, appended at the end.
 //! Source: the roles of Kafka's metadata records (KIP-631); the bytes are our own.
 
 use serde::{Deserialize, Serialize};
@@ -119,11 +119,13 @@ pub enum MetadataRecord {
         port: u16,
         /// `broker.rack`.
         rack: Option<String>,
-        /// Its epoch; `None` is the offset of this record. Only snapshots, which renumber nothing, spell it out.
+        /// Its epoch; `None` is the offset of this record. Only snapshots, which renumber nothing,
+        /// spell it out.
         epoch: Option<i64>,
     },
-    /// A broker started: the leader epoch of every partition it leads goes up by one, because across a crash one
-    /// (epoch, offset) must never name two records. One record for all, or a start would cost one per partition.
+    /// A broker started: the leader epoch of every partition it leads goes up by one, because
+    /// across a crash one (epoch, offset) must never name two records. One record for all, or a
+    /// start would cost one per partition.
     RaiseLeaderEpochs {
         /// The broker that leads them.
         broker_id: i32,

@@ -1,8 +1,9 @@
 //! A sorted map that is cheap to copy and cheap to change one entry of.
 //!
-//! Two levels: a list of pages, each a sorted run of at most [`PAGE`] entries behind an `Arc`. A copy shares every
-//! page; a change copies the list and one page. With 10,000 topics that is about 300 pointers, where a plain map
-//! would copy 10,000, and an image is copied at each change of metadata.
+//! Two levels: a list of pages, each a sorted run of at most [`PAGE`] entries behind an `Arc`. A
+//! copy shares every page; a change copies the list and one page. With 10,000 topics that is about
+//! 300 pointers, where a plain map would copy 10,000, and an image is copied at each change of
+//! metadata.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -35,7 +35,8 @@ fn a_partition_may_move_to_where_it_is_and_nowhere_else() {
             ask("t", 0, Some(&[2])),
             ErrorCode::InvalidReplicaAssignment,
             said(
-                "The manual partition assignment includes broker 2, but no such broker is registered.",
+                "The manual partition assignment includes broker 2, but no such broker is \
+                 registered.",
             ),
         ),
         (

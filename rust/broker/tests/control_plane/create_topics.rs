@@ -128,7 +128,8 @@ fn refusals_are_those_of_kafka_word_for_word() {
         (
             by_hand(-1, 1),
             ErrorCode::InvalidRequest,
-            "A manual partition assignment was specified, but replication factor was not set to -1.",
+            "A manual partition assignment was specified, but replication factor was not set to \
+             -1.",
         ),
         (
             assigned("t", &[(7, &[1])]),

@@ -1,4 +1,5 @@
-//! What clients and tools ask about the cluster, through a socket: a module per API, named as its schema.
+//! What clients and tools ask about the cluster, through a socket: a module per API, named as its
+//! schema.
 //!
 //! Codes and sentences are those that an Apache Kafka 4.3 of one node gave to the same requests.
 #![allow(clippy::unwrap_used)]

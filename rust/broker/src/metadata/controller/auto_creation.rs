@@ -1,7 +1,7 @@
 //! Topics that are made because somebody asked for them by name.
 //!
-//! Internal topics get what the broker needs of them, on as many brokers as are registered: with the default of
-//! three a broker alone would wait for ever. All others get the defaults.
+//! Internal topics get what the broker needs of them, on as many brokers as are registered: with
+//! the default of three a broker alone would wait for ever. All others get the defaults.
 //! Source: Kafka's `AutoTopicCreationManager`.
 
 use super::super::image::{INTERNAL_TOPICS, MetadataImage};

@@ -1,6 +1,7 @@
 //! Changing configs at run time.
 //!
-//! What a key means, and which values it may have, is the config table's business; it comes in as [`ConfigRules`].
+//! What a key means, and which values it may have, is the config table's business; it comes in as
+//! [`ConfigRules`].
 //! Source: Kafka's `ConfigurationControlManager`.
 
 use super::super::error::ApiError;
@@ -30,7 +31,8 @@ pub enum ConfigOperation {
 pub struct ConfigChange {
     /// The resource.
     pub resource: ConfigResource,
-    /// Forget everything set before (AlterConfigs), or keep what is not named (IncrementalAlterConfigs).
+    /// Forget everything set before (AlterConfigs), or keep what is not named
+    /// (IncrementalAlterConfigs).
     pub replace: bool,
     /// Key -> what is done to it.
     pub operations: Vec<(String, ConfigOperation)>,
@@ -47,7 +49,8 @@ pub trait ConfigRules {
     /// Whether a resource may have `after` as its configs, having had `before`.
     ///
     /// # Errors
-    /// `INVALID_CONFIG`, `INVALID_REQUEST`: an unknown key, a value it cannot have, a key that needs a restart.
+    /// `INVALID_CONFIG`, `INVALID_REQUEST`: an unknown key, a value it cannot have, a key that
+    /// needs a restart.
     fn validate(
         &self,
         resource: &ConfigResource,

@@ -20,7 +20,8 @@ pub fn invalid_topic_name(name: &str) -> Option<String> {
         ))
     } else if !name.bytes().all(legal) {
         Some(format!(
-            "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+            "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' \
+             and '-'"
         ))
     } else {
         None
@@ -33,7 +34,8 @@ pub fn collides(image: &MetadataImage, name: &str) -> Option<String> {
         return None;
     }
     let plain = name.replace('.', "_");
-    // Such names share everything before the first of either character: a short run of the sorted names.
+    // Such names share everything before the first of either character: a short run of the sorted
+    // names.
     let stem = name.split(['.', '_']).next().unwrap_or_default();
     image
         .topics

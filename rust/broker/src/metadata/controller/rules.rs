@@ -1,6 +1,7 @@
 //! The rules of the config table, as the controller asks for them.
 //!
-//! Source: Kafka's `ControllerConfigurationValidator` and `ConfigAdminManager`, their codes and their words.
+//! Source: Kafka's `ControllerConfigurationValidator` and `ConfigAdminManager`, their codes and
+//! their words.
 
 use super::super::error::ApiError;
 use super::super::image::Configs;

@@ -178,7 +178,8 @@ fn place_by_hand(
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     if topic.replication_factor != -1 {
         return invalid(
-            "A manual partition assignment was specified, but replication factor was not set to -1.",
+            "A manual partition assignment was specified, but replication factor was not set to \
+             -1.",
         );
     }
     if topic.num_partitions != -1 {

@@ -2,15 +2,15 @@
 //!
 //! All numbers are big-endian. The header is 48 bytes:
 //! ```text
-//! | "KLMETA\n" | format: u8 | offset: i64 | epoch: i32 | crc: u32 | 2 x (committed: u64, crc: u32) |
+//! | "KLMETA\n" | format: u8 | offset: i64 | epoch: i32 | crc: u32 | 2 x (committed: u64, crc) |
 //! offset     of a log its first one; of a snapshot the end of what it holds
 //! committed  bytes from the start of the file that were fsynced and acknowledged
 //! crc        CRC-32 of what stands before it, from the start or from `committed`
 //! ```
-//! A frame is `| length: u32 | crc: u32 | batch: length bytes |`; the CRC-32 covers length and batch, and the batch
-//! is postcard. `committed` is written after each fsync, into its two places by turns so that a torn write spoils
-//! only one, and is itself fsynced by the next one. So it lags behind the truth by one or two frames, is never ahead
-//! of it, and tells a torn tail from damage.
+//! A frame is `| length: u32 | crc: u32 | batch: length bytes |`; the CRC-32 covers length and
+//! batch, and the batch is postcard. `committed` is written after each fsync, into its two places
+//! by turns so that a torn write spoils only one, and is itself fsynced by the next one. So it lags
+//! behind the truth by one or two frames, is never ahead of it, and tells a torn tail from damage.
 
 use super::super::error::MetadataError;
 use super::super::records::RecordsBatch;
@@ -154,8 +154,8 @@ impl FramesFile {
         self.file.length().is_ok_and(|length| length <= HEADER_LEN as u64)
     }
 
-    /// Hands every batch with its position to `each`, in order, then cuts a torn tail off; `may_be_torn` is false
-    /// for files that were closed before the newest one began.
+    /// Hands every batch with its position to `each`, in order, then cuts a torn tail off;
+    /// `may_be_torn` is false for files that were closed before the newest one began.
     pub fn replay(
         &mut self,
         may_be_torn: bool,
@@ -197,7 +197,8 @@ impl FramesFile {
         let committed = encode_committed(self.committed);
         let position = START_LEN + self.place * COMMITTED_LEN;
         self.place = 1 - self.place;
-        // Only a hint for recovery: that it is missing or old loses nothing, so its failure is nobody's.
+        // Only a hint for recovery: that it is missing or old loses nothing, so its failure is
+        // nobody's.
         let _ = self.file.write_all_at(&mut [IoSlice::new(&committed)], position as u64);
         Ok(written)
     }

@@ -10,7 +10,8 @@ use std::path::Path;
 /// Records a frame of a snapshot holds, so that neither side needs the whole of it in memory.
 const RECORDS_PER_FRAME: usize = 256;
 
-/// Writes `image` to `path` and fsyncs it; the file has its name only when it is whole. Returns its length in bytes.
+/// Writes `image` to `path` and fsyncs it; the file has its name only when it is whole. Returns its
+/// length in bytes.
 pub fn write(
     storage: &dyn Storage,
     path: &Path,

@@ -145,7 +145,8 @@ fn a_crash_between_snapshot_and_new_log_goes_on_in_the_old_one() {
     assert_eq!(last.offset, 3);
 }
 
-/// Runs a log through appends and snapshots on a disk that fails at change `at`; says what was acknowledged.
+/// Runs a log through appends and snapshots on a disk that fails at change `at`; says what was
+/// acknowledged.
 fn run_until_the_fault(dir: &Path, storage: &FaultyStorage) -> (i64, bool) {
     let Ok((mut log, mut image)) = MetadataLog::open(Arc::new(storage.clone()), dir) else {
         return (-1, false);

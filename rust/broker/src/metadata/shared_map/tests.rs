@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 proptest! {
     #[test]
-    fn it_behaves_like_a_sorted_map(steps in prop::collection::vec((0_u8..3, 0_u16..600), 0..2_000)) {
+    fn it_behaves_like_a_sorted_map(
+        steps in prop::collection::vec((0_u8..3, 0_u16..600), 0..2_000),
+    ) {
         let mut map = SharedMap::default();
         let mut model = BTreeMap::new();
         for (step, (action, key)) in steps.into_iter().enumerate() {

@@ -4,6 +4,10 @@ use super::super::super::metadata_log::MetadataLog;
 use super::*;
 use proptest::prelude::*;
 
+fn read(dir: &Path) -> Result<(MetadataLog, MetadataImage), MetadataError> {
+    MetadataLog::open(Arc::new(RealStorage), dir)
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Create(u8, i32),
@@ -77,10 +81,10 @@ proptest! {
             match step {
                 Step::Snapshot => {
                     drop(controller);
-                    let (mut log, image) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
+                    let (mut log, image) = read(dir.path()).unwrap();
                     prop_assert_eq!(&image, &*live);
                     log.snapshot(&image, 0).unwrap();
-                    let (_, again) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
+                    let (_, again) = read(dir.path()).unwrap();
                     prop_assert_eq!(&again, &*live);
                     controller = open(dir.path());
                 }
@@ -89,7 +93,7 @@ proptest! {
                     controller = open(dir.path());
                 }
                 _ => {
-                    let (_, replayed) = MetadataLog::open(Arc::new(RealStorage), dir.path()).unwrap();
+                    let (_, replayed) = read(dir.path()).unwrap();
                     prop_assert_eq!(&replayed, &*live);
                 }
             }
