@@ -93,7 +93,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let cold = started.elapsed();
             let us = |d: Duration| d.as_secs_f64() * 1e6 / TURNS as f64;
             println!(
-                "{topic:20} {:6} B: validate {:6.2} pwrite {:6.2} append {:6.2} tail read {:5.2} indexed read {:5.2} us",
+                "{topic:20} {:6} B: validate {:6.2} pwrite {:6.2} append {:6.2} \
+                 tail read {:5.2} indexed read {:5.2} us",
                 batch.size(),
                 us(validate),
                 us(raw),
