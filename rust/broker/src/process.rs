@@ -11,6 +11,7 @@ mod config_verbs;
 mod embedded;
 mod failure;
 mod flags;
+mod log_verbs;
 mod logging;
 mod serve;
 #[cfg(test)]
@@ -26,6 +27,7 @@ const HELP: &str = "\
 usage: kafkalite serve [FLAG]...          run a broker until SIGTERM or SIGINT
        kafkalite config list              every key with its type, default and meaning
        kafkalite config explain KEY       all there is to know about one key
+       kafkalite log adopt DIR ...        take over a partition that Apache Kafka wrote
        kafkalite --version | --help
 
 `kafkalite VERB --help` tells the flags of a verb.
@@ -55,6 +57,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
             flags::Parsed::Run(flags) => serve::serve(*flags),
         },
         ["config", rest @ ..] => say(&config_verbs::run(rest)?),
+        ["log", rest @ ..] => say(&log_verbs::run(rest)?),
         [other, ..] => Err(Failure::usage(
             format!("there is no verb {other}"),
             "`kafkalite --help` lists the verbs.".to_owned(),

@@ -12,7 +12,24 @@ mod error;
 /// stopped.
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<String>) -> i32 {
-    py.detach(|| kafkalite_broker::process::main(&args))
+    let before = set_interrupt_handler(py, py.None());
+    let exit_code = py.detach(|| kafkalite_broker::process::main(&args));
+    if let Some(before) = before {
+        set_interrupt_handler(py, before);
+    }
+    exit_code
+}
+
+/// Gives SIGINT to `handler`, or to the system for `None`, and returns who had it. Python's own
+/// handler would raise KeyboardInterrupt after a stop that SIGINT asked for. Only the main thread
+/// has handlers; in any other nothing happens.
+fn set_interrupt_handler(py: Python<'_>, handler: Py<PyAny>) -> Option<Py<PyAny>> {
+    let signal = py.import("_signal").ok()?;
+    let number = signal.getattr("SIGINT").ok()?;
+    let handler =
+        if handler.is_none(py) { signal.getattr("SIG_DFL").ok()?.unbind() } else { handler };
+    let before = signal.call_method1("signal", (number, handler)).ok()?;
+    Some(before.unbind())
 }
 
 /// `main(["serve", *args])`.

@@ -104,7 +104,8 @@ fn place(host: &str, port: u16) -> String {
     format!("{host}:{port}")
 }
 
-fn log(error: &LogError) -> Failure {
+/// Why a data directory cannot be used.
+pub fn log(error: &LogError) -> Failure {
     match error {
         LogError::Locked { path } => Failure::refused(
             format!("cannot use the data directory {}", path.display()),
