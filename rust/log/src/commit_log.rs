@@ -6,7 +6,7 @@
 //! - readers take no lock that an append holds while it writes
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
-//! Locks, in the order they are taken: `flushing`, `writer`, `segments`, a segment's indexes, a
+//! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's indexes, a
 //! segment's file. Source: Kafka's `UnifiedLog` and `LocalLog`.
 
 use std::path::{Path, PathBuf};
@@ -73,6 +73,8 @@ pub struct CommitLog {
     durable_offset: AtomicI64,
     pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
     pub(crate) writer: Mutex<Writer>,
+    /// Batches of threads that found the writer taken; its holder appends them before it lets go.
+    waiting: Mutex<Vec<append::Waiting>>,
     flushing: Mutex<()>,
     /// A file was created or renamed since the directory was last synced.
     dir_changed: AtomicBool,
@@ -112,6 +114,7 @@ impl CommitLog {
             durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
             segments: RwLock::new(segments),
             writer: Mutex::new(writer),
+            waiting: Mutex::default(),
             flushing: Mutex::new(()),
             dir_changed: AtomicBool::new(true),
             // What recovery read may be in the page cache only.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, TimestampType};
 use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
+use parking_lot::Mutex;
 
 use super::{CommitLog, Writer};
 use crate::config::LogConfig;
@@ -44,6 +45,15 @@ impl Appended {
     }
 }
 
+/// A batch whose thread found another append running.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    batch: ValidatedBatch,
+    epoch: LeaderEpoch,
+    now_ms: i64,
+    outcome: Arc<Mutex<Option<Result<Appended, LogError>>>>,
+}
+
 /// Batches that have offsets and wait for the next write.
 #[derive(Default)]
 struct Group<'a> {
@@ -65,8 +75,38 @@ impl CommitLog {
         epoch: LeaderEpoch,
         now_ms: i64,
     ) -> Result<Appended, LogError> {
-        let mut results = self.append_all(std::slice::from_ref(batch), epoch, now_ms);
-        results.pop().expect("one result for each batch")
+        if let Some(mut writer) = self.writer.try_lock() {
+            let batches = std::slice::from_ref(batch);
+            let mut results = self.append_locked(&mut writer, batches, epoch, now_ms);
+            self.append_waiting(&mut writer);
+            return results.pop().expect("one result for each batch");
+        }
+        // Another append runs. It takes this batch along when it is done, with all others that
+        // came meanwhile, in one write.
+        let outcome = Arc::new(Mutex::new(None));
+        let waiting = Waiting { batch: batch.clone(), epoch, now_ms, outcome: outcome.clone() };
+        self.waiting.lock().push(waiting);
+        let mut writer = self.writer.lock();
+        let taken_along = outcome.lock().take();
+        taken_along.unwrap_or_else(|| {
+            // It looked before this batch came.
+            self.append_waiting(&mut writer);
+            let panicked = LogError::Closed { path: self.dir.path() };
+            outcome.lock().take().unwrap_or(Err(panicked))
+        })
+    }
+
+    /// Appends what other threads wait to append.
+    fn append_waiting(&self, writer: &mut Writer) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for same_epoch in waiting.chunk_by(|one, next| one.epoch == next.epoch) {
+            let batches: Vec<_> = same_epoch.iter().map(|waiting| waiting.batch.clone()).collect();
+            let Waiting { epoch, now_ms, .. } = same_epoch[0];
+            let results = self.append_locked(writer, &batches, epoch, now_ms);
+            for (waiting, result) in same_epoch.iter().zip(results) {
+                *waiting.outcome.lock() = Some(result);
+            }
+        }
     }
 
     /// Appends batches that wait for this log, in order, with as few writes as can be.
@@ -79,7 +119,16 @@ impl CommitLog {
         epoch: LeaderEpoch,
         now_ms: i64,
     ) -> Vec<Result<Appended, LogError>> {
-        let mut writer = self.writer.lock();
+        self.append_locked(&mut self.writer.lock(), batches, epoch, now_ms)
+    }
+
+    fn append_locked(
+        &self,
+        writer: &mut Writer,
+        batches: &[ValidatedBatch],
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Vec<Result<Appended, LogError>> {
         let mut results = Vec::with_capacity(batches.len());
         let config = self.config.load();
         let refused = self.check_open().and_then(|()| self.begin_epoch(epoch));
@@ -93,19 +142,11 @@ impl CommitLog {
                 Err(error) => results.push(Err(error)),
                 Ok(Some(known)) => results.push(Ok(self.duplicate(known, &batch.header))),
                 Ok(None) => {
-                    self.stage(
-                        &mut writer,
-                        &mut group,
-                        &mut results,
-                        batch,
-                        epoch,
-                        now_ms,
-                        &config,
-                    );
+                    self.stage(writer, &mut group, &mut results, batch, epoch, now_ms, &config);
                 }
             }
         }
-        self.write_group(&mut writer, &mut group, &mut results, now_ms, &config);
+        self.write_group(writer, &mut group, &mut results, now_ms, &config);
         results
     }
 

@@ -203,6 +203,37 @@ fn a_batch_sent_again_gets_its_first_offset_and_is_not_written_again() {
 }
 
 #[test]
+fn appends_of_many_threads_each_get_their_own_result() {
+    const THREADS: i64 = 4;
+    const BATCHES: i32 = 300;
+    let fixture = Fixture::new(LogConfig { segment_bytes: 20_000, ..LogConfig::default() });
+    let log = fixture.fresh();
+    let results: Vec<Vec<(i64, i32, Offset)>> = std::thread::scope(|scope| {
+        let append_as = |id: i64| {
+            let log = &log;
+            let one = move |i: i32| {
+                let builder = RecordBatchBuilder::new(Codec::None).producer(id, 0, i);
+                let batch = produced(builder, 1, NOW_MS);
+                (id, i, log.append(&batch, EPOCH, NOW_MS).unwrap().base_offset)
+            };
+            move || (0..BATCHES).map(one).collect()
+        };
+        let threads: Vec<_> = (0..THREADS).map(|id| scope.spawn(append_as(id))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut expected: Vec<_> = results.into_iter().flatten().collect();
+    expected.sort_by_key(|(.., offset)| *offset);
+    let end = Offset(THREADS * i64::from(BATCHES));
+    let bytes = bytes_of(&log.read(Offset(0), u32::MAX, end, true).unwrap());
+    let there: Vec<_> = Batches::new(&bytes)
+        .map(|batch| *batch.unwrap().header())
+        .map(|header| (header.producer_id, header.base_sequence, header.base_offset))
+        .collect();
+    assert_eq!(there, expected);
+    assert_eq!(log.log_end_offset(), end);
+}
+
+#[test]
 fn one_bad_batch_of_several_does_not_keep_the_others_out() {
     let fixture = Fixture::new(LogConfig::default());
     let log = fixture.fresh();
