@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.conformance import brokers, places
 from tests.conformance.budget import Budget
 
 _names = itertools.count()
+#: So that two runs against the same external broker do not meet.
+_RUN = uuid.uuid4().hex[:4]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,7 +84,7 @@ def own_broker(
 @pytest.fixture
 def unique() -> Callable[[str], str]:
     """Names that no other test of this run uses."""
-    return lambda prefix: f"{prefix}-{next(_names)}"
+    return lambda prefix: f"{prefix}-{_RUN}-{next(_names)}"
 
 
 @pytest.fixture(scope="session")

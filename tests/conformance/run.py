@@ -36,7 +36,7 @@ SUITES: dict[str, Suite] = {
     "segments": Suite(("test_segments.py",), 300, 150),
     "kgo": Suite(("test_kgo.py",), 1_800, 240),
     "flights": Suite(("test_flights.py",), 1_500, 240),
-    "crash": Suite(("test_crash.py",), 900, 180),
+    "crash": Suite(("test_crash.py",), 900, 240),
     "hostile": Suite(("test_hostile.py",), 900, 240),
 }
 

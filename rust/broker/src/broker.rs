@@ -244,29 +244,17 @@ fn start_groups(
             tracing::error!(error = error.name(), "groups are not loaded");
         }
     })?;
-    let every_ms = u64::try_from(config.offsets_retention_check_interval_ms).unwrap_or(u64::MAX);
-    expire_offsets(timer, groups.clone(), every_ms);
-    let told = groups.clone();
+    groups.start_expiry();
+    // Weak: the controller keeps this closure, and the groups keep the controller.
+    let told = Arc::downgrade(&groups);
     controller.watch(Box::new(move |before, after| {
         let gone = before.topics.iter().filter(|topic| after.topic_by_id(topic.id).is_none());
         let names: Vec<String> = gone.map(|topic| topic.name.to_string()).collect();
-        if !names.is_empty() {
+        if let Some(told) = told.upgrade().filter(|_| !names.is_empty()) {
             told.topics_deleted(&names);
         }
     }));
     Ok(groups)
-}
-
-/// Removes expired offsets now and then, `every_ms` after the last time.
-fn expire_offsets(timer: &Arc<Timer>, groups: Arc<GroupCoordinator>, every_ms: u64) {
-    let again = Arc::downgrade(timer);
-    let task = move || {
-        groups.expire();
-        if let Some(timer) = again.upgrade() {
-            expire_offsets(&timer, groups, every_ms);
-        }
-    };
-    timer.schedule(every_ms, Box::new(task));
 }
 
 /// An absolute path, so that a later change of the working directory changes nothing.

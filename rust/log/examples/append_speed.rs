@@ -1,9 +1,12 @@
-//! How long validation, append and a tail read take, in us a batch: `append_speed DIR`.
+//! CPU time of validation, append and reads, in us a batch, beside that of a bare `pwrite` of the
+//! same bytes to a fresh file: `append_speed DIR`. CPU time of this thread, so that other load on
+//! the machine shows less.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::{CommitLog, LogConfig, LogDir, OpenState, validation};
@@ -12,6 +15,23 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
 
 const TURNS: usize = 20_000;
+
+struct Stopwatch(Duration);
+
+impl Stopwatch {
+    fn now() -> Duration {
+        // The first field: time on a CPU, in ns.
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let ns = text.split(' ').next().and_then(|field| field.parse().ok());
+        Duration::from_nanos(ns.unwrap_or(0))
+    }
+    fn start() -> Self {
+        Self(Self::now())
+    }
+    fn elapsed(&self) -> Duration {
+        Self::now().saturating_sub(self.0)
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: append_speed DIR")?;
@@ -34,13 +54,21 @@ fn main() -> Result<(), Box<dyn Error>> {
                 builder.append(now_ms, None, Some(&value), &[]);
             }
             let bytes = builder.build(Offset(0), LeaderEpoch(-1))?;
-            let started = Instant::now();
+            let started = Stopwatch::start();
             for _ in 0..TURNS {
                 std::hint::black_box(validation::validate(&bytes, &config, now_ms, 9)?);
             }
             let validate = started.elapsed();
+            let raw_path = log.path().join("raw");
+            let raw_file = std::fs::File::create(&raw_path)?;
+            let started = Stopwatch::start();
+            for turn in 0..TURNS {
+                raw_file.write_all_at(&bytes, (turn * bytes.len()) as u64)?;
+            }
+            let raw = started.elapsed();
+            std::fs::remove_file(raw_path)?;
             let batch = validation::validate(&bytes, &config, now_ms, 9)?;
-            let started = Instant::now();
+            let started = Stopwatch::start();
             for _ in 0..TURNS {
                 log.append(&batch, LeaderEpoch(0), now_ms)?;
             }
@@ -52,22 +80,24 @@ fn main() -> Result<(), Box<dyn Error>> {
                 log.append(&batch, LeaderEpoch(0), now_ms)?;
             }
             let end = log.log_end_offset();
-            let started = Instant::now();
+            let started = Stopwatch::start();
             for _ in 0..TURNS {
                 std::hint::black_box(log.read(Offset(end.0 - count), 1 << 20, end, true)?);
             }
             let read = started.elapsed();
-            let started = Instant::now();
+            let started = Stopwatch::start();
             for i in 0..TURNS {
                 let from = Offset((i as i64 * 7_919 * count) % (end.0 / 2));
                 std::hint::black_box(log.read(from, 1 << 20, end, true)?);
             }
             let cold = started.elapsed();
-            let us = |d: std::time::Duration| d.as_secs_f64() * 1e6 / TURNS as f64;
+            let us = |d: Duration| d.as_secs_f64() * 1e6 / TURNS as f64;
             println!(
-                "{topic:20} {:6} B: validate {:6.2} append {:6.2} tail read {:5.2} indexed read {:5.2} us",
+                "{topic:20} {:6} B: validate {:6.2} pwrite {:6.2} append {:6.2} \
+                 tail read {:5.2} indexed read {:5.2} us",
                 batch.size(),
                 us(validate),
+                us(raw),
                 us(append),
                 us(read),
                 us(cold)

@@ -4,12 +4,12 @@
 //! Three things are changed on the way, because they mean something only where they were given:
 //! - the leader epoch becomes 0: an epoch of another cluster may be above any that is led here, and
 //!   appends would be refused as stale
-//! - producer id, epoch and sequence are taken off: ids are handed out anew here, and a new producer
-//!   with an old one's id would find its batches "already in the log"
+//! - producer id, epoch and sequence are taken off: ids are handed out anew here, and a new
+//!   producer with an old one's id would find its batches "already in the log"
 //! - indexes are made anew
 //!
-//! A log with transactions is refused. Nothing is visible under the partition's name until all of it
-//! is on the disk.
+//! A log with transactions is refused. Nothing is visible under the partition's name until all of
+//! it is on the disk.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -55,8 +55,8 @@ pub struct Adopted {
 /// which must be empty or missing, with the broker of `log_dir` stopped. Its topic id stays.
 ///
 /// # Errors
-/// `BadFile` for a damaged batch, a transaction, or a partition that has records already; nothing is
-/// changed then.
+/// `BadFile` for a damaged batch, a transaction, or a partition that has records already; nothing
+/// is changed then.
 pub fn adopt(
     log_dir: &Arc<LogDir>,
     source: &Path,

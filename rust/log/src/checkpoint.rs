@@ -1,11 +1,11 @@
 //! The small text files that Kafka keeps beside its logs, byte for byte.
 //!
-//! | file                                                              | lines                        |
-//! |-------------------------------------------------------------------|------------------------------|
-//! | recovery-point-, log-start-, replication-offset-checkpoint        | 0, count, TOPIC PART OFFSET  |
-//! | leader-epoch-checkpoint (in a partition)                          | 0, count, EPOCH START_OFFSET |
-//! | partition.metadata (in a partition)                               | version: 0, topic_id: ID     |
-//! | .kafka_cleanshutdown                                              | JSON: version, brokerEpoch   |
+//! | file                                                       | lines                        |
+//! |------------------------------------------------------------|------------------------------|
+//! | recovery-point-, log-start-, replication-offset-checkpoint | 0, count, TOPIC PART OFFSET  |
+//! | leader-epoch-checkpoint (in a partition)                   | 0, count, EPOCH START_OFFSET |
+//! | partition.metadata (in a partition)                        | version: 0, topic_id: ID     |
+//! | .kafka_cleanshutdown                                       | JSON: version, brokerEpoch   |
 //!
 //! Each is replaced as a whole. A file that does not read is an error, never an empty file: the
 //! caller decides what to do without it. Source: Kafka's `CheckpointFile`, `OffsetCheckpointFile`,

@@ -1,4 +1,5 @@
-//! The commit log of one partition: its segments in order, and the offsets where it starts and ends.
+//! The commit log of one partition: its segments in order, and the offsets where it starts and
+//! ends.
 //!
 //! Promises:
 //! - appends are serial; a batch is visible only after its bytes were written, and either whole or
@@ -280,8 +281,8 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Closes the log. With `clean`, everything is on the disk afterwards, and the caller may say so
-    /// in the recovery point checkpoint and the clean shutdown file.
+    /// Closes the log. With `clean`, everything is on the disk afterwards, and the caller may say
+    /// so in the recovery point checkpoint and the clean shutdown file.
     ///
     /// # Errors
     /// If the disk fails; the stop is unclean then.

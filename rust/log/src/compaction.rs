@@ -7,10 +7,10 @@
 //! ```
 //! The keys of the dirty part are put into a map with their last offsets; then every segment below
 //! is written anew without the records that a later one replaces. A tombstone stays for
-//! `delete.retention.ms` after the first compaction that met it, so that readers see it; its batch's
-//! header says until when. Offsets never change. The last batch of a rewritten segment stays even if
-//! it is empty, so that the segment's end, and with it what it replaces, is known after a crash.
-//! Source: Kafka's `LogCleaner`, `Cleaner`; KIP-534.
+//! `delete.retention.ms` after the first compaction that met it, so that readers see it; its
+//! batch's header says until when. Offsets never change. The last batch of a rewritten segment
+//! stays even if it is empty, so that the segment's end, and with it what it replaces, is known
+//! after a crash. Source: Kafka's `LogCleaner`, `Cleaner`; KIP-534.
 
 use std::sync::Arc;
 
@@ -100,8 +100,8 @@ impl CommitLog {
         Ok(Compactable { dirty_bytes: dirty, dirty_ratio, is_due: worth || overdue })
     }
 
-    /// Compacts from the log's start up to what may be compacted now; `first_dirty` is where the last
-    /// compaction ended, `max_keys` bounds the memory (about 40 bytes a key).
+    /// Compacts from the log's start up to what may be compacted now; `first_dirty` is where the
+    /// last compaction ended, `max_keys` bounds the memory (about 40 bytes a key).
     ///
     /// To be run by one thread at a time for a log.
     ///

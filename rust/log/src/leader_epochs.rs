@@ -1,7 +1,8 @@
 //! Which leader epoch starts at which offset: what a follower needs to find where logs part.
 //!
-//! Held as entries that rise in both; written to `leader-epoch-checkpoint`. Pure but for that file's
-//! text, which `checkpoint` reads and writes. Source: Kafka's `LeaderEpochFileCache`; KIP-101, 279.
+//! Held as entries that rise in both; written to `leader-epoch-checkpoint`. Pure but for that
+//! file's text, which `checkpoint` reads and writes. Source: Kafka's `LeaderEpochFileCache`;
+//! KIP-101, 279.
 
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
 

@@ -1,8 +1,9 @@
 //! The commit log of one partition on disk, byte for byte Apache Kafka's.
 //!
-//! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be appended
-//! and runs before it; [`LogDir`] is the directory that logs live in and share their fate with;
-//! [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its own.
+//! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be
+//! appended and runs before it; [`LogDir`] is the directory that logs live in and share their fate
+//! with; [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its
+//! own.
 
 mod adopt;
 mod batch_scan;

@@ -1,8 +1,8 @@
 //! What the log knows of its idempotent producers: the last five batches of each.
 //!
 //! A batch that is sent again gets the offset it has; a gap or an old epoch is refused. The state
-//! lives as long as the producer is heard of, not as long as its records: retention and DeleteRecords
-//! do not touch it. Pure: no file, no clock. Source: Kafka's `ProducerStateManager`,
+//! lives as long as the producer is heard of, not as long as its records: retention and
+//! DeleteRecords do not touch it. Pure: no file, no clock. Source: Kafka's `ProducerStateManager`,
 //! `ProducerAppendInfo`; KIP-98.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,10 +1,10 @@
 //! What to believe when a log is opened.
 //!
-//! After a clean stop: the names and sizes of the files, and the last entries of the newest indexes.
-//! After a crash: nothing from the recovery point on. Those segments are read batch by batch; the
-//! first bad batch ends the log there, and indexes, leader epochs and producer state are made anew.
-//! A cut below the recovery point means that the disk lost what it had promised to keep: that is
-//! told loudly. Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
+//! After a clean stop: the names and sizes of the files, and the last entries of the newest
+//! indexes. After a crash: nothing from the recovery point on. Those segments are read batch by
+//! batch; the first bad batch ends the log there, and indexes, leader epochs and producer state are
+//! made anew. A cut below the recovery point means that the disk lost what it had promised to keep:
+//! that is told loudly. Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
 
 use std::io;
 use std::sync::Arc;

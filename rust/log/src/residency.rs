@@ -95,8 +95,9 @@ mod cachestat {
     ) -> Result<u64, Errno> {
         let range = Range { offset, length };
         let mut stat = Stat::default();
-        // SAFETY: both pointers are to live values of the layout that the kernel's uapi/linux/mman.h
-        // declares; the kernel reads the first and writes the second and keeps neither.
+        // SAFETY: both pointers are to live values of the layout that the kernel's
+        // uapi/linux/mman.h declares; the kernel reads the first and writes the second and keeps
+        // neither.
         let outcome = unsafe {
             libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
         };

@@ -14,6 +14,7 @@ use super::group_coordinator::{GroupCoordinator, Groups};
 use super::group_record::{StoredRecord, group_record, offset_record};
 use super::group_state::{Now, State, response_error};
 use super::offsets::TopicPartition;
+use crate::metadata::controller::OFFSETS_TOPIC;
 
 /// Who commits.
 #[derive(Clone, Debug, Default)]
@@ -218,8 +219,12 @@ impl GroupCoordinator {
         });
     }
 
-    /// Topics were deleted: their offsets go as well.
+    /// Topics were deleted: their offsets go as well. If `__consumer_offsets` is among them, all
+    /// groups do.
     pub fn topics_deleted(&self, names: &[String]) {
+        if names.iter().any(|name| name == OFFSETS_TOPIC) {
+            return self.stop();
+        }
         for group in self.all_groups() {
             group.run(|inner, _| {
                 let gone = inner.offsets.of_topics(|topic| names.iter().any(|name| name == topic));

@@ -264,7 +264,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// Answers everybody who waits with NOT_COORDINATOR: the broker stops.
+    /// Answers everybody who waits with NOT_COORDINATOR: the broker stops, or the topic is gone.
     pub fn stop(&self) {
         let groups = std::mem::take(&mut *self.groups.write());
         self.loads.write().clear();

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use kafkalite_protocol::messages::group_records::GroupMetadataValue;
 use kafkalite_protocol::record_batch::{BatchHeader, Batches, Records};
 use kafkalite_protocol::{ErrorCode, Offset};
+use parking_lot::MutexGuard;
 
 use super::group::Group;
 use super::group_coordinator::{GroupCoordinator, Load};
@@ -110,7 +111,19 @@ impl GroupCoordinator {
         if self.around.topic.partition_count() == 0 {
             self.around.topic.create()?;
         }
-        if self.loads.read().is_empty() { self.load_all() } else { Ok(()) }
+        let is_missing = |load: &Load| *load == Load::Pending;
+        let is_complete = {
+            let loads = self.loads.read();
+            !loads.is_empty() && !loads.iter().any(is_missing)
+        };
+        if is_complete {
+            return Ok(());
+        }
+        // Somebody who is loading already will get to it; waiting would cost an I/O thread.
+        match self.loading.try_lock() {
+            Some(only_me) => self.load_missing(&only_me),
+            None => Ok(()),
+        }
     }
 
     /// Loads every partition that is not loaded yet. To be called at start, and whenever the topic
@@ -119,7 +132,10 @@ impl GroupCoordinator {
     /// # Errors
     /// A partition cannot be read; the others are loaded, that one is not.
     pub fn load_all(&self) -> Result<(), ErrorCode> {
-        let _only_me = self.loading.lock();
+        self.load_missing(&self.loading.lock())
+    }
+
+    fn load_missing(&self, _only_me: &MutexGuard<'_, ()>) -> Result<(), ErrorCode> {
         let count = self.around.topic.partition_count();
         {
             let mut loads = self.loads.write();

@@ -25,5 +25,5 @@ pub use group_coordinator::{GroupCoordinator, GroupCoordinatorConfig};
 pub use group_state::JoinContext;
 pub use member::Token;
 pub use offsets::TopicPartition;
-pub use offsets_partitions::{OFFSETS_TOPIC, OffsetsPartitions};
+pub use offsets_partitions::OffsetsPartitions;
 pub use offsets_topic::{AppendDone, OffsetsTopic, partition_of};

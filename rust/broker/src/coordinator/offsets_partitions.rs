@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::metadata::Controller;
-use crate::metadata::controller::{NewTopic, NoRules, TopicDefaults};
+use crate::metadata::controller::{NoRules, OFFSETS_TOPIC, TopicDefaults, auto_topic};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory};
 use crate::replication::{FetchReader, Partition, Partitions};
 use bytes::{Bytes, BytesMut};
@@ -18,8 +18,6 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The topic's name.
-pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Most bytes of one read while loading, unless a batch is larger.
 const READ_BYTES: u64 = 1 << 20;
 
@@ -60,18 +58,9 @@ impl OffsetsTopic for OffsetsPartitions {
     }
 
     fn create(&self) -> Result<(), ErrorCode> {
-        let set = |key: &str, value: String| (key.to_owned(), Some(value));
-        let topic = NewTopic {
-            name: OFFSETS_TOPIC.to_owned(),
-            num_partitions: self.config.offsets_topic_num_partitions,
-            replication_factor: self.config.offsets_topic_replication_factor,
-            assignments: Vec::new(),
-            configs: vec![
-                set("cleanup.policy", "compact".to_owned()),
-                set("compression.type", "producer".to_owned()),
-                set("segment.bytes", self.config.offsets_topic_segment_bytes.to_string()),
-            ],
-        };
+        // On as many brokers as there are: with Kafka's default of three one alone would wait for ever.
+        let image = self.controller.image();
+        let Some(topic) = auto_topic(OFFSETS_TOPIC, &self.config, &image) else { return Ok(()) };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
         let created = self.controller.create_topics(&[topic], defaults, &NoRules, false).pop();
         match created {

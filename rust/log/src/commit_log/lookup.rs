@@ -21,7 +21,8 @@ pub struct TimestampOffset {
 }
 
 impl CommitLog {
-    /// The first record at or after `timestamp_ms`, in the order of offsets; `None` if there is none.
+    /// The first record at or after `timestamp_ms`, in the order of offsets; `None` if there is
+    /// none.
     ///
     /// # Errors
     /// If the disk fails or a batch cannot be read.

@@ -30,9 +30,9 @@ struct Start {
 impl CommitLog {
     /// Reads up to `max_bytes` from the batch that holds `from`, and nothing at or after `upper`.
     ///
-    /// `upper` is the log end offset, the high watermark or the last stable offset: always the border
-    /// of a batch. `max_bytes` may cut anywhere. With `min_one_batch` the first batch is whole even if
-    /// it is larger; without, nothing is returned then.
+    /// `upper` is the log end offset, the high watermark or the last stable offset: always the
+    /// border of a batch. `max_bytes` may cut anywhere. With `min_one_batch` the first batch is
+    /// whole even if it is larger; without, nothing is returned then.
     ///
     /// # Errors
     /// `OffsetOutOfRange` below the log's start or above its end; never for `upper`.

@@ -475,10 +475,12 @@ proptest! {
         sizes in prop::collection::vec(1_i32..6, 1..80),
         segment_bytes in 300_u32..3_000, interval in 0_u32..1_000, max_bytes in 1_u32..2_000,
     ) {
-        let config = LogConfig { segment_bytes, index_interval_bytes: interval, ..LogConfig::default() };
+        let base = LogConfig::default();
+        let config = LogConfig { segment_bytes, index_interval_bytes: interval, ..base };
         let fixture = Fixture::new(config);
         let log = fixture.fresh();
-        let expected: Vec<i64> = sizes.iter().map(|size| append(&log, *size).base_offset.0).collect();
+        let appended = sizes.iter().map(|size| append(&log, *size).base_offset.0);
+        let expected: Vec<i64> = appended.collect();
         let end = log.log_end_offset();
         let (mut next, mut seen) = (Offset(0), Vec::new());
         while next < end {

@@ -14,8 +14,8 @@ impl Mapped {
     /// Maps the first `length` bytes, which the file must have.
     #[allow(unsafe_code)]
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        // SAFETY: only indexes of sealed segments are mapped, in a directory that this process holds
-        // locked. Nothing writes or shortens such a file while it is mapped: truncation and
+        // SAFETY: only indexes of sealed segments are mapped, in a directory that this process
+        // holds locked. Nothing writes or shortens such a file while it is mapped: truncation and
         // compaction take the entries into memory, or replace the file by a new one, first.
         let map = unsafe { MmapOptions::new().len(length).map(file.as_raw_fd())? };
         Ok(Self(map))

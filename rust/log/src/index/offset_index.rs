@@ -1,6 +1,7 @@
 //! The offset index: from a record's offset to a byte position in the segment's `.log` file.
 //!
-//! Sparse: about one entry for every `index_interval_bytes` of log. An entry is 8 bytes, big-endian:
+//! Sparse: about one entry for every `index_interval_bytes` of log. An entry is 8 bytes,
+//! big-endian:
 //! ```text
 //! | relative offset: u32                 | position: u32                               |
 //! | last offset of a batch - base offset | start of that batch in the `.log`, in bytes |

@@ -1,7 +1,7 @@
 //! Files that a crash left between two names.
 //!
-//! `.deleted`, `.tmp` and `.cleaned` are on the way out or unfinished: removed. `.swap` replaces the
-//! segments that it was compacted from, complete and on the disk: its move is finished.
+//! `.deleted`, `.tmp` and `.cleaned` are on the way out or unfinished: removed. `.swap` replaces
+//! the segments that it was compacted from, complete and on the disk: its move is finished.
 
 use kafkalite_protocol::types::Offset;
 

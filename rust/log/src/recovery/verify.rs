@@ -50,7 +50,9 @@ pub(super) fn recover_unclean(
     if end < state.recovery_point {
         report.lost_below_recovery_point = true;
         tracing::error!(
-            partition = %dir.path().display(), recovery_point = state.recovery_point.0, log_end = end.0,
+            partition = %dir.path().display(),
+            recovery_point = state.recovery_point.0,
+            log_end = end.0,
             "records that were on the disk are damaged; the log was cut there"
         );
     } else if report.truncated_bytes > 0 {

@@ -1,8 +1,8 @@
 //! A file system that fails, crashes or loses power on command, over real files.
 //!
 //! Every change (write, sync, truncate, create, rename, remove) counts; the plan says at which one
-//! the fault strikes. After a crash nothing works any more, as for a process that is gone; the files
-//! hold what they held. After a power cut they also lose what was not synced.
+//! the fault strikes. After a crash nothing works any more, as for a process that is gone; the
+//! files hold what they held. After a power cut they also lose what was not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};

@@ -18,7 +18,8 @@ proptest! {
         }
         let known = &all[all.len().saturating_sub(CAPACITY)..];
         for offset in (0..end).step_by(3) {
-            let expected = { let at = known.partition_point(|b| b.1 <= offset); known.get(at).filter(|b| b.0 <= offset).map(|b| b.2) };
+            let batch = known.get(known.partition_point(|batch| batch.1 <= offset));
+            let expected = batch.filter(|batch| batch.0 <= offset).map(|batch| batch.2);
             let found = ring.lookup(Offset(offset)).map(|found| found.position.0);
             prop_assert_eq!(found, expected, "offset {}", offset);
         }

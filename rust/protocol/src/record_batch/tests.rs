@@ -156,7 +156,9 @@ proptest! {
         let bytes = builder.build(Offset(0), LeaderEpoch(0)).expect("compresses");
         let batch = RecordBatch::parse(&bytes).expect("parses");
         let back = batch.records(CAP).expect("decompresses");
-        let back: Vec<_> = back.iter().map(|r| r.map(|r| (r.key.map(<[u8]>::to_vec), r.value.map(<[u8]>::to_vec))).expect("valid")).collect();
+        let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        let back = back.iter().map(|record| record.expect("valid"));
+        let back: Vec<_> = back.map(|record| (owned(record.key), owned(record.value))).collect();
         let expected: Vec<_> = records.iter().map(|(_, k, v)| (k.clone(), v.clone())).collect();
         prop_assert_eq!(back, expected);
     }

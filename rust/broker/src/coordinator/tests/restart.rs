@@ -90,3 +90,15 @@ fn records_of_other_protocols_and_garbage_are_stepped_over() {
     stable(&broker, "g");
     assert!(broker.topic.batches() > 1);
 }
+
+#[test]
+fn without_its_topic_every_group_is_gone_until_there_is_one_again() {
+    let broker = Broker::new();
+    let member = stable(&broker, "g");
+    broker.topic.inner.lock().count = 0;
+    broker.topic.inner.lock().partitions.clear();
+    broker.groups.topics_deleted(&["__consumer_offsets".to_owned()]);
+    assert_eq!(heartbeat(&broker, "g", &member, 1), ErrorCode::NotCoordinator as i16);
+    broker.groups.ensure_topic().unwrap();
+    assert_eq!(heartbeat(&broker, "g", &member, 1), ErrorCode::UnknownMemberId as i16);
+}

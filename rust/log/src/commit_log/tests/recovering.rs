@@ -220,7 +220,8 @@ proptest! {
         std::fs::write(file(".timeindex"), times).expect("writes");
         std::fs::write(file(".snapshot"), snapshot).expect("writes");
         let state = OpenState { clean, ..OpenState::default() };
-        let opened = CommitLog::open(&fixture.log_dir, "t-0", fixture.config.clone(), state, NOW_MS);
+        let config = fixture.config.clone();
+        let opened = CommitLog::open(&fixture.log_dir, "t-0", config, state, NOW_MS);
         if let Ok((log, _)) = opened {
             let end = log.log_end_offset();
             let _ = log.read(log.log_start_offset(), u32::MAX, end, true);
