@@ -94,6 +94,8 @@ pub enum Step {
     AwaitAnswers,
     /// A frame waits for room that others hold.
     AwaitRoom,
+    /// A large frame waits for memory that others hold to go on arriving.
+    AwaitMemory,
     /// End the connection.
     Close(CloseReason, String),
 }
@@ -162,7 +164,7 @@ impl Connection {
                 Step::AwaitAnswers
             }
             Front::Large { .. } if self.frames.begin_large(half_frames, pool) => Step::Read,
-            Front::Large { .. } => Step::AwaitRoom,
+            Front::Large { .. } => Step::AwaitMemory,
             Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
             Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),
         }

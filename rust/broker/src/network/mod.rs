@@ -155,8 +155,9 @@ impl Network {
         parts: NetworkParts,
     ) -> std::io::Result<Self> {
         let config = Arc::new(config);
-        let waiters = Arc::clone(parts.queue.waiters());
-        let half_frames = Room::new(usize::MAX, config.half_frame_bytes, waiters);
+        // Waiters of its own: a thousand stalled large frames must not be looked at again whenever
+        // some small request leaves its lane.
+        let half_frames = Room::new(usize::MAX, config.half_frame_bytes, Arc::default());
         let counted = Arc::clone(&half_frames);
         let help = "Memory held by large half-sent frames.";
         parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], move || {

@@ -126,6 +126,8 @@ struct Served {
     paused: bool,
     /// In `awaiting_room` already.
     awaits_room: bool,
+    /// In `awaiting_memory` already.
+    awaits_memory: bool,
     _permit: Permit,
 }
 
@@ -172,13 +174,16 @@ pub struct NetworkThread {
     config: Arc<NetworkConfig>,
     parts: NetworkParts,
     half_frames: Arc<Room>,
-    /// Set while some connection here waits for room.
+    /// Set while some connection here waits for room in a lane; who frees some clears it.
     wants_room: Arc<AtomicBool>,
+    /// As `wants_room`, for memory of large frames.
+    wants_memory: Arc<AtomicBool>,
     gate: InlineGate,
     connections: Slab<Served>,
     to_read: VecDeque<usize>,
     to_write: VecDeque<usize>,
     awaiting_room: VecDeque<usize>,
+    awaiting_memory: VecDeque<usize>,
     pool: Arc<BufferPool>,
     /// What small reads go into before they are copied out.
     spare: Option<Buffer>,
@@ -220,6 +225,7 @@ impl NetworkThread {
             i64::try_from(counted.len()).unwrap_or(i64::MAX)
         });
         let wants_room = parts.queue.waiters().register(Arc::clone(&queue));
+        let wants_memory = half_frames.waiters().register(Arc::clone(&queue));
         let shared = Arc::new(Shared {
             inbox: SegQueue::new(),
             queue,
@@ -235,11 +241,13 @@ impl NetworkThread {
             parts: parts.clone(),
             half_frames,
             wants_room,
+            wants_memory,
             gate,
             connections: Slab::new(),
             to_read: VecDeque::new(),
             to_write: VecDeque::new(),
             awaiting_room: VecDeque::new(),
+            awaiting_memory: VecDeque::new(),
             pool,
             spare: None,
             ready: Vec::new(),
@@ -292,7 +300,8 @@ impl NetworkThread {
         self.gate.next_turn();
         self.accept();
         if self.shared.queue.take_poke() {
-            self.retry_paused();
+            self.retry_awaiting_room();
+            self.retry_awaiting_memory();
         }
         self.take_responses();
         // Only what is in the list now: a connection that spent its budget comes next turn.
@@ -352,6 +361,7 @@ impl NetworkThread {
                 queued_to_write: false,
                 paused: false,
                 awaits_room: false,
+                awaits_memory: false,
                 _permit: permit,
             });
             self.queue_to_read(key);

@@ -58,6 +58,12 @@ impl Room {
         Place { room: Arc::clone(room), bytes: 0, overdraws: false }
     }
 
+    /// Who is told when a place is left.
+    #[must_use]
+    pub fn waiters(&self) -> &Arc<RoomWaiters> {
+        &self.waiters
+    }
+
     /// Places held.
     #[must_use]
     pub fn count(&self) -> usize {

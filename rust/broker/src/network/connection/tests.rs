@@ -87,6 +87,7 @@ fn name(step: &Step) -> &'static str {
         Step::Read => "read",
         Step::AwaitAnswers => "await answers",
         Step::AwaitRoom => "await room",
+        Step::AwaitMemory => "await memory",
         Step::Close(reason, _) => reason.name(),
     }
 }

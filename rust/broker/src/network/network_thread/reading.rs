@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{NetworkThread, Served};
 use crate::network::buffer_pool::{Buffer, BufferPool};
@@ -23,6 +24,8 @@ enum Pause {
     Answers,
     /// Others hold the room it needs.
     Room,
+    /// Others hold the memory it needs.
+    Memory,
 }
 
 impl NetworkThread {
@@ -41,6 +44,10 @@ impl NetworkThread {
             Ok(Pause::Room) => {
                 self.set_paused(key, true);
                 self.await_room(key);
+            }
+            Ok(Pause::Memory) => {
+                self.set_paused(key, true);
+                self.await_memory(key);
             }
             Err((reason, why)) => return self.close(key, reason, &why),
         }
@@ -69,13 +76,14 @@ impl NetworkThread {
                         bytes += n;
                         self.totals.bytes_in.add(n as u64);
                     }
-                    Ok(Progress::NoRoom) => return Ok(Pause::Room),
+                    Ok(Progress::NoRoom) => return Ok(Pause::Memory),
                     Ok(Progress::End) => {}
                     Err(error) if is_passing(&error) => {}
                     Err(error) => return Err((CloseReason::Peer, error.to_string())),
                 },
                 Step::AwaitAnswers => return Ok(Pause::Answers),
                 Step::AwaitRoom => return Ok(Pause::Room),
+                Step::AwaitMemory => return Ok(Pause::Memory),
                 Step::Close(reason, why) => return Err((reason, why)),
             }
             if requests >= TURN_REQUESTS || bytes >= TURN_BYTES {
@@ -102,18 +110,48 @@ impl NetworkThread {
             self.awaiting_room.push_back(key);
         }
         if self.parts.queue.waiters().wait(&self.wants_room) {
-            self.shared.queue.poke();
+            self.queue_to_read(key);
         }
     }
 
-    /// Room became free, time moved or a connection came: those that waited for room try again.
-    pub(super) fn retry_paused(&mut self) {
+    fn await_memory(&mut self, key: usize) {
+        if let Some(served) = self.connections.get_mut(key)
+            && !std::mem::replace(&mut served.awaits_memory, true)
+        {
+            self.awaiting_memory.push_back(key);
+        }
+        if self.half_frames.waiters().wait(&self.wants_memory) {
+            self.queue_to_read(key);
+        }
+    }
+
+    /// If room became free in a lane, those that waited for it try again.
+    pub(super) fn retry_awaiting_room(&mut self) {
+        if self.wants_room.load(Ordering::Acquire) {
+            return;
+        }
         for _ in 0..self.awaiting_room.len() {
             if let Some(key) = self.awaiting_room.pop_front()
                 && let Some(served) = self.connections.get_mut(key)
             {
                 served.awaits_room = false;
                 self.queue_to_read(key);
+            }
+        }
+    }
+
+    /// If memory became free, those that waited for it go on, oldest first, until it is used up.
+    pub(super) fn retry_awaiting_memory(&mut self) {
+        if self.wants_memory.load(Ordering::Acquire) {
+            return;
+        }
+        for _ in 0..self.awaiting_memory.len() {
+            let Some(key) = self.awaiting_memory.pop_front() else { return };
+            let Some(served) = self.connections.get_mut(key) else { continue };
+            served.awaits_memory = false;
+            self.read_turn(key);
+            if self.connections.get(key).is_some_and(|served| served.awaits_memory) {
+                return;
             }
         }
     }
