@@ -154,12 +154,9 @@ impl FrameReader {
     pub fn begin_large(&mut self, room: &Arc<Room>, pool: &Arc<BufferPool>) -> bool {
         let length = self.bytes().len();
         let Some(total) = total_of(self.bytes()) else { return true };
-        let mut place = Room::open(room);
         let wanted = buffer_bytes(total.min(GROWTH * length));
         let size = self.arriving.as_ref().map_or(wanted, |buffer| buffer.size());
-        if !place.grow(size) {
-            return false;
-        }
+        let Some(place) = Room::begin(room, size) else { return false };
         if self.arriving.is_none() {
             self.arriving = Some(copied(&std::mem::take(&mut self.buffered), wanted, pool));
         }

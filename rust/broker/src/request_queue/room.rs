@@ -28,6 +28,21 @@ struct Held {
     overdrawn: bool,
 }
 
+impl Held {
+    /// Takes `more` bytes, beyond `max_bytes` only for the one place that overdraws.
+    fn grow(&mut self, more: usize, max_bytes: usize, overdraws: &mut bool) -> bool {
+        if self.bytes.saturating_add(more) > max_bytes && !*overdraws {
+            if self.overdrawn {
+                return false;
+            }
+            self.overdrawn = true;
+            *overdraws = true;
+        }
+        self.bytes += more;
+        true
+    }
+}
+
 impl Room {
     /// Nothing held yet.
     #[must_use]
@@ -51,11 +66,19 @@ impl Room {
         Some(Place { room: Arc::clone(room), bytes, overdraws: false })
     }
 
-    /// A place that holds nothing yet, to grow.
+    /// A place for the first `bytes` of something that arrives bit by bit, under the rule of
+    /// [`Place::grow`]. `None` while there is no room; nothing was held then, so nobody is woken.
     #[must_use]
-    pub fn open(room: &Arc<Self>) -> Place {
-        room.held.lock().count += 1;
-        Place { room: Arc::clone(room), bytes: 0, overdraws: false }
+    pub fn begin(room: &Arc<Self>, bytes: usize) -> Option<Place> {
+        let mut overdraws = false;
+        {
+            let mut held = room.held.lock();
+            if !held.grow(bytes, room.max_bytes, &mut overdraws) {
+                return None;
+            }
+            held.count += 1;
+        }
+        Some(Place { room: Arc::clone(room), bytes, overdraws })
     }
 
     /// Who is told when a place is left.
@@ -94,17 +117,10 @@ impl Place {
     /// Takes room for `more` bytes. `false` while there is none and another place is overdrawn.
     #[must_use]
     pub fn grow(&mut self, more: usize) -> bool {
-        let mut held = self.room.held.lock();
-        if held.bytes.saturating_add(more) > self.room.max_bytes && !self.overdraws {
-            if held.overdrawn {
-                return false;
-            }
-            held.overdrawn = true;
-            self.overdraws = true;
-        }
-        held.bytes += more;
-        self.bytes += more;
-        true
+        let max_bytes = self.room.max_bytes;
+        let grown = self.room.held.lock().grow(more, max_bytes, &mut self.overdraws);
+        self.bytes += if grown { more } else { 0 };
+        grown
     }
 }
 

@@ -117,11 +117,11 @@ fn room_is_bounded_in_requests_and_bytes_and_freed_when_the_handler_returned() {
 fn one_place_at_a_time_may_grow_beyond_the_bound() {
     let waiters = Arc::new(RoomWaiters::default());
     let room = Room::new(usize::MAX, 1_000, waiters);
-    let (mut first, mut second) = (Room::open(&room), Room::open(&room));
-    assert!(first.grow(600));
-    assert!(second.grow(400));
+    let mut first = Room::begin(&room, 600).expect("there is room");
+    let mut second = Room::begin(&room, 400).expect("there is room");
     assert!(second.grow(10_000), "the first to need more gets it");
     assert!(!first.grow(1));
+    assert!(Room::begin(&room, 1).is_none());
     assert!(second.grow(10_000), "and keeps the right");
     drop(second);
     assert_eq!(room.bytes(), 600);
@@ -232,4 +232,21 @@ fn a_handler_that_panics_leaves_the_queue_usable() {
     assert!(serve_one(&queue));
     assert!(queue.is_empty());
     assert_eq!(queue.data.room.count(), 0, "the place of the panicked request was left");
+}
+
+/// A connection that found no memory left an empty place behind, which woke its own thread, which
+/// tried again: a thousand stalled peers kept the thread spinning.
+#[test]
+fn finding_no_room_wakes_nobody() {
+    let waiters = Arc::new(RoomWaiters::default());
+    let room = Room::new(usize::MAX, 1_000, Arc::clone(&waiters));
+    let responses = Arc::new(crate::response_queue::ResponseQueue::new(Box::new(|| {})));
+    let waits = waiters.register(Arc::clone(&responses));
+    let first = Room::begin(&room, 5_000).expect("alone, it may overdraw");
+    assert!(waiters.wait(&waits));
+    assert!(Room::begin(&room, 1).is_none());
+    assert!(Room::enter(&room, 1).is_none());
+    assert!(!responses.take_poke());
+    drop(first);
+    assert!(responses.take_poke());
 }
