@@ -14,7 +14,7 @@ use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
 
-const TURNS: usize = 20_000;
+const TURNS: usize = 4_000;
 
 struct Stopwatch(Duration);
 
