@@ -96,6 +96,8 @@ pub struct Listener {
     name: Arc<str>,
     address: SocketAddr,
     socket: TcpListener,
+    /// Congestion control of connections that do not come over loopback, if not the listener's.
+    congestion_elsewhere: Option<String>,
 }
 
 impl Listener {
@@ -132,7 +134,8 @@ impl Listener {
             Ok((socket.local_addr()?, socket))
         };
         let (address, socket) = listen().map_err(|error| BindError::new(config, error))?;
-        Ok(Self { name: config.name.as_str().into(), address, socket })
+        let congestion_elsewhere = socket::keep_bbr_off_loopback(&socket);
+        Ok(Self { name: config.name.as_str().into(), address, socket, congestion_elsewhere })
     }
 
     /// The address it is bound to, with the port the system chose.
@@ -294,7 +297,8 @@ impl Accepting {
             }
             return;
         };
-        socket::configure(&stream, peer, &self.config);
+        let elsewhere = self.listeners[i].congestion_elsewhere.as_deref();
+        socket::configure(&stream, peer, &self.config, elsewhere);
         let context = RequestContext {
             peer,
             local: stream.local_addr().unwrap_or(self.listeners[i].address),

@@ -1,12 +1,12 @@
 //! The system calls of one connected socket, and its options.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use bytes::Bytes;
 use kafkalite_log::FileSlice;
-use mio::net::TcpStream;
+use mio::net::{TcpListener, TcpStream};
 use rustix::buffer::spare_capacity;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
@@ -51,7 +51,14 @@ fn read_range(slice: &FileSlice) -> io::Result<Bytes> {
 
 /// Sets the options of an accepted socket. A refusal costs speed, not correctness, so it is logged
 /// and forgotten.
-pub(super) fn configure(stream: &TcpStream, peer: SocketAddr, config: &NetworkConfig) {
+///
+/// `elsewhere` is what [`keep_bbr_off_loopback`] said of the listener.
+pub(super) fn configure(
+    stream: &TcpStream,
+    peer: SocketAddr,
+    config: &NetworkConfig,
+    elsewhere: Option<&str>,
+) {
     let socket = socket2::SockRef::from(stream);
     let refused = |option: &str, result: io::Result<()>| {
         if let Err(error) = result {
@@ -63,22 +70,45 @@ pub(super) fn configure(stream: &TcpStream, peer: SocketAddr, config: &NetworkCo
     if let Some(bytes) = config.send_buffer_bytes {
         refused("SO_SNDBUF", socket.set_send_buffer_size(bytes));
     }
-    prefer_reno_on_loopback(stream, peer.ip());
+    if let Some(congestion) = elsewhere
+        && !peer.ip().to_canonical().is_loopback()
+    {
+        refused("TCP_CONGESTION", set_congestion(stream, congestion));
+    }
 }
 
+/// Lets connections of `listener` begin with `reno` where the system's choice is BBR, and returns
+/// that choice, for connections that do not come over loopback.
+///
 /// BBR paces by the round trip it measures, which on loopback costs two to four times the
-/// throughput; `reno` is always permitted.
+/// throughput. A connection that began with it is paced by a timer for good, whatever is set later:
+/// so it is the listener that must not have it. `reno` is always permitted.
 #[cfg(target_os = "linux")]
-fn prefer_reno_on_loopback(stream: &TcpStream, peer: IpAddr) {
-    if !peer.to_canonical().is_loopback() {
-        return;
+pub(super) fn keep_bbr_off_loopback(listener: &TcpListener) -> Option<String> {
+    let chosen = rustix::net::sockopt::tcp_congestion(listener).ok()?;
+    if !chosen.starts_with("bbr") {
+        return None;
     }
-    let is_bbr =
-        rustix::net::sockopt::tcp_congestion(stream).is_ok_and(|name| name.starts_with("bbr"));
-    if is_bbr && let Err(error) = rustix::net::sockopt::set_tcp_congestion(stream, "reno") {
-        tracing::debug!(%error, "reno was refused on loopback");
+    match rustix::net::sockopt::set_tcp_congestion(listener, "reno") {
+        Ok(()) => Some(chosen),
+        Err(error) => {
+            tracing::debug!(%error, "reno was refused for a listener");
+            None
+        }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn prefer_reno_on_loopback(_: &TcpStream, _: IpAddr) {}
+pub(super) fn keep_bbr_off_loopback(_: &TcpListener) -> Option<String> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_congestion(stream, name)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_congestion(_: &TcpStream, _: &str) -> io::Result<()> {
+    Ok(())
+}
