@@ -3,8 +3,8 @@
 //! Inline saves two wakes, which is most of the cost of a small request; but a thread that blocks
 //! in a handler serves none of its connections meanwhile. So a request runs inline only if it is
 //! small and cheap, nothing waits before it, this turn's budget is not spent, and handlers run by
-//! this thread have returned quickly of late: a disk that makes appends slow sends them to the I/O
-//! threads for a while.
+//! this thread have mostly returned quickly of late: a disk that makes appends slow sends them to
+//! the I/O threads for a while.
 
 use super::{InlineMode, IsCheap, Request};
 use crate::clock::NS_PER_MS;
@@ -13,6 +13,9 @@ use crate::clock::NS_PER_MS;
 const TURN_BUDGET: u32 = 256;
 /// Above this average, requests are queued for a while.
 const SLOW_NS: u64 = 200_000;
+/// No request counts for more than this, so that it takes three slow ones in a short while: one
+/// alone may be the thread that lost its core for a time slice, which says nothing of the disk.
+const SLOWEST_COUNTED_NS: u64 = 4 * SLOW_NS;
 /// How long.
 const BACK_OFF_NS: u64 = 100 * NS_PER_MS;
 
@@ -65,7 +68,7 @@ impl InlineGate {
     /// A request ran inline and took `duration_ns`.
     pub fn record(&mut self, duration_ns: u64, now_ns: u64) {
         self.left_this_turn = self.left_this_turn.saturating_sub(1);
-        self.average_ns = (self.average_ns * 7 + duration_ns) / 8;
+        self.average_ns = (self.average_ns * 7 + duration_ns.min(SLOWEST_COUNTED_NS)) / 8;
         if self.average_ns > SLOW_NS {
             self.closed_until_ns = now_ns.saturating_add(BACK_OFF_NS);
             // Or one slow request long ago would close the gate again at the first that follows.

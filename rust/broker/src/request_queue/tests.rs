@@ -219,6 +219,18 @@ fn handlers_that_become_slow_close_the_gate_for_a_while() {
 }
 
 #[test]
+fn a_thread_that_lost_its_core_once_goes_on_running_requests() {
+    let mut gate = InlineGate::new(InlineMode::Auto, 1_000, Arc::new(|_| true));
+    for slices in 0..3 {
+        gate.record(30_000_000, slices);
+        for _ in 0..16 {
+            gate.record(20_000, slices);
+        }
+        assert!(gate.admits(&request(PRODUCE, 1), 10, slices, || true), "slice {slices}");
+    }
+}
+
+#[test]
 fn a_handler_that_panics_leaves_the_queue_usable() {
     let run: RunRequest = Arc::new(|request| {
         assert_ne!(request.header.correlation_id, 1, "on purpose");
