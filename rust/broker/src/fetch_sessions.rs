@@ -22,7 +22,7 @@ const EVICTABLE_AFTER_MS: i64 = 120_000;
 /// The epoch of a full fetch without a session.
 const FINAL_EPOCH: i32 = -1;
 /// The epoch of a full fetch that asks for a session.
-const INITIAL_EPOCH: i32 = 0;
+pub const INITIAL_EPOCH: i32 = 0;
 /// First version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
 

@@ -197,24 +197,28 @@ impl RequestQueue {
 
     /// The one door for network threads: runs the request here and now if `gate` admits it and
     /// nothing of its connection is queued or running, else queues it.
+    ///
+    /// Returns when it ended, if it ran: the caller need not look at the clock again.
     pub fn submit(
         &self,
         connection: &Arc<ConnectionRequests>,
         request: Request,
         place: Place,
         gate: &mut InlineGate,
-    ) {
+    ) -> Option<u64> {
         let now_ns = request.received_ns;
         if gate.admits(&request, place.bytes(), now_ns, || self.is_empty())
             && connection.begin_inline()
         {
-            let started_ns = self.clock.monotonic_ns();
-            let ended_ns = self.run(request);
+            // It waited for nobody.
+            let ended_ns = self.run_from(request, now_ns);
             connection.end_inline();
             drop(place);
-            gate.record(ended_ns.saturating_sub(started_ns), ended_ns);
+            gate.record(ended_ns.saturating_sub(now_ns), ended_ns);
+            Some(ended_ns)
         } else {
             self.enqueue(connection, request, place);
+            None
         }
     }
 
@@ -274,9 +278,13 @@ impl RequestQueue {
     /// Runs one request on this thread and records its stages; returns when it ended. A handler's
     /// panic ends here.
     pub(crate) fn run(&self, request: Request) -> u64 {
+        let started_ns = self.clock.monotonic_ns();
+        self.run_from(request, started_ns)
+    }
+
+    fn run_from(&self, request: Request, started_ns: u64) -> u64 {
         let api_key = request.header.api_key;
         let slot = request.responder.slot();
-        let started_ns = self.clock.monotonic_ns();
         let queued_ns = started_ns.saturating_sub(request.received_ns);
         self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.run)(request)));

@@ -6,7 +6,7 @@
 
 use super::{Call, Reply, Rooms};
 use crate::cold_reads::ColdReads;
-use crate::fetch_sessions::{FetchContext, FetchTarget, TopicRef};
+use crate::fetch_sessions::{FetchContext, FetchTarget, INITIAL_EPOCH, TopicRef};
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits, Wanted};
 use crate::replication::{FetchReader, Fetched};
 use kafkalite_log::FileSlice;
@@ -25,7 +25,9 @@ const REPLICA_STATE_VERSION: i16 = 15;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let Call { request, reply } = call;
-    let (now_ms, new_id) = (rooms.clock.wall_ms(), rooms.random_i32());
+    let now_ms = rooms.clock.wall_ms();
+    // Only a fetch that opens a session needs an id for it; randomness is a system call.
+    let new_id = if request.session_epoch == INITIAL_EPOCH { rooms.random_i32() } else { 0 };
     let (context, targets) = match rooms.sessions.resolve(&request, reply.version, now_ms, new_id) {
         Ok(resolved) => resolved,
         Err(error) => {

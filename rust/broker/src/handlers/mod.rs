@@ -128,6 +128,9 @@ impl<R: Request> Reply<R> {
         let mut writer = begin_response(R::API_KEY, self.version, self.correlation_id);
         response.encode(&mut writer, self.version);
         writer.patch_size();
+        if files.is_empty() {
+            return Response::frame(writer.into_bytes());
+        }
         let mut pieces = smallvec::SmallVec::new();
         for piece in writer.into_pieces() {
             match piece {

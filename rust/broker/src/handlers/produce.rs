@@ -6,15 +6,14 @@
 
 use super::{Call, Reply, Rooms};
 use crate::error::AppendRefusal;
-use crate::fetch_sessions::TopicRef;
 use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use bytes::Bytes;
 use kafkalite_log::validation::validate;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceResponse,
 };
+use kafkalite_protocol::{ErrorCode, Uuid};
 use std::sync::Arc;
 
 /// First version that names topics by id.
@@ -53,16 +52,10 @@ fn append_all(
     let mut pending = Vec::new();
     let append = Append::new(rooms, &request, reply);
     for (topic_place, topic) in request.topic_data.into_iter().enumerate() {
-        let by_id = reply.version >= TOPIC_ID_VERSION;
-        let name = if by_id {
-            TopicRef::Id(topic.topic_id)
-        } else {
-            TopicRef::Name(topic.name.as_str().into())
-        };
         let mut answers = Vec::with_capacity(topic.partition_data.len());
         for (place, data) in topic.partition_data.into_iter().enumerate() {
             let records = data.records.map(kafkalite_protocol::Records::into_bytes);
-            let answer = match append.one(&name, data.index, records) {
+            let answer = match append.one(&topic.name, topic.topic_id, data.index, records) {
                 Ok(appended) => {
                     if let Some(waiting) = appended.waiting {
                         pending.push(Pending { place: (topic_place, place), ..waiting });
@@ -111,7 +104,8 @@ impl<'a> Append<'a> {
 
     fn one(
         &self,
-        topic: &TopicRef,
+        topic: &str,
+        topic_id: Uuid,
         index: i32,
         records: Option<Bytes>,
     ) -> Result<Appended, AppendRefusal> {
@@ -122,7 +116,11 @@ impl<'a> Append<'a> {
             // Nothing hands out transactions here, so nobody can be in one.
             return Err(ErrorCode::InvalidTxnState.into());
         }
-        let partition = self.rooms.partitions.find(topic, index)?;
+        let partition = if self.version >= TOPIC_ID_VERSION {
+            self.rooms.partitions.find_by_id(topic_id, index)?
+        } else {
+            self.rooms.partitions.find_by_name(topic, index)?
+        };
         if partition.is_internal() && !self.may_write_internal {
             return Err(ErrorCode::InvalidTopicException.into());
         }

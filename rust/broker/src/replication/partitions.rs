@@ -42,6 +42,17 @@ struct Topic {
     partitions: Vec<Option<Arc<Partition>>>,
 }
 
+impl Topic {
+    fn at(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let place = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        match self.partitions.get(place) {
+            Some(Some(partition)) => Ok(partition.clone()),
+            Some(None) => Err(ErrorCode::KafkaStorageError),
+            None => Err(ErrorCode::UnknownTopicOrPartition),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Maps {
     by_id: HashMap<Uuid, Topic>,
@@ -94,18 +105,29 @@ impl Partitions {
     /// # Errors
     /// `UnknownTopicOrPartition`, or `UnknownTopicId` where topics go by id.
     pub fn find(&self, topic: &TopicRef, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let maps = self.maps.read();
-        let topic = match topic {
-            TopicRef::Id(id) => maps.by_id.get(id).ok_or(ErrorCode::UnknownTopicId)?,
-            TopicRef::Name(name) => (maps.ids.get(name).and_then(|id| maps.by_id.get(id)))
-                .ok_or(ErrorCode::UnknownTopicOrPartition)?,
-        };
-        let place = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-        match topic.partitions.get(place) {
-            Some(Some(partition)) => Ok(partition.clone()),
-            Some(None) => Err(ErrorCode::KafkaStorageError),
-            None => Err(ErrorCode::UnknownTopicOrPartition),
+        match topic {
+            TopicRef::Id(id) => self.find_by_id(*id, index),
+            TopicRef::Name(name) => self.find_by_name(name, index),
         }
+    }
+
+    /// The partition of the topic with this id.
+    ///
+    /// # Errors
+    /// As [`Partitions::find`].
+    pub fn find_by_id(&self, id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let maps = self.maps.read();
+        maps.by_id.get(&id).ok_or(ErrorCode::UnknownTopicId)?.at(index)
+    }
+
+    /// The partition of the topic of this name.
+    ///
+    /// # Errors
+    /// As [`Partitions::find`].
+    pub fn find_by_name(&self, name: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let maps = self.maps.read();
+        let topic = maps.ids.get(name).and_then(|id| maps.by_id.get(id));
+        topic.ok_or(ErrorCode::UnknownTopicOrPartition)?.at(index)
     }
 
     /// Every partition, in no order.

@@ -63,6 +63,10 @@ impl Writer {
     /// The frame in pieces.
     pub fn into_pieces(self) -> Vec<WirePiece> {
         let memory = self.memory.freeze();
+        if self.between.is_empty() {
+            // A slice of it would make it shared, which costs an allocation.
+            return vec![WirePiece::Mem(memory)];
+        }
         let mut pieces = Vec::with_capacity(2 * self.between.len() + 1);
         let mut from = 0;
         for (at, piece) in self.between {

@@ -57,8 +57,9 @@ impl NetworkThread {
 
     fn read_until_pause(&mut self, key: usize) -> Result<Pause, (CloseReason, String)> {
         let (mut requests, mut bytes) = (0, 0);
+        // Looked at anew only after what takes time: a read, or a handler that ran here.
+        let mut now_ns = self.now_ns();
         loop {
-            let now_ns = self.now_ns();
             let Some(served) = self.connections.get_mut(key) else { return Ok(Pause::Drained) };
             let queue = &self.parts.queue;
             match served.connection.next_step(queue, &self.half_frames, &self.pool, now_ns) {
@@ -67,7 +68,9 @@ impl NetworkThread {
                     let api_key = request.header.api_key;
                     let stage = crate::metrics::Stage::Network;
                     self.parts.metrics.record(stage, api_key, arriving_ns);
-                    queue.submit(&served.connection.requests, request, place, &mut self.gate);
+                    let connection = &served.connection.requests;
+                    let ended = queue.submit(connection, request, place, &mut self.gate);
+                    now_ns = ended.unwrap_or(now_ns);
                     requests += 1;
                 }
                 Step::Read if !served.readable => return Ok(Pause::Drained),
@@ -75,6 +78,7 @@ impl NetworkThread {
                     Ok(Progress::Read { bytes: n, .. }) => {
                         bytes += n;
                         self.totals.bytes_in.add(n as u64);
+                        now_ns = self.now_ns();
                     }
                     Ok(Progress::NoRoom) => return Ok(Pause::Memory),
                     Ok(Progress::End) => {}

@@ -19,8 +19,9 @@ impl NetworkThread {
             let Some(served) = self.connections.get_mut(key) else { continue };
             let mut ready = std::mem::take(&mut self.ready);
             served.connection.responses.take_ready(&mut ready);
+            let now_ns = self.now_ns();
             for response in ready.drain(..) {
-                self.queue_response(key, response);
+                self.queue_response(key, response, now_ns);
             }
             self.ready = ready;
             self.write_turn(key);
@@ -30,8 +31,7 @@ impl NetworkThread {
         }
     }
 
-    fn queue_response(&mut self, key: usize, ready: ReadyResponse) {
-        let now_ns = self.now_ns();
+    fn queue_response(&mut self, key: usize, ready: ReadyResponse, now_ns: u64) {
         let ReadyResponse { slot, handled_ns, answered_ns, answer } = ready;
         let metrics = &self.parts.metrics;
         let remote_ns = handled_ns.map_or(0, |handled| answered_ns.saturating_sub(handled));
