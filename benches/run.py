@@ -264,9 +264,7 @@ def main(arguments: list[str]) -> int:
     started: dict[str, dict[str, float]] = {}
     if not options.only or "startup" in options.only:
         started = startup.measure(options.candidate, max(options.rounds, 5))
-        print("\n### start-up and memory\n\n| what | figures |\n|---|---|")
-        for name, values in started.items():
-            print(f"| {name} | {', '.join(f'{k} {v:.1f}' for k, v in values.items())} |")
+        print(f"\n### start-up and memory\n\n{startup.table(started)}")
     if options.output:
         rows = [asdict(result) for result in results]
         options.output.write_text(json.dumps([about, rows, started], indent=1) + "\n")

@@ -64,7 +64,8 @@ def command_of(name: str, data_dir: Path) -> list[str]:
         mode = name.removeprefix("ceiling:")
         return [str(target_dir() / "ceiling"), "--mode", mode, "--data-dir", str(data_dir)]
     if words[0] == "kafkalite":
-        listen = ["--listen", "127.0.0.1:0", "--data-dir", str(data_dir)]
+        # A free admin port, so that a broker which happens to run here is not in the way.
+        listen = ["--listen", "127.0.0.1:0", "--admin-port", "0", "--data-dir", str(data_dir)]
         return [sys.executable, "-m", "kafkalite", "serve", *listen, *words[1:]]
     return [word.format(data_dir=data_dir) for word in words]
 

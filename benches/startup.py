@@ -2,11 +2,15 @@
 
 - from the start of the process to the first ApiVersions answer, beside ``python3 -c pass``, the
   floor of anything that Python starts;
+- a broker started inside a Python process, from the call until it serves;
 - resident memory when idle, and with many idle partitions, as it is and after a restart.
+
+    python benches/startup.py            # prints the figures, exits with 1 when a gate is missed
 """
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -17,7 +21,17 @@ from pathlib import Path
 from servers import API_VERSIONS, create_topics, exchange, serving
 
 TOPICS, PARTITIONS_EACH = 10, 1000
+DESCRIPTORS = 20_000
 SETTLE_S = 1.0
+EMBEDDED = """
+import sys, time
+from kafkalite import Broker
+broker = Broker(data_dir=sys.argv[1])
+begin = time.monotonic()
+broker.start()
+print(time.monotonic() - begin)
+broker.stop()
+"""
 
 
 def _milliseconds(values: list[float]) -> dict[str, float]:
@@ -48,8 +62,27 @@ def first_answer(server_name: str, rounds: int) -> dict[str, float]:
     return _milliseconds(times)
 
 
+def embedded_start(rounds: int) -> dict[str, float]:
+    """From the call of ``Broker.start()`` until it serves, each time in a fresh process."""
+    times = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as directory:
+            command = [sys.executable, "-c", EMBEDDED, directory]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            times.append(float(done.stdout))
+    return _milliseconds(times)
+
+
+def allow_descriptors() -> None:
+    """Lets the servers started from here have just ``DESCRIPTORS``, as far as the system does."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def memory(server_name: str) -> dict[str, float]:
     """Resident memory idle and per idle partition, before and after a restart."""
+    allow_descriptors()
     partitions = TOPICS * PARTITIONS_EACH
     with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as parent:
         data_dir = Path(parent) / "data"
@@ -84,5 +117,46 @@ def measure(server_name: str, rounds: int) -> dict[str, dict[str, float]]:
     figures = {"python -c pass": python_floor(rounds)}
     if not server_name.startswith("ceiling:"):
         figures["first ApiVersions answer"] = first_answer(server_name, rounds)
+        if server_name.split()[0] == "kafkalite":
+            figures["embedded start"] = embedded_start(rounds)
         figures["memory"] = memory(server_name)
     return figures
+
+
+def missed(figures: dict[str, dict[str, float]]) -> list[str]:
+    """The gates that ``figures`` of the broker miss."""
+    floor = figures["python -c pass"]["median_ms"]
+    used = figures["memory"]
+    gates = {
+        "first ApiVersions answer <= 3 x python -c pass": (
+            figures["first ApiVersions answer"]["median_ms"] <= 3 * floor
+        ),
+        "embedded start <= 20 ms": figures["embedded start"]["median_ms"] <= 20,
+        "idle RSS <= 30 MiB": used["idle_rss_mib"] <= 30,
+        "RSS per idle partition <= 4 KiB": max(
+            used["rss_per_partition_kib"], used["rss_per_partition_after_restart_kib"]
+        )
+        <= 4,
+    }
+    return [gate for gate, holds in gates.items() if not holds]
+
+
+def table(figures: dict[str, dict[str, float]]) -> str:
+    """The figures in Markdown, one thing a line."""
+    lines = ["| what | figures |", "|---|---|"]
+    for name, values in figures.items():
+        lines.append(f"| {name} | {', '.join(f'{k} {v:.1f}' for k, v in values.items())} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure the broker and judge it."""
+    figures = measure("kafkalite", 9)
+    print(table(figures))
+    for gate in (gates := missed(figures)):
+        print(f"MISSED: {gate}")
+    return int(bool(gates))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
