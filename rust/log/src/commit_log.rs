@@ -8,7 +8,7 @@
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
 //! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's indexes, a
-//! segment's file. Source: Kafka's `UnifiedLog` and `LocalLog`.
+//! segment's file, `writing_epochs`. Source: Kafka's `UnifiedLog` and `LocalLog`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub struct CommitLog {
     /// A segment was sealed and is not on the disk yet.
     sealed_unflushed: AtomicBool,
     pub(crate) epochs: RwLock<LeaderEpochs>,
+    /// One at a time replaces the file of the epochs, with what holds then.
+    writing_epochs: Mutex<()>,
     tail: Mutex<Option<Box<TailRing>>>,
     closed: AtomicBool,
 }
@@ -121,6 +123,7 @@ impl CommitLog {
             // What recovery read may be in the page cache only.
             sealed_unflushed: AtomicBool::new(!state.clean),
             epochs: RwLock::new(epochs),
+            writing_epochs: Mutex::new(()),
             tail: Mutex::new(None),
             closed: AtomicBool::new(false),
         };
@@ -251,6 +254,7 @@ impl CommitLog {
 
     /// Writes the leader epochs; `durability` says what they must survive.
     pub(crate) fn write_epochs(&self, durability: Durability) -> Result<(), LogError> {
+        let _writing = self.writing_epochs.lock();
         let entries = self.epochs.read().entries().to_vec();
         let path = self.dir.file(LEADER_EPOCH_FILE);
         let written = write_epochs(self.dir.storage(), &path, &entries, durability);
@@ -314,7 +318,10 @@ impl CommitLog {
     /// # Errors
     /// If the disk fails.
     pub fn rename_and_close(&self, name: &str) -> Result<Arc<Path>, LogError> {
+        // Nobody is about to open a file where the directory was: the disk would seem to fail.
+        let _flushing = self.flushing.lock();
         let _writer = self.writer.lock();
+        let _writing = self.writing_epochs.lock();
         self.closed.store(true, Ordering::Release);
         self.dir.rename(name)?;
         for segment in self.segments.read().iter() {

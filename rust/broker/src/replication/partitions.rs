@@ -69,6 +69,8 @@ pub struct Partitions {
     next_key: AtomicU64,
     /// Directories of deleted partitions, and when their files go, in ms of wall time.
     deleted: Mutex<Vec<(i64, PathBuf)>>,
+    /// One at a time replaces the checkpoints, with what holds then.
+    checkpointing: Mutex<()>,
 }
 
 impl Partitions {
@@ -83,6 +85,7 @@ impl Partitions {
             maps: RwLock::default(),
             next_key: AtomicU64::new(1),
             deleted: Mutex::default(),
+            checkpointing: Mutex::default(),
         }
     }
 
@@ -356,6 +359,7 @@ impl Partitions {
     /// # Errors
     /// `KafkaStorageError`.
     pub fn checkpoint_log_starts(&self) -> Result<(), ErrorCode> {
+        let _writing = self.checkpointing.lock();
         let starts = self.offsets(Partition::log_start_offset);
         let written = self.checkpoints.write(Checkpoint::LogStart, &starts);
         written.map_err(|error| log_error_code(&error))
@@ -366,6 +370,7 @@ impl Partitions {
     /// # Errors
     /// The disk is full or fails.
     pub fn checkpoint(&self) -> Result<(), LogError> {
+        let _writing = self.checkpointing.lock();
         let recovery_points = self.offsets(|partition| partition.log().durable_offset());
         self.checkpoints.write(Checkpoint::RecoveryPoint, &recovery_points)?;
         let starts = self.offsets(Partition::log_start_offset);

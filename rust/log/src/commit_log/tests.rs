@@ -435,6 +435,29 @@ fn a_closed_log_takes_and_gives_nothing() {
     assert!(matches!(refused, Err(LogError::Closed { .. })));
 }
 
+/// DeleteRecords wrote the leader epochs while a flush did; the one renamed the other's temporary
+/// file, "No such file" took the log directory offline, and no topic could be created any more.
+#[test]
+fn deleting_records_beside_a_flush_keeps_the_directory_online() {
+    let fixture = Fixture::new(LogConfig::default());
+    let log = fixture.fresh();
+    for epoch in 0..300 {
+        log.append(&batch_at(1, NOW_MS), LeaderEpoch(epoch), NOW_MS).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..50 {
+                log.flush_all().unwrap();
+            }
+        });
+        for offset in 1..300 {
+            log.delete_records(Offset(offset), NOW_MS).unwrap();
+        }
+    });
+    assert!(!fixture.log_dir.is_offline());
+    assert_eq!(log.epochs().first().map(|first| first.start_offset), Some(Offset(299)));
+}
+
 #[test]
 fn readers_beside_a_writer_see_whole_batches_below_the_end_they_saw() {
     let fixture = Fixture::new(LogConfig { segment_bytes: 5_000, ..small_segments() });
