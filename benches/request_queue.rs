@@ -1,7 +1,7 @@
 //! What does the way through the request queue cost, beside running a request on the spot?
 //!
-//! `inline`: `submit` runs it at once. `queued`: into the queue and out of it on the same thread, so
-//! the price of the structure without a wake. `hop`: an I/O thread takes it and answers while we
+//! `inline`: `submit` runs it at once. `queued`: into the queue and out of it on the same thread,
+//! so the price of the structure without a wake. `hop`: an I/O thread takes it and answers while we
 //! wait, so two wakes on top. The handler only answers.
 #![allow(missing_docs, reason = "criterion's macros")]
 

@@ -1,4 +1,5 @@
-//! What must hold of a log directory and of a produced batch whatever their bytes; see `protocol.rs`.
+//! What must hold of a log directory and of a produced batch whatever their bytes; see
+//! `protocol.rs`.
 
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
@@ -45,11 +46,11 @@ fn read_all(log: &CommitLog) -> Offset {
     end
 }
 
-/// A partition's directory of arbitrary files: `data` is a byte of flags, then a 2-byte length and that many bytes
-/// for each of [`FILES`]; a file whose length is missing does not exist.
+/// A partition's directory of arbitrary files: `data` is a byte of flags, then a 2-byte length and
+/// that many bytes for each of [`FILES`]; a file whose length is missing does not exist.
 ///
-/// Opening it never panics. After an unclean stop it never fails either, the log takes records again, and what
-/// was believed once is believed again.
+/// Opening it never panics. After an unclean stop it never fails either, the log takes records
+/// again, and what was believed once is believed again.
 pub fn recovery(data: &[u8]) {
     let Some((&flags, mut rest)) = data.split_first() else { return };
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -67,7 +68,8 @@ pub fn recovery(data: &[u8]) {
     let log = match open(root.path(), state) {
         Ok(log) => log,
         Err(error) => {
-            // A clean stop promises whole files; one that lied may be refused, after a crash nothing may.
+            // A clean stop promises whole files; one that lied may be refused, after a crash
+            // nothing may.
             assert!(clean, "damage is no error: {error}");
             return;
         }

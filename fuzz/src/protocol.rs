@@ -1,5 +1,5 @@
-//! What must hold of any bytes, as plain functions: the fuzz targets call them, and `rust/protocol/tests` replays
-//! the corpora through them on a stable compiler.
+//! What must hold of any bytes, as plain functions: the fuzz targets call them, and
+//! `rust/protocol/tests` replays the corpora through them on a stable compiler.
 
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
@@ -52,8 +52,8 @@ pub fn message(api: ApiKey, version: i16, is_request: bool, body: &Bytes) {
     for_each_api!(run);
 }
 
-/// What was decoded is encoded to bytes that decode and encode to themselves. The first bytes may differ: unknown
-/// tags are dropped, and a varint has many spellings.
+/// What was decoded is encoded to bytes that decode and encode to themselves. The first bytes may
+/// differ: unknown tags are dropped, and a varint has many spellings.
 fn settles<T: Versioned>(version: i16, body: &Bytes) {
     let Ok(value) = T::decode(&mut Reader::new(body.clone()), version) else { return };
     let first = encode(&value, version);
@@ -91,7 +91,8 @@ pub fn record_batches(data: &[u8]) {
     let _ = BatchHeader::parse(data);
 }
 
-/// `data` is a codec's number and bytes: it need not inflate, but whatever is compressed comes back.
+/// `data` is a codec's number and bytes: it need not inflate, but whatever is compressed comes
+/// back.
 pub fn compression(data: &[u8]) {
     let Some((&id, bytes)) = data.split_first() else { return };
     let codec = Codec::ALL[usize::from(id) % Codec::ALL.len()];

@@ -1,7 +1,8 @@
 //! Builds the rooms, hands each what it needs, starts and stops them; nothing else.
 //!
-//! Start: lock the directory, bind the listeners, open the metadata log (which raises the epochs of all led partitions),
-//! open the logs, load the groups, and only then accept. Stop: in the other direction.
+//! Start: lock the directory, bind the listeners, open the metadata log (which raises the epochs of
+//! all led partitions), open the logs, load the groups, and only then accept. Stop: in the other
+//! direction.
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::{Clock, SystemClock};
@@ -98,67 +99,23 @@ impl Broker {
         let controller = open_controller(&config, &directory, &listeners, clock.clone())?;
         let checkpoints = Checkpoints::read(directory.clone())?;
 
-        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the queue runs:
-        // one arrow of the circle is weak, so that a broker that was stopped can be dropped.
+        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the
+        // queue runs: one arrow of the circle is weak, so that a broker that was stopped can be
+        // dropped.
         let rooms: Arc<OnceLock<Weak<Rooms>>> = Arc::default();
         let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
         let expired = queue.clone();
         let timer = Timer::start(clock.clone(), Arc::new(move |task| expired.execute(task)))
             .map_err(system("the purgatory timer"))?;
-        let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), &metrics));
-        let produces = Arc::new(Purgatory::new("Produce", timer.clone(), &metrics));
-        let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
-        let partitions_config = PartitionsConfig {
-            local_id: config.node_id,
-            clock: clock.clone(),
-            settings: topic_settings(swapped.clone()),
-            fetches: fetches.clone(),
-            produces: produces.clone(),
-        };
-        let partitions = Arc::new(Partitions::new(partitions_config, directory, checkpoints));
-        partitions.take_over_deleted();
-        follow_images(&controller, &partitions, &swapped, config.node_id);
-
-        let flushed = partitions.clone();
-        let flush = move |key| flush(&flushed, key);
-        partitions.committer().start(flush).map_err(system("group commit"))?;
+        let foundation =
+            Foundation { config: &config, clock: &clock, metrics: &metrics, timer: &timer };
+        let built = Arc::new(foundation.rooms(directory, controller, checkpoints)?);
+        rooms.get_or_init(|| Arc::downgrade(&built));
         let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
             .map_err(system("the I/O threads"))?;
-        let log_manager = LogManager::start(&partitions, clock.clone(), maintenance(&config))
+        let intervals = maintenance(&config);
+        let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
-        let broker_epoch = controller.image().brokers.get(&config.node_id).map_or(0, |b| b.epoch);
-        let stop_timeout_ms = config.stop_timeout_ms;
-        let cold_reads = ColdReads::start(
-            config.cold_read_threads,
-            config.cold_read_max_bytes,
-            Arc::new(kafkalite_log::residency::is_resident),
-            clock.clone(),
-            metrics.clone(),
-        )
-        .map_err(system("the cold-read threads"))?;
-        let topic = OffsetsPartitions {
-            partitions: partitions.clone(),
-            controller: controller.clone(),
-            produces: produces.clone(),
-            clock: clock.clone(),
-            config: config.clone(),
-        };
-        let groups = start_groups(&config, clock.clone(), &timer, topic, &controller)
-            .map_err(system("the group loader"))?;
-        let built = Arc::new(Rooms {
-            config: swapped,
-            groups,
-            clock: clock.clone(),
-            metrics: metrics.clone(),
-            controller,
-            partitions,
-            fetches,
-            produces,
-            cold_reads: Arc::new(cold_reads),
-            sessions: FetchSessions::new(config.fetch_session_cache_slots),
-            producer_ids: ProducerIds::new(config.node_id),
-        });
-        rooms.get_or_init(|| Arc::downgrade(&built));
         let parts = NetworkParts {
             queue,
             is_cheap: Arc::new(handlers::may_run_inline),
@@ -168,6 +125,9 @@ impl Broker {
         };
         let network = Network::start(network_config, listeners, parts)
             .map_err(system("the network threads"))?;
+        let image = built.controller.image();
+        let broker_epoch = image.brokers.get(&config.node_id).map_or(0, |broker| broker.epoch);
+        let stop_timeout_ms = config.stop_timeout_ms;
         Ok(Self {
             rooms: built,
             network,
@@ -197,7 +157,8 @@ impl Broker {
         &self.rooms
     }
 
-    /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs are closed cleanly.
+    /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs
+    /// are closed cleanly.
     pub fn stop(&self) {
         let clock = &self.rooms.clock;
         let deadline_ns =
@@ -219,7 +180,8 @@ impl Broker {
     }
 }
 
-/// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so to its clients.
+/// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so
+/// to its clients.
 fn start_groups(
     config: &BrokerConfig,
     clock: Arc<dyn Clock>,
@@ -255,6 +217,69 @@ fn start_groups(
         }
     }));
     Ok(groups)
+}
+
+/// What every room stands on.
+struct Foundation<'a> {
+    config: &'a BrokerConfig,
+    clock: &'a Arc<dyn Clock>,
+    metrics: &'a Arc<Metrics>,
+    timer: &'a Arc<Timer>,
+}
+
+impl Foundation<'_> {
+    /// Opens the logs, begins to load the groups, and puts the rooms together.
+    fn rooms(
+        &self,
+        directory: Arc<LogDir>,
+        controller: Arc<Controller>,
+        checkpoints: Checkpoints,
+    ) -> Result<Rooms, StartError> {
+        let &Self { config, clock, metrics, timer } = self;
+        let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
+        let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
+        let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
+        let partitions_config = PartitionsConfig {
+            local_id: config.node_id,
+            clock: clock.clone(),
+            settings: topic_settings(swapped.clone()),
+            fetches: fetches.clone(),
+            produces: produces.clone(),
+        };
+        let partitions = Arc::new(Partitions::new(partitions_config, directory, checkpoints));
+        partitions.take_over_deleted();
+        follow_images(&controller, &partitions, &swapped, config.node_id);
+        let flushed = partitions.clone();
+        let flush = move |key| flush(&flushed, key);
+        partitions.committer().start(flush).map_err(system("group commit"))?;
+        let topic = OffsetsPartitions {
+            partitions: partitions.clone(),
+            controller: controller.clone(),
+            produces: produces.clone(),
+            clock: clock.clone(),
+            config: config.clone(),
+        };
+        let groups = start_groups(config, clock.clone(), timer, topic, &controller)
+            .map_err(system("the group loader"))?;
+        let is_resident = Arc::new(kafkalite_log::residency::is_resident);
+        let (threads, most_bytes) = (config.cold_read_threads, config.cold_read_max_bytes);
+        let cold_reads =
+            ColdReads::start(threads, most_bytes, is_resident, clock.clone(), metrics.clone())
+                .map_err(system("the cold-read threads"))?;
+        Ok(Rooms {
+            config: swapped,
+            groups,
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            controller,
+            partitions,
+            fetches,
+            produces,
+            cold_reads: Arc::new(cold_reads),
+            sessions: FetchSessions::new(config.fetch_session_cache_slots),
+            producer_ids: ProducerIds::new(config.node_id),
+        })
+    }
 }
 
 /// An absolute path, so that a later change of the working directory changes nothing.
@@ -321,7 +346,8 @@ fn request_queue(
     RequestQueue::new(CONTROL_LANE, data, Arc::new(run), clock, metrics)
 }
 
-/// A topic's settings; overrides that no longer hold are left out with a word, and the topic is served.
+/// A topic's settings; overrides that no longer hold are left out with a word, and the topic is
+/// served.
 fn topic_settings(
     config: Arc<ArcSwap<BrokerConfig>>,
 ) -> Box<dyn Fn(&crate::metadata::TopicImage) -> TopicSettings + Send + Sync> {
@@ -335,7 +361,8 @@ fn topic_settings(
     })
 }
 
-/// Makes configuration and partitions follow the control plane from now on, beginning with what there is.
+/// Makes configuration and partitions follow the control plane from now on, beginning with what
+/// there is.
 fn follow_images(
     controller: &Controller,
     partitions: &Arc<Partitions>,

@@ -1,8 +1,9 @@
 //! The one table of keys, and the typed configuration read from it.
 //!
 //! A key's type, default, valid values, unit and meaning stand in the table
-//! (`config/broker_keys.rs`, `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs, AlterConfigs, the command
-//! line's `config explain` and the typed [`BrokerConfig`] and [`TopicConfig`] all come from it.
+//! (`config/broker_keys.rs`, `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs,
+//! AlterConfigs, the command line's `config explain` and the typed [`BrokerConfig`] and
+//! [`TopicConfig`] all come from it.
 //!
 //! ```text
 //! weak:    default < profile < server.properties or kafkalite.toml < environment

@@ -1,4 +1,5 @@
-//! From what went wrong to what the wire says: the one place where log errors become Kafka's error codes.
+//! From what went wrong to what the wire says: the one place where log errors become Kafka's error
+//! codes.
 
 use kafkalite_log::LogError;
 use kafkalite_log::validation::ValidationError;

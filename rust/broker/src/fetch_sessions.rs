@@ -1,7 +1,8 @@
 //! Fetch sessions: what a client already knows, so that it need not be said again (KIP-227).
 //!
-//! A full fetch lists every partition and may open a session; an incremental one lists only what changed, and its
-//! answer holds only partitions with news. Pure but for one lock: time and ids are handed in.
+//! A full fetch lists every partition and may open a session; an incremental one lists only what
+//! changed, and its answer holds only partitions with news. Pure but for one lock: time and ids are
+//! handed in.
 //!
 //! | request's (id, epoch) | means |
 //! |---|---|
@@ -121,7 +122,8 @@ impl FetchSessions {
     /// `new_id` is drawn by the caller at random, in case a session is to be opened.
     ///
     /// # Errors
-    /// `FetchSessionIdNotFound`, `InvalidFetchSessionEpoch` and `FetchSessionTopicIdError`, for the whole request.
+    /// `FetchSessionIdNotFound`, `InvalidFetchSessionEpoch` and `FetchSessionTopicIdError`, for the
+    /// whole request.
     pub fn resolve(
         &self,
         request: &FetchRequest,

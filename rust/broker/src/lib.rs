@@ -1,6 +1,8 @@
-//! The broker: network threads, request queue, I/O threads, handlers, purgatory, replication, coordinator.
+//! The broker: network threads, request queue, I/O threads, handlers, purgatory, replication,
+//! coordinator.
 //!
-//! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call whom.
+//! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call
+//! whom.
 
 pub mod admin_http;
 pub mod broker;

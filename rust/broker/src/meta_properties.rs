@@ -1,7 +1,7 @@
 //! `meta.properties`: whose data directory this is.
 //!
-//! Made at the first start (there is no format step) and checked at every later one: a directory of another node or
-//! cluster is refused. Kafka's own format, version 1.
+//! Made at the first start (there is no format step) and checked at every later one: a directory of
+//! another node or cluster is refused. Kafka's own format, version 1.
 //! Source: Kafka's `MetaProperties`.
 
 use kafkalite_log::LogError;

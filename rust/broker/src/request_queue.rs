@@ -1,4 +1,5 @@
-//! The request queue: two lanes of connections with pending frames, between network and I/O threads.
+//! The request queue: two lanes of connections with pending frames, between network and I/O
+//! threads.
 //!
 //! An item is a connection, not a frame: an I/O thread takes it, runs its frames in order and gives
 //! it back, so appends of a connection happen in the order of its requests without a lock, and one

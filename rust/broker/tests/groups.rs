@@ -130,7 +130,7 @@ fn committed(client: &mut Client, group: &str) -> (i64, Option<String>) {
     };
     let request = OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
     let mut answer = client.call(&request, 9).groups.remove(0);
-    // After a start the groups are loaded beside the first requests, as in Kafka: clients ask again.
+    // After a start groups are loaded beside the first requests, as in Kafka: clients ask again.
     while answer.error_code == ErrorCode::CoordinatorLoadInProgress.code() {
         answer = client.call(&request, 9).groups.remove(0);
     }

@@ -1,4 +1,5 @@
-//! The corpora of `fuzz/` that concern the log, replayed on a stable compiler, and damage done to each of them.
+//! The corpora of `fuzz/` that concern the log, replayed on a stable compiler, and damage done to
+//! each of them.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -7,7 +8,8 @@ use std::path::Path;
 #[path = "../../../fuzz/src/log.rs"]
 mod log;
 
-/// Runs `body` on every file of the corpus of `target`, whole and with a byte changed at each of `wounds` places.
+/// Runs `body` on every file of the corpus of `target`, whole and with a byte changed at each of
+/// `wounds` places.
 fn replay(target: &str, wounds: usize, body: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut count = 0;

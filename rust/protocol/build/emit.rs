@@ -203,7 +203,8 @@ fn table_fn(
     out.push_str("}\n}\n\n");
 }
 
-/// A macro that runs another macro over (key, module, request, response) of every API: tests use it.
+/// A macro that runs another macro over (key, module, request, response) of every API: tests use
+/// it.
 fn for_each_api(out: &mut String, apis: &[Api]) {
     out.push_str(
         "/// Runs a macro with (API key, module, request, response) of every API; for tests and fuzzing.\n\

@@ -253,7 +253,8 @@ impl Parser {
             }
         }
         if field.tag.is_some() && field.kind == Kind::Records {
-            // The writer shares records instead of copying them, which a tag's size before it forbids.
+            // The writer shares records instead of copying them, which a tag's size before it
+            // forbids.
             return Err(format!("`{name}`: records cannot be tagged"));
         }
         let owner = *self.open.last().expect("depth is at least one");

@@ -1,6 +1,7 @@
 //! Kafka's error codes.
 //!
-//! Source: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3: names, numbers, and which are retriable.
+//! Source: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3: names, numbers, and which
+//! are retriable.
 
 /// What went wrong, as the wire says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

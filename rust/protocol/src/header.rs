@@ -1,12 +1,13 @@
 //! What stands before the body of every request and response.
 //!
 //! ```text
-//! request  v1: api key i16, api version i16, correlation id i32, client id nullable string (2-byte length)
+//! request  v1: api key i16, api version i16, correlation id i32, client id nullable string (2-byte
+//! length)
 //!          v2: the same, then tagged fields
 //! response v0: correlation id i32        v1: the same, then tagged fields
 //! ```
-//! Flexible versions use request v2 and response v1, but the answer to ApiVersions is v0 for ever: a client
-//! reads it before it knows what the broker speaks (KIP-511).
+//! Flexible versions use request v2 and response v1, but the answer to ApiVersions is v0 for ever:
+//! a client reads it before it knows what the broker speaks (KIP-511).
 
 use crate::messages::ApiKey;
 use crate::primitives::{DecodeError, Reader, Writer};
@@ -27,7 +28,8 @@ pub struct RequestHeader {
 impl RequestHeader {
     /// Reads a header; what follows in `reader` is the body.
     ///
-    /// Where key or version are unknown nothing after the client id is read: the header's own version is unknown too.
+    /// Where key or version are unknown nothing after the client id is read: the header's own
+    /// version is unknown too.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let api_key = reader.i16()?;
         let api_version = reader.i16()?;

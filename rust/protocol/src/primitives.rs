@@ -1,7 +1,8 @@
-//! The smallest pieces of the wire: numbers, strings, arrays, tags, in their old and compact spellings.
+//! The smallest pieces of the wire: numbers, strings, arrays, tags, in their old and compact
+//! spellings.
 //!
-//! "Flexible" versions (KIP-482) write lengths as unsigned varints, one more than the length so that 0 is null, and
-//! end every struct with tagged fields.
+//! "Flexible" versions (KIP-482) write lengths as unsigned varints, one more than the length so
+//! that 0 is null, and end every struct with tagged fields.
 
 mod reader;
 mod writer;

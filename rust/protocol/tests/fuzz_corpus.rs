@@ -1,5 +1,5 @@
-//! The corpora of `fuzz/` and mutations of golden messages, on a stable compiler: nothing panics, and nothing takes
-//! more memory than the reader's account allows.
+//! The corpora of `fuzz/` and mutations of golden messages, on a stable compiler: nothing panics,
+//! and nothing takes more memory than the reader's account allows.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -133,7 +133,8 @@ fn no_bytes_make_the_codec_panic_or_take_more_memory_than_its_account() {
                 peak_of(|| protocol::message(api, version, is_request, &body))
             });
             assert!(outcome.is_ok(), "{label}");
-            // A small frame cannot buy much either: a struct of a few hundred bytes for each of its own.
+            // A small frame cannot buy much either: a struct of a few hundred bytes for each of its
+            // own.
             assert!(outcome.unwrap() < 64 * 1024 + 600 * body.len(), "{label}");
         }
     }

@@ -1,7 +1,8 @@
 //! The classic group protocol as a pure state machine: events and the time go in, actions come out.
 //!
 //! ```text
-//!           join                    all joined, or time is up          the leader's SyncGroup is stored
+//!           join                    all joined, or time is up          the leader's SyncGroup is
+//! stored
 //!  Empty ────────> PreparingRebalance ──────────> CompletingRebalance ──────────> Stable
 //!    ^                │     ^                        │                              │
 //!    └────────────────┘     └────────────────────────┴──────────────────────────────┘

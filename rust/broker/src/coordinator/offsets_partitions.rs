@@ -1,4 +1,5 @@
-//! `__consumer_offsets` on this broker's own partitions: the coordinator's log, over replication and the controller.
+//! `__consumer_offsets` on this broker's own partitions: the coordinator's log, over replication
+//! and the controller.
 //!
 //! A batch is answered for when the high watermark has passed it, as an acks=all produce would be.
 //! Source: Kafka's `CoordinatorPartitionWriter` and `CoordinatorLoaderImpl`.
@@ -31,7 +32,8 @@ pub struct OffsetsPartitions {
     pub produces: Arc<Purgatory<u64>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// `offsets.topic.num.partitions`, `offsets.topic.replication.factor`, `offsets.topic.segment.bytes`.
+    /// `offsets.topic.num.partitions`, `offsets.topic.replication.factor`,
+    /// `offsets.topic.segment.bytes`.
     pub config: BrokerConfig,
 }
 
@@ -58,7 +60,8 @@ impl OffsetsTopic for OffsetsPartitions {
     }
 
     fn create(&self) -> Result<(), ErrorCode> {
-        // On as many brokers as there are: with Kafka's default of three one alone would wait for ever.
+        // On as many brokers as there are: with Kafka's default of three one alone would wait for
+        // ever.
         let image = self.controller.image();
         let Some(topic) = auto_topic(OFFSETS_TOPIC, &self.config, &image) else { return Ok(()) };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };

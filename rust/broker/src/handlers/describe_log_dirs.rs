@@ -1,4 +1,5 @@
-//! DescribeLogDirs: how large the replicas in each log directory are. This broker has one directory.
+//! DescribeLogDirs: how large the replicas in each log directory are. This broker has one
+//! directory.
 //!
 //! Source: Kafka's `ReplicaManager.describeLogDirs`.
 

@@ -1,7 +1,8 @@
 //! FindCoordinator: which broker looks after a group. On one node: this one.
 //!
 //! The first question makes `__consumer_offsets`, so that the answer can be used at once.
-//! Transactions and share groups have no coordinator here: INVALID_REQUEST, which no client retries.
+//! Transactions and share groups have no coordinator here: INVALID_REQUEST, which no client
+//! retries.
 //! Source: Kafka's `KafkaApis.handleFindCoordinatorRequest`, KIP-699.
 
 use super::endpoint::endpoint;

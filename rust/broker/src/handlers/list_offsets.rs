@@ -10,7 +10,8 @@
 //! | -6 earliest pending upload | -1: nothing is tiered | -1 |
 //! | from 0 on | of the first record at or after it, -1 if there is none | the record's |
 //!
-//! Source: Kafka's `ReplicaManager.fetchOffset` and `UnifiedLog.fetchOffsetByTimestamp`; KIP-734, KIP-1005, KIP-1023.
+//! Source: Kafka's `ReplicaManager.fetchOffset` and `UnifiedLog.fetchOffsetByTimestamp`; KIP-734,
+//! KIP-1005, KIP-1023.
 
 use super::{Call, Rooms};
 use crate::fetch_sessions::TopicRef;

@@ -1,7 +1,9 @@
-//! The table of APIs, and what every handler gets: the rooms, and one decoded request with its way back.
+//! The table of APIs, and what every handler gets: the rooms, and one decoded request with its way
+//! back.
 //!
-//! A request is decoded by its schema, handled by the module of the same name, and answered through its [`Reply`],
-//! which may outlive the handler: whoever must wait parks it. What cannot be decoded closes the connection, as in Kafka.
+//! A request is decoded by its schema, handled by the module of the same name, and answered through
+//! its [`Reply`], which may outlive the handler: whoever must wait parks it. What cannot be decoded
+//! closes the connection, as in Kafka.
 
 use crate::cold_reads::ColdReads;
 use crate::error::HandlerError;

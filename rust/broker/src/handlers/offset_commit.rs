@@ -1,6 +1,7 @@
 //! OffsetCommit: where a group has read to. Answered when the record is committed.
 //!
-//! Source: Kafka's `KafkaApis.handleOffsetCommitRequest`; topics by id from version 10 on (KIP-848).
+//! Source: Kafka's `KafkaApis.handleOffsetCommitRequest`; topics by id from version 10 on
+//! (KIP-848).
 
 use super::{Call, Rooms};
 use crate::coordinator::{Commit, Committer};

@@ -1,7 +1,7 @@
 //! OffsetForLeaderEpoch: where a leader epoch ended.
 //!
-//! Clients compare it with what they read to find a log that was cut back behind them (KIP-320). An epoch that is not
-//! in the log is answered by the largest one before it.
+//! Clients compare it with what they read to find a log that was cut back behind them (KIP-320). An
+//! epoch that is not in the log is answered by the largest one before it.
 //! Source: Kafka's `ReplicaManager.lastOffsetForLeaderEpoch`.
 
 use super::{Call, Rooms};

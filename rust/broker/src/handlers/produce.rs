@@ -1,7 +1,8 @@
 //! Produce: record batches into the log.
 //!
-//! Each partition is validated, appended and answered by itself. acks=1 is answered at once (with `flush.messages`
-//! when the batch is durable), acks=-1 when the high watermark passed the batch, acks=0 never.
+//! Each partition is validated, appended and answered by itself. acks=1 is answered at once (with
+//! `flush.messages` when the batch is durable), acks=-1 when the high watermark passed the batch,
+//! acks=0 never.
 //! Source: Kafka's `KafkaApis.handleProduceRequest` and `ReplicaManager.appendRecords`.
 
 use super::{Call, Reply, Rooms};
@@ -164,7 +165,8 @@ fn refused(index: i32, refusal: AppendRefusal) -> PartitionProduceResponse {
     }
 }
 
-/// What a client is told when the handler failed: every partition may or may not have been appended.
+/// What a client is told when the handler failed: every partition may or may not have been
+/// appended.
 #[must_use]
 pub fn error_response(request: &ProduceRequest, error: ErrorCode) -> ProduceResponse {
     let topics = request.topic_data.iter().map(|topic| TopicProduceResponse {

@@ -235,7 +235,8 @@ impl Connection {
 
     /// When the connection has to end if nothing moves until then, and why.
     ///
-    /// A half-sent frame has a deadline, which what has arrived of it extends; it does not run while
+    /// A half-sent frame has a deadline, which what has arrived of it extends; it does not run
+    /// while
     /// `paused` says that we do not read. A connection with a request that waits is not idle.
     #[must_use]
     pub fn deadline(&self, config: &NetworkConfig, paused: bool) -> (u64, CloseReason) {

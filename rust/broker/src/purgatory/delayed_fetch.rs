@@ -1,13 +1,14 @@
 //! A fetch that waits for records.
 //!
 //! It stops waiting when
-//! - case A: `min_bytes` can be read below each partition's high watermark (a follower: log end offset)
+//! - case A: `min_bytes` can be read below each partition's high watermark (a follower: log end
+//!   offset)
 //! - case B: a partition has an error to report, or a diverging epoch
 //! - case C: a partition's fetch offset lies on an older segment: what is there will not grow
 //! - case D: it asks for no partition at all
 //!
-//! At the deadline it answers with what there is. There is one read path: a fetch that need not wait is one that is
-//! satisfied at the first look. Source: Kafka's `DelayedFetch`.
+//! At the deadline it answers with what there is. There is one read path: a fetch that need not
+//! wait is one that is satisfied at the first look. Source: Kafka's `DelayedFetch`.
 
 use super::{Completion, DelayedOperation};
 use crate::fetch_sessions::FetchTarget;

@@ -1,7 +1,8 @@
 //! A produce that waits: its batches are in our log, not yet as safe as its acks ask for.
 //!
 //! A partition stops waiting when
-//! - case A: its high watermark (acks=1 with `flush.messages`: its durable offset) reached the batch's end: `NONE`
+//! - case A: its high watermark (acks=1 with `flush.messages`: its durable offset) reached the
+//!   batch's end: `NONE`
 //! - case B: this broker leads it no longer, or in another epoch: `NOT_LEADER_OR_FOLLOWER`
 //! - case C: its log directory went offline: `KAFKA_STORAGE_ERROR`
 //!
@@ -53,7 +54,8 @@ pub struct DelayedProduce {
 }
 
 impl DelayedProduce {
-    /// Holds `response` back until every partition of `pending` has an outcome; `answer` then sends it.
+    /// Holds `response` back until every partition of `pending` has an outcome; `answer` then sends
+    /// it.
     pub fn new(
         pending: Vec<Pending>,
         timeout_ms: u64,

@@ -1,6 +1,7 @@
 //! What the log directory's checkpoint files say about each partition, and writing them anew.
 //!
-//! Read once at the start. A damaged file is not believed: recovery then scans more than it would have to, and says so.
+//! Read once at the start. A damaged file is not believed: recovery then scans more than it would
+//! have to, and says so.
 //! Source: Kafka's `LogManager` and its `OffsetCheckpointFile`s.
 
 use kafkalite_log::checkpoint::{
@@ -42,7 +43,8 @@ impl Checkpoint {
 }
 
 impl Checkpoints {
-    /// Reads the checkpoints. The note of a clean stop is taken away: a crash from now on is unclean.
+    /// Reads the checkpoints. The note of a clean stop is taken away: a crash from now on is
+    /// unclean.
     ///
     /// # Errors
     /// The disk fails.
@@ -51,7 +53,7 @@ impl Checkpoints {
         let mut read = |which: Checkpoint| {
             let path = directory.path().join(which.file());
             read_offsets(directory.storage().as_ref(), &path).unwrap_or_else(|error| {
-                tracing::error!(%error, "checkpoint is not believed, logs are checked from their start");
+                tracing::error!(%error, "a checkpoint is not believed, logs are checked whole");
                 clean = false;
                 PartitionOffsets::new()
             })

@@ -1,7 +1,8 @@
-//! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted files.
+//! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
+//! files.
 //!
-//! Two threads sleep until the next of their tasks is due. Nothing here is on the path of a request, and an
-//! acknowledgement waits for none of it.
+//! Two threads sleep until the next of their tasks is due. Nothing here is on the path of a
+//! request, and an acknowledgement waits for none of it.
 //! Source: Kafka's `LogManager` and `LogCleaner`.
 
 use super::log_cleaner::LogCleaner;

@@ -1,7 +1,7 @@
 //! Replicas on this broker: which partitions there are, who leads them, how far they are readable.
 //!
-//! [`PartitionState`] is pure, [`Partition`] puts it beside its log, [`Partitions`] finds them and follows the control
-//! plane's image. Replica fetchers come here with more brokers.
+//! [`PartitionState`] is pure, [`Partition`] puts it beside its log, [`Partitions`] finds them and
+//! follows the control plane's image. Replica fetchers come here with more brokers.
 
 mod checkpoints;
 mod group_commit;

@@ -1,7 +1,9 @@
-//! One partition as its replica on this broker sees it: leader, epochs, in-sync replicas, high watermark.
+//! One partition as its replica on this broker sees it: leader, epochs, in-sync replicas, high
+//! watermark.
 //!
-//! Pure: no clock, log or lock inside. Facts go in (the image says, the log grew, a follower fetched), facts come out
-//! ("the high watermark moved to"). The high watermark never goes back within a leader epoch.
+//! Pure: no clock, log or lock inside. Facts go in (the image says, the log grew, a follower
+//! fetched), facts come out ("the high watermark moved to"). The high watermark never goes back
+//! within a leader epoch.
 //! Source: Kafka's `Partition` and `PartitionState`.
 
 use crate::metadata::PartitionImage;
@@ -30,7 +32,8 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
-    /// A replica on broker `local_id` whose log ends at `log_end`, with what was known of its high watermark.
+    /// A replica on broker `local_id` whose log ends at `log_end`, with what was known of its high
+    /// watermark.
     #[must_use]
     pub fn new(local_id: i32, log_end: Offset, high_watermark: Offset) -> Self {
         Self {
@@ -70,8 +73,9 @@ impl PartitionState {
         self.advance()
     }
 
-    /// The local log now ends at `end`, as far as an acknowledgement may rely on it: with `flush.messages` that is the
-    /// durable offset, else the log end offset. Returns the high watermark if it moved.
+    /// The local log now ends at `end`, as far as an acknowledgement may rely on it: with
+    /// `flush.messages` that is the durable offset, else the log end offset. Returns the high
+    /// watermark if it moved.
     pub fn log_grew(&mut self, end: Offset) -> Option<Offset> {
         self.local_end = self.local_end.max(end);
         self.advance()
@@ -91,7 +95,8 @@ impl PartitionState {
         })
     }
 
-    /// Follower `id` fetches from `offset`, so it holds everything before. Returns the high watermark if it moved.
+    /// Follower `id` fetches from `offset`, so it holds everything before. Returns the high
+    /// watermark if it moved.
     pub fn follower_fetched(&mut self, id: i32, offset: Offset) -> Option<Offset> {
         let follower = self.followers.iter_mut().find(|follower| follower.id == id)?;
         follower.log_end_offset = offset;
@@ -147,7 +152,8 @@ impl PartitionState {
         self.followers.len() + 1
     }
 
-    /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say where the log ends.
+    /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say
+    /// where the log ends.
     #[must_use]
     pub fn is_catching_up(&self) -> bool {
         self.high_watermark < self.epoch_start && self.in_sync.len() > 1

@@ -1,7 +1,8 @@
 //! All partitions with a replica on this broker, found by name or by id.
 //!
-//! The set follows the control plane's image: a topic that appears gets its logs before its creation is answered, one
-//! that vanishes is taken out first and deleted after, so that no request finds a half-made partition.
+//! The set follows the control plane's image: a topic that appears gets its logs before its
+//! creation is answered, one that vanishes is taken out first and deleted after, so that no request
+//! finds a half-made partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
 use super::checkpoints::{Checkpoint, Checkpoints};
@@ -230,7 +231,8 @@ impl Partitions {
         maps.by_id.insert(image.id, topic);
     }
 
-    /// Opens a partition's log. One that cannot be opened is said once, and answers as a storage error.
+    /// Opens a partition's log. One that cannot be opened is said once, and answers as a storage
+    /// error.
     fn open(
         &self,
         topic: &TopicImage,
@@ -285,9 +287,10 @@ impl Partitions {
         if let Some(stored) = stored
             && stored != topic.id
         {
-            // Left over from a topic of the same name that is gone: out of the way, not into the log.
+            // Left over from a topic of the same name that is gone: out of the way, not into the
+            // log.
             let stray = self.directory.path().join(format!("{name}.{stored}-stray"));
-            tracing::warn!(from = %path.display(), to = %stray.display(), "log of another topic id is moved away");
+            tracing::warn!(from = %path.display(), to = %stray.display(), "log of another topic is moved away");
             storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))?;
         }
         let now_ms = self.config.clock.wall_ms();
@@ -300,7 +303,8 @@ impl Partitions {
             tracing::warn!(log = name, ?report, "log was cut back to its last whole batch");
         }
         if settings.log.flush_messages <= 1 {
-            // What survived a kill in the page cache only may be read now, so it must survive a power cut.
+            // What survived a kill in the page cache only may be read now, so it must survive a
+            // power cut.
             log.flush()?;
         }
         Ok(log)

@@ -150,7 +150,8 @@ impl Segment {
     /// The largest timestamp in ms (-1 if no batch has one), and the last offset of its batch.
     pub(crate) fn max_timestamp(&self) -> Result<(i64, Offset), LogError> {
         if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
-            // A sealed segment's last entry is its largest; an open one's was found at its recovery.
+            // A sealed segment's last entry is its largest; an open one's was found at its
+            // recovery.
             let last = self.indexes()?.times.last();
             // Loading may have rebuilt, and then knows better.
             if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {

@@ -1,14 +1,14 @@
 //! Takes values from a frame. Strings are copied, bytes are slices of the frame.
 //!
 //! All memory that decoding one frame takes, the frame itself aside, is charged to one account of
-//! [`MAX_MEMORY_BYTES`] before it is allocated. So neither a count that lies nor a frame of many tiny elements
-//! (one byte can stand for a struct of a hundred) costs more than that.
+//! [`MAX_MEMORY_BYTES`] before it is allocated. So neither a count that lies nor a frame of many
+//! tiny elements (one byte can stand for a struct of a hundred) costs more than that.
 
 use crate::types::Uuid;
 use bytes::Bytes;
 
-/// Most memory that the values of one frame may take. The largest honest request, a fetch of 100,000
-/// partitions, takes about 10 MB.
+/// Most memory that the values of one frame may take. The largest honest request, a fetch of
+/// 100,000 partitions, takes about 10 MB.
 pub const MAX_MEMORY_BYTES: usize = 64 << 20;
 /// Most tagged fields of one struct.
 pub const MAX_TAGS: u32 = 10_000;
@@ -260,7 +260,8 @@ impl Reader {
         Ok(elements)
     }
 
-    /// The tagged fields that end a struct: `read` gets each tag, and this reader confined to its bytes. What
+    /// The tagged fields that end a struct: `read` gets each tag, and this reader confined to its
+    /// bytes. What
     /// `read` leaves of them is skipped, as are fields it does not know.
     pub fn tags(&mut self, mut read: impl FnMut(u32, &mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..self.tag_count()? {

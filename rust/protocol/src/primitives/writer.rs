@@ -22,7 +22,8 @@ pub enum WirePiece {
 /// Collects one frame.
 #[derive(Debug, Default)]
 pub struct Writer {
-    /// Everything but the records, in one run: a fetch response of a thousand partitions takes one buffer.
+    /// Everything but the records, in one run: a fetch response of a thousand partitions takes one
+    /// buffer.
     memory: BytesMut,
     /// What lies between: (bytes of `memory` before it, piece).
     between: Vec<(usize, WirePiece)>,
@@ -200,7 +201,8 @@ impl Writer {
         if flexible { self.unsigned_varint(0) } else { self.memory.put_i32(-1) }
     }
 
-    /// Record batches: bytes in memory are shared and not copied, bytes of files stay where they are.
+    /// Record batches: bytes in memory are shared and not copied, bytes of files stay where they
+    /// are.
     pub fn records(&mut self, records: &Records, flexible: bool) {
         self.bytes_len(records.len(), flexible);
         match records {

@@ -1,6 +1,8 @@
-//! A second codec as the judge: what we write, the crate `kafka-protocol` reads, writes again, and the bytes agree.
+//! A second codec as the judge: what we write, the crate `kafka-protocol` reads, writes again, and
+//! the bytes agree.
 //!
-//! It is older than Kafka 4.3 and has faults of its own; `EXCLUDED` lists both, each with its reason.
+//! It is older than Kafka 4.3 and has faults of its own; `EXCLUDED` lists both, each with its
+//! reason.
 
 use super::*;
 use bytes::BytesMut;
@@ -39,7 +41,8 @@ fn theirs(api: ApiKey, kind: &str, version: i16, ours: Bytes) -> Result<Bytes, S
     Ok(out.freeze())
 }
 
-/// Adds a line to `failures` for every version of `T` on which the codecs disagree without an excuse.
+/// Adds a line to `failures` for every version of `T` on which the codecs disagree without an
+/// excuse.
 fn compare<T: Versioned + Sample + Default>(
     failures: &mut Vec<String>,
     api: ApiKey,

@@ -1,4 +1,5 @@
-//! Messages as lines of hex: those that Apache Kafka's own classes have judged, and new ones for them to judge.
+//! Messages as lines of hex: those that Apache Kafka's own classes have judged, and new ones for
+//! them to judge.
 //!
 //! A line is `<name> <key> <version> <request|response|record> <hex>`; a record has key -1.
 
@@ -83,7 +84,8 @@ fn what_kafka_wrote_is_read_and_written_alike() {
     for_each_record!(record);
 }
 
-/// A tool more than a test: with `KAFKALITE_VECTORS=<file>` it writes lines for another codec to judge,
+/// A tool more than a test: with `KAFKALITE_VECTORS=<file>` it writes lines for another codec to
+/// judge,
 /// `KAFKALITE_VECTOR_ROUNDS` random values of each message and version.
 #[test]
 fn vectors_for_other_codecs_are_written_on_request() {
