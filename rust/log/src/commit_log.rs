@@ -7,8 +7,8 @@
 //! - readers take no lock that an append holds while it writes
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
-//! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's indexes, a
-//! segment's file, `writing_epochs`. Source: Kafka's `UnifiedLog` and `LocalLog`.
+//! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's
+//! indexes, a segment's file, `writing_epochs`. Source: Kafka's `UnifiedLog` and `LocalLog`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -158,7 +158,8 @@ fn retain(partitions: &Partitions, now_ms: i64) {
         match kept {
             Ok(deleted) => moved |= deleted.deleted_segments > 0,
             Err(error) => {
-                tracing::error!(log = %partition.log().path().display(), %error, "retention failed");
+                let log = partition.log().path();
+                tracing::error!(log = %log.display(), %error, "retention failed");
             }
         }
         if let Err(error) = partition.log().remove_deleted(now_ms) {

@@ -242,7 +242,8 @@ impl Partitions {
         match self.open_log(topic, index, settings) {
             Ok(log) => Some(Arc::new(self.partition(topic, index, settings, log))),
             Err(error) => {
-                tracing::error!(topic = %topic.name, partition = index, %error, "log does not open");
+                let topic = &topic.name;
+                tracing::error!(%topic, partition = index, %error, "log does not open");
                 None
             }
         }
@@ -290,7 +291,8 @@ impl Partitions {
             // Left over from a topic of the same name that is gone: out of the way, not into the
             // log.
             let stray = self.directory.path().join(format!("{name}.{stored}-stray"));
-            tracing::warn!(from = %path.display(), to = %stray.display(), "log of another topic is moved away");
+            let (from, to) = (path.display(), stray.display());
+            tracing::warn!(%from, %to, "log moved out of the way");
             storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))?;
         }
         let now_ms = self.config.clock.wall_ms();
