@@ -289,8 +289,12 @@ fn absolute(path: &std::path::Path) -> PathBuf {
 
 fn flush(partitions: &Partitions, key: u64) {
     let Some(partition) = partitions.by_key(key) else { return };
-    if let Err(error) = partition.flush() {
-        tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
+    match partition.flush() {
+        // Deleted meanwhile.
+        Ok(_) | Err(LogError::Closed { .. }) => {}
+        Err(error) => {
+            tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
+        }
     }
 }
 

@@ -256,16 +256,11 @@ impl CommitLog {
     pub(crate) fn write_epochs(&self, durability: Durability) -> Result<(), LogError> {
         let _writing = self.writing_epochs.lock();
         let entries = self.epochs.read().entries().to_vec();
-        let path = self.dir.file(LEADER_EPOCH_FILE);
+        let held = self.dir.hold();
+        let path = held.join(LEADER_EPOCH_FILE);
         let written = write_epochs(self.dir.storage(), &path, &entries, durability);
-        written.inspect_err(|error| self.note_failure(error))
-    }
-
-    /// Takes the log directory offline if `error` is a failure of its disk.
-    pub(crate) fn note_failure(&self, error: &LogError) {
-        if error.is_disk_failure() {
-            self.dir.log_dir.take_offline(error);
-        }
+        drop(held);
+        written.map_err(|error| self.dir.judge(error))
     }
 
     /// Writes the producer state as of the log's end, for the next start.
@@ -280,7 +275,7 @@ impl CommitLog {
         }
         let path = self.dir.file(&recovery::snapshot_name(offset));
         replace_file(self.dir.storage(), &path, &writer.producers.encode(), durability)
-            .map_err(|error| self.dir.log_dir.failed(path, error))?;
+            .map_err(|error| self.dir.failed(path, error))?;
         writer.snapshot_offset = Some(offset);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::error::LogError;
 use crate::segment_file::OpenFiles;
@@ -114,12 +114,15 @@ impl LogDir {
 #[derive(Debug)]
 pub(crate) struct PartitionDir {
     path: RwLock<Arc<Path>>,
+    /// Set before the directory gets its last name.
+    leaving: AtomicBool,
     pub(crate) log_dir: Arc<LogDir>,
 }
 
 impl PartitionDir {
     pub(crate) fn new(log_dir: Arc<LogDir>, path: impl Into<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { path: RwLock::new(path.into().into()), log_dir })
+        let leaving = AtomicBool::new(false);
+        Arc::new(Self { path: RwLock::new(path.into().into()), leaving, log_dir })
     }
 
     pub(crate) fn path(&self) -> Arc<Path> {
@@ -130,12 +133,43 @@ impl PartitionDir {
         self.path.read().join(name)
     }
 
+    /// Keeps the directory where it is while a file in it is made or renamed. Without it, a topic
+    /// that is made again under the old name could get the files of the one that goes. Who holds it
+    /// must not ask for the name again: a rename that waits is served first.
+    pub(crate) fn hold(&self) -> RwLockReadGuard<'_, Arc<Path>> {
+        self.path.read()
+    }
+
+    /// Turns a failure of the kernel into an error, as [`Self::judge`] sees it.
+    pub(crate) fn failed(&self, path: impl Into<PathBuf>, source: io::Error) -> LogError {
+        self.judge(LogError::io(path, source))
+    }
+
+    /// Takes the log directory offline if `error` is a failure of its disk. Who finds nothing at a
+    /// place that the partition has left met none: the log is being deleted.
+    pub(crate) fn judge(&self, error: LogError) -> LogError {
+        match &error {
+            LogError::Io { source, .. }
+                if source.kind() == io::ErrorKind::NotFound
+                    && self.leaving.load(Ordering::Acquire) =>
+            {
+                LogError::Closed { path: self.path() }
+            }
+            LogError::Io { .. } => {
+                self.log_dir.take_offline(&error);
+                error
+            }
+            _ => error,
+        }
+    }
+
     pub(crate) fn storage(&self) -> &dyn Storage {
         self.log_dir.storage.as_ref()
     }
 
     /// Moves the directory to another name in the same log directory.
     pub(crate) fn rename(&self, name: &str) -> Result<(), LogError> {
+        self.leaving.store(true, Ordering::Release);
         let mut path = self.path.write();
         let to = self.log_dir.path.join(name);
         self.storage().rename(&path, &to).map_err(|error| self.log_dir.failed(&**path, error))?;

@@ -74,7 +74,7 @@ pub(crate) fn recover(
     now_ms: i64,
 ) -> Result<Recovered, LogError> {
     let path = dir.path();
-    let failed = |error: io::Error| dir.log_dir.failed(&*path, error);
+    let failed = |error: io::Error| dir.failed(&*path, error);
     dir.storage().create_dir(&path).map_err(failed)?;
     leftovers::clean_up(dir)?;
     let entries = dir.storage().list(&path).map_err(failed)?;
@@ -190,7 +190,7 @@ pub(crate) fn newest_snapshot(
     end: Offset,
 ) -> Result<(ProducerState, Option<Offset>), LogError> {
     let path = dir.path();
-    let listed = dir.storage().list(&path).map_err(|error| dir.log_dir.failed(&*path, error))?;
+    let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
     let mut offsets: Vec<_> = listed
         .iter()
         .filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
@@ -198,13 +198,12 @@ pub(crate) fn newest_snapshot(
         .collect();
     while let Some(offset) = offsets.pop() {
         let path = dir.file(&snapshot_name(offset));
-        let bytes =
-            read_file(dir.storage(), &path).map_err(|error| dir.log_dir.failed(&path, error))?;
+        let bytes = read_file(dir.storage(), &path).map_err(|error| dir.failed(&path, error))?;
         if let Some(producers) = ProducerState::decode(&bytes) {
             return Ok((producers, Some(offset)));
         }
         tracing::warn!(snapshot = %path.display(), "damaged, looking for an older one");
-        dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(&path, error))?;
+        dir.storage().remove_file(&path).map_err(|error| dir.failed(&path, error))?;
     }
     Ok((ProducerState::default(), None))
 }
@@ -215,11 +214,11 @@ pub(crate) fn remove_snapshots(
     unwanted: impl Fn(Offset) -> bool,
 ) -> Result<(), LogError> {
     let path = dir.path();
-    let listed = dir.storage().list(&path).map_err(|error| dir.log_dir.failed(&*path, error))?;
+    let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
     for entry in listed {
         if offset_in_name(&entry.name, SNAPSHOT_SUFFIX).is_some_and(&unwanted) {
             let path = dir.file(&entry.name);
-            dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(path, error))?;
+            dir.storage().remove_file(&path).map_err(|error| dir.failed(path, error))?;
         }
     }
     Ok(())

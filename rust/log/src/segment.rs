@@ -109,7 +109,7 @@ impl Segment {
         };
         self.slot
             .get(self.dir.log_dir.files(), open)
-            .map_err(|error| self.dir.log_dir.failed(path.clone(), error))?;
+            .map_err(|error| self.dir.failed(path.clone(), error))?;
         self.set_indexes(Self::fresh_indexes());
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Segment {
             if self.is_deleted() && error.kind() == ErrorKind::NotFound {
                 return self.gone();
             }
-            self.dir.log_dir.failed(self.path(LOG_SUFFIX), error)
+            self.dir.failed(self.path(LOG_SUFFIX), error)
         })
     }
 
@@ -185,7 +185,7 @@ impl Segment {
         let file = self.file()?;
         file.storage()
             .write_all_at(buffers, self.size().into())
-            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+            .map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
     }
 
     /// Reserves blocks ahead of a segment that grows: an append into them costs a sixth less. Not
@@ -254,7 +254,7 @@ impl Segment {
         let file = self.file()?;
         file.storage()
             .set_len(length.into())
-            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+            .map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
     }
 
     /// Makes everything up to `size` visible to readers.
@@ -265,7 +265,7 @@ impl Segment {
 
     pub(crate) fn scanned<T>(&self, outcome: Result<T, ScanError>) -> Result<T, LogError> {
         outcome.map_err(|error| match error {
-            ScanError::Io(error) => self.dir.log_dir.failed(self.path(LOG_SUFFIX), error),
+            ScanError::Io(error) => self.dir.failed(self.path(LOG_SUFFIX), error),
             ScanError::Invalid(error) => error.into(),
         })
     }
@@ -300,7 +300,7 @@ impl Segment {
             let path = self.path(suffix);
             let synced =
                 self.dir.storage().open(&path, OpenMode::Write).and_then(|f| f.sync_data());
-            synced.map_err(|error| self.dir.log_dir.failed(path, error))?;
+            synced.map_err(|error| self.dir.failed(path, error))?;
         }
         Ok(())
     }
@@ -308,9 +308,7 @@ impl Segment {
     /// Puts the `.log` alone on the disk.
     pub(crate) fn flush_log(&self) -> Result<(), LogError> {
         let file = self.file()?;
-        file.storage()
-            .sync_data()
-            .map_err(|error| self.dir.log_dir.failed(self.path(LOG_SUFFIX), error))
+        file.storage().sync_data().map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
     }
 
     /// Drops every batch that holds `offset` or comes after it; the segment is open again.
@@ -347,7 +345,7 @@ impl Segment {
             match self.dir.storage().rename(&from, &to) {
                 Ok(()) => renamed.push(to),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.log_dir.failed(from, error)),
+                Err(error) => return Err(self.dir.failed(from, error)),
             }
         }
         Ok(renamed)

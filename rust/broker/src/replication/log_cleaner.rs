@@ -36,7 +36,8 @@ impl LogCleaner {
             let before = self.first_dirty_of(&partition);
             match self.clean(&partition, now_ms) {
                 Ok(cleaned_to) if cleaned_to > before => {}
-                Ok(_) => failed.push(partition.key()),
+                // Nothing won, or deleted meanwhile.
+                Ok(_) | Err(LogError::Closed { .. }) => failed.push(partition.key()),
                 Err(error) => {
                     let log = partition.log().path();
                     tracing::error!(log = %log.display(), %error, "log is not cleaned");

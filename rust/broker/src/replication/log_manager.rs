@@ -8,6 +8,7 @@
 use super::log_cleaner::LogCleaner;
 use super::partitions::Partitions;
 use crate::clock::Clock;
+use kafkalite_log::LogError;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -157,6 +158,8 @@ fn retain(partitions: &Partitions, now_ms: i64) {
         let kept = partition.log().retain(now_ms, partition.high_watermark());
         match kept {
             Ok(deleted) => moved |= deleted.deleted_segments > 0,
+            // Deleted meanwhile.
+            Err(LogError::Closed { .. }) => continue,
             Err(error) => {
                 let log = partition.log().path();
                 tracing::error!(log = %log.display(), %error, "retention failed");
@@ -183,8 +186,13 @@ fn flush_overdue(partitions: &Partitions, unflushed: &mut Unflushed, now_ms: i64
         let since_ms = unflushed.get(&partition.key()).copied().unwrap_or(now_ms);
         if now_ms.saturating_sub(since_ms) < flush_ms {
             still.insert(partition.key(), since_ms);
-        } else if let Err(error) = partition.flush() {
-            tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
+            continue;
+        }
+        match partition.flush() {
+            Ok(_) | Err(LogError::Closed { .. }) => {}
+            Err(error) => {
+                tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
+            }
         }
     }
     *unflushed = still;

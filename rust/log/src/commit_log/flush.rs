@@ -61,7 +61,7 @@ impl CommitLog {
         if self.dir_changed.swap(false, Ordering::AcqRel) || all {
             let path = self.dir.path();
             let synced = self.dir.storage().sync_dir(&path);
-            synced.map_err(|error| self.dir.log_dir.failed(&*path, error))?;
+            synced.map_err(|error| self.dir.failed(&*path, error))?;
         }
         self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
         Ok(end)

@@ -84,7 +84,7 @@ impl CommitLog {
         let file = segment.file()?;
         let path = || segment.path(crate::segment::LOG_SUFFIX);
         file.read_at(&mut bytes, position.0.into())
-            .map_err(|error| self.dir.log_dir.failed(path(), error))?;
+            .map_err(|error| self.dir.failed(path(), error))?;
         let batch = RecordBatch::parse(&bytes)?;
         let records = batch.records(DECOMPRESSED_CAP_BYTES)?;
         for record in &records {

@@ -459,6 +459,35 @@ fn deleting_records_beside_a_flush_keeps_the_directory_online() {
 }
 
 #[test]
+fn a_log_that_is_deleted_beside_a_flush_takes_nothing_offline() {
+    let fixture = Fixture::new(small_segments());
+    for round in 0..50 {
+        let log = fixture.fresh();
+        std::thread::scope(|scope| {
+            let flushes = scope.spawn(|| {
+                loop {
+                    match log.flush_all() {
+                        Ok(_) => {}
+                        Err(LogError::Closed { .. }) => return,
+                        Err(error) => panic!("{error}"),
+                    }
+                    if log.check_open().is_err() {
+                        return;
+                    }
+                }
+            });
+            for _ in 0..20 {
+                append(&log, 10);
+            }
+            let gone = log.rename_and_close(&format!("t-0.{round}-delete")).unwrap();
+            std::fs::remove_dir_all(&*gone).unwrap();
+            flushes.join().unwrap();
+        });
+        assert!(!log.log_dir().is_offline(), "round {round}");
+    }
+}
+
+#[test]
 fn readers_beside_a_writer_see_whole_batches_below_the_end_they_saw() {
     let fixture = Fixture::new(LogConfig { segment_bytes: 5_000, ..small_segments() });
     let log = fixture.fresh();

@@ -173,7 +173,7 @@ impl CommitLog {
             match self.dir.storage().remove_file(path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.log_dir.failed(path, error)),
+                Err(error) => return Err(self.dir.failed(path, error)),
             }
         }
         Ok(due.len())

@@ -191,7 +191,7 @@ impl Cleaned {
         let path = segment.path(&format!("{LOG_SUFFIX}{CLEANED_SUFFIX}"));
         let opened = dir.storage().open(&path, OpenMode::Create);
         let file = opened.and_then(|file| file.set_len(0).map(|()| file));
-        let file = file.map_err(|error| dir.log_dir.failed(&path, error))?;
+        let file = file.map_err(|error| dir.failed(&path, error))?;
         let indexes = segment.begin_recovery();
         Ok(Self { segment, file, path, indexes, size: 0, kept_whole: true, records_removed: 0 })
     }
@@ -237,13 +237,13 @@ impl Cleaned {
     /// Nothing changed: the old segment stays.
     fn discard(self, dir: &PartitionDir) -> Result<(), LogError> {
         let removed = dir.storage().remove_file(&self.path);
-        removed.map_err(|error| dir.log_dir.failed(&self.path, error))
+        removed.map_err(|error| dir.failed(&self.path, error))
     }
 
     /// Puts the file and its indexes on the disk, still under names that recovery throws away.
     fn finish(mut self, dir: &PartitionDir) -> Result<Segment, LogError> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| dir.log_dir.failed(&self.path, error))?;
+        synced.map_err(|error| dir.failed(&self.path, error))?;
         self.segment.write_indexes_aside(&mut self.indexes, CLEANED_SUFFIX)?;
         self.segment.end_recovery(self.size, Indexes::default())?;
         self.segment.mark_sealed();

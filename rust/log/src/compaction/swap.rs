@@ -53,7 +53,7 @@ impl CommitLog {
             let source = segment.path(&format!("{suffix}{from}"));
             let target = segment.path(&format!("{suffix}{to}"));
             let renamed = self.dir.storage().rename(&source, &target);
-            renamed.map_err(|error| self.dir.log_dir.failed(source, error))?;
+            renamed.map_err(|error| self.dir.failed(source, error))?;
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl CommitLog {
             match self.dir.storage().remove_file(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.log_dir.failed(path, error)),
+                Err(error) => return Err(self.dir.failed(path, error)),
             }
         }
         Ok(())
@@ -74,6 +74,6 @@ impl CommitLog {
     fn sync_dir(&self) -> Result<(), LogError> {
         let path = self.dir.path();
         let synced = self.dir.storage().sync_dir(&path);
-        synced.map_err(|error| self.dir.log_dir.failed(&*path, error))
+        synced.map_err(|error| self.dir.failed(&*path, error))
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const CLEANED_SUFFIX: &str = ".cleaned";
 
 pub(super) fn clean_up(dir: &PartitionDir) -> Result<(), LogError> {
     let path = dir.path();
-    let failed = |error| dir.log_dir.failed(&*path, error);
+    let failed = |error| dir.failed(&*path, error);
     let entries = dir.storage().list(&path).map_err(failed)?;
     let mut swaps = Vec::new();
     for entry in &entries {
@@ -54,7 +54,7 @@ pub(super) fn clean_up(dir: &PartitionDir) -> Result<(), LogError> {
             match dir.storage().rename(&from, &to) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(dir.log_dir.failed(from, error)),
+                Err(error) => return Err(dir.failed(from, error)),
             }
         }
     }
@@ -70,7 +70,7 @@ fn end_of(
 ) -> Result<Offset, LogError> {
     let path = dir.file(name);
     let opened = dir.storage().open(&path, OpenMode::Read);
-    let file = opened.map_err(|error| dir.log_dir.failed(&path, error))?;
+    let file = opened.map_err(|error| dir.failed(&path, error))?;
     let size = u32::try_from(length)
         .map_err(|_| LogError::bad_file(&path, "a segment of 4 GiB or more"))?;
     let mut end = Offset(base_offset.0 + 1);
@@ -87,7 +87,7 @@ fn remove_segment(dir: &PartitionDir, base_offset: Offset) -> Result<(), LogErro
         match dir.storage().remove_file(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(dir.log_dir.failed(path, error)),
+            Err(error) => return Err(dir.failed(path, error)),
         }
     }
     Ok(())

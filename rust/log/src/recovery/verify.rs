@@ -79,7 +79,7 @@ fn remove_from(
         report.truncated_bytes += u64::from(segment.size());
         segment.close_file();
         for path in segment.mark_deleted()? {
-            dir.storage().remove_file(&path).map_err(|error| dir.log_dir.failed(path, error))?;
+            dir.storage().remove_file(&path).map_err(|error| dir.failed(path, error))?;
         }
     }
     Ok(())

@@ -79,7 +79,7 @@ impl Segment {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES);
             }
-            Err(error) => return Err(self.dir.log_dir.failed(index, error)),
+            Err(error) => return Err(self.dir.failed(index, error)),
         };
         let (mut offsets, mut times) = (OffsetIndex::new(offsets), TimeIndex::new(times));
         offsets.trim(self.size());
@@ -203,7 +203,7 @@ impl Segment {
 
     pub(super) fn write_indexes(&self, indexes: &mut Indexes, sync: bool) -> Result<(), LogError> {
         let storage = self.dir.storage();
-        let failed = |path, error| self.dir.log_dir.failed(path, error);
+        let failed = |path, error| self.dir.failed(path, error);
         let path = self.path(INDEX_SUFFIX);
         indexes.offsets.entries.write(storage, &path, sync).map_err(|e| failed(path, e))?;
         let path = self.path(TIME_INDEX_SUFFIX);
@@ -234,9 +234,8 @@ impl Segment {
         let known =
             read_last(storage, &self.path(TIME_INDEX_SUFFIX)).map(|e| TimeIndex::decode(&e));
         let path = self.path(LOG_SUFFIX);
-        let file = storage
-            .open(&path, OpenMode::Read)
-            .map_err(|error| self.dir.log_dir.failed(path, error))?;
+        let file =
+            storage.open(&path, OpenMode::Read).map_err(|error| self.dir.failed(path, error))?;
         let end = self.scan_tail(file.as_ref(), from, known)?;
         end.map_or_else(|| self.rebuild_and_scan(file.as_ref()), Ok)
     }
@@ -301,7 +300,7 @@ impl Segment {
     ) -> Result<(), LogError> {
         self.push_max_timestamp(indexes);
         let storage = self.dir.storage();
-        let failed = |path, error| self.dir.log_dir.failed(path, error);
+        let failed = |path, error| self.dir.failed(path, error);
         let path = self.path(&format!("{INDEX_SUFFIX}{suffix}"));
         indexes.offsets.entries.write(storage, &path, true).map_err(|e| failed(path, e))?;
         let path = self.path(&format!("{TIME_INDEX_SUFFIX}{suffix}"));
