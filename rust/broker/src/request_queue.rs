@@ -286,13 +286,15 @@ impl RequestQueue {
     fn run_from(&self, request: Request, started_ns: u64) -> u64 {
         let api_key = request.header.api_key;
         let slot = request.responder.slot();
+        // A panic is answered by echoing the request; the frame is shared, not copied.
+        let body = request.body.clone();
         let queued_ns = started_ns.saturating_sub(request.received_ns);
         self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.run)(request)));
         let handled_ns = self.clock.monotonic_ns();
         self.metrics.record(Stage::Local, api_key, handled_ns.saturating_sub(started_ns));
         if let Some((connection, sequence)) = slot {
-            connection.handled(sequence, handled_ns);
+            connection.handled(sequence, handled_ns, body);
         }
         if let Err(panic) = outcome {
             let text = panic_text(&*panic);

@@ -200,9 +200,21 @@ impl ConnectionResponses {
         Responder { to: Some(To::Slot { connection, sequence }), api_key, api_version }
     }
 
-    /// Notes when the handler of a request returned that is not answered yet.
-    pub fn handled(&self, sequence: u64, handled_ns: u64) {
-        self.slots.lock().handled(sequence, handled_ns);
+    /// The handler of the request with this body returned, or panicked.
+    pub fn handled(&self, sequence: u64, handled_ns: u64, body: Bytes) {
+        let panicked = self.slots.lock().handled(sequence, handled_ns);
+        if panicked {
+            self.answer(sequence, Answer::Panicked(Some(body)));
+        }
+    }
+
+    /// Whoever held the responder panicked. While the handler runs it is the handler, or a thread
+    /// it handed the responder to: `handled` will answer, and knows the body.
+    fn panicked(&self, sequence: u64) {
+        let later = self.slots.lock().panicked(sequence);
+        if !later {
+            self.answer(sequence, Answer::Panicked(None));
+        }
     }
 
     /// Takes the responses whose turn it is.
@@ -252,7 +264,7 @@ impl Responder {
 
     /// Answers the request.
     pub fn send(mut self, response: Response) {
-        self.finish(Answer::Response(response));
+        self.finish(response);
     }
 
     /// Kafka's number of the request's API.
@@ -275,28 +287,25 @@ impl Responder {
         }
     }
 
-    fn finish(&mut self, answer: Answer) {
-        match (self.to.take(), answer) {
-            (Some(To::Slot { connection, sequence }), answer) => {
-                connection.answer(sequence, answer);
+    fn finish(&mut self, response: Response) {
+        match self.to.take() {
+            Some(To::Slot { connection, sequence }) => {
+                connection.answer(sequence, Answer::Response(response));
             }
-            (Some(To::Closure(receive)), Answer::Response(response)) => receive(response),
-            (Some(To::Closure(_)), Answer::Panicked) | (None, _) => {}
+            Some(To::Closure(receive)) => receive(response),
+            None => {}
         }
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        if self.to.is_some() {
-            // In a panic the network thread answers UNKNOWN_SERVER_ERROR: nothing that could
-            // panic again runs here.
-            let panicked = std::thread::panicking();
-            self.finish(if panicked {
-                Answer::Panicked
-            } else {
-                Answer::Response(Response::Close)
-            });
+        if !std::thread::panicking() {
+            self.finish(Response::Close);
+        } else if let Some(To::Slot { connection, sequence }) = self.to.take() {
+            // The network thread answers UNKNOWN_SERVER_ERROR: nothing that could panic again
+            // runs here.
+            connection.panicked(sequence);
         }
     }
 }

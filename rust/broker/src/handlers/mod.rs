@@ -53,6 +53,7 @@ pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
+mod panicked;
 pub mod produce;
 mod rooms;
 pub mod sasl_authenticate;
@@ -61,7 +62,7 @@ pub mod sync_group;
 mod table;
 
 pub use rooms::Rooms;
-pub use table::{SERVED, may_run_inline, run, served};
+pub use table::{SERVED, may_run_inline, on_panic, run, served};
 
 /// One decoded request.
 pub struct Call<R: Request> {
@@ -163,10 +164,4 @@ pub fn frame<W: Wire>(api: ApiKey, version: i16, correlation_id: i32, response: 
     response.encode(&mut writer, version);
     writer.patch_size();
     writer.into_bytes()
-}
-
-/// What a client hears when a handler panicked, where its API has a place for one error.
-#[must_use]
-pub fn on_panic(_api_key: i16, _version: i16, _correlation_id: i32) -> Option<Response> {
-    None
 }

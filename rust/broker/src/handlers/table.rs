@@ -3,6 +3,8 @@
 use super::{Call, Rooms};
 use crate::error::HandlerError;
 use crate::request_queue::Request;
+use crate::response_queue::{Response, Slot};
+use bytes::Bytes;
 use kafkalite_protocol::ApiKey;
 
 macro_rules! apis {
@@ -16,6 +18,13 @@ macro_rules! apis {
                 _ => return Err(unsupported(&request)),
             }
             Ok(())
+        }
+
+        fn panicked(api: ApiKey, slot: &Slot, body: Option<Bytes>) -> Option<Response> {
+            match api {
+                $(ApiKey::$api => super::panicked::respond(super::$module::handle, slot, body),)*
+                _ => None,
+            }
         }
     };
 }
@@ -90,6 +99,13 @@ pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
         }
         _ => Err(unsupported(&request)),
     }
+}
+
+/// What a client hears when the handler of its request panicked, if there is a place to say it.
+/// `body` is the request's, as long as its handler ran.
+#[must_use]
+pub fn on_panic(slot: &Slot, body: Option<Bytes>) -> Option<Response> {
+    panicked(ApiKey::from_i16(slot.api_key)?, slot, body)
 }
 
 /// Whether a request cannot block and costs little, so that a network thread may run it itself.

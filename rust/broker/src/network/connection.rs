@@ -165,6 +165,7 @@ impl Connection {
             }
             Front::Large { .. } if self.frames.begin_large(half_frames, pool) => Step::Read,
             Front::Large { .. } => Step::AwaitMemory,
+            Front::BadSize(_) if self.responses.unanswered() > 0 => Step::AwaitAnswers,
             Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
             Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),
         }

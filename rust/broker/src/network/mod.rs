@@ -15,10 +15,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::request_queue::{InlineMode, IsCheap, RequestQueue, Room};
-use crate::response_queue::Response;
+use crate::response_queue::{Response, Slot};
 
 pub mod acceptor;
 pub mod buffer_pool;
@@ -111,9 +113,9 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Builds the response to a request whose handler panicked, from API key, version and correlation
-/// id. `None`: it cannot, and the connection is closed.
-pub type OnPanic = Arc<dyn Fn(i16, i16, i32) -> Option<Response> + Send + Sync>;
+/// Builds the response to a request whose handler panicked, from what is kept of it, and its body
+/// if it was the handler itself. `None`: it cannot, and the connection is closed.
+pub type OnPanic = Arc<dyn Fn(&Slot, Option<Bytes>) -> Option<Response> + Send + Sync>;
 
 /// What network threads are given.
 #[derive(Clone)]

@@ -56,9 +56,7 @@ impl Broker {
         let parts = NetworkParts {
             queue,
             is_cheap: Arc::new(|_| true),
-            on_panic: Arc::new(|_, _, correlation_id| {
-                Some(frame(correlation_id, b"UNKNOWN_SERVER_ERROR"))
-            }),
+            on_panic: Arc::new(|slot, _| Some(frame(slot.correlation_id, b"UNKNOWN_SERVER_ERROR"))),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
         };

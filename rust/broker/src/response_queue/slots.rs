@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::Response;
 
 /// Requests of one connection begun and not yet taken as responses, at most.
@@ -40,8 +42,8 @@ impl Overlap {
 pub enum Answer {
     /// Its handler, or whatever completed it later, said so.
     Response(Response),
-    /// The code that held its responder panicked.
-    Panicked,
+    /// The code that held its responder panicked; with the request's body if its handler did.
+    Panicked(Option<Bytes>),
 }
 
 /// What is kept of a request until its answer is out.
@@ -72,6 +74,8 @@ pub struct ReadyResponse {
 struct Opened {
     slot: Slot,
     handled_ns: Option<u64>,
+    /// Whoever held the responder panicked before the handler returned.
+    panicked: bool,
     answer: Option<(Answer, u64)>,
 }
 
@@ -102,17 +106,26 @@ impl ResponseSlots {
     /// Opens the next slot and returns its sequence number.
     pub fn open(&mut self, slot: Slot) -> u64 {
         *self.waiting(slot.api_key) += 1;
-        self.opened.push_back(Opened { slot, handled_ns: None, answer: None });
+        self.opened.push_back(Opened { slot, handled_ns: None, panicked: false, answer: None });
         self.first + self.opened.len() as u64 - 1
     }
 
-    /// Notes when the handler returned; nothing if the answer was there before.
-    pub fn handled(&mut self, sequence: u64, handled_ns: u64) {
-        if let Some(opened) = self.get(sequence)
-            && opened.answer.is_none()
-        {
-            opened.handled_ns = Some(handled_ns);
-        }
+    /// Notes when the handler returned; nothing if the answer was there before. `true`: it, or whom
+    /// it gave its responder, panicked, and the request is to be answered now.
+    pub fn handled(&mut self, sequence: u64, handled_ns: u64) -> bool {
+        let Some(opened) = self.get(sequence).filter(|opened| opened.answer.is_none()) else {
+            return false;
+        };
+        opened.handled_ns = Some(handled_ns);
+        opened.panicked
+    }
+
+    /// Notes that whoever held the responder panicked. `true`: the handler has not returned, and
+    /// [`Self::handled`] will say so; `false`: the request is to be answered now.
+    pub fn panicked(&mut self, sequence: u64) -> bool {
+        let Some(opened) = self.get(sequence) else { return false };
+        opened.panicked = true;
+        opened.handled_ns.is_none()
     }
 
     /// Fills a slot. `true`: the network thread has something to look at and was not told yet.
@@ -132,7 +145,7 @@ impl ResponseSlots {
     pub fn take_ready(&mut self, ready: &mut Vec<ReadyResponse>) {
         self.notified = false;
         while self.opened.front().is_some_and(|opened| opened.answer.is_some()) {
-            let Some(Opened { slot, handled_ns, answer: Some((answer, answered_ns)) }) =
+            let Some(Opened { slot, handled_ns, answer: Some((answer, answered_ns)), .. }) =
                 self.opened.pop_front()
             else {
                 return;

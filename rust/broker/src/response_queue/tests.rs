@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::ManualClock;
+use bytes::Bytes;
 
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
@@ -176,18 +177,36 @@ fn a_dropped_responder_closes_and_one_dropped_by_a_panic_says_so() {
     assert!(panicked.is_err());
     assert_eq!(queue.pop(), Some(5));
     assert_eq!(queue.pop(), None, "told once");
+    assert_eq!(connection.unanswered(), 1, "until the handler's end brings the body");
+    connection.handled(1, 7, Bytes::from_static(b"body"));
     let mut ready = Vec::new();
     connection.take_ready(&mut ready);
     let answers: Vec<&str> = ready
         .iter()
         .map(|ready| match ready.answer {
             Answer::Response(Response::Close) => "close",
-            Answer::Panicked => "panicked",
+            Answer::Panicked(Some(_)) => "panicked with its body",
+            Answer::Panicked(None) => "panicked",
             Answer::Response(_) => "something else",
         })
         .collect();
-    assert_eq!(answers, ["close", "panicked"]);
+    assert_eq!(answers, ["close", "panicked with its body"]);
     assert_eq!(connection.unanswered(), 0);
+}
+
+#[test]
+fn a_panic_after_the_handler_returned_is_answered_without_the_body() {
+    let (_, connection) = connection();
+    let responder = connection.open(slot(PRODUCE, 1));
+    connection.handled(0, 7, Bytes::from_static(b"body"));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _responder = responder;
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    let mut ready = Vec::new();
+    connection.take_ready(&mut ready);
+    assert!(matches!(ready[0].answer, Answer::Panicked(None)));
 }
 
 #[test]

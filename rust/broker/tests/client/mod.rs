@@ -14,7 +14,7 @@ use kafkalite_protocol::messages::{Request, Wire};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{LeaderEpoch, Offset, Reader, Records, Writer};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 /// A broker on a free port that keeps its data in `directory`.
@@ -52,7 +52,11 @@ pub struct Client {
 
 impl Client {
     pub fn connect(broker: &Broker) -> Self {
-        let stream = TcpStream::connect(broker.listeners()[0].1).unwrap();
+        Self::connect_to(broker.listeners()[0].1)
+    }
+
+    pub fn connect_to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, next_id: 0 }
     }

@@ -49,7 +49,12 @@ impl NetworkThread {
                 self.set_paused(key, true);
                 self.await_memory(key);
             }
-            Err((reason, why)) => return self.close(key, reason, &why),
+            Err((reason, why)) => {
+                // What was answered before a bad frame is owed: Kafka looks at the next frame only
+                // when it is out.
+                self.take_responses();
+                return self.close(key, reason, &why);
+            }
         }
         self.end_if_done(key);
         self.schedule_scan(key);

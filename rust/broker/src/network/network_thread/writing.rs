@@ -3,6 +3,8 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
+
 use super::NetworkThread;
 use crate::metrics::Stage;
 use crate::network::connection::CloseReason;
@@ -40,7 +42,7 @@ impl NetworkThread {
         metrics.record(Stage::ResponseQueue, slot.api_key, queued_ns);
         let response = match answer {
             Answer::Response(response) => response,
-            Answer::Panicked => self.answer_panic(slot),
+            Answer::Panicked(body) => self.answer_panic(slot, body),
         };
         let Some(served) = self.connections.get_mut(key) else { return };
         if served.connection.closing {
@@ -57,8 +59,8 @@ impl NetworkThread {
     }
 
     /// The handler, or whoever completed the request, panicked while holding its responder.
-    fn answer_panic(&self, slot: Slot) -> Response {
-        let build = || (self.parts.on_panic)(slot.api_key, slot.api_version, slot.correlation_id);
+    fn answer_panic(&self, slot: Slot, body: Option<Bytes>) -> Response {
+        let build = || (self.parts.on_panic)(&slot, body);
         catch_unwind(AssertUnwindSafe(build)).ok().flatten().unwrap_or(Response::Close)
     }
 

@@ -1,0 +1,56 @@
+"""Heartbeat (12): a member of the current generation is alive, anybody else is told why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.differential.cases_groups import beat, join, member_of
+from tests.conformance.differential.session import Session
+from tests.wire.versions import edges
+
+
+@pytest.mark.parametrize("version", edges("Heartbeat"))
+def test_a_member_is_alive_in_version(s: Session, version: int) -> None:
+    group = s.name()
+    member, generation = member_of(s, group)
+    who = {"GroupId": group, "GenerationId": generation, "MemberId": member}
+    assert s.call("Heartbeat", version, **who)["ErrorCode"] == 0
+
+
+@pytest.mark.parametrize(
+    ("off", "stranger", "error"), [(-1, False, 22), (1, False, 22), (0, True, 25)]
+)
+def test_the_generation_and_the_member_are_checked(
+    s: Session, off: int, stranger: bool, error: int
+) -> None:
+    group = s.name()
+    member, generation = member_of(s, group)
+    assert beat(s, group, "nobody" if stranger else member, generation + off) == error
+
+
+@pytest.mark.parametrize(("group", "error"), [("no such group", 25), ("", 24)])
+def test_a_group_that_is_not_there_is_refused(s: Session, group: str, error: int) -> None:
+    assert beat(s, group, "m", 1) == error
+
+
+def test_a_member_hears_of_a_rebalance(s: Session) -> None:
+    group = s.name()
+    member, generation = member_of(s, group)
+    second = s.another()
+    protocols = [{"Name": "range", "Metadata": b""}]
+    second.send("JoinGroup", 1, {
+        "GroupId": group, "SessionTimeoutMs": 10_000, "RebalanceTimeoutMs": 10_000,
+        "MemberId": "", "ProtocolType": "consumer", "Protocols": protocols,
+    })  # fmt: skip
+    # The other connection's join may be handled a moment later.
+    codes = {beat(s, group, member, generation) for _ in range(200)}
+    assert 27 in codes
+    join(s, group, member)
+    assert second.receive("JoinGroup", 1)["GenerationId"] == generation + 1
+
+
+def test_a_fenced_static_member_is_told_so(s: Session) -> None:
+    group = s.name()
+    member, generation = member_of(s, group, instance="one")
+    join(s, group, instance="one")
+    assert beat(s, group, member, generation, GroupInstanceId="one") == 82
