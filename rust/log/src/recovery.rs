@@ -87,7 +87,11 @@ pub(crate) fn recover(
     }
     let epochs = load_epochs(dir, &segments)?;
     if state.clean {
-        recover_clean(dir, segments, epochs, &entries)
+        let mut recovered = recover_clean(dir, segments, epochs, &entries)?;
+        // As Kafka on loading a snapshot. A log that was carried over from another cluster must not
+        // take a new producer here for an old one there that had the same id.
+        recovered.producers.expire(now_ms, config.producer_id_expiration_ms);
+        Ok(recovered)
     } else {
         verify::recover_unclean(dir, segments, epochs, config, state)
     }

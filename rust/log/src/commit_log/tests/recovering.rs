@@ -230,3 +230,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_clean_start_forgets_a_producer_that_was_silent_for_too_long() {
+    let silent_ms = LogConfig::default().producer_id_expiration_ms;
+    for (since_ms, kept) in [(silent_ms - 1, 1), (silent_ms, 0)] {
+        let fixture = Fixture::new(LogConfig::default());
+        let log = fixture.fresh();
+        let builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0);
+        log.append(&produced(builder, 2, NOW_MS - since_ms), EPOCH, NOW_MS).unwrap();
+        log.close(true).unwrap();
+        assert_eq!(fixture.open(clean()).0.producers().len(), kept, "silent for {since_ms} ms");
+    }
+}
