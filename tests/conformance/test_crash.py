@@ -131,4 +131,4 @@ def test_a_broker_is_ready_within_three_seconds_for_each_gib_of_unchecked_log(
     print(f"{gib:.2f} GiB unchecked: ready after {ready:.2f} s; a clean start takes {clean:.2f} s")
     if broker.kind == "kafka":
         pytest.skip("Kafka's figure stands above for comparison; the bound is ours")
-    assert ready <= clean + 3.0 * gib
+    assert not budget.judge_times or ready <= clean + 3.0 * gib

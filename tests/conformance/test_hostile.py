@@ -208,15 +208,15 @@ def test_slow_connections_that_claim_much_cost_neither_memory_nor_latency(
             slow.append(client.p99_ms())
             peak = max(peak, client.peak)
     judge_memory(broker, idle, peak, f"{count} connections that claim 100 MiB each")
-    judge_latency(calm, slow)
+    judge_latency(calm, slow, budget)
 
 
-def judge_latency(calm: list[float], attacked: list[float]) -> None:
+def judge_latency(calm: list[float], attacked: list[float], budget: Budget) -> None:
     """The median p99 under attack stays within twice that beside as many idle connections."""
     before, during = statistics.median(calm), statistics.median(attacked)
     print(f"p99 beside idle connections {before:.2f} ms, beside the attack {during:.2f} ms")
     # Half a millisecond is what the scheduler of a busy machine adds by itself.
-    assert during <= 2 * before + 0.5
+    assert not budget.judge_times or during <= 2 * before + 0.5
 
 
 def test_consumers_that_never_read_cost_neither_memory_nor_latency(
@@ -246,7 +246,7 @@ def test_consumers_that_never_read_cost_neither_memory_nor_latency(
             attacked.append(client.p99_ms())
             peak = max(peak, client.peak)
     judge_memory(broker, idle, peak, f"{count} consumers that never read")
-    judge_latency(calm, attacked)
+    judge_latency(calm, attacked, budget)
 
 
 def test_the_valid_frames_under_the_mutations_are_understood(own_broker: Start) -> None:
