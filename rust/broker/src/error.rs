@@ -3,7 +3,7 @@
 
 use kafkalite_log::LogError;
 use kafkalite_log::validation::ValidationError;
-use kafkalite_protocol::{ApiKey, DecodeError, ErrorCode, LeaderEpoch};
+use kafkalite_protocol::{ApiKey, DecodeError, ErrorCode, LeaderEpoch, Offset};
 
 /// Why a request ends with its connection.
 #[derive(Debug, thiserror::Error)]
@@ -39,29 +39,52 @@ pub struct AppendRefusal {
     pub record_errors: Vec<(i32, String)>,
     /// Whom to ask instead: leader and epoch (KIP-951).
     pub current_leader: Option<(i32, i32)>,
+    /// Where the log starts, if it was the log that refused.
+    pub log_start_offset: Option<Offset>,
 }
 
 impl AppendRefusal {
     /// A refusal with words.
     pub fn new(code: ErrorCode, message: String) -> Self {
-        Self { code, message: Some(message), record_errors: Vec::new(), current_leader: None }
+        Self { message: Some(message), ..Self::from(code) }
+    }
+
+    /// What a log that starts at `log_start_offset` refused.
+    ///
+    /// Kafka tells the start but with the errors that its `ReplicaManager` counts as known: clients
+    /// take it for the sign that records were deleted under a producer (KIP-360).
+    #[must_use]
+    pub fn by_log(self, log_start_offset: Offset) -> Self {
+        let known = matches!(
+            self.code,
+            ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::NotLeaderOrFollower
+                | ErrorCode::MessageTooLarge
+                | ErrorCode::RecordListTooLarge
+                | ErrorCode::CorruptMessage
+                | ErrorCode::KafkaStorageError
+                | ErrorCode::UnsupportedCompressionType
+        );
+        Self { log_start_offset: (!known).then_some(log_start_offset), ..self }
     }
 
     /// Another broker leads.
     #[must_use]
     pub fn not_leader(leader: i32, epoch: LeaderEpoch) -> Self {
-        Self {
-            code: ErrorCode::NotLeaderOrFollower,
-            message: None,
-            record_errors: Vec::new(),
-            current_leader: Some((leader, epoch.0)),
-        }
+        let current_leader = Some((leader, epoch.0));
+        Self { current_leader, ..Self::from(ErrorCode::NotLeaderOrFollower) }
     }
 }
 
 impl From<ErrorCode> for AppendRefusal {
     fn from(code: ErrorCode) -> Self {
-        Self { code, message: None, record_errors: Vec::new(), current_leader: None }
+        Self {
+            code,
+            message: None,
+            record_errors: Vec::new(),
+            current_leader: None,
+            log_start_offset: None,
+        }
     }
 }
 
@@ -75,7 +98,9 @@ impl From<ValidationError> for AppendRefusal {
     fn from(error: ValidationError) -> Self {
         let code = match &error {
             ValidationError::CorruptMessage { .. } => ErrorCode::CorruptMessage,
-            ValidationError::InvalidRecord { .. } => ErrorCode::InvalidRecord,
+            ValidationError::InvalidRecord { .. } | ValidationError::NotOneBatch { .. } => {
+                ErrorCode::InvalidRecord
+            }
             ValidationError::InvalidTimestamp { .. } => ErrorCode::InvalidTimestamp,
             ValidationError::MessageTooLarge { .. } => ErrorCode::MessageTooLarge,
             ValidationError::UnsupportedCompressionType { .. } => {

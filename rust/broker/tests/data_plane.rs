@@ -155,6 +155,78 @@ fn each_partition_is_refused_by_itself() {
 }
 
 #[test]
+fn only_a_refusal_by_the_log_tells_where_the_log_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.produce("t", batch(&["a"], Some((7, 0, 0))), 1);
+    let mut transactional = batch(&["x"], Some((7, 0, 1))).to_vec();
+    transactional[22] |= 0x10;
+    for (story, topic, bytes, error, start) in [
+        ("a gap", "t", batch(&["x"], Some((7, 0, 5))), ErrorCode::OutOfOrderSequenceNumber, 0),
+        ("nothing", "t", Vec::new().into(), ErrorCode::InvalidRecord, -1),
+        ("unknown topic", "no", batch(&["x"], None), ErrorCode::UnknownTopicOrPartition, -1),
+        (
+            "transactional",
+            "t",
+            transactional.into(),
+            ErrorCode::TransactionalIdAuthorizationFailed,
+            -1,
+        ),
+    ] {
+        let answer = client.produce(topic, bytes, 1);
+        assert_eq!((answer.error_code, answer.log_start_offset), (error.code(), start), "{story}");
+    }
+    broker.stop();
+}
+
+#[test]
+fn a_fetch_says_who_reads_and_from_which_reign() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.produce("t", batch(&["a"], None), 1);
+    for (story, replica_id, current_epoch, last_epoch, error) in [
+        ("a consumer", -1, -1, -1, ErrorCode::None),
+        ("a negative epoch is none", -1, -5, -1, ErrorCode::None),
+        ("a broker that is no replica", 5, -1, -1, ErrorCode::NotLeaderOrFollower),
+        ("a reign to come", -1, -1, 99, ErrorCode::OffsetOutOfRange),
+        ("a leader to come", -1, 99, -1, ErrorCode::UnknownLeaderEpoch),
+    ] {
+        let mut request = fetch_request("t", 0, 0, 0);
+        request.replica_id = replica_id;
+        let partition = &mut request.topics[0].partitions[0];
+        partition.current_leader_epoch = current_epoch;
+        partition.last_fetched_epoch = last_epoch;
+        let response = client.call(&request, 12);
+        assert_eq!(response.responses[0].partitions[0].error_code, error.code(), "{story}");
+    }
+    broker.stop();
+}
+
+#[test]
+fn an_empty_log_starts_in_the_reign_of_its_leader() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let asked = ListOffsetsPartition { timestamp: -2, ..ListOffsetsPartition::default() };
+    let ask = |client: &mut Client, partitions| {
+        let topics = vec![ListOffsetsTopic { name: "t".into(), partitions }];
+        let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+        client.call(&request, 10).topics.remove(0).partitions
+    };
+    let answer = ask(&mut client, vec![asked.clone()]);
+    assert_eq!((answer[0].error_code, answer[0].offset, answer[0].leader_epoch), (0, 0, 0));
+    let twice = ask(&mut client, vec![asked.clone(), asked]);
+    let codes: Vec<_> = twice.iter().map(|answer| answer.error_code).collect();
+    assert_eq!(codes, [ErrorCode::InvalidRequest.code()], "told once");
+    broker.stop();
+}
+
+#[test]
 fn with_flush_messages_nothing_is_readable_before_it_is_durable() {
     let directory = tempfile::tempdir().unwrap();
     let broker = start(directory.path(), &[]);

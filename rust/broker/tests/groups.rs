@@ -140,6 +140,22 @@ fn committed(client: &mut Client, group: &str) -> (i64, Option<String>) {
 }
 
 #[test]
+fn a_transactional_producer_is_told_for_good_that_it_has_no_coordinator() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = broker(directory.path());
+    let mut client = Client::connect(&broker);
+    let request = FindCoordinatorRequest {
+        key_type: 1,
+        coordinator_keys: vec!["transactional id".into()],
+        ..FindCoordinatorRequest::default()
+    };
+    let found = client.call(&request, 6).coordinators.remove(0);
+    assert_eq!(found.error_code, ErrorCode::TransactionalIdAuthorizationFailed.code());
+    assert_eq!(found.node_id, -1);
+    broker.stop();
+}
+
+#[test]
 fn two_members_share_a_group_and_a_restart_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let running = broker(directory.path());

@@ -52,6 +52,13 @@ pub enum ValidationError {
         /// Which records, if some are to blame.
         record_errors: Vec<RecordError>,
     },
+    /// `INVALID_RECORD` as well: there is not exactly one whole batch of the one format, so no log
+    /// was asked.
+    #[error("{reason}")]
+    NotOneBatch {
+        /// For a person.
+        reason: String,
+    },
     /// `INVALID_TIMESTAMP`
     #[error("{reason}")]
     InvalidTimestamp {
@@ -85,6 +92,10 @@ pub enum ValidationError {
 impl ValidationError {
     fn corrupt(reason: impl ToString) -> Self {
         Self::CorruptMessage { reason: reason.to_string() }
+    }
+
+    fn not_one_batch(reason: &str) -> Self {
+        Self::NotOneBatch { reason: reason.to_owned() }
     }
 
     fn invalid(reason: impl ToString) -> Self {
@@ -174,11 +185,11 @@ pub fn validate(
 
 fn the_only_batch(records: &Bytes) -> Result<RecordBatch<'_>, ValidationError> {
     let batch = RecordBatch::parse(records).map_err(|error| match error {
-        RecordBatchError::BadMagic { magic: 0 | 1 } => {
-            ValidationError::invalid("Only record batches with magic version 2 can be produced")
-        }
+        RecordBatchError::BadMagic { magic: 0 | 1 } => ValidationError::not_one_batch(
+            "Only record batches with magic version 2 can be produced",
+        ),
         RecordBatchError::Truncated { .. } => {
-            ValidationError::invalid("A produce request must hold one whole record batch")
+            ValidationError::not_one_batch("A produce request must hold one whole record batch")
         }
         error => ValidationError::corrupt(error),
     })?;
@@ -189,7 +200,7 @@ fn the_only_batch(records: &Bytes) -> Result<RecordBatch<'_>, ValidationError> {
         usize::try_from(length).is_ok_and(|length| length <= rest.len() - 12)
     };
     if second {
-        return Err(ValidationError::invalid(
+        return Err(ValidationError::not_one_batch(
             "A produce request must hold exactly one record batch per partition",
         ));
     }

@@ -76,7 +76,7 @@ pub fn check_broker_alteration(
             Dynamic::PerBroker if for_all => {
                 return Err(invalid(format!(
                     "Cannot update these configs at default cluster level, \
-                     broker id must be specified: Set({name})"
+                     broker id must be specified: [{name}]"
                 )));
             }
             Dynamic::PerBroker | Dynamic::ClusterWide => {}
@@ -90,7 +90,7 @@ pub fn check_broker_alteration(
 }
 
 fn cannot_update(name: &str) -> String {
-    format!("Cannot update these configs dynamically: Set({name})")
+    format!("Cannot update these configs dynamically: [{name}]")
 }
 
 fn invalid(message: String) -> ConfigError {

@@ -92,13 +92,21 @@ fn topic_entry(
     topic: &'static TopicKey,
 ) -> Described {
     let mut synonyms = Vec::new();
-    let own = overrides.get(topic.key.name).map(|text| text.trim().to_owned());
+    let own = overrides.get(topic.key.name).map(|text| match topic.key.kind {
+        Kind::Boolean => text.trim().to_ascii_lowercase(),
+        _ => text.trim().to_owned(),
+    });
     if let Some(value) = own.clone() {
         let source = ConfigSource::DynamicTopic;
         synonyms.push(SynonymValue { name: topic.key.name, value: Some(value), source });
     }
     let inheritance = topic.synonyms.iter().filter_map(|synonym| broker_key(synonym.name));
-    synonyms.extend(inheritance.flat_map(|key| said(broker, key)));
+    // Of the keys behind the first one Kafka tells what was set, and not their defaults.
+    let told = |(place, key)| {
+        let said = said(broker, key).into_iter();
+        said.filter(move |synonym| place == 0 || synonym.source != ConfigSource::Default)
+    };
+    synonyms.extend(inheritance.enumerate().flat_map(told));
     Described {
         name: topic.key.name,
         value: own.or_else(|| inherited(broker, topic)),

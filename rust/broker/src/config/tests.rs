@@ -248,6 +248,12 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
     let sources: Vec<_> = entry("segment.bytes").synonyms.iter().map(|s| s.source).collect();
     assert_eq!(sources, [ConfigSource::DynamicTopic, ConfigSource::Default]);
     assert!(entry("cleanup.policy").is_default());
+    let set = [("preallocate", " TRUE "), ("retention.ms", "1000")];
+    let described = describe_topic(&BrokerConfig::default(), &overrides(&set));
+    let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
+    assert_eq!(entry("preallocate").value.as_deref(), Some("true"));
+    // The default of log.retention.hours stands behind log.retention.ms, which has none.
+    assert_eq!(entry("retention.ms").synonyms.len(), 1);
     assert!(!described.iter().any(|entry| entry.name.starts_with("internal.")));
 }
 

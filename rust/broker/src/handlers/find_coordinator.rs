@@ -1,8 +1,9 @@
 //! FindCoordinator: which broker looks after a group. On one node: this one.
 //!
 //! The first question makes `__consumer_offsets`, so that the answer can be used at once.
-//! Transactions and share groups have no coordinator here: INVALID_REQUEST, which no client
-//! retries.
+//! Transactions have no coordinator here, and are told TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the
+//! one error that ends every client's `init_transactions` at once, where librdkafka would go on
+//! asking after any other until its timeout. Share groups: INVALID_REQUEST.
 //! Source: Kafka's `KafkaApis.handleFindCoordinatorRequest`, KIP-699.
 
 use super::endpoint::endpoint;
@@ -14,6 +15,7 @@ use kafkalite_protocol::messages::find_coordinator::{
 };
 
 const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
 /// First version with several keys.
 const BATCH_VERSION: i16 = 4;
 
@@ -39,6 +41,10 @@ fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
         error_message: Some(message.to_owned()),
         ..Coordinator::default()
     };
+    if key_type == TRANSACTION {
+        let message = "This broker does not serve transactions.";
+        return nobody(ErrorCode::TransactionalIdAuthorizationFailed, message);
+    }
     if key_type != GROUP {
         let message = "No coordinator of this type is served here.";
         return nobody(ErrorCode::InvalidRequest, message);

@@ -58,7 +58,10 @@ pub fn handle(rooms: &Rooms, call: Call<ListOffsetsRequest>) {
             .map(|partition| partition.partition_index)
             .filter(|index| !seen.insert(*index))
             .collect();
-        let partitions = topic.partitions.iter().map(|asked| {
+        // Kafka's answer names each partition once, also one that was asked twice.
+        let mut told = HashSet::new();
+        let once = topic.partitions.iter().filter(|asked| told.insert(asked.partition_index));
+        let partitions = once.map(|asked| {
             let found = if twice.contains(&asked.partition_index) {
                 Err(ErrorCode::InvalidRequest)
             } else {

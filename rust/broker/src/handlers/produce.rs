@@ -9,12 +9,13 @@ use super::{Call, Reply, Rooms};
 use crate::error::AppendRefusal;
 use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use bytes::Bytes;
-use kafkalite_log::validation::validate;
+use kafkalite_log::validation::{ValidationError, validate};
 use kafkalite_protocol::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceResponse,
 };
-use kafkalite_protocol::{ErrorCode, Uuid};
+use kafkalite_protocol::record_batch::BatchHeader;
+use kafkalite_protocol::{ErrorCode, Records, Uuid};
 use std::sync::Arc;
 
 /// First version that names topics by id.
@@ -55,7 +56,7 @@ fn append_all(
     for (topic_place, topic) in request.topic_data.into_iter().enumerate() {
         let mut answers = Vec::with_capacity(topic.partition_data.len());
         for (place, data) in topic.partition_data.into_iter().enumerate() {
-            let records = data.records.map(kafkalite_protocol::Records::into_bytes);
+            let records = data.records.map(Records::into_bytes);
             let answer = match append.one(&topic.name, topic.topic_id, data.index, records) {
                 Ok(appended) => {
                     if let Some(waiting) = appended.waiting {
@@ -81,7 +82,8 @@ struct Append<'a> {
     rooms: &'a Rooms,
     version: i16,
     acks: i16,
-    transactional: bool,
+    /// Why no partition is written at all.
+    refused: Option<ErrorCode>,
     may_write_internal: bool,
     now_ms: i64,
 }
@@ -97,7 +99,7 @@ impl<'a> Append<'a> {
             rooms,
             version: reply.version,
             acks: request.acks,
-            transactional: request.transactional_id.is_some(),
+            refused: refusal_of_all(request),
             may_write_internal: reply.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
             now_ms: rooms.clock.wall_ms(),
         }
@@ -110,12 +112,8 @@ impl<'a> Append<'a> {
         index: i32,
         records: Option<Bytes>,
     ) -> Result<Appended, AppendRefusal> {
-        if !(-1..=1).contains(&self.acks) {
-            return Err(ErrorCode::InvalidRequiredAcks.into());
-        }
-        if self.transactional {
-            // Nothing hands out transactions here, so nobody can be in one.
-            return Err(ErrorCode::InvalidTxnState.into());
+        if let Some(error) = self.refused {
+            return Err(error.into());
         }
         let partition = if self.version >= TOPIC_ID_VERSION {
             self.rooms.partitions.find_by_id(topic_id, index)?
@@ -126,8 +124,14 @@ impl<'a> Append<'a> {
             return Err(ErrorCode::InvalidTopicException.into());
         }
         let records = records.unwrap_or_default();
-        let batch = validate(&records, &partition.log_config(), self.now_ms, self.version)?;
-        let appended = partition.append(&batch, self.acks == -1, self.now_ms)?;
+        let log_start = partition.log_start_offset();
+        let batch = match validate(&records, &partition.log_config(), self.now_ms, self.version) {
+            Ok(batch) => batch,
+            Err(error @ ValidationError::NotOneBatch { .. }) => return Err(error.into()),
+            Err(error) => return Err(AppendRefusal::from(error).by_log(log_start)),
+        };
+        let appended = partition.append(&batch, self.acks == -1, self.now_ms);
+        let appended = appended.map_err(|refusal| refusal.by_log(log_start))?;
         let waits = self.acks != 0 && !partition.is_acknowledged(appended.end_offset, self.acks);
         let answer = PartitionProduceResponse {
             index,
@@ -147,6 +151,26 @@ impl<'a> Append<'a> {
     }
 }
 
+/// Why no partition of a request can be written, if so.
+fn refusal_of_all(request: &ProduceRequest) -> Option<ErrorCode> {
+    if !(-1..=1).contains(&request.acks) {
+        return Some(ErrorCode::InvalidRequiredAcks);
+    }
+    if request.transactional_id.is_some() {
+        // Nothing hands out transactions here, so nobody can be in one.
+        return Some(ErrorCode::InvalidTxnState);
+    }
+    let mut all = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    let transactional = all.any(|partition| match &partition.records {
+        Some(Records::Bytes(bytes)) => {
+            BatchHeader::parse(bytes).is_ok_and(|header| header.is_transactional())
+        }
+        _ => false,
+    });
+    // As Kafka: whoever has no transactional id is not authorized to one.
+    transactional.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+}
+
 /// The answer of a partition nothing was appended to.
 fn refused(index: i32, refusal: AppendRefusal) -> PartitionProduceResponse {
     let errors = refusal.record_errors.into_iter().map(|(batch_index, message)| {
@@ -156,6 +180,7 @@ fn refused(index: i32, refusal: AppendRefusal) -> PartitionProduceResponse {
         index,
         error_code: refusal.code.code(),
         base_offset: -1,
+        log_start_offset: refusal.log_start_offset.map_or(-1, |offset| offset.0),
         record_errors: errors.collect(),
         error_message: refusal.message,
         current_leader: refusal.current_leader.map_or_else(LeaderIdAndEpoch::default, |leader| {

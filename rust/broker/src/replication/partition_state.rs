@@ -122,6 +122,12 @@ impl PartitionState {
         self.leader == self.local_id
     }
 
+    /// Whether broker `id` has another replica of this partition.
+    #[must_use]
+    pub fn is_followed_by(&self, id: i32) -> bool {
+        self.followers.iter().any(|follower| follower.id == id)
+    }
+
     /// The leader's node id; -1 if there is none.
     #[must_use]
     pub fn leader(&self) -> i32 {

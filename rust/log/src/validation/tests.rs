@@ -31,6 +31,7 @@ fn code(error: &ValidationError) -> &'static str {
     match error {
         ValidationError::CorruptMessage { .. } => "corrupt",
         ValidationError::InvalidRecord { .. } => "invalid",
+        ValidationError::NotOneBatch { .. } => "not one",
         ValidationError::InvalidTimestamp { .. } => "timestamp",
         ValidationError::MessageTooLarge { .. } => "large",
         ValidationError::UnsupportedCompressionType { .. } => "compression",
@@ -57,11 +58,11 @@ fn each_flaw_has_its_error() {
     flipped[70] ^= 1;
     let cut = whole[..whole.len() - 1].to_vec();
     let table: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("nothing", vec![], "invalid"),
-        ("cut short", cut, "invalid"),
-        ("two batches", twice, "invalid"),
+        ("nothing", vec![], "not one"),
+        ("cut short", cut, "not one"),
+        ("two batches", twice, "not one"),
         ("flipped bit", flipped, "corrupt"),
-        ("magic 1", patched(16, &[1]), "invalid"),
+        ("magic 1", patched(16, &[1]), "not one"),
         ("magic 3", patched(16, &[3]), "corrupt"),
         ("short length", patched(8, &20_i32.to_be_bytes()), "corrupt"),
         ("negative length", patched(8, &(-1_i32).to_be_bytes()), "corrupt"),

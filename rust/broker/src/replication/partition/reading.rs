@@ -87,13 +87,13 @@ impl Partition {
         target: &FetchTarget,
         reader: FetchReader,
     ) -> Result<Readable, ErrorCode> {
-        self.check_leader(LeaderEpoch(target.current_leader_epoch))?;
+        self.check_reader(target, reader)?;
         if self.is_offline() {
             return Err(ErrorCode::KafkaStorageError);
         }
         let from = Offset(target.fetch_offset);
         self.check_offset(from)?;
-        let diverged = self.divergence(target).is_some();
+        let diverged = self.divergence(target)?.is_some();
         let end = self.readable_end(reader);
         let bytes = self.log.bytes_between(from, end);
         let on_older_segment = from < end && from < self.log.active_base_offset();
@@ -106,13 +106,27 @@ impl Partition {
     }
 
     /// Where the log of a reader parted from this one, if it did.
-    fn divergence(&self, target: &FetchTarget) -> Option<(LeaderEpoch, Offset)> {
+    fn divergence(&self, target: &FetchTarget) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
         if target.last_fetched_epoch < 0 {
-            return None;
+            return Ok(None);
         }
         let last_fetched = LeaderEpoch(target.last_fetched_epoch);
-        let (epoch, end) = self.end_of_epoch(last_fetched).unwrap_or((LeaderEpoch(-1), Offset(-1)));
-        (epoch < last_fetched || end < Offset(target.fetch_offset)).then_some((epoch, end))
+        // An epoch that this log cannot place is none that it ever was in.
+        let known = self.end_of_epoch(last_fetched).ok_or(ErrorCode::OffsetOutOfRange)?;
+        let diverged = known.0 < last_fetched || known.1 < Offset(target.fetch_offset);
+        Ok(diverged.then_some(known))
+    }
+
+    /// Whether this reader may read here: a follower has to be one of the replicas.
+    fn check_reader(&self, target: &FetchTarget, reader: FetchReader) -> Result<(), ErrorCode> {
+        // In a fetch every negative epoch says "unknown".
+        self.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1)))?;
+        match reader {
+            FetchReader::Follower(id) if !self.state.lock().is_followed_by(id) => {
+                Err(ErrorCode::NotLeaderOrFollower)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads up to `max_bytes`; with `min_one_batch` the first batch is whole even if it is larger.
@@ -124,7 +138,7 @@ impl Partition {
         min_one_batch: bool,
         reader: FetchReader,
     ) -> Fetched {
-        if let Err(error) = self.check_leader(LeaderEpoch(target.current_leader_epoch)) {
+        if let Err(error) = self.check_reader(target, reader) {
             return Fetched { leader: self.other_leader(), ..Fetched::refused(error) };
         }
         let high_watermark = self.high_watermark();
@@ -134,8 +148,10 @@ impl Partition {
             log_start_offset: self.log_start_offset(),
             ..Fetched::refused(ErrorCode::None)
         };
-        if let Some(diverging) = self.divergence(target) {
-            return Fetched { diverging: Some(diverging), ..told };
+        match self.divergence(target) {
+            Ok(None) => {}
+            Ok(diverging) => return Fetched { diverging, ..told },
+            Err(error) => return Fetched::refused(error),
         }
         let from = Offset(target.fetch_offset);
         if let Err(error) = self.check_offset(from) {
@@ -163,10 +179,11 @@ impl Partition {
         self.log.end_offset_for_epoch(epoch).map(|end| (end.epoch, end.end_offset))
     }
 
-    /// The epoch that wrote the record at `offset`.
+    /// The epoch that wrote the record at `offset`; the leader's in a log that has none yet.
     #[must_use]
     pub fn epoch_of(&self, offset: Offset) -> Option<LeaderEpoch> {
-        self.log.epoch_at(offset)
+        let written = self.log.epoch_at(offset);
+        written.or_else(|| (offset == self.log_end_offset()).then(|| self.leader_epoch()))
     }
 
     /// The first record at or after a time.
