@@ -294,8 +294,7 @@ impl Partition {
     }
 
     fn after_append(&self, bytes: u64) {
-        let flush_messages = self.log.config().flush_messages;
-        if flush_messages > 1 {
+        if !self.waits_for_disk() {
             self.log_grew(self.log.log_end_offset(), bytes);
         }
         if self.log.needs_flush() {
@@ -305,7 +304,7 @@ impl Partition {
 
     /// Whether nothing is acknowledged or read before it is on the disk: `flush.messages=1`.
     fn waits_for_disk(&self) -> bool {
-        self.log.config().flush_messages <= 1
+        self.log.acknowledges_durable_only()
     }
 
     /// Puts the log on the disk, and lets everybody see it who waited for that.
