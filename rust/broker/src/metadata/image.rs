@@ -17,6 +17,10 @@ use std::sync::Arc;
 pub const INTERNAL_TOPICS: [&str; 3] =
     ["__consumer_offsets", "__transaction_state", "__share_group_state"];
 
+/// Kafka's name for the metadata log, which has the directory that a topic of this name would get:
+/// nobody may ever make one.
+pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+
 /// A set of configs: key with dots -> value as it was set.
 pub type Configs = BTreeMap<String, String>;
 

@@ -4,7 +4,7 @@
 //! the default of three a broker alone would wait for ever. All others get the defaults.
 //! Source: Kafka's `AutoTopicCreationManager`.
 
-use super::super::image::{INTERNAL_TOPICS, MetadataImage};
+use super::super::image::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, MetadataImage};
 use super::topics::{NewTopic, TopicDefaults};
 use crate::config::BrokerConfig;
 
@@ -21,7 +21,8 @@ impl TopicDefaults {
     }
 }
 
-/// The topic to make for `name`; `None` for the internal topics of APIs that are not served.
+/// The topic to make for `name`; `None` for the internal topics of APIs that are not served, and
+/// for the metadata log.
 pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> Option<NewTopic> {
     if name != OFFSETS_TOPIC {
         let topic = NewTopic {
@@ -30,7 +31,8 @@ pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> O
             replication_factor: -1,
             ..NewTopic::default()
         };
-        return (!INTERNAL_TOPICS.contains(&name)).then_some(topic);
+        let reserved = name == CLUSTER_METADATA_TOPIC || INTERNAL_TOPICS.contains(&name);
+        return (!reserved).then_some(topic);
     }
     let registered = i16::try_from(image.brokers.len()).unwrap_or(i16::MAX);
     let own = |(key, value): (&str, String)| (key.to_owned(), Some(value));

@@ -48,6 +48,18 @@ fn a_topic_gets_the_defaults_for_minus_one() {
 }
 
 #[test]
+fn nobody_makes_a_topic_over_the_metadata_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let controller = open(dir.path());
+    let refused = create(&controller, &[topic("__cluster_metadata")]).pop().unwrap().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::InvalidRequest);
+    let config = Arc::new(BrokerConfig::default());
+    let refused = controller.create_automatically(&["__cluster_metadata"], &config).pop().unwrap();
+    assert_eq!(refused.unwrap_err().code, ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(controller.image().topics.iter().count(), 0);
+}
+
+#[test]
 fn refusals_carry_the_code_of_kafka() {
     let dir = tempfile::tempdir().unwrap();
     let controller = open(dir.path());

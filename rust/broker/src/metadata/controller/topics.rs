@@ -3,7 +3,7 @@
 //! Source: Kafka's `ReplicationControlManager`, its error codes and its words.
 
 use super::super::error::ApiError;
-use super::super::image::{Configs, MetadataImage};
+use super::super::image::{CLUSTER_METADATA_TOPIC, Configs, MetadataImage};
 use super::super::records::{MetadataRecord, PartitionRecord};
 use super::Decision;
 use super::configs::ConfigRules;
@@ -116,6 +116,10 @@ fn create_topic(
     if let Some(reason) = invalid_topic_name(name) {
         let message = format!("Topic name is invalid: {reason}");
         return Err(ApiError::new(ErrorCode::InvalidTopicException, message));
+    }
+    if name == CLUSTER_METADATA_TOPIC {
+        let message = format!("Creation of internal topic {name} is prohibited.");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
     if image.topic(name).is_some() {
         let message = format!("Topic '{name}' already exists.");
