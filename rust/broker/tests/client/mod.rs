@@ -123,11 +123,15 @@ pub fn produce_request(topic: &str, batch: Bytes, acks: i16) -> ProduceRequest {
 /// A batch of `values` without keys; `producer` is id, epoch and first sequence.
 pub fn batch(values: &[&str], producer: Option<(i64, i16, i32)>) -> Bytes {
     let mut builder = RecordBatchBuilder::new(Codec::None);
+    let mut timestamp_ms = 1_000;
     if let Some((id, epoch, sequence)) = producer {
         builder = builder.producer(id, epoch, sequence);
+        // The log forgets producers by the time of their last record.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        timestamp_ms = i64::try_from(since.unwrap().as_millis()).unwrap();
     }
     for value in values {
-        builder.append(1_000, None, Some(value.as_bytes()), &[]);
+        builder.append(timestamp_ms, None, Some(value.as_bytes()), &[]);
     }
     builder.build(Offset(0), LeaderEpoch(-1)).unwrap()
 }
