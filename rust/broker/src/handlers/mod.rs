@@ -62,7 +62,7 @@ pub mod sync_group;
 mod table;
 
 pub use rooms::Rooms;
-pub use table::{SERVED, may_run_inline, on_panic, run, served};
+pub use table::{SERVED, may_run_inline, on_panic, run};
 
 /// One decoded request.
 pub struct Call<R: Request> {

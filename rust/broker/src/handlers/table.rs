@@ -76,13 +76,6 @@ fn unsupported(request: &Request) -> HandlerError {
     HandlerError::Unsupported { api_key, api_version }
 }
 
-/// Whether `version` of the API with this number is served.
-#[must_use]
-pub fn served(api_key: i16, version: i16) -> bool {
-    let api = ApiKey::from_i16(api_key).filter(|api| SERVED.contains(api));
-    api.is_some_and(|api| api.versions().contains(version))
-}
-
 /// Runs one request to its answer, or until it waits.
 ///
 /// # Errors
