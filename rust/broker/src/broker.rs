@@ -210,7 +210,7 @@ fn start_groups(
     // Weak: the controller keeps this closure, and the groups keep the controller.
     let told = Arc::downgrade(&groups);
     controller.watch(Box::new(move |before, after| {
-        let gone = before.topics.iter().filter(|topic| after.topic_by_id(topic.id).is_none());
+        let gone = before.topics.deleted_in(&after.topics);
         let names: Vec<String> = gone.map(|topic| topic.name.to_string()).collect();
         if let Some(told) = told.upgrade().filter(|_| !names.is_empty()) {
             told.topics_deleted(&names);
@@ -387,7 +387,7 @@ fn follow_images(
                 Err(error) => tracing::error!(%error, "altered configuration does not hold"),
             }
         }
-        partitions.follow_image(after);
+        partitions.follow_image(before, after);
     }));
 }
 

@@ -74,6 +74,9 @@ pub struct TopicsImage {
     partition_count: usize,
 }
 
+/// A topic before and after a change; `None` where there was none of that name.
+pub type TopicChange<'a> = (Option<&'a Arc<TopicImage>>, Option<&'a Arc<TopicImage>>);
+
 /// A topic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicImage {
@@ -271,6 +274,18 @@ impl TopicsImage {
     /// Every topic whose name is `name` or greater, by rising name.
     pub fn iter_from(&self, name: &str) -> impl Iterator<Item = &Arc<TopicImage>> {
         self.by_name.iter_from(name).map(|(_, topic)| topic)
+    }
+
+    /// Every topic that is another in `after`, by rising name: as it is here and as it is there. A
+    /// name whose topic was deleted and made again between the two comes once, with two ids.
+    pub fn changes<'a>(&'a self, after: &'a Self) -> Vec<TopicChange<'a>> {
+        self.by_name.differences(&after.by_name, Arc::ptr_eq)
+    }
+
+    /// The topics that are here and not in `after`; one of the same name may be.
+    pub fn deleted_in<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a Arc<TopicImage>> {
+        let before = self.changes(after).into_iter().filter_map(|(before, _)| before);
+        before.filter(|topic| after.by_id.get(&topic.id).is_none())
     }
 
     fn create(

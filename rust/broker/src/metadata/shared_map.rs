@@ -6,6 +6,7 @@
 //! metadata.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Entries a page may hold before it is split in two.
@@ -119,6 +120,44 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
+    /// Every entry that is not the same in `after`, keys rising: as it is here and as it is there.
+    ///
+    /// Pages that both share are passed over, so an image and the one before it are compared in the
+    /// time of what changed between them.
+    pub fn differences<'a>(
+        &'a self,
+        after: &'a Self,
+        same: impl Fn(&V, &V) -> bool,
+    ) -> Vec<(Option<&'a V>, Option<&'a V>)> {
+        let mut found = Vec::new();
+        let (mut old, mut new) = (Cursor::at_start(self), Cursor::at_start(after));
+        loop {
+            while old.shares_page_with(&new) {
+                old.next_page();
+                new.next_page();
+            }
+            let (left, right) = (old.entry(), new.entry());
+            let order = match (left, right) {
+                (None, None) => return found,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((left, _)), Some((right, _))) => left.cmp(right),
+            };
+            let gone = left.filter(|_| order.is_le()).map(|(_, value)| value);
+            let come = right.filter(|_| order.is_ge()).map(|(_, value)| value);
+            if gone.is_some() {
+                old.next();
+            }
+            if come.is_some() {
+                new.next();
+            }
+            match (gone, come) {
+                (Some(left), Some(right)) if same(left, right) => {}
+                pair => found.push(pair),
+            }
+        }
+    }
+
     /// The page that holds `key`, or would: the last one that starts at or below it.
     fn page_of<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
@@ -126,6 +165,45 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     {
         let after = self.pages.partition_point(|page| page[0].0.borrow() <= key);
         after.saturating_sub(1)
+    }
+}
+
+/// A place in a map, on its way from entry to entry.
+struct Cursor<'a, K, V> {
+    pages: &'a [Arc<Vec<(K, V)>>],
+    /// In the first of them.
+    at: usize,
+}
+
+impl<'a, K, V> Cursor<'a, K, V> {
+    fn at_start(map: &'a SharedMap<K, V>) -> Self {
+        Self { pages: &map.pages, at: 0 }
+    }
+
+    fn entry(&self) -> Option<&'a (K, V)> {
+        self.pages.first().map(|page| &page[self.at])
+    }
+
+    fn next(&mut self) {
+        self.at += 1;
+        if self.pages.first().is_some_and(|page| page.len() == self.at) {
+            self.next_page();
+        }
+    }
+
+    fn next_page(&mut self) {
+        self.pages = self.pages.get(1..).unwrap_or_default();
+        self.at = 0;
+    }
+
+    /// Whether both begin the very same page now.
+    fn shares_page_with(&self, other: &Self) -> bool {
+        match (self.pages.first(), other.pages.first()) {
+            (Some(page), Some(others)) => {
+                self.at == 0 && other.at == 0 && Arc::ptr_eq(page, others)
+            }
+            _ => false,
+        }
     }
 }
 

@@ -58,6 +58,25 @@ impl Topic {
 struct Maps {
     by_id: HashMap<Uuid, Topic>,
     ids: HashMap<Arc<str>, Uuid>,
+    by_key: HashMap<u64, Arc<Partition>>,
+}
+
+impl Maps {
+    fn insert(&mut self, topic: Topic) {
+        self.ids.insert(topic.name.clone(), topic.image.id);
+        let here = topic.partitions.iter().flatten();
+        self.by_key.extend(here.map(|partition| (partition.key(), partition.clone())));
+        self.by_id.insert(topic.image.id, topic);
+    }
+
+    fn remove(&mut self, id: Uuid) -> Option<Topic> {
+        let topic = self.by_id.remove(&id)?;
+        self.ids.remove(&topic.name);
+        for partition in topic.partitions.iter().flatten() {
+            self.by_key.remove(&partition.key());
+        }
+        Some(topic)
+    }
 }
 
 /// The partitions of this broker.
@@ -99,9 +118,7 @@ impl Partitions {
     /// The partition with this key.
     #[must_use]
     pub fn by_key(&self, key: u64) -> Option<Arc<Partition>> {
-        let maps = self.maps.read();
-        let mut all = maps.by_id.values().flat_map(|topic| topic.partitions.iter().flatten());
-        all.find(|partition| partition.key() == key).cloned()
+        self.maps.read().by_key.get(&key).cloned()
     }
 
     /// The partition that a request names.
@@ -167,24 +184,15 @@ impl Partitions {
         Some((bytes(stat.f_blocks)?, bytes(stat.f_bavail)?))
     }
 
-    /// Follows a new image. One call at a time; the controller's commits are serial.
-    pub fn follow_image(&self, image: &MetadataImage) {
-        let gone: Vec<Topic> = {
-            let mut maps = self.maps.write();
-            let gone: Vec<Uuid> = (maps.by_id.keys())
-                .filter(|id| image.topic_by_id(**id).is_none())
-                .copied()
-                .collect();
-            let topics: Vec<Topic> = gone.iter().filter_map(|id| maps.by_id.remove(id)).collect();
-            for topic in &topics {
-                maps.ids.remove(&topic.name);
-            }
-            topics
-        };
-        for topic in gone {
-            self.delete(&topic);
+    /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
+    /// between them. One call at a time; the controller's commits are serial.
+    pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        for gone in before.topics.deleted_in(&after.topics) {
+            let topic = self.maps.write().remove(gone.id);
+            topic.iter().for_each(|topic| self.delete(topic));
         }
-        for topic in image.topics.iter() {
+        for topic in before.topics.changes(&after.topics).into_iter().filter_map(|(_, topic)| topic)
+        {
             self.follow_topic(topic);
         }
     }
@@ -204,7 +212,6 @@ impl Partitions {
         let (before, mut partitions) = {
             let maps = self.maps.read();
             match maps.by_id.get(&image.id) {
-                Some(topic) if Arc::ptr_eq(&topic.image, image) => return,
                 Some(topic) => (Some(topic.image.clone()), topic.partitions.clone()),
                 None => (None, Vec::new()),
             }
@@ -225,10 +232,8 @@ impl Partitions {
                 partition.follow_image(partition_image);
             }
         }
-        let mut maps = self.maps.write();
-        maps.ids.insert(image.name.clone(), image.id);
         let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
-        maps.by_id.insert(image.id, topic);
+        self.maps.write().insert(topic);
     }
 
     /// Opens a partition's log. One that cannot be opened is said once, and answers as a storage
