@@ -118,6 +118,13 @@ impl ColdReads {
         self.read_in(cold, Box::new(then));
     }
 
+    /// Calls `then` once `slices` are in the page cache: now, on the caller's thread, if they are;
+    /// else on a thread of the pool after reading them in.
+    pub fn when_resident(&self, mut slices: Vec<FileSlice>, then: impl FnOnce() + Send + 'static) {
+        slices.retain(|slice| !(self.is_resident)(slice));
+        if slices.is_empty() { then() } else { self.read_in(slices, Box::new(then)) }
+    }
+
     /// Reads `slices` in, whether resident or not, then calls `then` on a thread of the pool.
     pub fn read_in(&self, slices: Vec<FileSlice>, then: Continuation) {
         self.shared.push(Job { slices: slices.into(), then });

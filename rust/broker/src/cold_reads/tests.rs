@@ -69,6 +69,20 @@ fn a_cold_response_is_sent_by_the_pool_once_every_byte_was_read() {
 }
 
 #[test]
+fn what_needs_cold_ranges_runs_on_the_pool_after_they_were_read() {
+    for (is_resident, by_caller, bytes) in [(true, true, 0), (false, false, 5_000)] {
+        let (metrics, pool) = pool(is_resident);
+        let (sent, received) = mpsc::channel();
+        pool.when_resident(vec![slice(5_000)], move || {
+            sent.send(std::thread::current().id()).expect("the test listens");
+        });
+        let thread = received.recv_timeout(PATIENCE).expect("it runs");
+        assert_eq!(thread == std::thread::current().id(), by_caller, "resident: {is_resident}");
+        assert_eq!(read_bytes(&metrics), bytes, "resident: {is_resident}");
+    }
+}
+
+#[test]
 fn a_file_shorter_than_its_range_does_not_stop_the_response() {
     let (_, pool) = pool(false);
     let mut short = slice(1_000);

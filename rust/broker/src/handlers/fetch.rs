@@ -53,8 +53,13 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         reader,
     };
     let cold_reads = Arc::clone(&rooms.cold_reads);
-    let operation = DelayedFetch::new(wanted, limits, move |read| {
-        answer(reply, &context, read, reader, &cold_reads);
+    let operation = DelayedFetch::new(wanted, limits, move |operation| {
+        let lookups = operation.lookup_ranges();
+        let pool = Arc::clone(&cold_reads);
+        // Looking an old offset up reads the log: this thread must not wait for the disk either.
+        pool.when_resident(lookups, move || {
+            answer(reply, &context, operation.read(), reader, &cold_reads);
+        });
     });
     let keys = operation.keys();
     rooms.fetches.watch(Arc::new(operation), &keys);

@@ -13,6 +13,7 @@
 use super::{Completion, DelayedOperation};
 use crate::fetch_sessions::FetchTarget;
 use crate::replication::{FetchReader, Fetched, Partition};
+use kafkalite_log::FileSlice;
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct FetchLimits {
     pub reader: FetchReader,
 }
 
-type Answer = Box<dyn FnOnce(Vec<(FetchTarget, Fetched)>) + Send>;
+type Answer = Box<dyn FnOnce(Arc<DelayedFetch>) + Send>;
 
 /// The waiting request.
 pub struct DelayedFetch {
@@ -51,11 +52,11 @@ pub struct DelayedFetch {
 }
 
 impl DelayedFetch {
-    /// Holds the request back; `answer` gets what was read of each partition, in order.
+    /// Holds the request back; `answer` gets it when it need wait no longer, and reads.
     pub fn new(
         wanted: Vec<Wanted>,
         limits: FetchLimits,
-        answer: impl FnOnce(Vec<(FetchTarget, Fetched)>) + Send + 'static,
+        answer: impl FnOnce(Arc<Self>) + Send + 'static,
     ) -> Self {
         let answer = Mutex::new(Some(Box::new(answer) as Answer));
         Self { wanted, limits, missing: AtomicU64::new(0), answer }
@@ -68,7 +69,18 @@ impl DelayedFetch {
         found.map(|partition| partition.key()).collect()
     }
 
-    fn read(&self) -> Vec<(FetchTarget, Fetched)> {
+    /// What [`DelayedFetch::read`] reads of files itself, before it knows the ranges to answer.
+    #[must_use]
+    pub fn lookup_ranges(&self) -> Vec<FileSlice> {
+        let found = self.wanted.iter().filter_map(|wanted| {
+            wanted.partition.as_ref().ok().map(|partition| (partition, &wanted.target))
+        });
+        found.filter_map(|(partition, target)| partition.lookup_range(target)).collect()
+    }
+
+    /// What there is of each partition, in order.
+    #[must_use]
+    pub fn read(&self) -> Vec<(FetchTarget, Fetched)> {
         let mut left = self.limits.max_bytes;
         let mut nothing_yet = true;
         let mut all = Vec::with_capacity(self.wanted.len());
@@ -110,7 +122,7 @@ impl DelayedOperation for DelayedFetch {
     fn complete(self: Arc<Self>, _how: Completion) {
         let answer = self.answer.lock().take();
         if let Some(answer) = answer {
-            answer(self.read());
+            answer(self);
         }
     }
 

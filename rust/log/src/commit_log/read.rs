@@ -8,7 +8,7 @@ use super::CommitLog;
 use crate::error::LogError;
 use crate::segment::Segment;
 use crate::segment_file::FileSlice;
-use crate::tail_ring::TailRing;
+use crate::tail_ring::{Located, TailRing};
 
 /// What a read found.
 #[derive(Clone, Debug, Default)]
@@ -95,13 +95,34 @@ impl CommitLog {
         Ok(result)
     }
 
+    /// What finding the batch that holds `from` reads of a file before [`CommitLog::read`] can say
+    /// where that batch lies: headers between two index entries, or nothing for the newest batches.
+    ///
+    /// Whoever must not wait for a disk makes sure that this range is in the page cache first. An
+    /// error gives `None`, as the read will tell it.
+    #[must_use]
+    pub fn lookup_range(&self, from: Offset) -> Option<FileSlice> {
+        if from < self.log_start_offset() || from >= self.log_end_offset() {
+            return None;
+        }
+        let (segment, _) = self.segment_at(from)?;
+        if self.known_start(from, &segment).is_some() {
+            return None;
+        }
+        segment.locate_range(from).ok().flatten()
+    }
+
+    /// The batch that holds `from`, if it is one of the newest.
+    fn known_start(&self, from: Offset, segment: &Segment) -> Option<Located> {
+        let mut tail = self.tail.lock();
+        let tail = tail.get_or_insert_with(|| Box::new(TailRing::new()));
+        tail.lookup(from).filter(|known| known.base_offset >= segment.base_offset())
+    }
+
     /// The batch that holds `from`, or the first after it if compaction removed that one.
     fn start(&self, from: Offset) -> Result<Option<Start>, LogError> {
         let Some((mut segment, mut next)) = self.segment_at(from) else { return Ok(None) };
-        if let Some(known) =
-            self.tail.lock().get_or_insert_with(|| Box::new(TailRing::new())).lookup(from)
-            && known.base_offset >= segment.base_offset()
-        {
+        if let Some(known) = self.known_start(from, &segment) {
             let (position, batch_size) = (known.position, known.size);
             return Ok(Some(Start { segment, next, position, batch_size }));
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use kafkalite_protocol::compression::Codec;
-use kafkalite_protocol::record_batch::{Batches, RecordBatch, RecordBatchBuilder};
+use kafkalite_protocol::record_batch::{Batches, HEADER_LENGTH, RecordBatch, RecordBatchBuilder};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -121,6 +121,31 @@ fn a_read_starts_at_the_batch_that_holds_the_offset() {
         assert_eq!(read_all(&log, from)[0], from / 3 * 3, "offset {from}");
     }
     assert!(read_all(&log, 150).is_empty());
+}
+
+#[test]
+fn the_look_up_range_holds_the_header_that_a_read_starts_with() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    for _ in 0..49 {
+        append(&log, 3);
+    }
+    assert_eq!(read_all(&log, 146), [144], "from the first read on, newest batches are known");
+    append(&log, 3);
+    assert!(log.lookup_range(Offset(148)).is_none());
+    log.close(true).unwrap();
+    // The ring of the newest batches begins anew.
+    let log = fixture.open(OpenState { clean: true, ..OpenState::default() }).0;
+    for from in 0..150 {
+        let range = log.lookup_range(Offset(from)).unwrap();
+        let start = log.read(Offset(from), 1, Offset(150), true).unwrap().slices.remove(0);
+        assert!(Arc::ptr_eq(&range.file, &start.file), "offset {from}");
+        let end = start.position + HEADER_LENGTH as u64;
+        let within =
+            range.position <= start.position && end <= range.position + u64::from(range.length);
+        assert!(within, "offset {from}: {start:?} is not in {range:?}");
+    }
+    assert!(log.lookup_range(Offset(150)).is_none(), "nothing is read at the end");
 }
 
 #[test]

@@ -45,6 +45,13 @@ impl OffsetIndex {
         }
     }
 
+    /// Start of the first batch in the index that ends after `relative`; none after the last entry.
+    pub(crate) fn lookup_after(&self, relative: u32) -> Option<Position> {
+        let all = self.entries.all();
+        let before = prefix(all, |entry| decode(entry).0 <= relative);
+        all.get(before).map(|entry| decode(entry).1)
+    }
+
     /// Adds a batch: its last offset and where it starts.
     pub(crate) fn push(&mut self, relative: u32, position: Position) {
         debug_assert!(self.last().is_none_or(|last| last.0 < relative));

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use kafkalite_protocol::record_batch::BatchHeader;
+use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH};
 use kafkalite_protocol::types::{Offset, Position};
 use parking_lot::MutexGuard;
 
@@ -16,6 +16,7 @@ use crate::error::LogError;
 use crate::index::Entries;
 use crate::index::offset_index::OffsetIndex;
 use crate::index::time_index::TimeIndex;
+use crate::segment_file::FileSlice;
 use crate::storage::{OpenMode, Storage, StorageFile, read_full};
 
 /// Index entries reach the file in chunks of this many bytes.
@@ -132,6 +133,21 @@ impl Segment {
             found => found?,
         };
         Ok(found)
+    }
+
+    /// What [`Segment::locate`] reads of the file at most: from the index entry before `offset` to
+    /// the header of the batch of the entry after it.
+    pub(crate) fn locate_range(&self, offset: Offset) -> Result<Option<FileSlice>, LogError> {
+        let Some(relative) = self.relative(offset) else { return Ok(None) };
+        let (from, to) = {
+            let indexes = self.indexes()?;
+            (indexes.offsets.lookup(relative), indexes.offsets.lookup_after(relative))
+        };
+        let size = self.size();
+        let header = HEADER_LENGTH as u32;
+        let end = to.map_or(size, |to| to.0.saturating_add(header).min(size));
+        let length = end.saturating_sub(from.0);
+        Ok(Some(FileSlice { file: self.file()?, position: from.0.into(), length }))
     }
 
     fn find(

@@ -164,6 +164,14 @@ impl Partition {
         }
     }
 
+    /// What finding the fetch offset reads of the log's files, see [`CommitLog::lookup_range`].
+    ///
+    /// [`CommitLog::lookup_range`]: kafkalite_log::CommitLog::lookup_range
+    #[must_use]
+    pub fn lookup_range(&self, target: &FetchTarget) -> Option<FileSlice> {
+        self.log.lookup_range(Offset(target.fetch_offset))
+    }
+
     fn other_leader(&self) -> Option<(i32, LeaderEpoch)> {
         let state = self.state.lock();
         (!state.is_leader()).then(|| (state.leader(), state.leader_epoch()))
