@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from ._native import KafkaliteError as KafkaliteError
     from ._native import __version__ as __version__
     from .broker import Broker as Broker
+    from .logs import forward_logs as forward_logs
 
-__all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__"]
+__all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__", "forward_logs"]
 
 _HOMES = {
     "Broker": "kafkalite.broker",
     "BrokerStartError": "kafkalite._native",
     "KafkaliteError": "kafkalite._native",
     "__version__": "kafkalite._native",
+    "forward_logs": "kafkalite.logs",
 }
 
 

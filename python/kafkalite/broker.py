@@ -1,37 +1,61 @@
-"""A broker inside this process, for tests and for trying things out."""
+"""A broker for tests and for trying things out: in this process, or as its child.
+
+Both are the broker that ``kafkalite serve`` runs, with the profile ``dev``: groups form at
+once, topics are made on first use. Its port is chosen once and kept over stops, so that
+clients find it again.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import tempfile
+import time
+import weakref
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from . import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
-_DEV = {
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "4",
-    "kafkalite.stop.timeout.ms": "500",
-}
+#: An ApiVersions request, version 0: what every broker answers first.
+_API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+
+
+class _Engine(Protocol):
+    """What runs the broker: threads here, or a process."""
+
+    @property
+    def bootstrap_servers(self) -> str | None: ...
+    @property
+    def admin_url(self) -> str | None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 class Broker:
-    """A real broker on threads of this process, as a context manager.
+    """A real broker, as a context manager.
 
     Args:
         host: Address to listen on.
-        port: Port to listen on; 0 lets the system choose.
+        port: Port to listen on; 0 lets the system choose one, which it then keeps.
         data_dir: Where records are kept; ``None`` is a temporary directory that is
-            removed at ``stop()``.
+            removed when the broker is closed, forgotten, or the interpreter ends.
+        topics: Topics that are there when it serves: names, or names with their
+            numbers of partitions.
         config: Any keys of the broker, with dots.
         admin_port: Port of metrics and health; ``None`` is off, 0 lets the system
             choose.
+        in_process: ``False`` runs it in a process of its own, which ends with this one,
+            so that ``kill()`` is a real crash.
+        log_level: From which level on its log lines go to Python's ``logging``, to
+            loggers below ``kafkalite``; ``None`` is none.
 
     Source:
         The keys are those of Apache Kafka's broker and ``kafkalite.*``.
@@ -42,21 +66,24 @@ class Broker:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        data_dir: str | Path | None = None,
-        config: Mapping[str, str] | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        topics: Iterable[str] | Mapping[str, int] = (),
+        config: Mapping[str, object] | None = None,
         admin_port: int | None = None,
+        in_process: bool = True,
+        log_level: str | int | None = None,
     ) -> None:
         """Configure a broker; ``start()`` or ``with`` starts it."""
+        self._address = (host, port)
+        self._admin_port = admin_port
+        self._data_dir = None if data_dir is None else Path(data_dir)
         self._temporary: Path | None = None
-        if data_dir is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="kafkalite-"))
-        directory = self._temporary or data_dir
-        keys = _DEV | {
-            "listeners": f"PLAINTEXT://{host}:{port}",
-            "log.dirs": str(directory),
-            "kafkalite.admin.port": str(-1 if admin_port is None else admin_port),
-        }
-        self._native = _native.Broker(keys | dict(config or {}))
+        self._topics = _partitions(topics)
+        self._config = {key: _text(value) for key, value in (config or {}).items()}
+        self._in_process = in_process
+        self._log_level = log_level
+        self._engine: _Engine | None = None
+        self._close: weakref.finalize[..., Broker] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -65,29 +92,91 @@ class Broker:
         Raises:
             KafkaliteError: The broker does not run.
         """
-        servers = self._native.bootstrap_servers
-        if servers is None:
+        if (servers := self._servers) is None:
             raise _native.KafkaliteError("the broker does not run")
         return servers
 
     @property
     def admin_url(self) -> str | None:
         """URL of metrics and health, or ``None`` if they are off."""
-        return self._native.admin_url
+        return None if self._engine is None else self._engine.admin_url
+
+    @property
+    def pid(self) -> int:
+        """Process that the broker runs in: this one, unless ``in_process=False``.
+
+        Raises:
+            KafkaliteError: The broker does not run.
+        """
+        _ = self.bootstrap_servers
+        return getattr(self._engine, "pid", os.getpid())
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where records are kept; ``None`` while a temporary one is not there."""
+        return self._data_dir or self._temporary
 
     def start(self) -> None:
-        """Start; the broker serves when this returns.
+        """Start; the broker serves when this returns, with the data it had before.
 
         Raises:
             BrokerStartError: A wrong configuration, a taken port, a locked directory.
         """
-        self._native.start()
+        if self._engine is not None:
+            return self._engine.start()
+        engine = self._prepare()
+        try:
+            return engine.start()
+        except BaseException:
+            self.close()
+            raise
 
     def stop(self) -> None:
-        """Stop cleanly; a temporary directory is removed."""
-        self._native.stop()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        """Stop cleanly; data and port stay, for another ``start()``."""
+        if self._engine is not None:
+            self._engine.stop()
+
+    def kill(self) -> None:
+        """End it as a crash does: nothing is flushed, nobody is told.
+
+        In this process that is as much as threads allow; with ``in_process=False`` it is
+        a SIGKILL. ``start()`` brings it back with its data.
+        """
+        if self._engine is not None:
+            self._engine.kill()
+
+    def restart(self) -> None:
+        """Stop cleanly and start again, with the same data on the same port."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove a temporary directory. ``start()`` then begins anew."""
+        self.stop()
+        if self._close is not None:
+            self._close()
+        if self._engine is not None:
+            self._engine, self._close, self._temporary = None, None, None
+
+    def wait_ready(self, timeout: float = 10.0) -> None:
+        """Wait until the broker answers a request.
+
+        After ``start()`` it does so at once; this is for those who start it elsewhere.
+
+        Args:
+            timeout: Seconds to wait, at most.
+
+        Raises:
+            TimeoutError: It does not answer by then.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            if (servers := self._servers) and _answers(servers.split(",")[0], max(left, 0.001)):
+                return
+            if left <= 0:
+                raise TimeoutError(f"the broker does not answer within {timeout} s")
+            time.sleep(min(0.01, left))
 
     def __enter__(self) -> Self:
         """Start."""
@@ -100,5 +189,120 @@ class Broker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop."""
-        self.stop()
+        """Stop, and remove a temporary directory."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Tell where it serves."""
+        return f"<kafkalite.Broker {self._servers or 'not running'}>"
+
+    @property
+    def _servers(self) -> str | None:
+        return None if self._engine is None else self._engine.bootstrap_servers
+
+    def _prepare(self) -> _Engine:
+        """Choose directory and ports, and what runs the broker; all of it is kept."""
+        if self._log_level is not None:
+            self._prepare_log(self._log_level)
+        temporary = None
+        if self._data_dir is None:
+            temporary = tempfile.mkdtemp(prefix="kafkalite-")
+            self._temporary = Path(temporary)
+        held: list[socket.socket] = []
+        host, port = self._address
+        keys = self._config | {
+            "listeners": f"PLAINTEXT://{_bracketed(host)}:{_hold(host, port, held)}",
+            "log.dirs": temporary or str(self._data_dir),
+            "kafkalite.admin.port": str(self._held_admin_port(held)),
+        }
+        engine: _Engine
+        if self._in_process:
+            engine = _native.Broker(keys, self._topics)
+        else:
+            from .broker_process import BrokerProcess
+
+            engine = BrokerProcess(keys, self._topics, self._log_level)
+        self._engine = engine
+        self._close = weakref.finalize(self, _end, os.getpid(), engine, temporary, held)
+        return engine
+
+    def _prepare_log(self, level: str | int) -> None:
+        from .logs import forward_logs, level_name
+
+        if self._in_process:
+            forward_logs(level)
+        else:
+            # The child forwards its own; a level that there is not is found out here.
+            level_name(level)
+
+    def _held_admin_port(self, held: list[socket.socket]) -> int:
+        if self._admin_port is None:
+            return -1
+        return _hold(self._config.get("kafkalite.admin.host", "127.0.0.1"), self._admin_port, held)
+
+
+def _end(pid: int, engine: _Engine, directory: str | None, held: list[socket.socket]) -> None:
+    """Leave nothing behind; in a forked child there is nothing of its own to leave."""
+    if pid != os.getpid():
+        return
+    engine.kill()
+    for reserved in held:
+        reserved.close()
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _hold(host: str, port: int, held: list[socket.socket]) -> int:
+    """Keep a port, a free one for 0: bound but not listening, beside the listener.
+
+    While a broker is down its clients try to reach it from ports that the system chooses;
+    one that is not held could be chosen, and be lost.
+
+    Returns:
+        The port; as given, if it cannot be held.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or "0.0.0.0", port, type=socket.SOCK_STREAM
+        )[0]
+        reserved = socket.socket(family, kind, protocol)
+    except OSError:
+        # The broker will meet the same, and tells it better.
+        return port
+    try:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(address)
+    except OSError:
+        reserved.close()
+        return port
+    held.append(reserved)
+    return int(reserved.getsockname()[1])
+
+
+def _partitions(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, int | None]]:
+    if isinstance(topics, str):
+        # A string is an iterable of strings, and never meant as one here.
+        return [(topics, None)]
+    if isinstance(topics, Mapping):
+        return [(name, int(count)) for name, count in topics.items()]
+    return [(name, None) for name in topics]
+
+
+def _text(value: object) -> str:
+    """Return a key's value as files spell it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _answers(address: str, timeout: float) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout) as peer:
+            peer.settimeout(timeout)
+            peer.sendall(_API_VERSIONS)
+            return len(peer.recv(4)) == 4
+    except OSError:
+        return False

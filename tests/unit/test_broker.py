@@ -1,20 +1,68 @@
-"""A broker inside this process."""
+"""A broker inside this process, or as its child."""
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import kafkalite
+from tests.conftest import PATIENCE_S
 from tests.unit.test_serve import api_versions_error
 
+both = pytest.mark.parametrize("in_process", [True, False], ids=["threads", "child"])
 
-def test_it_serves_between_enter_and_exit() -> None:
-    with kafkalite.Broker() as broker:
+
+def produce(bootstrap: str, *values: bytes) -> None:
+    """Write these values to the topic ``t``, acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce("t", value)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def read(bootstrap: str, count: int) -> list[bytes | None]:
+    """The first values of partition 0 of ``t``."""
+    # Without a commit its close waits for no coordinator.
+    keys = {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
+    consumer = Consumer(keys)
+    consumer.assign([TopicPartition("t", 0, 0)])
+    messages = consumer.consume(count, timeout=PATIENCE_S)
+    consumer.close()
+    return [message.value() for message in messages]
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process ends within the patience."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(handle)
+
+
+@both
+def test_it_serves_between_enter_and_exit(in_process: bool) -> None:
+    with kafkalite.Broker(in_process=in_process) as broker:
         assert api_versions_error(broker.bootstrap_servers) == 0
         assert broker.admin_url is None
+        assert (broker.pid == os.getpid()) == in_process
+        broker.wait_ready()
     with pytest.raises(kafkalite.KafkaliteError, match="does not run"):
         _ = broker.bootstrap_servers
 
@@ -35,19 +83,215 @@ def test_it_starts_again_with_its_data(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_a_wrong_key_is_an_exception_with_a_hint() -> None:
-    broker = kafkalite.Broker(config={"log.segmnet.bytes": "1"})
-    with pytest.raises(
-        kafkalite.BrokerStartError, match=r"unknown key log\.segmnet\.bytes"
-    ) as info:
+@both
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ({"a": 3, "b": 1}, {"a": 3, "b": 1}),
+        (["a", "b"], {"a": 1, "b": 1}),
+        ("alone", {"alone": 1}),
+    ],
+)
+def test_its_topics_are_there_when_it_serves(
+    in_process: bool, topics: dict[str, int] | list[str] | str, expected: dict[str, int]
+) -> None:
+    with kafkalite.Broker(topics=topics, in_process=in_process) as broker:
+        listed = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(
+            timeout=PATIENCE_S
+        )
+        found = {name: len(topic.partitions) for name, topic in listed.topics.items()}
+        assert found == expected
+        broker.restart()
+        assert api_versions_error(broker.bootstrap_servers) == 0
+
+
+@both
+def test_a_killed_broker_comes_back_on_its_port_with_its_data(in_process: bool) -> None:
+    with kafkalite.Broker(topics="t", in_process=in_process, admin_port=0) as broker:
+        servers, admin_url = broker.bootstrap_servers, broker.admin_url
+        produce(servers, b"before")
+        broker.kill()
+        with pytest.raises(kafkalite.KafkaliteError, match="does not run"):
+            _ = broker.bootstrap_servers
         broker.start()
-    assert info.value.hint == "did you mean log.segment.bytes?"
+        assert (broker.bootstrap_servers, broker.admin_url) == (servers, admin_url)
+        produce(servers, b"between")
+        broker.restart()
+        assert broker.bootstrap_servers == servers
+        assert read(servers, 2) == [b"before", b"between"]
+
+
+@both
+def test_its_temporary_directory_goes_with_it(in_process: bool) -> None:
+    broker = kafkalite.Broker(in_process=in_process)
+    with broker:
+        directory = broker.data_dir
+        assert directory is not None
+        assert directory.is_dir()
+        broker.stop()
+        assert directory.is_dir()
+    assert not directory.exists()
+    broker.start()
+    again, pid = broker.data_dir, broker.pid
+    assert again not in (None, directory)
+    del broker
+    gc.collect()
+    assert again is not None
+    assert not again.exists()
+    assert in_process or has_ended(pid)
+
+
+@both
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "1 / 0"])
+def test_nothing_is_left_when_the_interpreter_ends(in_process: bool, ending: str) -> None:
+    program = (
+        f"import kafkalite\nbroker = kafkalite.Broker(in_process={in_process})\n"
+        f"broker.start()\nprint(broker.data_dir, broker.pid, flush=True)\n{ending}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    directory, pid = done.stdout.split()
+    assert not Path(directory).exists()
+    assert has_ended(int(pid))
+
+
+def test_a_child_ends_with_its_parent_however_that_ends() -> None:
+    program = (
+        "import kafkalite\nbroker = kafkalite.Broker(in_process=False)\n"
+        "broker.start()\nprint(broker.pid, flush=True)\ninput()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        os.kill(pid, 0)
+        parent.kill()
+    assert has_ended(pid)
+
+
+@both
+def test_a_forked_process_leaves_the_broker_alone(in_process: bool) -> None:
+    with kafkalite.Broker(in_process=in_process) as broker:
+        child = os.fork()
+        if child == 0:
+            # What the end of an interpreter does, without pytest's own.
+            broker.__exit__(None, None, None)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert broker.data_dir is not None
+        assert broker.data_dir.is_dir()
+        assert api_versions_error(broker.bootstrap_servers) == 0
+
+
+@both
+def test_a_child_that_is_killed_by_others_can_be_started_again(in_process: bool) -> None:
+    with kafkalite.Broker(topics="t", in_process=in_process) as broker:
+        produce(broker.bootstrap_servers, b"1")
+        if not in_process:
+            pid = broker.pid
+            os.kill(pid, signal.SIGKILL)
+            assert has_ended(pid)
+        broker.start()
+        assert read(broker.bootstrap_servers, 1) == [b"1"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("config", "what", "hint"),
+    [
+        (
+            {"log.segmnet.bytes": "1"},
+            "unknown key log.segmnet.bytes",
+            "did you mean log.segment.bytes?",
+        ),
+        ({"num.partitions": 0}, "Value must be at least 1", "config explain"),
+    ],
+)
+def test_a_wrong_key_is_an_exception_with_a_hint(
+    in_process: bool, config: dict[str, object], what: str, hint: str
+) -> None:
+    broker = kafkalite.Broker(config=config, in_process=in_process)
+    with pytest.raises(kafkalite.BrokerStartError) as info:
+        broker.start()
+    assert what in str(info.value)
+    assert hint in info.value.hint
     broker.stop()
 
 
-def test_a_locked_directory_is_an_exception(tmp_path: Path) -> None:
+@both
+def test_a_topic_that_cannot_be_made_is_an_exception(in_process: bool) -> None:
+    with pytest.raises(
+        kafkalite.BrokerStartError, match=r"cannot create topic a b: .* other than ASCII"
+    ):
+        kafkalite.Broker(topics=["a b"], in_process=in_process).start()
+
+
+@both
+def test_a_locked_directory_is_an_exception(tmp_path: Path, in_process: bool) -> None:
     with (
         kafkalite.Broker(data_dir=tmp_path),
         pytest.raises(kafkalite.BrokerStartError, match="another broker has locked it"),
     ):
-        kafkalite.Broker(data_dir=tmp_path).start()
+        kafkalite.Broker(data_dir=tmp_path, in_process=in_process).start()
+
+
+def test_the_environment_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKALITE_LOG_SEGMNET_BYTES", "1")
+    for in_process in (True, False):
+        with kafkalite.Broker(in_process=in_process) as broker:
+            assert api_versions_error(broker.bootstrap_servers) == 0
+
+
+class Collected(logging.Handler):
+    """Puts what is logged into a queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: queue.Queue[logging.LogRecord] = queue.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.put(record)
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    """What the loggers below ``kafkalite`` get, from INFO on."""
+    handler, logger = Collected(), logging.getLogger("kafkalite")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+@both
+def test_its_log_goes_to_logging_when_asked(collected: Collected, in_process: bool) -> None:
+    with kafkalite.Broker(in_process=in_process, log_level=logging.INFO) as broker:
+        broker.kill()
+        broker.start()
+        record = collected.records.get(timeout=PATIENCE_S)
+    assert record.name.startswith("kafkalite.")
+    assert record.levelno >= logging.INFO
+    assert record.getMessage()
+
+
+@both
+def test_a_level_that_there_is_not_is_an_exception(in_process: bool) -> None:
+    with pytest.raises(kafkalite.BrokerStartError, match="no log level loud") as info:
+        kafkalite.Broker(log_level="loud", in_process=in_process).start()
+    assert "info" in info.value.hint
+
+
+def test_an_interpreter_that_forwards_logs_ends() -> None:
+    program = "import kafkalite; kafkalite.Broker(log_level='trace').start()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,7 +13,7 @@ use crate::fetch_sessions::FetchSessions;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
 use crate::meta_properties::{self, MetaPropertiesError};
-use crate::metadata::controller::ControllerOptions;
+use crate::metadata::controller::{ControllerOptions, NewTopic, TableRules, TopicDefaults};
 use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
 use crate::network::{BindError, Listener, ListenerConfig, Network, NetworkConfig, NetworkParts};
@@ -25,6 +25,7 @@ use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::{LogDir, LogError};
+use kafkalite_protocol::ErrorCode;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -50,6 +51,14 @@ pub enum StartError {
     /// The metadata log cannot be used.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
+    /// A topic that was asked for cannot be made.
+    #[error("cannot create topic {name}: {why}")]
+    Topic {
+        /// Its name.
+        name: String,
+        /// Why not, in Kafka's words.
+        why: String,
+    },
     /// The operating system refuses a thread or randomness.
     #[error("cannot start {what}: {source}")]
     System {
@@ -128,6 +137,10 @@ impl Broker {
         let image = built.controller.image();
         let broker_epoch = image.brokers.get(&config.node_id).map_or(0, |broker| broker.epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
+        let data_dir = built.partitions.directory().display().to_string();
+        for (listener, address) in network.addresses() {
+            tracing::info!(%listener, %address, data_dir, node_id = config.node_id, "serving");
+        }
         Ok(Self {
             rooms: built,
             network,
@@ -157,12 +170,53 @@ impl Broker {
         &self.rooms
     }
 
+    /// Makes the topics that are not there yet: name and partitions, or as many as `num.partitions`
+    /// says.
+    ///
+    /// # Errors
+    /// The first topic that cannot be made; those before it are there.
+    pub fn create_topics(&self, topics: &[(String, Option<i32>)]) -> Result<(), StartError> {
+        let rules = TableRules::new(self.rooms.config());
+        let wanted = topics.iter().map(|(name, partitions)| NewTopic {
+            name: name.clone(),
+            num_partitions: partitions.unwrap_or(-1),
+            replication_factor: -1,
+            assignments: vec![],
+            configs: vec![],
+        });
+        let wanted: Vec<NewTopic> = wanted.collect();
+        let defaults = TopicDefaults::of(rules.broker());
+        let answers = self.rooms.controller.create_topics(&wanted, defaults, &rules, false);
+        let refused = answers.into_iter().zip(wanted).find_map(|(answer, topic)| {
+            let error = answer.err().filter(|e| e.code != ErrorCode::TopicAlreadyExists)?;
+            let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
+            Some(StartError::Topic { name: topic.name, why })
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
     /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs
     /// are closed cleanly.
     pub fn stop(&self) {
         let clock = &self.rooms.clock;
         let deadline_ns =
             clock.monotonic_ns().saturating_add(self.stop_timeout_ms.saturating_mul(1_000_000));
+        self.end_threads(deadline_ns);
+        if let Err(error) = self.rooms.partitions.close(self.broker_epoch) {
+            tracing::error!(%error, "logs are not closed cleanly; the next start checks them");
+        }
+        self.rooms.partitions.log_dir().unlock();
+        tracing::info!("stopped");
+    }
+
+    /// Ends as a crash does, as far as threads can: connections are cut with their answers unsent,
+    /// nothing is flushed or noted, and the next start checks the logs.
+    pub fn kill(&self) {
+        self.end_threads(0);
+        self.rooms.partitions.log_dir().unlock();
+    }
+
+    fn end_threads(&self, deadline_ns: u64) {
         self.network.begin_stop(deadline_ns);
         self.rooms.groups.stop();
         self.rooms.fetches.stop();
@@ -173,10 +227,6 @@ impl Broker {
         self.timer.stop();
         self.log_manager.stop();
         self.rooms.partitions.committer().stop();
-        if let Err(error) = self.rooms.partitions.close(self.broker_epoch) {
-            tracing::error!(%error, "logs are not closed cleanly; the next start checks them");
-        }
-        self.rooms.partitions.log_dir().unlock();
     }
 }
 

@@ -11,6 +11,7 @@ mod config_verbs;
 mod embedded;
 mod failure;
 mod flags;
+mod log_lines;
 mod log_verbs;
 mod logging;
 mod serve;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use embedded::Embedded;
 pub use failure::Failure;
+pub use log_lines::{LogLine, forward_log, next_log_lines, stop_log};
 
 /// This release, as `--version` tells it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -54,7 +56,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         ["serve", rest @ ..] => match flags::parse(rest)? {
             flags::Parsed::Help => say(flags::HELP),
             flags::Parsed::Version => say(&format!("kafkalite {VERSION}\n")),
-            flags::Parsed::Run(flags) => serve::serve(*flags),
+            flags::Parsed::Run(order) => serve::serve(&order),
         },
         ["config", rest @ ..] => say(&config_verbs::run(rest)?),
         ["log", rest @ ..] => say(&log_verbs::run(rest)?),

@@ -46,5 +46,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_class::<broker::Broker>()?;
+    module.add_function(wrap_pyfunction!(broker::forward_log, module)?)?;
+    module.add_function(wrap_pyfunction!(broker::next_log_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(broker::stop_log, module)?)?;
     error::add_to(module)
 }

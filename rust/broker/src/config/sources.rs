@@ -22,7 +22,8 @@ pub struct Sources {
     pub flags: Vec<(String, String, String)>,
 }
 
-/// What `--profile dev` sets: a broker for tests and for trying things out.
+/// What the profile `dev` sets, for tests and for trying things out: `serve --profile dev`,
+/// `kafkalite dev`, embedded brokers and the fixtures all take it from here.
 const DEV: &[(&str, &str)] = &[
     ("group.initial.rebalance.delay.ms", "0"),
     ("auto.create.topics.enable", "true"),

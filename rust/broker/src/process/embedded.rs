@@ -4,53 +4,91 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::failure::Failure;
-use super::serve::{bind_admin, start_admin};
+use super::serve::{bind_admin, reachable, start_admin};
 use crate::admin_http::AdminHttp;
 use crate::broker::Broker;
 use crate::config::{Sources, load};
 
-/// A broker on threads of a process that belongs to somebody else.
+/// A broker on threads of a process that belongs to somebody else. Dropping it kills it.
 pub struct Embedded {
+    /// Until it is stopped or killed.
+    running: Option<Running>,
+    process_id: u32,
+}
+
+struct Running {
     broker: Broker,
     admin: Option<AdminHttp>,
 }
 
 impl Embedded {
-    /// Starts one with `config` over the table's defaults; it serves when this returns.
+    /// Starts one with `config` over the profile `dev`, and makes the topics that are not there:
+    /// name, and partitions if not as many as `num.partitions` says. It serves when this returns.
     ///
     /// # Errors
     /// The configuration is wrong, or the broker is refused something that it needs.
-    pub fn start(config: &BTreeMap<String, String>) -> Result<Self, Failure> {
+    pub fn start(
+        config: &BTreeMap<String, String>,
+        topics: &[(String, Option<i32>)],
+    ) -> Result<Self, Failure> {
         let keys = config.iter();
         let flags = keys.map(|(key, value)| (key.clone(), value.clone(), "config".to_owned()));
-        let config = load(&Sources { flags: flags.collect(), ..Sources::default() })?;
+        let profile = Some("dev".to_owned());
+        let config = load(&Sources { profile, flags: flags.collect(), ..Sources::default() })?;
         let admin = bind_admin(&config)?;
         let broker = Broker::start(config)?;
-        let admin = start_admin(admin, &broker)?;
-        Ok(Self { broker, admin })
+        let admin = start_admin(admin, &broker).inspect_err(|_| broker.stop())?;
+        broker.create_topics(topics).inspect_err(|_| broker.stop())?;
+        let running = Some(Running { broker, admin });
+        Ok(Self { running, process_id: std::process::id() })
     }
 
     /// `HOST:PORT` of every listener, comma-separated.
     #[must_use]
     pub fn bootstrap_servers(&self) -> String {
-        let listeners = self.broker.listeners();
+        let listeners = self.running.iter().flat_map(|running| running.broker.listeners());
         let addresses: Vec<String> =
-            listeners.iter().map(|(_, address)| address.to_string()).collect();
+            listeners.map(|(_, address)| reachable(address).to_string()).collect();
         addresses.join(",")
     }
 
     /// The URL of metrics and health, if they are on.
     #[must_use]
     pub fn admin_url(&self) -> Option<String> {
-        self.admin.as_ref().map(|admin| url(admin.address()))
+        let admin = self.running.as_ref()?.admin.as_ref()?;
+        Some(url(reachable(admin.address())))
     }
 
     /// Stops it cleanly.
-    pub fn stop(self) {
-        if let Some(admin) = &self.admin {
-            admin.set_ready(false);
+    pub fn stop(mut self) {
+        self.end(|running| {
+            if let Some(admin) = &running.admin {
+                admin.set_ready(false);
+            }
+            running.broker.stop();
+        });
+    }
+
+    /// Ends it as a crash does, as far as threads can: nothing is flushed, nobody is told.
+    pub fn kill(mut self) {
+        self.end(|running| running.broker.kill());
+    }
+
+    fn end(&mut self, how: impl FnOnce(&Running)) {
+        let Some(running) = self.running.take() else { return };
+        if self.process_id == std::process::id() {
+            how(&running);
+        } else {
+            // This process was forked off the one that started it: the threads stayed there, and
+            // so did the right to its files. Waiting for them would last for ever.
+            std::mem::forget(running);
         }
-        self.broker.stop();
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.end(|running| running.broker.kill());
     }
 }
 

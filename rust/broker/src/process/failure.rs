@@ -66,6 +66,13 @@ impl From<StartError> for Failure {
         match error {
             StartError::Bind(error) => bind(&error),
             StartError::Log(error) => log(&error),
+            StartError::Topic { name, why } => Self {
+                what: format!("cannot create topic {name}"),
+                why: Some(why),
+                hint: "give names of letters, digits, dots, dashes; and partitions from 1 on."
+                    .to_owned(),
+                exit_code: USAGE,
+            },
             other => Self::refused(
                 "the broker does not start".to_owned(),
                 other.to_string(),

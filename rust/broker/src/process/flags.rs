@@ -18,6 +18,8 @@ Runs a Kafka broker in this process until SIGTERM or SIGINT; a second signal end
   --config FILE          a server.properties, or a kafkalite.toml
   --set KEY=VALUE        any key of the configuration; may be repeated
   --profile dev          for tests and trying out: groups form at once
+  --topic NAME[:N]       make this topic, with N partitions, if it is not there; may be repeated
+  --stop-with-stdin      stop when stdin ends: with whoever started this process
   --help, --version
 
 When it serves, `ready: HOST:PORT` and `admin: URL` are written to stdout. The log goes to stderr;
@@ -35,7 +37,18 @@ pub enum Parsed {
     /// The version.
     Version,
     /// A broker.
-    Run(Box<Sources>),
+    Run(Box<Order>),
+}
+
+/// The broker that is asked for.
+#[derive(Debug, Default)]
+pub struct Order {
+    /// Where its configuration is.
+    pub sources: Sources,
+    /// Topics to make: name, and partitions if not as many as `num.partitions` says.
+    pub topics: Vec<(String, Option<i32>)>,
+    /// Whether it stops when stdin ends.
+    pub stops_with_stdin: bool,
 }
 
 /// Reads the words after `serve`.
@@ -43,11 +56,12 @@ pub enum Parsed {
 /// # Errors
 /// A word that is no flag, a flag without its value, a value that cannot be one.
 pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
-    let mut sources = Sources {
+    let sources = Sources {
         base: vec![("kafkalite.admin.port".to_owned(), ADMIN_PORT.to_owned())],
         environment: environment(),
         ..Sources::default()
     };
+    let mut order = Order { sources, ..Order::default() };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let (flag, attached) = match word.split_once('=') {
@@ -57,6 +71,10 @@ pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
         match flag {
             "-h" | "--help" => return Ok(Parsed::Help),
             "-V" | "--version" => return Ok(Parsed::Version),
+            "--stop-with-stdin" if attached.is_none() => {
+                order.stops_with_stdin = true;
+                continue;
+            }
             _ => {}
         }
         if !FLAGS.contains(&flag) {
@@ -64,15 +82,24 @@ pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
         }
         let value = attached.or_else(|| words.next().copied());
         let value = value.ok_or_else(|| bad(format!("{flag} wants a value")))?;
-        take(flag, value, &mut sources)?;
+        take(flag, value, &mut order)?;
     }
-    Ok(Parsed::Run(Box::new(sources)))
+    Ok(Parsed::Run(Box::new(order)))
 }
 
-const FLAGS: &[&str] =
-    &["--listen", "--advertise", "--data-dir", "--admin-port", "--config", "--set", "--profile"];
+const FLAGS: &[&str] = &[
+    "--listen",
+    "--advertise",
+    "--data-dir",
+    "--admin-port",
+    "--config",
+    "--set",
+    "--profile",
+    "--topic",
+];
 
-fn take(flag: &str, value: &str, sources: &mut Sources) -> Result<(), Failure> {
+fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
+    let sources = &mut order.sources;
     let mut set = |key: &str, value: &str| {
         sources.flags.push((key.to_owned(), value.to_owned(), flag.to_owned()));
     };
@@ -83,6 +110,7 @@ fn take(flag: &str, value: &str, sources: &mut Sources) -> Result<(), Failure> {
         "--admin-port" => set("kafkalite.admin.port", value),
         "--config" => sources.file = Some(PathBuf::from(value)),
         "--profile" => sources.profile = Some(value.to_owned()),
+        "--topic" => order.topics.push(topic(value)?),
         _ => {
             let pair = value.split_once('=');
             let (key, value) =
@@ -98,6 +126,16 @@ fn endpoint(flag: &str, value: &str) -> Result<String, Failure> {
         return Err(bad(format!("{flag} wants HOST:PORT, not {value}")));
     }
     Ok(format!("PLAINTEXT://{value}"))
+}
+
+/// `NAME` or `NAME:PARTITIONS`; a topic's name has no colon.
+fn topic(value: &str) -> Result<(String, Option<i32>), Failure> {
+    let Some((name, partitions)) = value.split_once(':') else {
+        return Ok((value.to_owned(), None));
+    };
+    let partitions = partitions.parse().ok().filter(|count| *count > 0);
+    let bad = || bad(format!("--topic wants NAME or NAME:PARTITIONS, not {value}"));
+    Ok((name.to_owned(), Some(partitions.ok_or_else(bad)?)))
 }
 
 /// `log.dirs` is a list, so a directory with a comma in its name cannot be told to it.

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::embedded::url;
 use super::failure::Failure;
+use super::flags::Order;
 use super::{logging, say};
 use crate::admin_http::{AdminHttp, AdminListener};
 use crate::broker::Broker;
-use crate::config::{BrokerConfig, Sources, load};
+use crate::config::{BrokerConfig, load};
 
 /// Runs a broker until a signal stops it.
 ///
 /// # Errors
 /// The configuration is wrong, or the broker is refused something that it needs.
-pub fn serve(sources: Sources) -> Result<(), Failure> {
-    let config = load(&sources)?;
+pub fn serve(order: &Order) -> Result<(), Failure> {
+    let config = load(&order.sources)?;
     logging::start();
     warn_about(&config);
     raise_descriptor_limit();
@@ -26,9 +28,14 @@ pub fn serve(sources: Sources) -> Result<(), Failure> {
     // Bound before the broker starts: a taken port is found out before a log is touched.
     let admin = bind_admin(&config)?;
     let broker = Arc::new(Broker::start(config)?);
-    let admin = start_admin(admin, &broker)?;
+    let ready = start_admin(admin, &broker).and_then(|admin| {
+        broker.create_topics(&order.topics)?;
+        Ok(admin)
+    });
+    let admin = ready.inspect_err(|_| broker.stop())?;
     tell(&broker, admin.as_ref())?;
-    signals.wait_and_stop(broker, admin)
+    let stdin = order.stops_with_stdin.then(end_of_stdin).transpose()?;
+    signals.wait_and_stop(broker, admin, stdin)
 }
 
 /// Binds the port of metrics and health, if they are on.
@@ -81,7 +88,7 @@ fn tell(broker: &Broker, admin: Option<&AdminHttp>) -> Result<(), Failure> {
 }
 
 /// `0.0.0.0` is no address to connect to; loopback reaches it from here.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
             SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
@@ -119,6 +126,25 @@ fn raise_descriptor_limit() {
     }
 }
 
+/// Tells when stdin has ended, which it does with the process that holds its other end.
+fn end_of_stdin() -> Result<oneshot::Receiver<()>, Failure> {
+    let (ended, end) = oneshot::channel();
+    let read = move || {
+        // What is written there means nothing, and a failure ends it as well.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        // Nobody waits any more if the broker stops already.
+        let _ = ended.send(());
+    };
+    match std::thread::Builder::new().name("stdin".to_owned()).spawn(read) {
+        Ok(_) => Ok(end),
+        Err(error) => Err(Failure::refused(
+            "cannot watch stdin".to_owned(),
+            error.to_string(),
+            "look at the limits of this process: threads, memory.",
+        )),
+    }
+}
+
 /// SIGTERM and SIGINT, caught from now on.
 struct Signals {
     runtime: tokio::runtime::Runtime,
@@ -144,19 +170,26 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt })
     }
 
-    /// Waits for a signal and stops the broker; a second signal gives the stop up.
-    fn wait_and_stop(self, broker: Arc<Broker>, admin: Option<AdminHttp>) -> Result<(), Failure> {
+    /// Waits for a signal, or the end of stdin, and stops the broker; a second signal gives up the
+    /// stop.
+    fn wait_and_stop(
+        self,
+        broker: Arc<Broker>,
+        admin: Option<AdminHttp>,
+        stdin: Option<oneshot::Receiver<()>>,
+    ) -> Result<(), Failure> {
         let Self { runtime, mut terminate, mut interrupt } = self;
         runtime.block_on(async {
-            let name = tokio::select! {
+            let why = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
+                Some(_) = async { Some(stdin?.await) } => "stdin ended",
             };
-            tracing::info!(signal = name, "stopping");
+            tracing::info!(why, "stopping");
             if let Some(admin) = &admin {
                 admin.set_ready(false);
             }
-            let (done, stopped) = tokio::sync::oneshot::channel();
+            let (done, stopped) = oneshot::channel();
             let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
                 broker.stop();
                 // Nobody waits any more after a second signal.

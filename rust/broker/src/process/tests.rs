@@ -6,7 +6,7 @@ use crate::config::load;
 fn failure_of(words: &[&str]) -> Failure {
     match parse(words) {
         Err(failure) => failure,
-        Ok(Parsed::Run(sources)) => Failure::from(load(&sources).unwrap_err()),
+        Ok(Parsed::Run(order)) => Failure::from(load(&order.sources).unwrap_err()),
         Ok(other) => panic!("{other:?}"),
     }
 }
@@ -24,8 +24,15 @@ fn flags_become_keys() {
         "--set=log.retention.hours=1",
         "--profile",
         "dev",
+        "--topic=a:3",
+        "--stop-with-stdin",
+        "--topic",
+        "b",
     ];
-    let Ok(Parsed::Run(mut sources)) = parse(&words) else { panic!() };
+    let Ok(Parsed::Run(order)) = parse(&words) else { panic!() };
+    assert_eq!(order.topics, [("a".to_owned(), Some(3)), ("b".to_owned(), None)]);
+    assert!(order.stops_with_stdin);
+    let mut sources = order.sources;
     sources.environment.clear();
     let config = load(&sources).unwrap();
     assert_eq!((config.listeners[0].host.as_str(), config.listeners[0].port), ("127.0.0.1", 0));
@@ -56,6 +63,11 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
             "Invalid value 99999 for configuration kafkalite.admin.port: \
              Value must be no more than 65535 (--admin-port)",
             "`python -m kafkalite config explain KEY` tells what a key takes.",
+        ),
+        (
+            vec!["--topic", "a:none"],
+            "--topic wants NAME or NAME:PARTITIONS, not a:none",
+            "`kafkalite serve --help` tells the flags.",
         ),
         (vec!["--profile", "prod"], "unknown profile prod", "the only profile is dev."),
     ] {

@@ -1,0 +1,208 @@
+"""A broker in a process of its own: ``python -m kafkalite serve``, started and watched.
+
+The child binds its port itself and tells it in its line ``ready:``. It reads its stdin and
+stops when that ends, which it does with this process, however this process ends. A thread
+reads its stderr, so that it never waits for a reader; the last lines are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ._native import BrokerStartError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Seconds until a started child must serve, and until a stopped one must be gone.
+_PATIENCE_S = 30.0
+#: Lines of its log that are kept.
+_KEPT_LINES = 200
+
+
+class BrokerProcess:
+    """Starts and ends the child; configured once, started as often as wanted."""
+
+    def __init__(
+        self,
+        keys: Mapping[str, str],
+        topics: Sequence[tuple[str, int | None]],
+        log_level: str | int | None,
+    ) -> None:
+        """Configure it with keys of the broker, topics to make, and a level to forward."""
+        words = ["serve", "--profile", "dev", "--stop-with-stdin"]
+        for key, value in keys.items():
+            words += ["--set", f"{key}={value}"]
+        for name, partitions in topics:
+            words += ["--topic", name if partitions is None else f"{name}:{partitions}"]
+        self._words = words
+        self._level = log_level
+        self._child: subprocess.Popen[bytes] | None = None
+        self._told: dict[str, str] = {}
+        self._changing = threading.Lock()
+        self._owner = os.getpid()
+        self._reader: threading.Thread | None = None
+        #: What it said last on stderr, oldest first.
+        self.tail: deque[str] = deque(maxlen=_KEPT_LINES)
+
+    @property
+    def bootstrap_servers(self) -> str | None:
+        """Where it serves; ``None`` if it does not run."""
+        return self._told.get("ready") if self._lives() else None
+
+    @property
+    def admin_url(self) -> str | None:
+        """Its metrics and health; ``None`` if they are off or it does not run."""
+        return self._told.get("admin") if self._lives() else None
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        assert self._child is not None
+        return self._child.pid
+
+    def start(self) -> None:
+        """Start it and wait until it serves; nothing if it runs.
+
+        Raises:
+            BrokerStartError: As the child told it on stderr.
+        """
+        with self._changing:
+            if self._lives():
+                return
+            self._reap()
+            self._child = child = subprocess.Popen(
+                [sys.executable, "-m", "kafkalite", *self._words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment(),
+                # Ctrl-C is for this process, which then ends its child.
+                process_group=0,
+            )
+            self.tail.clear()
+            self._reader = threading.Thread(
+                target=self._read_log, args=(child,), name="kafkalite-child-log", daemon=True
+            )
+            self._reader.start()
+            try:
+                self._told = self._read_ready(child)
+            except BaseException:
+                child.kill()
+                self._reap()
+                raise
+
+    def stop(self) -> None:
+        """Stop it cleanly; one that does not end in time is killed."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nobody is told."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        if os.getpid() != self._owner:
+            # Forked off: the child is not a child of this process.
+            return
+        with self._changing:
+            if self._child is None:
+                return
+            self._child.send_signal(number)
+            try:
+                self._child.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+            self._reap()
+
+    def _reap(self) -> None:
+        """Take the child's end and close what connects us with it."""
+        child, self._child, self._told = self._child, None, {}
+        if child is None:
+            return
+        child.wait()
+        if self._reader is not None:
+            self._reader.join()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _lives(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of ``KAFKALITE_*`` reaches it, as nothing reaches a broker in-process."""
+        from .logs import level_name
+
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKALITE_")}
+        level = "info" if self._level is None else level_name(self._level)
+        return environment | {"KAFKALITE_LOG": level}
+
+    def _read_ready(self, child: subprocess.Popen[bytes]) -> dict[str, str]:
+        """Return what it told on stdout, once it serves."""
+        assert child.stdout is not None
+        pipe = child.stdout.fileno()
+        deadline = time.monotonic() + _PATIENCE_S
+        wants_admin = "kafkalite.admin.port=-1" not in self._words
+        said = b""
+        while True:
+            told = dict(
+                line.decode().split(": ", 1) for line in said.split(b"\n")[:-1] if b": " in line
+            )
+            if "ready" in told and (not wants_admin or "admin" in told):
+                return told
+            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise BrokerStartError(f"the broker does not serve within {_PATIENCE_S:.0f} s")
+            part = os.read(pipe, 4096)
+            if not part:
+                raise self._failure(child)
+            said += part
+
+    def _failure(self, child: subprocess.Popen[bytes]) -> BrokerStartError:
+        """Return what the child said before it ended: what, why, and a hint."""
+        exit_code = child.wait()
+        if self._reader is not None:
+            self._reader.join()
+        lines = list(self.tail)
+        first = next((at for at, line in enumerate(lines) if line.startswith("error: ")), None)
+        if first is None:
+            said = "\n".join(lines[-10:])
+            return BrokerStartError(f"the broker ended with exit code {exit_code}: {said}")
+        what = lines[first].removeprefix("error: ")
+        why = [line.strip() for line in lines[first + 1 :] if line.startswith("  ")]
+        hints = [line for line in lines[first + 1 :] if line.startswith("hint: ")]
+        error = BrokerStartError(": ".join([what, *why]))
+        error.hint = "".join(hints).removeprefix("hint: ")
+        return error
+
+    def _read_log(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stderr is not None
+        for line in child.stderr:
+            text = line.decode(errors="replace").rstrip("\n")
+            self.tail.append(text)
+            if self._level is not None:
+                _forward(text)
+
+
+def _forward(line: str) -> None:
+    """Hand a line of the child's log to ``logging``; it writes JSON, as nobody sits there."""
+    import json
+
+    from .logs import emit
+
+    try:
+        event = json.loads(line)
+        level, module = str(event.pop("level")), str(event.pop("target"))
+    except (ValueError, KeyError, AttributeError):
+        return emit("WARN", "kafkalite_broker", line)
+    message = str(event.pop("message", ""))
+    event.pop("timestamp", None)
+    fields = "".join(f" {name}={value}" for name, value in event.items())
+    return emit(level, module, message + fields)
