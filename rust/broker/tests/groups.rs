@@ -212,3 +212,30 @@ fn a_group_without_members_is_listed_and_deleted() {
     assert_eq!(committed(&mut client, "simple"), (-1, Some(String::new())));
     running.stop();
 }
+
+/// With `flush.messages=1` a commit waits for the disk. One that waited too long was in the log and
+/// not in memory: consumers saw the older offset until the broker started again.
+#[test]
+fn a_commit_that_the_disk_kept_too_long_is_seen_once_it_is_on_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow = [
+        ("offsets.topic.num.partitions", "3"),
+        ("log.flush.interval.messages", "1"),
+        ("offsets.commit.timeout.ms", "1"),
+    ];
+    let running = start(directory.path(), &slow);
+    create_topic(&running, "t", 1, &[]);
+    let mut client = connect(&running);
+    assert_eq!(committed(&mut client, GROUP).0, -1);
+    // From now on nobody flushes but this test.
+    let partitions = &running.rooms().partitions;
+    partitions.committer().stop();
+    let late = ErrorCode::CoordinatorNotAvailable.code();
+    assert_eq!(commit(&mut client, GROUP, None, 7), late);
+    assert_eq!(committed(&mut client, GROUP).0, -1);
+    for partition in partitions.all() {
+        partition.flush().unwrap();
+    }
+    assert_eq!(committed(&mut client, GROUP).0, 7);
+    running.stop();
+}

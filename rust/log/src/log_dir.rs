@@ -140,6 +140,21 @@ impl PartitionDir {
         self.path.read()
     }
 
+    /// Calls `act` with the path of the file `name`, held as [`Self::hold`] does.
+    pub(crate) fn at<T>(&self, name: &str, act: impl FnOnce(&Path) -> T) -> T {
+        act(&self.hold().join(name))
+    }
+
+    /// Whether the partition is on its way out: its files go with the directory.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.path.try_write().is_none()
+    }
+
     /// Turns a failure of the kernel into an error, as [`Self::judge`] sees it.
     pub(crate) fn failed(&self, path: impl Into<PathBuf>, source: io::Error) -> LogError {
         self.judge(LogError::io(path, source))
@@ -150,8 +165,7 @@ impl PartitionDir {
     pub(crate) fn judge(&self, error: LogError) -> LogError {
         match &error {
             LogError::Io { source, .. }
-                if source.kind() == io::ErrorKind::NotFound
-                    && self.leaving.load(Ordering::Acquire) =>
+                if source.kind() == io::ErrorKind::NotFound && self.is_leaving() =>
             {
                 LogError::Closed { path: self.path() }
             }

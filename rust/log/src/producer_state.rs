@@ -21,6 +21,10 @@ mod tests;
 /// How many batches of a producer may be sent again: clients keep at most five in flight.
 const BATCHES_KEPT: usize = 5;
 
+/// No cluster gives out so many ids. A client may write any number as its id, and one that wrote
+/// the greatest of all must not use up the ids of everyone.
+const FIRST_INVENTED_ID: i64 = 1 << 62;
+
 /// One batch of a producer that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BatchMetadata {
@@ -193,6 +197,11 @@ impl ProducerState {
         let entry = self.producers.get(&header.producer_id);
         let newest = entry.and_then(|entry| entry.batches.back());
         newest.is_some_and(|newest| newest.last_offset == header.last_offset())
+    }
+
+    /// The greatest id here that a cluster may have given out.
+    pub(crate) fn greatest_id(&self) -> Option<i64> {
+        self.producers.keys().copied().filter(|id| *id < FIRST_INVENTED_ID).max()
     }
 
     /// Every producer, by id.

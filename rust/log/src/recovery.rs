@@ -40,6 +40,9 @@ pub struct RecoveryReport {
     pub truncated_bytes: u64,
     /// Records that were promised to be on the disk are not: a disk that lies, or was damaged.
     pub lost_below_recovery_point: bool,
+    /// The greatest producer id that its producer state holds, of those that a cluster may have
+    /// given out: a log that was carried over has ids of another cluster's.
+    pub greatest_producer_id: Option<i64>,
 }
 
 /// A log as it was found.
@@ -86,15 +89,17 @@ pub(crate) fn recover(
         segments.push(Arc::new(first));
     }
     let epochs = load_epochs(dir, &segments)?;
-    if state.clean {
-        let mut recovered = recover_clean(dir, segments, epochs, &entries)?;
-        // As Kafka on loading a snapshot. A log that was carried over from another cluster must not
-        // take a new producer here for an old one there that had the same id.
-        recovered.producers.expire(now_ms, config.producer_id_expiration_ms);
-        Ok(recovered)
+    let mut recovered = if state.clean {
+        recover_clean(dir, segments, epochs, &entries)?
     } else {
-        verify::recover_unclean(dir, segments, epochs, config, state)
+        verify::recover_unclean(dir, segments, epochs, config, state)?
+    };
+    recovered.report.greatest_producer_id = recovered.producers.greatest_id();
+    if state.clean {
+        // As Kafka on loading a snapshot.
+        recovered.producers.expire(now_ms, config.producer_id_expiration_ms);
     }
+    Ok(recovered)
 }
 
 fn list_segments(
@@ -217,15 +222,18 @@ pub(crate) fn remove_snapshots(
     dir: &PartitionDir,
     unwanted: impl Fn(Offset) -> bool,
 ) -> Result<(), LogError> {
-    let path = dir.path();
-    let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
-    for entry in listed {
-        if offset_in_name(&entry.name, SNAPSHOT_SUFFIX).is_some_and(&unwanted) {
-            let path = dir.file(&entry.name);
-            dir.storage().remove_file(&path).map_err(|error| dir.failed(path, error))?;
+    let held = dir.hold();
+    let remove = || -> io::Result<()> {
+        for entry in dir.storage().list(&held)? {
+            if offset_in_name(&entry.name, SNAPSHOT_SUFFIX).is_some_and(&unwanted) {
+                dir.storage().remove_file(&held.join(&entry.name))?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    let (removed, path) = (remove(), Arc::clone(&held));
+    drop(held);
+    removed.map_err(|error| dir.failed(&*path, error))
 }
 
 /// Shows every header of `segment` from the batch that holds `from` on.

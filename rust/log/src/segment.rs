@@ -6,7 +6,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -118,9 +118,13 @@ impl Segment {
         self.base_offset
     }
 
-    pub(crate) fn path(&self, suffix: &str) -> PathBuf {
+    pub(crate) fn name(&self, suffix: &str) -> String {
         let deleted = if self.is_deleted() { DELETED_SUFFIX } else { "" };
-        self.dir.file(&format!("{}{deleted}", file_name(self.base_offset, suffix)))
+        format!("{}{deleted}", file_name(self.base_offset, suffix))
+    }
+
+    pub(crate) fn path(&self, suffix: &str) -> PathBuf {
+        self.dir.file(&self.name(suffix))
     }
 
     fn is_deleted(&self) -> bool {
@@ -131,6 +135,19 @@ impl Segment {
     /// It looks the segment up again.
     fn gone(&self) -> LogError {
         LogError::Closed { path: self.path(LOG_SUFFIX).into() }
+    }
+
+    /// What became of a file of this segment that does not open: a failing disk, or [`Self::gone`].
+    fn not_opened(&self, suffix: &str, error: std::io::Error) -> LogError {
+        if self.is_deleted() && error.kind() == ErrorKind::NotFound {
+            return self.gone();
+        }
+        self.dir.failed(self.path(suffix), error)
+    }
+
+    /// Turns a failure of the disk under one of its files into an error.
+    pub(crate) fn failed(&self, suffix: &str, error: std::io::Error) -> LogError {
+        self.dir.failed(self.path(suffix), error)
     }
 
     /// Bytes that readers may see.
@@ -168,16 +185,13 @@ impl Segment {
     pub(crate) fn file(&self) -> Result<Arc<SegmentFile>, LogError> {
         let deleted = self.is_deleted();
         let open = || {
-            let file = self.dir.storage().open(&self.path(LOG_SUFFIX), OpenMode::Write)?;
+            let open = |path: &Path| self.dir.storage().open(path, OpenMode::Write);
+            let file = self.dir.at(&self.name(LOG_SUFFIX), open)?;
             // Marked between the two looks: compaction may have put another file there.
             if deleted == self.is_deleted() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
         };
-        self.slot.get(self.dir.log_dir.files(), open).map_err(|error| {
-            if self.is_deleted() && error.kind() == ErrorKind::NotFound {
-                return self.gone();
-            }
-            self.dir.failed(self.path(LOG_SUFFIX), error)
-        })
+        let opened = self.slot.get(self.dir.log_dir.files(), open);
+        opened.map_err(|error| self.not_opened(LOG_SUFFIX, error))
     }
 
     /// Writes `buffers` after what is published. Nobody sees them until [`Self::publish`].
@@ -290,6 +304,9 @@ impl Segment {
     }
 
     /// Puts log and indexes on the disk.
+    ///
+    /// # Errors
+    /// `Closed` if the segment was deleted meanwhile: what took its place is on the disk.
     pub(crate) fn flush(&self) -> Result<(), LogError> {
         self.flush_log()?;
         if !self.sealed.load(Ordering::Relaxed) {
@@ -297,10 +314,10 @@ impl Segment {
             return self.write_indexes(&mut indexes, true);
         }
         for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
-            let path = self.path(suffix);
-            let synced =
-                self.dir.storage().open(&path, OpenMode::Write).and_then(|f| f.sync_data());
-            synced.map_err(|error| self.dir.failed(path, error))?;
+            let open = |path: &Path| self.dir.storage().open(path, OpenMode::Write);
+            let opened = self.dir.at(&self.name(suffix), open);
+            let synced = opened.map_err(|error| self.not_opened(suffix, error))?.sync_data();
+            synced.map_err(|error| self.dir.failed(self.path(suffix), error))?;
         }
         Ok(())
     }

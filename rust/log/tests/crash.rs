@@ -228,40 +228,110 @@ fn last_values(log: &CommitLog) -> BTreeMap<Vec<u8>, (Offset, Option<Vec<u8>>)> 
     found
 }
 
-#[test]
-fn a_crash_at_any_change_of_a_compaction_loses_no_last_value() {
-    let mut struck_last = 0;
+/// A log that was compacted until the change with number `at`, where everything ended.
+struct Interrupted {
+    temp: TempDir,
+    storage: FaultyStorage,
+    config: Arc<LogConfig>,
+    before: BTreeMap<Vec<u8>, (Offset, Option<Vec<u8>>)>,
+    end: Offset,
+    struck: bool,
+}
+
+fn compacted_until(at: u64) -> Interrupted {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let config = Arc::new(LogConfig { cleanup_compact: true, ..config() });
+    let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
+    let state = OpenState::default();
+    let (log, _) = CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap();
+    for number in 0..30_u8 {
+        let mut builder = RecordBatchBuilder::new(Codec::None);
+        let key = [b'a' + number % 4];
+        let value = (number % 5 != 0).then_some([number]);
+        builder.append(NOW_MS, Some(&key), value.as_ref().map(<[u8; 1]>::as_slice), &[]);
+        let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+        let batch = validation::validate(&bytes, &config, NOW_MS, 9).unwrap();
+        log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    }
+    let before = last_values(&log);
+    let end = log.flush().unwrap();
+    storage.plan(storage.changes() + at, Fault::Crash);
+    let struck = log.compact(Offset(0), end, NOW_MS, 100).is_err();
+    Interrupted { temp, storage, config, before, end, struck }
+}
+
+impl Interrupted {
+    fn open(
+        &self,
+        dir: &std::path::Path,
+        storage: Arc<dyn Storage>,
+    ) -> Result<CommitLog, LogError> {
+        let log_dir = LogDir::open(dir, storage, 10)?;
+        // All of it was flushed before the compaction began.
+        let state = OpenState { recovery_point: self.end, ..OpenState::default() };
+        let opened = CommitLog::open(&log_dir, "t-0", self.config.clone(), state, NOW_MS);
+        opened.map(|(log, report)| {
+            assert!(!report.lost_below_recovery_point);
+            log
+        })
+    }
+
+    fn check(&self, log: &CommitLog, what: &str) {
+        assert_eq!(last_values(log), self.before, "{what}");
+        assert_eq!(log.log_end_offset(), self.end, "{what}");
+    }
+}
+
+/// Once for every change that a compaction makes, and once for a whole one.
+fn at_every_change_of_a_compaction(check: impl Fn(&Interrupted, u64)) {
     for at in 0.. {
-        let temp = tempfile::tempdir().unwrap();
-        let storage = FaultyStorage::default();
-        let config = Arc::new(LogConfig { cleanup_compact: true, ..config() });
-        let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
-        let state = OpenState::default();
-        let (log, _) = CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap();
-        for number in 0..30_u8 {
-            let mut builder = RecordBatchBuilder::new(Codec::None);
-            let key = [b'a' + number % 4];
-            let value = (number % 5 != 0).then_some([number]);
-            builder.append(NOW_MS, Some(&key), value.as_ref().map(<[u8; 1]>::as_slice), &[]);
-            let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
-            let batch = validation::validate(&bytes, &config, NOW_MS, 9).unwrap();
-            log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
-        }
-        let before = last_values(&log);
-        let end = log.flush().unwrap();
-        storage.plan(storage.changes() + at, Fault::Crash);
-        let outcome = log.compact(Offset(0), end, NOW_MS, 100);
-        let struck = outcome.is_err();
-        assert!(struck || at > 10, "a compaction makes more than {at} changes");
-        drop((log, log_dir));
-        let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
-        let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
-        assert_eq!(last_values(&log), before, "crash at change {at}");
-        assert_eq!(log.log_end_offset(), end);
-        struck_last = at;
-        if !struck {
-            break;
+        let interrupted = compacted_until(at);
+        check(&interrupted, at);
+        if !interrupted.struck {
+            assert!(at > 30, "a compaction makes more than {at} changes");
+            return;
         }
     }
-    assert!(struck_last > 10);
+}
+
+#[test]
+fn a_crash_at_any_change_of_a_compaction_loses_no_last_value() {
+    at_every_change_of_a_compaction(|interrupted, at| {
+        let log = interrupted.open(interrupted.temp.path(), Arc::new(RealStorage)).unwrap();
+        interrupted.check(&log, &format!("crash at change {at}"));
+    });
+}
+
+#[test]
+fn a_power_cut_at_any_change_of_a_compaction_loses_no_last_value() {
+    at_every_change_of_a_compaction(|interrupted, at| {
+        interrupted.storage.cut_power().unwrap();
+        let log = interrupted.open(interrupted.temp.path(), Arc::new(RealStorage)).unwrap();
+        interrupted.check(&log, &format!("power cut at change {at}"));
+    });
+}
+
+#[test]
+fn a_crash_while_a_compaction_is_brought_to_its_end_loses_no_last_value() {
+    at_every_change_of_a_compaction(|interrupted, at| {
+        for again in 0.. {
+            let copy = tempfile::tempdir().unwrap();
+            std::fs::create_dir(copy.path().join("t-0")).unwrap();
+            for entry in std::fs::read_dir(interrupted.temp.path().join("t-0")).unwrap() {
+                let from = entry.unwrap().path();
+                std::fs::copy(&from, copy.path().join("t-0").join(from.file_name().unwrap()))
+                    .unwrap();
+            }
+            let storage = FaultyStorage::default();
+            // Making and locking the log directory are the first two changes.
+            storage.plan(2 + again, Fault::Crash);
+            let struck = interrupted.open(copy.path(), Arc::new(storage)).is_err();
+            let log = interrupted.open(copy.path(), Arc::new(RealStorage)).unwrap();
+            interrupted.check(&log, &format!("crash at change {at}, then at {again}"));
+            if !struck {
+                break;
+            }
+        }
+    });
 }

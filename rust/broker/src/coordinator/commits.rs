@@ -1,6 +1,7 @@
 //! Committing, fetching, deleting and expiring offsets.
 //!
-//! A commit is answered when its record is committed, and only then seen by others.
+//! A commit is answered when its record is committed, and only then seen by others. If that takes
+//! too long its client is told so, and the commit is seen when its record is committed after all.
 //! Source: Kafka's `OffsetMetadataManager`; its error codes for what the log refuses.
 
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::{ErrorCode, Offset, Uuid};
 use parking_lot::Mutex;
 
-use super::group::{Answer, Effect, Group, Inner};
+use super::group::{Answer, Effect, FirstAnswer, Group, Inner};
 use super::group_coordinator::{GroupCoordinator, Groups};
 use super::group_record::{StoredRecord, group_record, offset_record};
 use super::group_state::{Now, State, response_error};
@@ -70,15 +71,20 @@ fn remove_offsets(
         return;
     }
     let records = tombstones(inner.state.group_id(), &partitions);
+    let answer = FirstAnswer::new(Box::new(then));
+    let too_late = answer.clone();
     let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
         if let Ok(at) = stored {
             for (topic, partition) in &partitions {
                 inner.offsets.remove(topic, *partition, at);
             }
         }
-        inner.push(Effect::Run(Box::new(move || then(stored.err()))));
+        inner.push(answer.give(stored.err()));
     };
-    inner.push(Effect::Append { records, then: Box::new(stored) });
+    let late = |inner: &mut Inner, _: Now| {
+        inner.push(too_late.give(Some(ErrorCode::RequestTimedOut)));
+    };
+    inner.push(Effect::Append { records, then: Box::new(stored), late: Box::new(late) });
 }
 
 impl GroupCoordinator {
@@ -289,6 +295,8 @@ fn bury(inner: &mut Inner, now: Now, groups: Groups, answer: Answer<ErrorCode>) 
     let mut records = tombstones(&group_id, &partitions);
     records.push(group_record(&group_id, None));
     inner.state.kill(now, ErrorCode::CoordinatorNotAvailable);
+    let answer = FirstAnswer::new(answer);
+    let too_late = answer.clone();
     let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
         let error = stored.err().map_or(ErrorCode::None, response_error);
         if error != ErrorCode::None {
@@ -298,10 +306,13 @@ fn bury(inner: &mut Inner, now: Now, groups: Groups, answer: Answer<ErrorCode>) 
             if error == ErrorCode::None {
                 groups.write().remove(&group_id);
             }
-            answer(error);
         })));
+        inner.push(answer.give(error));
     };
-    inner.push(Effect::Append { records, then: Box::new(stored) });
+    let late = |inner: &mut Inner, _: Now| {
+        inner.push(too_late.give(response_error(ErrorCode::RequestTimedOut)));
+    };
+    inner.push(Effect::Append { records, then: Box::new(stored), late: Box::new(late) });
 }
 
 /// Appends what is not refused, and answers once it is committed.
@@ -343,16 +354,25 @@ fn store(
         inner.push(Effect::Run(Box::new(move || answer(errors))));
         return;
     }
+    let answer = FirstAnswer::new(answer);
+    let too_late = answer.clone();
+    let late_errors = with_refusal(&errors, ErrorCode::RequestTimedOut);
     let stored = move |inner: &mut Inner, _: Now, stored: Result<Offset, ErrorCode>| {
         for (topic, partition, value) in values {
             inner.offsets.end(&topic, partition, stored.ok().map(|at| (at, value)));
         }
-        if let Some(error) = stored.err().map(response_error) {
-            for told in errors.iter_mut().filter(|told| **told == ErrorCode::None) {
-                *told = error;
-            }
-        }
-        inner.push(Effect::Run(Box::new(move || answer(errors))));
+        let errors = stored.err().map_or_else(|| errors.clone(), |e| with_refusal(&errors, e));
+        inner.push(answer.give(errors));
     };
-    inner.push(Effect::Append { records, then: Box::new(stored) });
+    let late = |inner: &mut Inner, _: Now| inner.push(too_late.give(late_errors));
+    inner.push(Effect::Append { records, then: Box::new(stored), late: Box::new(late) });
+}
+
+/// What the log refused, beside what was refused before it was asked.
+fn with_refusal(errors: &[ErrorCode], by_the_log: ErrorCode) -> Vec<ErrorCode> {
+    let told = |error: &ErrorCode| match error {
+        ErrorCode::None => response_error(by_the_log),
+        refused => *refused,
+    };
+    errors.iter().map(told).collect()
 }

@@ -27,6 +27,35 @@ pub type Answer<T> = Box<dyn FnOnce(T) + Send>;
 /// What happens under the group's lock once records are stored, at which offset, or are not.
 pub(super) type Then = Box<dyn FnOnce(&mut Inner, Now, Result<Offset, ErrorCode>) + Send>;
 
+/// What happens under the group's lock when that is not known in time. [`Then`] follows later.
+pub(super) type Late = Box<dyn FnOnce(&mut Inner, Now) + Send>;
+
+/// An answer that the log gives when it knows, or the clock when that takes too long; the first
+/// counts.
+pub(super) struct FirstAnswer<T>(Arc<Mutex<Option<Answer<T>>>>);
+
+impl<T> Clone for FirstAnswer<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Send + 'static> FirstAnswer<T> {
+    pub fn new(answer: Answer<T>) -> Self {
+        Self(Arc::new(Mutex::new(Some(answer))))
+    }
+
+    /// Answers after unlocking, unless that was done before.
+    pub fn give(self, value: T) -> Effect {
+        Effect::Run(Box::new(move || {
+            let answer = self.0.lock().take();
+            if let Some(answer) = answer {
+                answer(value);
+            }
+        }))
+    }
+}
+
 /// Wakes groups at their deadlines.
 pub trait GroupTimer: Send + Sync {
     /// Runs `task` once `delay_ms` have passed.
@@ -56,7 +85,7 @@ impl Surroundings {
 
 /// Something to do after unlocking.
 pub(super) enum Effect {
-    Append { records: Vec<StoredRecord>, then: Then },
+    Append { records: Vec<StoredRecord>, then: Then, late: Late },
     WakeAt(i64),
     Run(Box<dyn FnOnce() + Send>),
 }
@@ -110,6 +139,11 @@ impl Inner {
                     records: vec![group_record(self.state.group_id(), Some(&value))],
                     then: Box::new(move |inner, now, result| {
                         inner.state.append_result(now, id, result.err());
+                    }),
+                    // Too late counts as lost: the group begins anew, and its next record replaces
+                    // this one.
+                    late: Box::new(move |inner, now| {
+                        inner.state.append_result(now, id, Some(ErrorCode::RequestTimedOut));
                     }),
                 },
                 Action::WakeAt(at_ms) => Effect::WakeAt(at_ms),
@@ -209,15 +243,22 @@ impl Group {
                 };
                 self.around.timer.schedule(delay_ms, Box::new(wake));
             }
-            Effect::Append { records, then } => {
+            Effect::Append { records, then, late } => {
                 let me = Weak::clone(&self.me);
                 let done = move |result| {
                     if let Some(group) = me.upgrade() {
                         group.run(|inner, now| then(inner, now, result));
                     }
                 };
+                let me = Weak::clone(&self.me);
+                let late = move || {
+                    if let Some(group) = me.upgrade() {
+                        group.run(late);
+                    }
+                };
+                let (topic, partition) = (&self.around.topic, self.partition);
                 match batch(&records, self.around.clock.wall_ms()) {
-                    Ok(batch) => self.around.topic.append(self.partition, batch, Box::new(done)),
+                    Ok(batch) => topic.append(partition, batch, Box::new(done), Box::new(late)),
                     Err(error) => done(Err(error)),
                 }
             }

@@ -26,4 +26,4 @@ pub use group_state::JoinContext;
 pub use member::Token;
 pub use offsets::TopicPartition;
 pub use offsets_partitions::OffsetsPartitions;
-pub use offsets_topic::{AppendDone, OffsetsTopic, partition_of};
+pub use offsets_topic::{AppendDone, AppendLate, OffsetsTopic, partition_of};

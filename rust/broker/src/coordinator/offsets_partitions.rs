@@ -2,9 +2,11 @@
 //! and the controller.
 //!
 //! A batch is answered for when the high watermark has passed it, as an acks=all produce would be.
+//! One that is late is still waited for: it is in the log, and its group has to take it in when it
+//! is committed, or it would come to life at the next start only.
 //! Source: Kafka's `CoordinatorPartitionWriter` and `CoordinatorLoaderImpl`.
 
-use super::offsets_topic::{AppendDone, OffsetsTopic};
+use super::offsets_topic::{AppendDone, AppendLate, OffsetsTopic};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
@@ -74,15 +76,15 @@ impl OffsetsTopic for OffsetsPartitions {
         }
     }
 
-    fn append(&self, partition: i32, batch: Bytes, done: AppendDone) {
+    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
         match self.try_append(partition, &batch) {
             Err(error) => done(Err(error)),
             Ok(appended) if appended.is_committed() => done(Ok(appended.base)),
             Ok(appended) => {
-                let key = appended.partition.key();
                 let timeout_ms = u64::try_from(self.config.offsets_commit_timeout_ms).unwrap_or(0);
-                let delayed = DelayedAppend { appended, timeout_ms, done: Mutex::new(Some(done)) };
-                self.produces.watch(Arc::new(delayed), &[key]);
+                let waiting = Waiting { appended, done, late: Some(late) };
+                // At least 1: with 0 it would be late at once, again and again.
+                waiting.watch(&self.produces, timeout_ms.max(1));
             }
         }
     }
@@ -123,6 +125,7 @@ fn whole_batches(bytes: &[u8]) -> usize {
 }
 
 /// A batch that is in the log.
+#[derive(Clone)]
 struct Appended {
     partition: Arc<Partition>,
     base: Offset,
@@ -140,11 +143,31 @@ impl Appended {
     }
 }
 
-/// A batch of the coordinator's that waits for the high watermark.
+/// A batch of the coordinator's that waits for the high watermark, and who wants to know.
+struct Waiting {
+    appended: Appended,
+    done: AppendDone,
+    /// Until it was called.
+    late: Option<AppendLate>,
+}
+
+impl Waiting {
+    fn watch(self, produces: &Arc<Purgatory<u64>>, timeout_ms: u64) {
+        let key = self.appended.partition.key();
+        let appended = self.appended.clone();
+        let (waiting, purgatory) = (Mutex::new(Some(self)), produces.clone());
+        let delayed = DelayedAppend { appended, timeout_ms, waiting, purgatory };
+        produces.watch(Arc::new(delayed), &[key]);
+    }
+}
+
+/// One wait for the high watermark; the next one follows at its timeout.
 struct DelayedAppend {
     appended: Appended,
     timeout_ms: u64,
-    done: Mutex<Option<AppendDone>>,
+    waiting: Mutex<Option<Waiting>>,
+    /// Where it waits on. What waits is let go when the broker stops.
+    purgatory: Arc<Purgatory<u64>>,
 }
 
 impl DelayedOperation for DelayedAppend {
@@ -153,13 +176,16 @@ impl DelayedOperation for DelayedAppend {
     }
 
     fn complete(self: Arc<Self>, how: Completion) {
-        let Some(done) = self.done.lock().take() else { return };
+        let Some(mut waiting) = self.waiting.lock().take() else { return };
         if self.appended.is_committed() {
-            done(Ok(self.appended.base));
-        } else if how == Completion::Expired {
-            done(Err(ErrorCode::RequestTimedOut));
+            (waiting.done)(Ok(self.appended.base));
+        } else if how == Completion::Expired && !self.appended.is_lost() {
+            if let Some(late) = waiting.late.take() {
+                late();
+            }
+            waiting.watch(&self.purgatory, self.timeout_ms);
         } else {
-            done(Err(ErrorCode::NotCoordinator));
+            (waiting.done)(Err(ErrorCode::NotCoordinator));
         }
     }
 

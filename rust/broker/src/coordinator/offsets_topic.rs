@@ -5,8 +5,13 @@
 use bytes::Bytes;
 use kafkalite_protocol::{ErrorCode, Offset};
 
-/// Called once, when a batch is committed or can no longer be.
+/// Called once, when a batch is committed or can no longer be, however long that takes: what is in
+/// the log must come to be known, or a restart would find what nobody saw before.
 pub type AppendDone = Box<dyn FnOnce(Result<Offset, ErrorCode>) + Send>;
+
+/// Called at most once, before [`AppendDone`]: `offsets.commit.timeout.ms` is over and nothing is
+/// known yet. A client that waits is told so; the batch stays in the log.
+pub type AppendLate = Box<dyn FnOnce() + Send>;
 
 /// The internal topic that groups and offsets are stored in.
 pub trait OffsetsTopic: Send + Sync {
@@ -21,8 +26,9 @@ pub trait OffsetsTopic: Send + Sync {
 
     /// Appends one batch, whose base offset is 0 until the log gives it another, and calls `done`
     /// with that offset once the high watermark has passed the batch: from any thread, in any
-    /// order, maybe before `append` returns. No lock of the log is held.
-    fn append(&self, partition: i32, batch: Bytes, done: AppendDone);
+    /// order, maybe before `append` returns. `late` is called if that takes too long. No lock of
+    /// the log is held.
+    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate);
 
     /// Whole batches from the first one on that holds an offset of at least `from`, up to the high
     /// watermark and about 1 MiB; empty at the end. `None` begins at the log's start.

@@ -32,7 +32,7 @@ struct Memory {
     /// Appends are not committed before [`MemoryTopic::commit`].
     holds: bool,
     fails: Option<ErrorCode>,
-    held: VecDeque<(Offset, AppendDone)>,
+    held: VecDeque<(Offset, AppendDone, Option<AppendLate>)>,
 }
 
 impl MemoryTopic {
@@ -44,9 +44,16 @@ impl MemoryTopic {
 
     /// Commits what is held, oldest first, or fails it.
     fn commit(&self, error: Option<ErrorCode>) {
-        while let Some((offset, done)) = { self.inner.lock().held.pop_front() } {
+        while let Some((offset, done, _)) = { self.inner.lock().held.pop_front() } {
             done(error.map_or(Ok(offset), Err));
         }
+    }
+
+    /// Says of all that is held that it takes too long.
+    fn be_late(&self) {
+        let late: Vec<AppendLate> =
+            self.inner.lock().held.iter_mut().filter_map(|(.., late)| late.take()).collect();
+        late.into_iter().for_each(|late| late());
     }
 
     fn batches(&self) -> usize {
@@ -64,7 +71,7 @@ impl OffsetsTopic for MemoryTopic {
         Ok(())
     }
 
-    fn append(&self, partition: i32, batch: Bytes, done: AppendDone) {
+    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
         let mut inner = self.inner.lock();
         if let Some(error) = inner.fails {
             drop(inner);
@@ -77,7 +84,7 @@ impl OffsetsTopic for MemoryTopic {
         bytes[..16].copy_from_slice(&patched_head(&header, Offset(offset), LeaderEpoch(0)));
         batches.push((offset + i64::from(header.last_offset_delta), bytes.freeze()));
         if inner.holds {
-            inner.held.push_back((Offset(offset), done));
+            inner.held.push_back((Offset(offset), done, Some(late)));
         } else {
             drop(inner);
             done(Ok(Offset(offset)));

@@ -210,13 +210,18 @@ impl Controller {
         self.change(false, 1, |_| (records, vec![Ok(())])).pop().unwrap_or(Ok(()))
     }
 
-    /// Gives `broker_id` a block of producer ids; it is on the disk before this returns.
+    /// Gives `broker_id` a block of producer ids that are all greater than `above`, which its logs
+    /// hold; it is on the disk before this returns.
     ///
     /// # Errors
     /// There are none left, or the metadata log cannot be written.
-    pub fn allocate_producer_ids(&self, broker_id: i32) -> Result<ProducerIdBlock, ApiError> {
+    pub fn allocate_producer_ids(
+        &self,
+        broker_id: i32,
+        above: i64,
+    ) -> Result<ProducerIdBlock, ApiError> {
         let mut answers = self.change(false, 1, |image| {
-            let first = image.next_producer_id;
+            let first = image.next_producer_id.max(above.saturating_add(1));
             let Some(next_producer_id) = first.checked_add(PRODUCER_ID_BLOCK_LEN) else {
                 let message = "Exhausted all producerIds as the next block's end producerId has \
                                exceeded the int64 type limit";

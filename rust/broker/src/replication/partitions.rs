@@ -21,7 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What the set needs from above.
 pub struct PartitionsConfig {
@@ -91,6 +91,8 @@ pub struct Partitions {
     deleted: Mutex<Vec<(i64, PathBuf)>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
+    /// The greatest producer id that a log held when it was opened; -1 if none did.
+    greatest_producer_id: AtomicI64,
 }
 
 impl Partitions {
@@ -106,7 +108,15 @@ impl Partitions {
             next_key: AtomicU64::new(1),
             deleted: Mutex::default(),
             checkpointing: Mutex::default(),
+            greatest_producer_id: AtomicI64::new(-1),
         }
+    }
+
+    /// The greatest producer id that any log held when it was opened; -1 if none did. A log whose
+    /// files were copied here holds ids that this cluster never gave out.
+    #[must_use]
+    pub fn greatest_producer_id(&self) -> i64 {
+        self.greatest_producer_id.load(Ordering::Acquire)
     }
 
     /// Who puts logs on the disk.
@@ -303,6 +313,8 @@ impl Partitions {
         let now_ms = self.config.clock.wall_ms();
         let (log, report) =
             CommitLog::open(&self.directory, &name, settings.log.clone(), state, now_ms)?;
+        let greatest = report.greatest_producer_id.unwrap_or(-1);
+        self.greatest_producer_id.fetch_max(greatest, Ordering::AcqRel);
         if stored != Some(topic.id) {
             write_topic_id(storage, &path, topic.id)?;
         }

@@ -30,7 +30,10 @@ impl CommitLog {
         &self,
         timestamp_ms: i64,
     ) -> Result<Option<TimestampOffset>, LogError> {
-        self.check_open()?;
+        self.look(|| self.first_since(timestamp_ms))
+    }
+
+    fn first_since(&self, timestamp_ms: i64) -> Result<Option<TimestampOffset>, LogError> {
         let start = self.log_start_offset();
         let segments = self.segments.read().clone();
         for (index, segment) in segments.iter().enumerate() {
@@ -105,7 +108,10 @@ impl CommitLog {
     /// # Errors
     /// If the disk fails or a batch cannot be read.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, LogError> {
-        self.check_open()?;
+        self.look(|| self.newest_by_time())
+    }
+
+    fn newest_by_time(&self) -> Result<Option<TimestampOffset>, LogError> {
         let segments = self.segments.read().clone();
         let mut best: Option<(i64, Offset, usize)> = None;
         for (index, segment) in segments.iter().enumerate() {

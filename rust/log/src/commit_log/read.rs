@@ -43,17 +43,23 @@ impl CommitLog {
         upper: Offset,
         min_one_batch: bool,
     ) -> Result<ReadResult, LogError> {
-        loop {
-            self.check_open()?;
+        self.look(|| {
             if from < self.log_start_offset() || from > self.log_end_offset() {
                 return Err(self.out_of_range(from));
             }
             if from >= upper {
                 return Ok(ReadResult::default());
             }
-            match self.read_in_range(from, max_bytes, upper, min_one_batch) {
-                // A segment went, deleted or compacted, after it was looked up. There is another
-                // now, or the log starts later.
+            self.read_in_range(from, max_bytes, upper, min_one_batch)
+        })
+    }
+
+    /// Looks, and looks again if a segment went, deleted or compacted, after it was looked up.
+    /// There is another now, or the log starts later.
+    pub(super) fn look<T>(&self, look: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+        loop {
+            self.check_open()?;
+            match look() {
                 Err(LogError::Closed { .. }) if self.check_open().is_ok() => {}
                 outcome => return outcome,
             }

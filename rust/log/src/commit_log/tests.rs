@@ -10,6 +10,7 @@ use super::*;
 use crate::storage::RealStorage;
 use crate::validation::{ValidatedBatch, validate};
 
+mod names;
 mod recovering;
 
 const NOW_MS: i64 = 1_700_000_000_000;

@@ -169,13 +169,19 @@ impl CommitLog {
             writer.deleted = waiting;
             due
         };
-        for (_, path) in &due {
-            match self.dir.storage().remove_file(path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.failed(path, error)),
-            }
+        // Those of a partition that is deleted go with its directory, whose name may be another's
+        // by now.
+        let held = self.dir.hold();
+        if self.dir.is_leaving() {
+            return Ok(0);
         }
+        let removed =
+            due.iter().try_for_each(|(_, path)| match self.dir.storage().remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err((path, error)),
+                _ => Ok(()),
+            });
+        drop(held);
+        removed.map_err(|(path, error)| self.dir.failed(path, error))?;
         Ok(due.len())
     }
 }

@@ -1,7 +1,6 @@
 //! Writes a group of segments anew, batch by batch, without the records that go.
 
-use std::io::IoSlice;
-use std::path::PathBuf;
+use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use kafkalite_protocol::compression::{Codec, compress};
@@ -47,7 +46,7 @@ pub(super) fn groups<'a>(
 pub(super) struct Cleaned {
     pub(super) segment: Segment,
     file: Box<dyn StorageFile>,
-    path: PathBuf,
+    name: String,
     indexes: Indexes,
     size: u32,
     kept_whole: bool,
@@ -181,6 +180,11 @@ fn filter(
     Ok(Outcome::Replace(changed, payload))
 }
 
+/// A suffix as it is while the segment is being written.
+fn aside(suffix: &str) -> String {
+    format!("{suffix}{CLEANED_SUFFIX}")
+}
+
 impl Cleaned {
     fn create(
         dir: &Arc<PartitionDir>,
@@ -188,12 +192,18 @@ impl Cleaned {
         now_ms: i64,
     ) -> Result<Self, LogError> {
         let segment = Segment::new(dir.clone(), group[0].base_offset(), 0, now_ms);
-        let path = segment.path(&format!("{LOG_SUFFIX}{CLEANED_SUFFIX}"));
-        let opened = dir.storage().open(&path, OpenMode::Create);
-        let file = opened.and_then(|file| file.set_len(0).map(|()| file));
-        let file = file.map_err(|error| dir.failed(&path, error))?;
+        let name = segment.name(&aside(LOG_SUFFIX));
+        let opened = dir.at(&name, |path| {
+            // A topic of this name that is made while this one goes must not get the file.
+            if dir.is_leaving() {
+                return Err(ErrorKind::NotFound.into());
+            }
+            let file = dir.storage().open(path, OpenMode::Create)?;
+            file.set_len(0).map(|()| file)
+        });
+        let file = opened.map_err(|error| dir.failed(dir.file(&name), error))?;
         let indexes = segment.begin_recovery();
-        Ok(Self { segment, file, path, indexes, size: 0, kept_whole: true, records_removed: 0 })
+        Ok(Self { segment, file, name, indexes, size: 0, kept_whole: true, records_removed: 0 })
     }
 
     fn add(
@@ -227,7 +237,7 @@ impl Cleaned {
     ) -> Result<(), LogError> {
         let mut buffers = buffers.to_vec();
         let written = self.file.write_all_at(&mut buffers, self.size.into());
-        written.map_err(|error| LogError::io(&self.path, error))?;
+        written.map_err(|error| self.segment.failed(&aside(LOG_SUFFIX), error))?;
         let at = Position(self.size);
         self.segment.note_batch(&mut self.indexes, header, at, config.index_interval_bytes);
         self.size += header.size() as u32;
@@ -236,14 +246,14 @@ impl Cleaned {
 
     /// Nothing changed: the old segment stays.
     fn discard(self, dir: &PartitionDir) -> Result<(), LogError> {
-        let removed = dir.storage().remove_file(&self.path);
-        removed.map_err(|error| dir.failed(&self.path, error))
+        let removed = dir.at(&self.name, |path| dir.storage().remove_file(path));
+        removed.map_err(|error| dir.failed(dir.file(&self.name), error))
     }
 
     /// Puts the file and its indexes on the disk, still under names that recovery throws away.
     fn finish(mut self, dir: &PartitionDir) -> Result<Segment, LogError> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| dir.failed(&self.path, error))?;
+        synced.map_err(|error| dir.failed(dir.file(&self.name), error))?;
         self.segment.write_indexes_aside(&mut self.indexes, CLEANED_SUFFIX)?;
         self.segment.end_recovery(self.size, Indexes::default())?;
         self.segment.mark_sealed();

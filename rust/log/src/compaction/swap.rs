@@ -50,10 +50,14 @@ impl CommitLog {
 
     fn rename_all(&self, segment: &Segment, from: &str, to: &str) -> Result<(), LogError> {
         for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX] {
-            let source = segment.path(&format!("{suffix}{from}"));
-            let target = segment.path(&format!("{suffix}{to}"));
-            let renamed = self.dir.storage().rename(&source, &target);
-            renamed.map_err(|error| self.dir.failed(source, error))?;
+            let source = segment.name(&format!("{suffix}{from}"));
+            let target = segment.name(&format!("{suffix}{to}"));
+            // Held: between two looks at the directory's name, the partition could be deleted and
+            // its place taken by another, whose files these would become.
+            let renamed = self
+                .dir
+                .at("", |dir| self.dir.storage().rename(&dir.join(&source), &dir.join(&target)));
+            renamed.map_err(|error| self.dir.failed(self.dir.file(&source), error))?;
         }
         Ok(())
     }
@@ -61,19 +65,18 @@ impl CommitLog {
     fn discard_swap(&self, segment: &Segment) -> Result<(), LogError> {
         // The `.log` first: it is what recovery goes by.
         for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
-            let path = segment.path(&format!("{suffix}{SWAP_SUFFIX}"));
-            match self.dir.storage().remove_file(&path) {
+            let name = segment.name(&format!("{suffix}{SWAP_SUFFIX}"));
+            match self.dir.at(&name, |path| self.dir.storage().remove_file(path)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.failed(path, error)),
+                Err(error) => return Err(self.dir.failed(self.dir.file(&name), error)),
             }
         }
         Ok(())
     }
 
     fn sync_dir(&self) -> Result<(), LogError> {
-        let path = self.dir.path();
-        let synced = self.dir.storage().sync_dir(&path);
-        synced.map_err(|error| self.dir.failed(&*path, error))
+        let synced = self.dir.at("", |dir| self.dir.storage().sync_dir(dir));
+        synced.map_err(|error| self.dir.failed(&*self.dir.path(), error))
     }
 }

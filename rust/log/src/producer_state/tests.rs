@@ -104,3 +104,20 @@ fn a_producer_not_heard_of_is_forgotten() {
         assert_eq!(state.active().len(), left);
     }
 }
+
+#[test]
+fn an_invented_id_is_not_the_greatest() {
+    for (ids, greatest) in [
+        (vec![], None),
+        (vec![3, 5_000, 12], Some(5_000)),
+        (vec![5_000, i64::MAX], Some(5_000)),
+        (vec![1 << 62], None),
+        (vec![(1 << 62) - 1], Some((1 << 62) - 1)),
+    ] {
+        let mut state = ProducerState::default();
+        for id in &ids {
+            state.note(&batch(*id, 0, 0, 1, 0));
+        }
+        assert_eq!(state.greatest_id(), greatest, "{ids:?}");
+    }
+}

@@ -68,10 +68,12 @@ impl Segment {
     fn load_indexes(&self) -> Result<Indexes, LogError> {
         let storage = self.dir.storage();
         let deleted = self.is_deleted();
-        let (index, times) = (self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX));
         // Mapped even if the segment is written: the first new entry takes them into memory.
-        let loaded =
-            Entries::map(storage, &index).and_then(|o| Ok((o, Entries::map(storage, &times)?)));
+        let offsets = self.dir.at(&self.name(INDEX_SUFFIX), |path| Entries::map(storage, path));
+        let loaded = offsets.and_then(|offsets| {
+            let times = self.dir.at(&self.name(TIME_INDEX_SUFFIX), |p| Entries::map(storage, p))?;
+            Ok((offsets, times))
+        });
         let (offsets, times) = match loaded {
             // As with the file: these may be another segment's.
             Ok(_) if deleted != self.is_deleted() => return Err(self.gone()),
@@ -80,7 +82,7 @@ impl Segment {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES);
             }
-            Err(error) => return Err(self.dir.failed(index, error)),
+            Err(error) => return Err(self.dir.failed(self.path(INDEX_SUFFIX), error)),
         };
         let (mut offsets, mut times) = (OffsetIndex::new(offsets), TimeIndex::new(times));
         offsets.trim(self.size());
@@ -316,11 +318,13 @@ impl Segment {
     ) -> Result<(), LogError> {
         self.push_max_timestamp(indexes);
         let storage = self.dir.storage();
-        let failed = |path, error| self.dir.failed(path, error);
-        let path = self.path(&format!("{INDEX_SUFFIX}{suffix}"));
-        indexes.offsets.entries.write(storage, &path, true).map_err(|e| failed(path, e))?;
-        let path = self.path(&format!("{TIME_INDEX_SUFFIX}{suffix}"));
-        indexes.times.entries.write(storage, &path, true).map_err(|e| failed(path, e))
+        let failed = |name: &str, error| self.dir.failed(self.dir.file(name), error);
+        let name = self.name(&format!("{INDEX_SUFFIX}{suffix}"));
+        let written = self.dir.at(&name, |path| indexes.offsets.entries.write(storage, path, true));
+        written.map_err(|error| failed(&name, error))?;
+        let name = self.name(&format!("{TIME_INDEX_SUFFIX}{suffix}"));
+        let written = self.dir.at(&name, |path| indexes.times.entries.write(storage, path, true));
+        written.map_err(|error| failed(&name, error))
     }
 }
 

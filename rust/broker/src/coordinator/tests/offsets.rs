@@ -29,6 +29,55 @@ fn a_commit_that_cannot_be_stored_is_refused() {
     }
 }
 
+/// Its record is in the log, so a restart finds it. Before that nobody saw it: a consumer read the
+/// older offset, committed less, and jumped ahead when the broker started again.
+#[test]
+fn a_commit_that_takes_too_long_is_refused_and_seen_when_it_is_committed() {
+    let broker = Broker::new();
+    broker.commit("g", "t", 5);
+    broker.topic.inner.lock().holds = true;
+    let got = broker.commit("g", "t", 6);
+    broker.topic.be_late();
+    assert_eq!(taken(&got), [ErrorCode::CoordinatorNotAvailable]);
+    assert_eq!(broker.committed("g", "t"), Some(5));
+    broker.topic.commit(None);
+    assert!(got.lock().is_none(), "it is answered once");
+    assert_eq!(broker.committed("g", "t"), Some(6));
+    assert_eq!(broker.restarted().committed("g", "t"), Some(6));
+}
+
+#[test]
+fn a_commit_that_was_late_and_then_lost_is_never_seen() {
+    let broker = Broker::new();
+    broker.topic.inner.lock().holds = true;
+    let got = broker.commit("g", "t", 6);
+    broker.topic.be_late();
+    broker.topic.commit(Some(ErrorCode::NotCoordinator));
+    assert_eq!(taken(&got), [ErrorCode::CoordinatorNotAvailable]);
+    assert_eq!(broker.committed("g", "t"), None);
+}
+
+#[test]
+fn what_is_deleted_too_slowly_is_gone_when_that_is_committed() {
+    let broker = Broker::new();
+    broker.commit("g", "t", 5);
+    broker.commit("h", "t", 5);
+    broker.topic.inner.lock().holds = true;
+    let (answer, offsets_deleted) = slot();
+    broker.groups.delete_offsets("g", vec![("t".to_owned(), 0)], answer);
+    let (answer, group_deleted) = slot();
+    broker.groups.delete_groups(&["h".to_owned()], answer);
+    broker.topic.be_late();
+    let late = ErrorCode::CoordinatorNotAvailable;
+    assert_eq!(taken(&offsets_deleted), Err(late));
+    assert_eq!(taken(&group_deleted), [("h".to_owned(), late)]);
+    assert_eq!(broker.committed("g", "t"), Some(5));
+    broker.topic.commit(None);
+    for broker in [&broker, &broker.restarted()] {
+        assert_eq!((broker.committed("g", "t"), broker.committed("h", "t")), (None, None));
+    }
+}
+
 #[test]
 fn commits_are_judged_by_group_generation_and_metadata() {
     let broker = Broker::new();

@@ -68,7 +68,7 @@ fn offsets_of_a_transaction_count_if_it_was_committed() {
         end.append(0, Some(&[0, 0, 0, marker]), Some(&[0; 6]), &[]);
         for batch in [open, end] {
             let batch = batch.build(Offset(0), LeaderEpoch(0)).unwrap();
-            topic.append(partition, batch, Box::new(|_| {}));
+            topic.append(partition, batch, Box::new(|_| {}), Box::new(|| {}));
         }
         let broker = Broker::over(topic, 0);
         assert_eq!(broker.committed("g", "t"), expected, "marker {marker}");
@@ -84,7 +84,7 @@ fn records_of_other_protocols_and_garbage_are_stepped_over() {
     }
     batch.append(0, None, None, &[]);
     let batch = batch.build(Offset(0), LeaderEpoch(0)).unwrap();
-    topic.append(0, batch, Box::new(|_| {}));
+    topic.append(0, batch, Box::new(|_| {}), Box::new(|| {}));
     let broker = Broker::over(topic, 0);
     assert_eq!(broker.groups.list(&[], &[]), (ErrorCode::None, Vec::new()));
     stable(&broker, "g");

@@ -147,12 +147,25 @@ fn producer_ids_are_never_given_twice_across_starts() {
     for _ in 0..3 {
         let controller = open(dir.path());
         for _ in 0..2 {
-            let block = controller.allocate_producer_ids(1).unwrap();
+            let block = controller.allocate_producer_ids(1, -1).unwrap();
             assert_eq!(block.len, 1_000);
             seen.push(block.first);
         }
     }
     assert_eq!(seen, [0, 1_000, 2_000, 3_000, 4_000, 5_000]);
+}
+
+#[test]
+fn a_block_lies_above_the_ids_that_logs_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let firsts = |controller: &Controller| {
+        [-1, 5_000, 5_000, 7_000, i64::MAX]
+            .map(|above| controller.allocate_producer_ids(1, above).ok().map(|block| block.first))
+    };
+    let expected = [Some(0), Some(5_001), Some(6_001), Some(7_001), None];
+    assert_eq!(firsts(&open(dir.path())), expected);
+    let next = open(dir.path()).allocate_producer_ids(1, -1).unwrap().first;
+    assert_eq!(next, 8_001, "it is in the metadata log");
 }
 
 #[test]

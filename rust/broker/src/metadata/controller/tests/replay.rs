@@ -63,7 +63,7 @@ fn run(controller: &Controller, step: &Step) {
             controller.alter_configs(&[change], &NoRules, false);
         }
         Step::ProducerIds => {
-            controller.allocate_producer_ids(1).unwrap();
+            controller.allocate_producer_ids(1, -1).unwrap();
         }
         Step::Snapshot | Step::Restart => {}
     }
