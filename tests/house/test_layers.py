@@ -51,8 +51,9 @@ BUILDER = "broker"
 CRATES: dict[str, set[str]] = {
     "protocol": set(),
     "log": {"protocol"},
+    "client": {"protocol"},
     "broker": {"log", "protocol"},
-    "python": {"broker"},
+    "python": {"broker", "client"},
 }
 
 #: Modules of the package that may import the binary.

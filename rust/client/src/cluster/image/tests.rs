@@ -1,0 +1,90 @@
+use super::*;
+use crate::fake_broker::{NODE, metadata, topic};
+use kafkalite_protocol::messages::metadata::MetadataResponseBroker;
+use std::time::Duration;
+
+fn place() -> HostPort {
+    HostPort { host: "a".into(), port: 1 }
+}
+
+fn told(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
+    MetadataResponse { topics, ..metadata(&place(), std::iter::empty()) }
+}
+
+fn image(topics: Vec<MetadataResponseTopic>) -> ClusterImage {
+    let image = ClusterImage::default();
+    image.after(told(topics), false, Instant::now()).expect("an honest answer")
+}
+
+fn epoch(image: &ClusterImage) -> Option<i32> {
+    image.leader("t", 0).map(|(_, epoch)| epoch.0)
+}
+
+#[test]
+fn an_answer_changes_what_it_tells_of_and_nothing_else() {
+    let image = image(vec![topic("a", 1, 0), topic("b", 2, 0)]);
+    let mut gone = topic("a", 0, 0);
+    gone.error_code = ErrorCode::UnknownTopicOrPartition as i16;
+    let next = image.after(told(vec![gone]), false, Instant::now()).expect("honest");
+    assert!(next.topic("a").is_none());
+    assert_eq!(next.topic_error("a").code(), Some(ErrorCode::UnknownTopicOrPartition));
+    assert_eq!(next.topic("b").map(|topic| topic.partitions.len()), Some(2));
+    assert!(next.generation() > image.generation());
+    let all = image.after(told(vec![topic("c", 1, 0)]), true, Instant::now()).expect("honest");
+    assert_eq!(all.topics().count(), 1, "an answer about all topics leaves no other");
+}
+
+#[test]
+fn a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
+    let image = image(vec![topic("t", 1, 5)]);
+    for (told_epoch, known_epoch) in [(4, 5), (6, 6), (-1, -1)] {
+        let next = image.after(told(vec![topic("t", 1, told_epoch)]), false, Instant::now());
+        assert_eq!(epoch(&next.expect("honest")), Some(known_epoch), "told {told_epoch}");
+    }
+    let mut anew = topic("t", 1, 0);
+    anew.topic_id = Uuid([7; 16]);
+    let next = image.after(told(vec![anew]), false, Instant::now()).expect("honest");
+    assert_eq!(epoch(&next), Some(0), "a topic with another id is another topic");
+    assert_eq!(next.topic_by_id(Uuid([7; 16])).map(|topic| topic.name.as_str()), Some("t"));
+}
+
+#[test]
+fn news_of_a_leader_count_when_they_are_newer_and_lead_somewhere() {
+    let image = image(vec![topic("t", 1, 5)]);
+    let news = |leader, epoch, endpoint| {
+        let leader_epoch = LeaderEpoch(epoch);
+        image.with_leader(&LeaderNews { topic: "t", partition: 0, leader, leader_epoch, endpoint })
+    };
+    assert!(news(NODE, 5, None).is_none(), "known");
+    assert!(news(2, 6, None).is_none(), "nobody knows where broker 2 is");
+    assert!(news(2, 6, Some(("b", 70_000))).is_none(), "nor is that a place");
+    let next = news(2, 6, Some(("b", 9))).expect("news");
+    assert_eq!(next.leader("t", 0), Some((2, LeaderEpoch(6))));
+    assert_eq!(next.broker(2).map(|broker| broker.place.to_string()), Some("b:9".into()));
+}
+
+#[test]
+fn answers_that_cannot_be_are_refused() {
+    let mut gap = topic("t", 2, 0);
+    gap.partitions.remove(0);
+    let mut twice = topic("t", 2, 0);
+    twice.partitions[1].partition_index = 0;
+    let mut nowhere = told(vec![]);
+    nowhere.brokers.push(MetadataResponseBroker { node_id: 9, port: -4, ..Default::default() });
+    for answer in [told(vec![gap]), told(vec![twice]), nowhere] {
+        assert!(ClusterImage::default().after(answer, false, Instant::now()).is_err());
+    }
+}
+
+#[test]
+fn a_topic_that_nobody_looks_at_is_forgotten() {
+    let image = image(vec![topic("used", 1, 0), topic("idle", 1, 0)]);
+    let _ = image.topic("used");
+    let now = Instant::now();
+    let (mut names, next) = image.split_used(Duration::from_secs(300), now);
+    names.sort();
+    assert_eq!((names, next.is_none()), (vec!["idle".to_owned(), "used".to_owned()], true));
+    let (names, next) = image.split_used(Duration::from_secs(300), now + Duration::from_secs(301));
+    assert_eq!(names, ["used"]);
+    assert!(next.expect("an image without it").topics().all(|topic| topic.name == "used"));
+}

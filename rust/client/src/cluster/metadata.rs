@@ -1,0 +1,183 @@
+//! Asking for metadata: one task at a time works through the schedule; callers wait for tickets.
+
+use super::schedule::{Batch, Next, Wanted};
+use super::{Cluster, ClusterImage, Inner};
+use crate::error::ClientError;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse,
+};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Kafka's code for "begin again with the bootstrap servers" (KIP-1102).
+const REBOOTSTRAP: ErrorCode = ErrorCode::RebootstrapRequired;
+
+impl Cluster {
+    /// Asks for `wanted` and returns the image that answers it; an error is that of the way to the
+    /// cluster. Whether a topic is known stands in the image.
+    pub async fn refresh(&self, wanted: Wanted) -> Result<Arc<ClusterImage>, ClientError> {
+        self.enter();
+        let mut answered = self.0.answered.subscribe();
+        let ticket = self.want(wanted);
+        loop {
+            let (last, error) = answered.borrow_and_update().clone();
+            if last >= ticket {
+                // A later batch than ours answers for ours as well.
+                return error.map_or_else(|| Ok(self.image()), Err);
+            }
+            if answered.changed().await.is_err() {
+                return Err(ClientError::Closed { what: "the client".to_owned() });
+            }
+        }
+    }
+
+    /// Asks for everything known once more, soon, and does not wait for it.
+    pub fn request_refresh(&self) {
+        self.enter();
+        let names = self.image().topics().map(|topic| topic.name.clone()).collect();
+        self.want(Wanted::Topics(names));
+    }
+
+    /// Adds a wish and sees to it that somebody works through the schedule.
+    fn want(&self, wanted: Wanted) -> u64 {
+        let (ticket, start) = {
+            let mut schedule = self.0.schedule.lock();
+            let ticket = schedule.want(wanted);
+            // Without a runtime nobody can; the next call that has one will.
+            let start = !schedule.driven && self.0.runtime.get().is_some();
+            schedule.driven |= start;
+            (ticket, start)
+        };
+        self.0.wanted.notify_one();
+        if start && let Some(runtime) = self.0.runtime.get() {
+            runtime.spawn(drive(Arc::clone(&self.0)));
+        }
+        ticket
+    }
+}
+
+/// Works through the schedule until nothing is wanted.
+async fn drive(inner: Arc<Inner>) {
+    let cluster = Cluster(inner);
+    loop {
+        let next = {
+            let mut schedule = cluster.0.schedule.lock();
+            let next = schedule.next(Instant::now());
+            schedule.driven = next != Next::Idle;
+            next
+        };
+        match next {
+            Next::Idle => return,
+            Next::At(due) => {
+                tokio::select! {
+                    () = tokio::time::sleep_until(due.into()) => {}
+                    () = cluster.0.wanted.notified() => {}
+                }
+            }
+            Next::Ask(batch) => {
+                let error = cluster.ask(&batch).await.err();
+                let image = cluster.image();
+                cluster.0.schedule.lock().answered(&batch, Instant::now(), |name| {
+                    error.is_none() && name.is_none_or(|name| is_served(&image, name))
+                });
+                cluster.0.answered.send_replace((batch.ticket, error));
+                cluster.keep_fresh();
+            }
+        }
+    }
+}
+
+/// Whether a topic is known, and somebody leads each of its partitions.
+fn is_served(image: &ClusterImage, name: &str) -> bool {
+    let topic = image.topics().find(|topic| topic.name == name);
+    topic.is_some_and(|topic| topic.partitions.iter().all(|partition| partition.leader.is_some()))
+}
+
+impl Cluster {
+    /// Asks any broker for a batch; where the way fails another is asked, for as long as the
+    /// cluster may take to be reached.
+    async fn ask(&self, batch: &Batch) -> Result<(), ClientError> {
+        let deadline = Instant::now() + self.0.config.bootstrap_timeout;
+        let mut failures = 0;
+        loop {
+            tokio::time::sleep(self.0.config.retry_backoff.after(failures)).await;
+            failures += 1;
+            let connection = self.any_connection().await?;
+            let answer = connection.send(|version| self.request(batch, version)).await;
+            match answer.and_then(|(_, response)| self.take(batch, response)) {
+                Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
+                    self.0.change_image(ClusterImage::without_brokers);
+                    self.disconnect();
+                }
+                Err(error) if error.is_transport() && Instant::now() < deadline => {
+                    tracing::debug!(%error, "metadata from another broker");
+                    connection.close("its answer was of no use");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn request(&self, batch: &Batch, version: i16) -> MetadataRequest {
+        let topic = |name: &String| MetadataRequestTopic {
+            name: Some(name.clone()),
+            ..MetadataRequestTopic::default()
+        };
+        let all = batch.all || (version == 0 && batch.topics.is_empty());
+        MetadataRequest {
+            topics: (!all).then(|| batch.topics.iter().map(topic).collect()),
+            // Asking for all topics creates none.
+            allow_auto_topic_creation: self.0.config.allow_auto_create_topics,
+            ..MetadataRequest::default()
+        }
+    }
+
+    /// Makes the next image of an answer.
+    fn take(&self, batch: &Batch, response: MetadataResponse) -> Result<(), ClientError> {
+        ClientError::check(response.error_code, None, || "Metadata".to_owned())?;
+        if response.brokers.is_empty() {
+            let about = "the cluster has told of no broker".to_owned();
+            return Err(ClientError::broker(ErrorCode::BrokerNotAvailable, about));
+        }
+        let mut wrong = None;
+        self.0.change_image(|image| match image.after(response, batch.all, Instant::now()) {
+            Ok(next) => Some(next),
+            Err(why) => {
+                wrong = Some(why);
+                None
+            }
+        });
+        if let Some(why) = wrong {
+            let address = "an answer to Metadata".to_owned();
+            return Err(ClientError::MalformedResponse { address, why });
+        }
+        self.adopt_bootstrap_connection();
+        Ok(())
+    }
+
+    /// Starts the task that asks again when what is known is `metadata.max.age.ms` old.
+    fn keep_fresh(&self) {
+        let age = self.0.config.metadata_max_age;
+        let kept = self.0.keeper.swap(true, Ordering::Relaxed);
+        if !kept && !age.is_zero() {
+            tokio::spawn(keep(Arc::downgrade(&self.0), age));
+        }
+    }
+}
+
+/// Asks again every `age`, for topics that somebody still looks at; ends with the cluster.
+async fn keep(inner: Weak<Inner>, age: Duration) {
+    loop {
+        tokio::time::sleep(age).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let mut names = Vec::new();
+        inner.change_image(|image| {
+            let (used, next) = image.split_used(inner.config.metadata_max_idle, Instant::now());
+            names = used;
+            next
+        });
+        Cluster(inner).want(Wanted::Topics(names));
+    }
+}

@@ -1,0 +1,135 @@
+//! What is to be asked of the cluster next, and when. Pure: time is handed in.
+//!
+//! Wishes are collected in a batch; everybody who wishes while it is pending gets its ticket. A
+//! batch is due when any of its wishes is: a new wish at once, one that was asked for before
+//! after a back-off that doubles while the answers bring no good. Wishes that are not due travel
+//! along.
+
+use crate::backoff::Backoff;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+/// What to ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Brokers alone.
+    Brokers,
+    /// Brokers and these topics.
+    Topics(Vec<String>),
+    /// Brokers and all topics there are.
+    All,
+}
+
+/// One request's worth of wishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Grows with every batch.
+    pub ticket: u64,
+    /// Whether all topics are wanted.
+    pub all: bool,
+    /// The topics that are.
+    pub topics: BTreeSet<String>,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing is wanted.
+    Idle,
+    /// Nothing before then, unless more is wanted.
+    At(Instant),
+    /// Ask for this.
+    Ask(Batch),
+}
+
+/// What came of asking for something.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// It is due again no earlier.
+    again: Instant,
+    /// Answers in a row that brought no good.
+    failures: u32,
+}
+
+/// Something that is asked for: the brokers, all topics, or a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Item {
+    Brokers,
+    All,
+    Topic(String),
+}
+
+/// What has been due for this long is forgotten: nothing is owed to it any more.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Collects wishes.
+#[derive(Debug)]
+pub struct Schedule {
+    backoff: Backoff,
+    pending: Option<Batch>,
+    /// The ticket of the last batch that was made.
+    tickets: u64,
+    asked: HashMap<Item, Asked>,
+    /// Whether somebody works through it.
+    pub driven: bool,
+}
+
+impl Schedule {
+    /// An empty one.
+    pub fn new(backoff: Backoff) -> Self {
+        Self { backoff, pending: None, tickets: 0, asked: HashMap::new(), driven: false }
+    }
+
+    /// Adds a wish; returns the ticket of the batch that will fulfil it.
+    pub fn want(&mut self, wanted: Wanted) -> u64 {
+        let tickets = &mut self.tickets;
+        let batch = self.pending.get_or_insert_with(|| {
+            *tickets += 1;
+            Batch { ticket: *tickets, ..Batch::default() }
+        });
+        match wanted {
+            Wanted::Brokers => {}
+            Wanted::Topics(names) => batch.topics.extend(names),
+            Wanted::All => batch.all = true,
+        }
+        batch.ticket
+    }
+
+    /// What to do now; a batch that is handed out is pending no longer.
+    pub fn next(&mut self, now: Instant) -> Next {
+        let Some(batch) = &self.pending else { return Next::Idle };
+        let due = items(batch).map(|item| self.asked.get(&item).map_or(now, |asked| asked.again));
+        let due = due.min().unwrap_or(now);
+        if due > now {
+            return Next::At(due);
+        }
+        self.asked.retain(|_, asked| now.saturating_duration_since(asked.again) < FORGET_AFTER);
+        Next::Ask(self.pending.take().expect("it was there"))
+    }
+
+    /// A batch was answered; `good` says of each topic whether the answer told of it. Without an
+    /// answer nothing is good.
+    pub fn answered(&mut self, batch: &Batch, now: Instant, good: impl Fn(Option<&str>) -> bool) {
+        for item in items(batch) {
+            let name = match &item {
+                Item::Topic(name) => Some(name.as_str()),
+                Item::Brokers | Item::All => None,
+            };
+            let good = good(name);
+            let asked = self.asked.entry(item).or_insert(Asked { again: now, failures: 0 });
+            asked.failures = if good { 0 } else { asked.failures.saturating_add(1) };
+            asked.again = now + self.backoff.after(asked.failures.max(1));
+        }
+    }
+}
+
+/// What a batch asks for. Brokers come with everything, so they count only where nothing else does.
+fn items(batch: &Batch) -> impl Iterator<Item = Item> {
+    let alone = !batch.all && batch.topics.is_empty();
+    let whole = batch.all.then_some(Item::All);
+    let topics = batch.topics.iter().map(|name| Item::Topic(name.clone()));
+    alone.then_some(Item::Brokers).into_iter().chain(whole).chain(topics)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! What a client is told at its start: one table of keys, with Kafka's names.
+//!
+//! A key is written with dots or with underscores; both are the same key. An unknown key and a bad
+//! value are errors that say what was probably meant; keys of Kafka that change nothing here are
+//! accepted with a warning. Defaults stand in the table and nowhere else.
+//! Source: `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`, `AdminClientConfig` of Kafka.
+
+mod address;
+mod client_config;
+mod client_keys;
+mod consumer_config;
+mod consumer_keys;
+mod foreign_keys;
+mod key;
+mod producer_config;
+mod producer_keys;
+mod suggest;
+mod values;
+
+pub use address::HostPort;
+pub use client_config::ClientConfig;
+pub use consumer_config::{AutoOffsetReset, ConsumerConfig, IsolationLevel};
+pub use key::{ClientKey, ClientKind, Kind, Owner, Valid};
+pub use producer_config::{Acks, Compression, PartitionerKind, ProducerConfig};
+pub use values::{Values, parse};
+
+/// Every key of every client.
+pub fn keys() -> impl Iterator<Item = &'static ClientKey> {
+    client_keys::KEYS.iter().chain(producer_keys::KEYS).chain(consumer_keys::KEYS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+use super::*;
+use crate::fake_broker::{Answer, Asked, FakeBroker, all_apis, metadata, raw};
+use crate::runtime::Runtime;
+use bytes::Bytes;
+use kafkalite_protocol::messages::Wire;
+use kafkalite_protocol::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
+};
+use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
+use kafkalite_protocol::messages::metadata::MetadataRequest;
+
+/// Runs `what` on a thread of its own with a connection to a broker that follows `script`.
+fn with<F, T>(
+    settings: &'static [(&'static str, &'static str)],
+    script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    what: impl FnOnce(Result<Connection, ClientError>) -> F + Send + 'static,
+) -> T
+where
+    F: Future<Output = T> + Send,
+    T: Send + 'static,
+{
+    let broker = FakeBroker::start(script);
+    let config = broker.config(settings);
+    let runtime = Runtime::start("test").expect("a thread");
+    let place = broker.place.clone();
+    let run = async move {
+        let opened = Connection::open(&place, &config, Duration::from_secs(10)).await;
+        Ok(what(opened).await)
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    runtime.call(run, deadline).expect("it ends")
+}
+
+fn ask(connection: &Connection) -> Reply<MetadataRequest> {
+    connection.send(|_| MetadataRequest { topics: Some(vec![]), ..MetadataRequest::default() })
+}
+
+#[test]
+fn the_newest_common_version_is_spoken() {
+    let script = |asked: &Asked| {
+        if !asked.is(ApiKey::ApiVersions) {
+            return Answer::Usual;
+        }
+        let key = ApiKey::Metadata as i16;
+        let api = ApiVersion { api_key: key, min_version: 0, max_version: 5 };
+        let response = ApiVersionsResponse { api_keys: vec![api], ..Default::default() };
+        asked.answer::<ApiVersionsRequest>(&response)
+    };
+    let (version, response) = with(&[], script, |connection| async move {
+        let connection = connection.expect("open");
+        assert_eq!(connection.version::<MetadataRequest>(), Some(5));
+        assert_eq!(connection.version::<HeartbeatRequest>(), None);
+        let refused = connection.send(|_| HeartbeatRequest::default()).await;
+        assert!(matches!(refused, Err(ClientError::UnsupportedVersion { .. })), "{refused:?}");
+        ask(&connection).await.expect("an answer")
+    });
+    assert_eq!((version, response.brokers.len()), (5, 1));
+}
+
+#[test]
+fn a_broker_that_serves_older_api_versions_is_asked_again_in_its_own() {
+    let script = |asked: &Asked| {
+        if asked.header.api_version == 3 {
+            return Answer::Usual;
+        }
+        assert_eq!(asked.header.api_version, ApiKey::ApiVersions.versions().max);
+        let api = ApiVersion { api_key: 18, min_version: 0, max_version: 3 };
+        let response =
+            ApiVersionsResponse { error_code: 35, api_keys: vec![api], ..Default::default() };
+        let mut writer = kafkalite_protocol::Writer::new();
+        response.encode(&mut writer, 0);
+        raw(asked.header.correlation_id, &writer.into_bytes())
+    };
+    let served =
+        with(
+            &[],
+            script,
+            |connection| async move { connection.expect("open").serves(ApiKey::Fetch) },
+        );
+    assert!(served);
+}
+
+#[test]
+fn requests_are_answered_in_the_order_of_their_calls_whoever_is_polled_first() {
+    let broker_ids = with(
+        &[],
+        |asked| {
+            if !asked.is(ApiKey::Metadata) {
+                return Answer::Usual;
+            }
+            let mut response = metadata(&asked.place, std::iter::empty());
+            response.brokers[0].node_id = asked.before as i32;
+            asked.answer::<MetadataRequest>(&response)
+        },
+        |connection| async move {
+            let connection = connection.expect("open");
+            let (first, second, third) = (ask(&connection), ask(&connection), ask(&connection));
+            drop(second);
+            let third = third.await.expect("an answer").1.brokers[0].node_id;
+            (first.await.expect("an answer").1.brokers[0].node_id, third, connection.in_flight())
+        },
+    );
+    assert_eq!(broker_ids, (0, 2, 0));
+}
+
+/// What the second of two requests ends with when the first is answered with `bytes` for its
+/// correlation id.
+fn answered_with(bytes: fn(i32) -> Vec<u8>) -> (ClientError, ClientError) {
+    let script = move |asked: &Asked| match asked.is(ApiKey::Metadata) {
+        true => Answer::Raw(Bytes::from(bytes(asked.header.correlation_id))),
+        false => Answer::Usual,
+    };
+    with(&[], script, |connection| async move {
+        let connection = connection.expect("open");
+        let (first, second) = (ask(&connection), ask(&connection));
+        let first = first.await.expect_err("it cannot be");
+        let second = second.await.expect_err("the connection ended");
+        assert!(connection.is_closed());
+        (first, second)
+    })
+}
+
+#[test]
+fn what_cannot_be_an_answer_ends_the_connection() {
+    type Case = (&'static str, fn(i32) -> Vec<u8>);
+    let cases: [Case; 7] = [
+        ("a response of -1 bytes", |_| (-1_i32).to_be_bytes().to_vec()),
+        ("a response of 2147483647 bytes", |_| i32::MAX.to_be_bytes().to_vec()),
+        ("a response of 3 bytes", |_| 3_i32.to_be_bytes().to_vec()),
+        ("correlation id 7777, 1 was expected", |_| {
+            [8_i32, 7_777, 0].map(i32::to_be_bytes).concat()
+        }),
+        ("bytes needed, 0 left", |id| [4_i32, id].map(i32::to_be_bytes).concat()),
+        ("length", |id| {
+            let body = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+            [&16_i32.to_be_bytes()[..], &id.to_be_bytes(), &body].concat()
+        }),
+        // An array of two billion brokers in a frame of a few bytes.
+        ("needed", |id| {
+            let body = [0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x07];
+            [&14_i32.to_be_bytes()[..], &id.to_be_bytes(), &body].concat()
+        }),
+    ];
+    for (why, bytes) in cases {
+        let (first, second) = answered_with(bytes);
+        assert!(matches!(first, ClientError::MalformedResponse { .. }), "{first}");
+        let text = first.to_string();
+        assert!(text.contains(why) || why == "length", "{text} does not say {why}");
+        assert!(second.is_transport(), "{second}");
+    }
+}
+
+#[test]
+fn an_answer_to_nothing_ends_the_connection() {
+    let script = |asked: &Asked| {
+        let mut twice = match asked.answer::<ApiVersionsRequest>(&all_apis()) {
+            Answer::Raw(bytes) => bytes.to_vec(),
+            _ => vec![],
+        };
+        twice.extend_from_within(..);
+        Answer::Raw(Bytes::from(twice))
+    };
+    with(&[], script, |connection| async move {
+        if let Ok(connection) = connection {
+            connection.closed().await;
+            let error = ask(&connection).await.expect_err("it ended");
+            assert!(error.to_string().contains("to no request"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_broker_that_hangs_up_fails_everything_that_waits() {
+    let script = |asked: &Asked| match asked.is(ApiKey::Metadata) {
+        true if asked.before == 1 => Answer::Close,
+        true => Answer::Silence,
+        false => Answer::Usual,
+    };
+    let errors = with(&[], script, |connection| async move {
+        let connection = connection.expect("open");
+        let (first, second) = (ask(&connection), ask(&connection));
+        [first.await.expect_err("it hung up"), second.await.expect_err("it hung up")]
+    });
+    for error in errors {
+        assert!(matches!(error, ClientError::Disconnected { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_come_in_time_ends_the_connection() {
+    let script = |asked: &Asked| match asked.is(ApiKey::Metadata) {
+        true => Answer::Silence,
+        false => Answer::Usual,
+    };
+    let settings = &[("request.timeout.ms", "30")];
+    let (first, second) = with(settings, script, |connection| async move {
+        let connection = connection.expect("open");
+        let first = connection
+            .send_with(i16::MAX, Duration::from_secs(600), |_| MetadataRequest::default());
+        let second = ask(&connection).await.expect_err("nobody answers");
+        (first.await.expect_err("it ended"), second)
+    });
+    assert!(
+        matches!(&second, ClientError::Timeout { after_ms, .. } if *after_ms >= 30),
+        "{second}"
+    );
+    assert!(matches!(first, ClientError::Disconnected { .. }), "{first}");
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_closed() {
+    let settings = &[("connections.max.idle.ms", "20")];
+    with(
+        settings,
+        |_| Answer::Usual,
+        |connection| async move {
+            let connection = connection.expect("open");
+            connection.closed().await;
+            let error = ask(&connection).await.expect_err("it ended");
+            assert!(error.to_string().contains("idle"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_request_without_an_answer_completes_when_it_is_sent() {
+    let script = |asked: &Asked| match asked.is(ApiKey::Heartbeat) {
+        true => Answer::Silence,
+        false => Answer::Usual,
+    };
+    with(&[], script, |connection| async move {
+        let connection = connection.expect("open");
+        let sent = connection.send_unanswered(i16::MAX, |_| HeartbeatRequest::default());
+        assert_eq!(sent.await, Ok(ApiKey::Heartbeat.versions().max));
+        assert_eq!(connection.in_flight(), 0);
+        ask(&connection).await.expect("the next one is answered");
+    });
+}
+
+#[test]
+fn nobody_listening_is_a_refused_connection() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let runtime = Runtime::start("test").expect("a thread");
+    let config = crate::fake_broker::config(&place, &[]);
+    let place = config.bootstrap_servers[0].clone();
+    let open =
+        async move { Connection::open(&place, &config, Duration::from_secs(10)).await.map(|_| ()) };
+    let error = runtime.call(open, Instant::now() + Duration::from_secs(10)).expect_err("refused");
+    assert!(error.to_string().ends_with("connection refused"), "{error}");
+}

@@ -1,0 +1,244 @@
+//! A broker that does what a test says: honest answers, none, or bytes that cannot be.
+
+use crate::config::{ClientConfig, ClientKind, HostPort};
+use crate::runtime::Runtime;
+use bytes::{Bytes, BytesMut};
+use kafkalite_protocol::header::{RequestHeader, begin_response};
+use kafkalite_protocol::messages::api_versions::{ApiVersion, ApiVersionsResponse};
+use kafkalite_protocol::messages::metadata::{
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
+};
+use kafkalite_protocol::messages::{ApiKey, Request, Wire};
+use kafkalite_protocol::{Reader, Writer};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Its id in the metadata it tells.
+pub const NODE: i32 = 1;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Which connection it came on, from 0.
+    pub connection: usize,
+    /// How many requests of this API came before it, on all connections.
+    pub before: usize,
+    pub header: RequestHeader,
+    pub body: Bytes,
+    /// Where the broker is.
+    pub place: HostPort,
+}
+
+impl Asked {
+    pub fn is(&self, api: ApiKey) -> bool {
+        self.header.api_key == api as i16
+    }
+
+    pub fn read<R: Request>(&self) -> R {
+        assert!(self.is(R::API_KEY));
+        R::decode(&mut Reader::new(self.body.clone()), self.header.api_version).expect("readable")
+    }
+
+    /// An honest answer.
+    pub fn answer<R: Request>(&self, response: &R::Response) -> Answer {
+        let version = self.header.api_version;
+        let mut writer = begin_response(R::API_KEY, version, self.header.correlation_id);
+        response.encode(&mut writer, version);
+        writer.patch_size();
+        Answer::Raw(writer.into_bytes())
+    }
+}
+
+/// What to do about a request.
+pub enum Answer {
+    /// These bytes, as they are.
+    Raw(Bytes),
+    /// Nothing; the connection lives on.
+    Silence,
+    /// The connection ends.
+    Close,
+    /// What a good broker would say: of ApiVersions and Metadata only.
+    Usual,
+}
+
+/// Runs until it is dropped.
+pub struct FakeBroker {
+    pub place: HostPort,
+    asked: Arc<Mutex<Vec<i16>>>,
+    _runtime: Runtime,
+}
+
+type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+impl FakeBroker {
+    pub fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_at("127.0.0.1:0", script)
+    }
+
+    /// At this address; port 0 is a free one.
+    pub fn start_at(
+        address: &str,
+        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = std::net::TcpListener::bind(address).expect("a free port of loopback");
+        listener.set_nonblocking(true).expect("a socket");
+        let port = listener.local_addr().expect("an address").port();
+        let place = HostPort { host: "127.0.0.1".to_owned(), port };
+        let runtime = Runtime::start("fake broker").expect("a thread");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (at, log, script) = (place.clone(), Arc::clone(&asked), Arc::new(script));
+        let accept = async move {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            for connection in 0.. {
+                let Ok((stream, _)) = listener.accept().await else { return };
+                let serve = serve(stream, connection, at.clone(), Arc::clone(&log), script.clone());
+                tokio::spawn(serve);
+            }
+        };
+        runtime.spawn(accept).expect("it runs");
+        Self { place, asked, _runtime: runtime }
+    }
+
+    /// How often it was asked.
+    pub fn count(&self, api: ApiKey) -> usize {
+        self.asked.lock().iter().filter(|key| **key == api as i16).count()
+    }
+
+    /// A configuration that leads here.
+    pub fn config(&self, settings: &[(&str, &str)]) -> ClientConfig {
+        config(&self.place.to_string(), settings)
+    }
+}
+
+/// A consumer's configuration: it has every key that all clients have.
+pub fn config(servers: &str, settings: &[(&str, &str)]) -> ClientConfig {
+    let servers = ("bootstrap.servers", servers);
+    let pairs = std::iter::once(&servers).chain(settings);
+    let pairs: BTreeMap<_, _> =
+        pairs.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    ClientConfig::from_pairs(ClientKind::Consumer, &pairs).expect("a valid configuration")
+}
+
+async fn serve(
+    stream: TcpStream,
+    connection: usize,
+    place: HostPort,
+    log: Arc<Mutex<Vec<i16>>>,
+    script: Arc<Script>,
+) {
+    let mut read = BytesMut::new();
+    while let Some(mut frame) = next_frame(&stream, &mut read).await {
+        let mut reader = Reader::new(frame.split_off(4));
+        let header = RequestHeader::decode(&mut reader).expect("a request");
+        let before = {
+            let mut log = log.lock();
+            let before = log.iter().filter(|key| **key == header.api_key).count();
+            log.push(header.api_key);
+            before
+        };
+        let asked =
+            Asked { connection, before, header, body: reader.into_rest(), place: place.clone() };
+        let answer = match script(&asked) {
+            Answer::Usual => usual(&asked),
+            answer => answer,
+        };
+        match answer {
+            Answer::Raw(bytes) => write_all(&stream, &bytes).await,
+            Answer::Silence => {}
+            Answer::Close | Answer::Usual => return,
+        }
+    }
+}
+
+async fn next_frame(stream: &TcpStream, read: &mut BytesMut) -> Option<Bytes> {
+    loop {
+        if let Some(size) = read.first_chunk::<4>() {
+            let total = 4 + u32::from_be_bytes(*size) as usize;
+            if read.len() >= total {
+                return Some(read.split_to(total).freeze());
+            }
+        }
+        stream.readable().await.ok()?;
+        let mut chunk = [0; 4_096];
+        match stream.try_read(&mut chunk) {
+            Ok(0) => return None,
+            Ok(count) => read.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+async fn write_all(stream: &TcpStream, mut bytes: &[u8]) {
+    while !bytes.is_empty() && stream.writable().await.is_ok() {
+        match stream.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn usual(asked: &Asked) -> Answer {
+    if asked.is(ApiKey::ApiVersions) {
+        return asked
+            .answer::<kafkalite_protocol::messages::api_versions::ApiVersionsRequest>(&all_apis());
+    }
+    let request: MetadataRequest = asked.read();
+    let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
+    asked.answer::<MetadataRequest>(&metadata(&asked.place, names))
+}
+
+/// Every API of ours, in all its versions.
+pub fn all_apis() -> ApiVersionsResponse {
+    let api = |api: &ApiKey| {
+        let range = api.versions();
+        ApiVersion { api_key: *api as i16, min_version: range.min, max_version: range.max }
+    };
+    ApiVersionsResponse { api_keys: ApiKey::ALL.iter().map(api).collect(), ..Default::default() }
+}
+
+/// This broker, and topics of one partition that it leads.
+pub fn metadata(place: &HostPort, names: impl Iterator<Item = String>) -> MetadataResponse {
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker {
+            node_id: NODE,
+            host: place.host.clone(),
+            port: i32::from(place.port),
+            rack: None,
+        }],
+        controller_id: NODE,
+        topics: names.map(|name| topic(&name, 1, 0)).collect(),
+        ..MetadataResponse::default()
+    }
+}
+
+/// A topic whose partitions are all led by this broker.
+pub fn topic(name: &str, partitions: i32, leader_epoch: i32) -> MetadataResponseTopic {
+    let partition = |partition_index| MetadataResponsePartition {
+        partition_index,
+        leader_id: NODE,
+        leader_epoch,
+        replica_nodes: vec![NODE],
+        isr_nodes: vec![NODE],
+        ..MetadataResponsePartition::default()
+    };
+    MetadataResponseTopic {
+        name: Some(name.to_owned()),
+        partitions: (0..partitions).map(partition).collect(),
+        ..MetadataResponseTopic::default()
+    }
+}
+
+/// An answer to a request with these bytes after the correlation id.
+pub fn raw(correlation_id: i32, body: &[u8]) -> Answer {
+    let mut writer = Writer::new();
+    writer.i32(0);
+    writer.i32(correlation_id);
+    writer.raw(body);
+    writer.patch_size();
+    Answer::Raw(writer.into_bytes())
+}

@@ -1,0 +1,44 @@
+//! Clients do not survive a fork: the child has their memory, but not their thread.
+//!
+//! Whoever embeds clients in a runtime that forks calls [`in_child`] in the child; every client
+//! made before then refuses its calls with [`ClientError::Forked`] instead of waiting for a
+//! thread that does not exist. Callers that may block also ask for the process id, which no fork
+//! escapes.
+
+use crate::error::ClientError;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Tells this process that it is a child: clients made so far belong to the parent.
+pub fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The process that something was made in.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    generation: u32,
+    pid: u32,
+}
+
+impl Home {
+    /// This process.
+    pub fn here() -> Self {
+        Self { generation: GENERATION.load(Ordering::Relaxed), pid: std::process::id() }
+    }
+
+    /// Refuses in another process; costs one load, and misses forks that nobody told of.
+    pub fn check_cheaply(&self) -> Result<(), ClientError> {
+        if self.generation == GENERATION.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(ClientError::Forked)
+    }
+
+    /// Refuses in another process; costs a system call.
+    pub fn check(&self) -> Result<(), ClientError> {
+        self.check_cheaply()?;
+        if self.pid == std::process::id() { Ok(()) } else { Err(ClientError::Forked) }
+    }
+}

@@ -1,0 +1,23 @@
+//! The other end of the wire: a Kafka client, for Python's classes and for brokers among them.
+//!
+//! It speaks to any Kafka broker: each API's version is agreed upon for every connection. What it
+//! decides (which partition, which batch, which member) stands in cores without I/O; thin shells
+//! around them run on one thread for each client (`runtime`). A broker is trusted as little as a
+//! broker trusts a client: no length is believed before its bytes have arrived.
+//! Source: the Kafka protocol guide; names and defaults are those of Kafka's own clients.
+
+pub mod backoff;
+pub mod cluster;
+pub mod config;
+pub mod connection;
+pub mod error;
+#[cfg(test)]
+pub(crate) mod fake_broker;
+pub mod fork;
+pub mod runtime;
+
+pub use cluster::{Cluster, CoordinatorKind, Lane, NodeId, Wanted};
+pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
+pub use connection::Connection;
+pub use error::ClientError;
+pub use runtime::Runtime;
