@@ -6,18 +6,24 @@
 //! broker trusts a client: no length is believed before its bytes have arrived.
 //! Source: the Kafka protocol guide; names and defaults are those of Kafka's own clients.
 
+pub mod assignors;
 pub mod backoff;
 pub mod cluster;
 pub mod config;
 pub mod connection;
+pub mod cursor;
 pub mod error;
 #[cfg(test)]
 pub(crate) mod fake_broker;
 pub mod fork;
+pub mod group_state;
 pub mod runtime;
+pub mod subscription;
+pub mod topic_partition;
 
 pub use cluster::{Cluster, CoordinatorKind, Lane, NodeId, Wanted};
 pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
 pub use connection::Connection;
 pub use error::ClientError;
 pub use runtime::Runtime;
+pub use topic_partition::TopicPartition;

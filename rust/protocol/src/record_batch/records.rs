@@ -73,6 +73,16 @@ impl<'a> Slice<'a> {
         self.at = end;
         Ok(Some(taken))
     }
+
+    /// A length and that many bytes; -1 is null, and less is refused.
+    #[inline]
+    fn take_nullable(&mut self) -> Result<Option<&'a [u8]>, Flaw> {
+        let length = varint(self)?;
+        if length < -1 {
+            return Err(Flaw::Invalid("a negative length"));
+        }
+        self.take(length)
+    }
 }
 
 /// Bytes read ahead from a decompressor. What the stream holds is never kept as a whole, so a
@@ -279,7 +289,7 @@ impl<'a> Record<'a> {
     /// Its headers, in order; keys may repeat.
     #[must_use]
     pub fn headers(&self) -> HeaderIter<'a> {
-        HeaderIter { rest: Slice { bytes: self.headers, at: 0 }, left: self.header_count }
+        HeaderIter::new(self.header_count, self.headers)
     }
 
     /// How many headers it has.
@@ -299,6 +309,14 @@ impl<'a> Record<'a> {
 pub struct HeaderIter<'a> {
     rest: Slice<'a>,
     left: i32,
+}
+
+impl<'a> HeaderIter<'a> {
+    /// Walks `count` headers at the start of `bytes`, as [`Record::raw_headers`] gave them.
+    #[must_use]
+    pub fn new(count: i32, bytes: &'a [u8]) -> Self {
+        Self { rest: Slice { bytes, at: 0 }, left: count }
+    }
 }
 
 impl<'a> Iterator for HeaderIter<'a> {
@@ -330,25 +348,36 @@ impl<'a> RecordIter<'a> {
         Self { header: *header, rest: Slice { bytes: payload, at: 0 }, index: 0 }
     }
 
+    /// One look at each byte, checked like [`record_shape`]: consumers spend their time here.
+    #[inline]
     fn read(&mut self) -> Result<Record<'a>, Flaw> {
+        let length = varint(&mut self.rest)?;
         let start = self.rest.at;
-        // The shape checks every length, so the second look cannot run past the end.
-        let shape = record_shape(&mut self.rest)?;
-        let end = self.rest.at;
-        self.rest.at = start;
-        varint(&mut self.rest)?;
-        self.rest.byte()?;
-        varlong(&mut self.rest)?;
-        varint(&mut self.rest)?;
-        let length = varint(&mut self.rest)?;
-        let key = self.rest.take(length)?;
-        let length = varint(&mut self.rest)?;
-        let value = self.rest.take(length)?;
+        let end = usize::try_from(length)
+            .map(|length| start + length)
+            .map_err(|_| Flaw::Invalid("a negative length"))?;
+        self.rest.byte()?.ok_or(Flaw::End)?;
+        let timestamp_delta = varlong(&mut self.rest)?;
+        let offset_delta = varint(&mut self.rest)?;
+        let key = self.rest.take_nullable()?;
+        let value = self.rest.take_nullable()?;
         let header_count = varint(&mut self.rest)?;
-        let headers = &self.rest.bytes[self.rest.at..end];
-        self.rest.at = end;
-        let offset = self.header.base_offset.0.wrapping_add(i64::from(shape.offset_delta));
-        let timestamp_ms = self.header.record_timestamp(shape.timestamp_delta);
+        if header_count < 0 || header_count > length {
+            return Err(Flaw::Invalid("a header count that its length cannot hold"));
+        }
+        let headers_at = self.rest.at;
+        for _ in 0..header_count {
+            if !skip_nullable(&mut self.rest)? {
+                return Err(Flaw::Invalid("a header without a key"));
+            }
+            skip_nullable(&mut self.rest)?;
+        }
+        if self.rest.at != end {
+            return Err(Flaw::Invalid("its fields do not fill its length"));
+        }
+        let headers = &self.rest.bytes[headers_at..end];
+        let offset = self.header.base_offset.0.wrapping_add(i64::from(offset_delta));
+        let timestamp_ms = self.header.record_timestamp(timestamp_delta);
         Ok(Record { offset: Offset(offset), timestamp_ms, key, value, header_count, headers })
     }
 }

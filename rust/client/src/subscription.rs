@@ -1,0 +1,363 @@
+//! What a consumer reads: what it asked for, what it was given, and where it stands in each
+//! partition.
+//!
+//! Pure: no clock, no wire. The shells ask what is due (`…_due`), and tell what came of it.
+//!
+//! A partition goes through these states; a seek leads into `Reading` or `Reset` from anywhere:
+//! ```text
+//! Committed --> Reading <--> Validate        a committed offset, or a seek
+//!     |            ^  |
+//!     +--> Reset --+<-+                      none, or out of range: by time, earliest or latest
+//! ```
+//! Source: Kafka's `SubscriptionState`; KIP-320 for `Validate`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::cursor::{Cursor, NO_EPOCH, Position};
+use crate::topic_partition::TopicPartition;
+
+mod partition_state;
+#[cfg(test)]
+mod tests;
+
+pub use partition_state::{LeaderAndEpoch, PartitionState, Status, Watermarks};
+
+/// "The first offset" and "the end", as ListOffsets spells them.
+pub const EARLIEST: i64 = -2;
+/// The end of the partition.
+pub const LATEST: i64 = -1;
+
+/// Which topics a pattern stands for.
+pub type TopicFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What the consumer asked for.
+#[derive(Clone)]
+pub enum Wish {
+    /// Nothing yet.
+    Nothing,
+    /// These partitions, without a group's help.
+    Assigned,
+    /// Topics by name; the group decides which of their partitions.
+    Topics(BTreeSet<Arc<str>>),
+    /// Topics whose names match; as they come and go.
+    Pattern(TopicFilter),
+}
+
+impl Wish {
+    /// Whether the group assigns partitions.
+    #[must_use]
+    pub fn is_by_group(&self) -> bool {
+        matches!(self, Self::Topics(_) | Self::Pattern(_))
+    }
+}
+
+/// A partition that is to be fetched.
+#[derive(Clone, Debug)]
+pub struct FetchWish {
+    /// The consumer's place in it.
+    pub cursor: Arc<Cursor>,
+    /// Who leads it, as far as is known.
+    pub leader: LeaderAndEpoch,
+    /// Where to go on.
+    pub from: Position,
+}
+
+/// Partitions that need an answer from ListOffsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResetWish {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// A timestamp, [`EARLIEST`] or [`LATEST`].
+    pub timestamp: i64,
+}
+
+/// A consumer's partitions and wishes.
+pub struct Subscription {
+    wish: Wish,
+    partitions: BTreeMap<TopicPartition, PartitionState>,
+}
+
+impl Default for Subscription {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Subscription {
+    /// Nothing asked for, nothing assigned.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { wish: Wish::Nothing, partitions: BTreeMap::new() }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn wish(&self) -> &Wish {
+        &self.wish
+    }
+
+    /// Asks for something else. What was assigned stays until [`Self::keep_only`] or the group.
+    pub fn set_wish(&mut self, wish: Wish) {
+        self.wish = wish;
+    }
+
+    /// The partitions that are assigned, in order.
+    #[must_use]
+    pub fn assigned(&self) -> Vec<TopicPartition> {
+        self.partitions.keys().cloned().collect()
+    }
+
+    /// Whether anything is assigned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    /// The state of an assigned partition.
+    #[must_use]
+    pub fn get(&self, partition: &TopicPartition) -> Option<&PartitionState> {
+        self.partitions.get(partition)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, partition: &TopicPartition) -> Option<&mut PartitionState> {
+        self.partitions.get_mut(partition)
+    }
+
+    /// Every assigned partition with its state.
+    pub fn iter(&self) -> impl Iterator<Item = (&TopicPartition, &PartitionState)> {
+        self.partitions.iter()
+    }
+
+    /// Takes partitions in; what is new among them begins with `start`.
+    pub fn add(&mut self, partitions: impl IntoIterator<Item = TopicPartition>, start: Status) {
+        for partition in partitions {
+            self.partitions
+                .entry(partition.clone())
+                .or_insert_with(|| PartitionState::new(partition, start));
+        }
+    }
+
+    /// Gives partitions up: what is under way for them is stale from now on.
+    pub fn remove<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>) {
+        for partition in partitions {
+            if let Some(state) = self.partitions.remove(partition) {
+                state.cursor().retire();
+            }
+        }
+    }
+
+    /// Gives up everything else than `partitions`, and takes in what is new among them.
+    pub fn keep_only(&mut self, partitions: &BTreeSet<TopicPartition>, start: Status) {
+        let gone: Vec<_> =
+            self.partitions.keys().filter(|one| !partitions.contains(one)).cloned().collect();
+        self.remove(&gone);
+        self.add(partitions.iter().cloned(), start);
+    }
+
+    /// Neither fetches nor hands out partitions that are about to be given up.
+    pub fn hold<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>) {
+        for partition in partitions {
+            if let Some(state) = self.partitions.get_mut(partition) {
+                state.hold();
+            }
+        }
+    }
+
+    /// Stops or goes on fetching and handing out `partition`; `false` if it is not assigned.
+    pub fn set_paused(&mut self, partition: &TopicPartition, paused: bool) -> bool {
+        let Some(state) = self.partitions.get_mut(partition) else { return false };
+        state.set_paused(paused);
+        true
+    }
+
+    /// The partitions that are paused.
+    #[must_use]
+    pub fn paused(&self) -> Vec<TopicPartition> {
+        let paused = self.partitions.iter().filter(|(_, state)| state.is_paused());
+        paused.map(|(partition, _)| partition.clone()).collect()
+    }
+
+    /// Goes to `position`; `false` if the partition is not assigned.
+    pub fn seek(&mut self, partition: &TopicPartition, position: Position) -> bool {
+        let Some(state) = self.partitions.get_mut(partition) else { return false };
+        state.seek(position);
+        true
+    }
+
+    /// Goes to where a timestamp, [`EARLIEST`] or [`LATEST`] leads; `false` if not assigned.
+    pub fn seek_to(&mut self, partition: &TopicPartition, timestamp: i64) -> bool {
+        let Some(state) = self.partitions.get_mut(partition) else { return false };
+        state.reset_to(timestamp);
+        true
+    }
+
+    /// The partitions whose committed offsets are not known yet.
+    #[must_use]
+    pub fn committed_due(&self, now: Instant) -> Vec<TopicPartition> {
+        self.due(now, |status| matches!(status, Status::Committed)).cloned().collect()
+    }
+
+    /// The partitions that wait for ListOffsets.
+    #[must_use]
+    pub fn resets_due(&self, now: Instant) -> Vec<ResetWish> {
+        let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
+        due.filter_map(|(partition, state)| match state.status() {
+            Status::Reset { timestamp } => {
+                Some(ResetWish { partition: partition.clone(), timestamp })
+            }
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// The partitions whose place is to be compared with their leader's log.
+    #[must_use]
+    pub fn validations_due(&self, now: Instant) -> Vec<(TopicPartition, Position)> {
+        let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
+        due.filter(|(_, state)| matches!(state.status(), Status::Validate))
+            .map(|(partition, state)| (partition.clone(), state.next_fetch()))
+            .collect()
+    }
+
+    /// The partitions that have no position, no committed offset, and no policy to find one.
+    #[must_use]
+    pub fn without_position(&self) -> Vec<TopicPartition> {
+        let lost = |(_, state): &(&TopicPartition, &PartitionState)| {
+            matches!(state.status(), Status::NoPosition)
+        };
+        self.partitions.iter().filter(lost).map(|(partition, _)| partition.clone()).collect()
+    }
+
+    fn due(
+        &self,
+        now: Instant,
+        matches: impl Fn(Status) -> bool,
+    ) -> impl Iterator<Item = &TopicPartition> {
+        self.partitions
+            .iter()
+            .filter(move |(_, state)| state.is_due(now) && matches(state.status()))
+            .map(|(partition, _)| partition)
+    }
+
+    /// When the first partition that waits after a failure is due again.
+    #[must_use]
+    pub fn next_due(&self, now: Instant) -> Option<Instant> {
+        self.partitions.values().filter_map(PartitionState::retry_at).filter(|at| *at > now).min()
+    }
+
+    /// Whether any partition waits for its committed offset, a reset or a validation.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        self.partitions.values().any(|state| !matches!(state.status(), Status::Reading))
+    }
+
+    /// Compares each partition's leader with what the cluster says now. A new epoch means that the
+    /// log may have been cut: positions are looked at again before more is fetched (KIP-320).
+    pub fn see_leaders(&mut self, leader_of: impl Fn(&TopicPartition) -> Option<LeaderAndEpoch>) {
+        for (partition, state) in &mut self.partitions {
+            if let Some(leader) = leader_of(partition) {
+                state.see_leader(leader);
+            }
+        }
+    }
+
+    /// What to fetch: partitions with a position and a leader, that nothing holds back and of which
+    /// fewer than `partition_bytes` wait to be decoded.
+    #[must_use]
+    pub fn fetchable(&self, now: Instant, partition_bytes: usize) -> Vec<FetchWish> {
+        self.partitions.values().filter_map(|state| state.fetchable(now, partition_bytes)).collect()
+    }
+
+    /// What is done and not committed yet, by partition.
+    #[must_use]
+    pub fn to_commit(&self) -> BTreeMap<TopicPartition, Position> {
+        let uncommitted = self.partitions.iter().filter_map(|(partition, state)| {
+            let done = state.uncommitted(state.cursor().done())?;
+            Some((partition.clone(), done))
+        });
+        uncommitted.collect()
+    }
+
+    /// All positions: what a caller that commits now means.
+    #[must_use]
+    pub fn positions(&self) -> BTreeMap<TopicPartition, Position> {
+        let known = self
+            .partitions
+            .iter()
+            .filter_map(|(partition, state)| Some((partition.clone(), state.position()?)));
+        known.collect()
+    }
+
+    /// A commit went through.
+    pub fn committed(&mut self, committed: &BTreeMap<TopicPartition, Position>) {
+        for (partition, position) in committed {
+            if let Some(state) = self.partitions.get_mut(partition) {
+                state.set_committed(*position);
+            }
+        }
+    }
+
+    /// The answer of OffsetFetch: the committed position, or none.
+    /// Without one the partition is reset to `policy`, or stays without a position.
+    pub fn start_at_committed(
+        &mut self,
+        partition: &TopicPartition,
+        committed: Option<Position>,
+        policy: Option<i64>,
+    ) {
+        let Some(state) = self.partitions.get_mut(partition) else { return };
+        if !matches!(state.status(), Status::Committed) {
+            return;
+        }
+        match (committed, policy) {
+            (Some(position), _) => {
+                state.seek(position);
+                state.set_committed(position);
+            }
+            (None, Some(timestamp)) => state.reset_to(timestamp),
+            (None, None) => state.lose_position(),
+        }
+    }
+
+    /// The answer of ListOffsets to a [`ResetWish`]; nothing happens if the wish changed since.
+    pub fn reset_done(&mut self, wish: &ResetWish, offset: i64, leader_epoch: i32) {
+        let Some(state) = self.partitions.get_mut(&wish.partition) else { return };
+        if state.status() == (Status::Reset { timestamp: wish.timestamp }) {
+            state.seek(Position { offset, leader_epoch });
+            // The offset was told by the leader just now: there is nothing to validate.
+            state.mark_validated();
+        }
+    }
+
+    /// The answer of OffsetForLeaderEpoch for `position`: the log of that epoch ends at
+    /// `end_offset`, which belongs to `leader_epoch`.
+    ///
+    /// Returns the offset where the logs part if records that were read are no longer there.
+    pub fn validation_done(
+        &mut self,
+        partition: &TopicPartition,
+        position: Position,
+        leader_epoch: i32,
+        end_offset: i64,
+    ) -> Option<i64> {
+        let state = self.partitions.get_mut(partition)?;
+        if !matches!(state.status(), Status::Validate) || state.next_fetch() != position {
+            return None;
+        }
+        if end_offset >= 0 && leader_epoch != NO_EPOCH && end_offset < position.offset {
+            return Some(end_offset);
+        }
+        state.mark_validated();
+        None
+    }
+
+    /// Something failed that may go better at `at`.
+    pub fn retry_later(&mut self, partition: &TopicPartition, at: Instant) {
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.retry_later(at);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One assigned partition: where it stands, and what stands between it and its next fetch.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::FetchWish;
+use crate::cursor::{Cursor, NO_EPOCH, Position};
+use crate::topic_partition::TopicPartition;
+
+/// Who leads a partition, and since which epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderAndEpoch {
+    /// The broker's id.
+    pub node: i32,
+    /// Its epoch; -1 if brokers are too old to say.
+    pub epoch: i32,
+}
+
+/// What a partition waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// For its committed offset.
+    Committed,
+    /// For the offset of a timestamp, or of an end.
+    Reset {
+        /// In ms, or `EARLIEST` or `LATEST`.
+        timestamp: i64,
+    },
+    /// For its leader to say whether the log was cut before its position.
+    Validate,
+    /// For nothing: it has a position and is read.
+    Reading,
+    /// For the user: there is neither a committed offset nor a policy.
+    NoPosition,
+}
+
+/// What the last fetch told of a partition's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    /// The first offset there is.
+    pub log_start: i64,
+    /// The end of what is replicated.
+    pub high: i64,
+    /// The end of what is not in an open transaction.
+    pub last_stable: i64,
+}
+
+/// One assigned partition.
+#[derive(Debug)]
+pub struct PartitionState {
+    partition: TopicPartition,
+    cursor: Arc<Cursor>,
+    status: Status,
+    /// Where the next fetch begins: ahead of the position by what waits to be handed out.
+    next_fetch: Position,
+    leader: Option<LeaderAndEpoch>,
+    /// The leader epoch under which the position was found good.
+    validated: i32,
+    watermarks: Option<Watermarks>,
+    committed: Option<Position>,
+    retry_at: Option<Instant>,
+    paused: bool,
+    held: bool,
+    /// Nothing is fetched behind an error that waits to be handed out.
+    stalled: bool,
+}
+
+impl PartitionState {
+    pub(super) fn new(partition: TopicPartition, status: Status) -> Self {
+        let start = Position::at(-1);
+        let cursor = Arc::new(Cursor::new(partition.clone(), start));
+        Self {
+            partition,
+            cursor,
+            status,
+            next_fetch: start,
+            leader: None,
+            validated: NO_EPOCH,
+            watermarks: None,
+            committed: None,
+            retry_at: None,
+            paused: false,
+            held: false,
+            stalled: false,
+        }
+    }
+
+    /// The place in it.
+    #[must_use]
+    pub fn cursor(&self) -> &Arc<Cursor> {
+        &self.cursor
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Who leads it, as far as is known.
+    #[must_use]
+    pub fn leader(&self) -> Option<LeaderAndEpoch> {
+        self.leader
+    }
+
+    /// What the last fetch told of its log.
+    #[must_use]
+    pub fn watermarks(&self) -> Option<Watermarks> {
+        self.watermarks
+    }
+
+    /// Where the next fetch begins.
+    #[must_use]
+    pub fn next_fetch(&self) -> Position {
+        self.next_fetch
+    }
+
+    /// The next record to be handed out, once that is known.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        matches!(self.status, Status::Reading | Status::Validate).then(|| self.cursor.position())
+    }
+
+    /// The last position that was committed, as far as is known.
+    #[must_use]
+    pub fn last_committed(&self) -> Option<Position> {
+        self.committed
+    }
+
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.held && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    pub(super) fn retry_later(&mut self, at: Instant) {
+        self.retry_at = Some(at);
+    }
+
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+        self.cursor.set_paused(true);
+    }
+
+    /// Whether it is about to be given up.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    pub(super) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+        self.cursor.set_paused(paused || self.held);
+    }
+
+    /// Whether the user paused it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Goes elsewhere: the old cursor is retired.
+    pub(super) fn seek(&mut self, position: Position) {
+        self.cursor.retire();
+        self.cursor = Arc::new(Cursor::new(self.partition.clone(), position));
+        self.cursor.set_paused(self.paused || self.held);
+        self.next_fetch = position;
+        self.retry_at = None;
+        self.stalled = false;
+        self.status = Status::Reading;
+        self.validated = NO_EPOCH;
+        self.look_at_epoch();
+    }
+
+    pub(super) fn reset_to(&mut self, timestamp: i64) {
+        self.cursor.retire();
+        self.retry_at = None;
+        self.stalled = false;
+        self.status = Status::Reset { timestamp };
+    }
+
+    pub(super) fn lose_position(&mut self) {
+        self.status = Status::NoPosition;
+    }
+
+    /// Whether it stands where it stood, though nobody handed out `next_fetch`: drops what is
+    /// buffered and fetches again from the position.
+    pub fn rewind(&mut self) {
+        if matches!(self.status, Status::Reading | Status::Validate) {
+            let done = self.cursor.done();
+            self.seek(self.cursor.position());
+            self.cursor.restore_done(done);
+        }
+    }
+
+    pub(super) fn see_leader(&mut self, leader: LeaderAndEpoch) {
+        // An older image may come after a newer hint.
+        if self.leader.is_some_and(|known| leader.epoch < known.epoch && leader.epoch != NO_EPOCH) {
+            return;
+        }
+        if self.leader != Some(leader) {
+            self.leader = Some(leader);
+            self.retry_at = None;
+            self.look_at_epoch();
+        }
+    }
+
+    /// A broker said who leads it now.
+    pub fn hint_leader(&mut self, leader: LeaderAndEpoch) {
+        if self.leader.is_none_or(|known| leader.epoch > known.epoch) {
+            self.see_leader(leader);
+        }
+    }
+
+    /// With an epoch of the record before and a new leader, the leader must be asked first.
+    fn look_at_epoch(&mut self) {
+        let epoch = self.leader.map_or(NO_EPOCH, |leader| leader.epoch);
+        let comparable = self.next_fetch.leader_epoch != NO_EPOCH && epoch != NO_EPOCH;
+        if self.status == Status::Reading && comparable && epoch != self.validated {
+            // The leader that wrote the record before has not cut it.
+            if epoch == self.next_fetch.leader_epoch {
+                self.validated = epoch;
+            } else {
+                self.status = Status::Validate;
+            }
+        }
+    }
+
+    pub(super) fn mark_validated(&mut self) {
+        self.validated = self.leader.map_or(NO_EPOCH, |leader| leader.epoch);
+        if matches!(self.status, Status::Validate) {
+            self.status = Status::Reading;
+        }
+        self.retry_at = None;
+    }
+
+    pub(super) fn fetchable(&self, now: Instant, partition_bytes: usize) -> Option<FetchWish> {
+        let ready = self.status == Status::Reading
+            && !self.paused
+            && !self.stalled
+            && self.is_due(now)
+            && self.cursor.buffered_bytes() < partition_bytes;
+        if !ready {
+            return None;
+        }
+        Some(FetchWish {
+            cursor: Arc::clone(&self.cursor),
+            leader: self.leader?,
+            from: self.next_fetch,
+        })
+    }
+
+    /// Records up to `next` came in for `cursor`; `false` if that is stale.
+    pub fn fetched(&mut self, cursor: &Arc<Cursor>, next: Position, marks: Watermarks) -> bool {
+        if !Arc::ptr_eq(cursor, &self.cursor) || cursor.is_retired() {
+            return false;
+        }
+        self.next_fetch = next;
+        self.watermarks = Some(marks);
+        self.retry_at = None;
+        true
+    }
+
+    /// An error was put behind what is buffered for `cursor`; `false` if that is stale.
+    pub fn stall(&mut self, cursor: &Arc<Cursor>) -> bool {
+        if !Arc::ptr_eq(cursor, &self.cursor) || cursor.is_retired() {
+            return false;
+        }
+        self.stalled = true;
+        true
+    }
+
+    pub(super) fn set_committed(&mut self, position: Position) {
+        self.committed = Some(position);
+    }
+
+    /// `done` if it is a position, and not what was committed last.
+    pub(super) fn uncommitted(&self, done: Position) -> Option<Position> {
+        let known = matches!(self.status, Status::Reading | Status::Validate);
+        let same = self.committed.is_some_and(|last| last.offset == done.offset);
+        (known && done.offset >= 0 && !same).then_some(done)
+    }
+}

@@ -1,0 +1,210 @@
+use super::*;
+use std::time::Duration;
+
+fn one(text: &str) -> TopicPartition {
+    let (topic, number) = text.rsplit_once('-').expect("the tests write topic-partition");
+    TopicPartition::new(topic, number.parse().expect("the tests write numbers"))
+}
+
+fn leader(node: i32, epoch: i32) -> LeaderAndEpoch {
+    LeaderAndEpoch { node, epoch }
+}
+
+fn at(offset: i64, leader_epoch: i32) -> Position {
+    Position { offset, leader_epoch }
+}
+
+/// `x-0`, read from 10, led by node 1 in epoch 3.
+fn reading() -> (Subscription, TopicPartition, Instant) {
+    let mut subscription = Subscription::new();
+    subscription.add([one("x-0")], Status::Committed);
+    subscription.see_leaders(|_| Some(leader(1, 3)));
+    subscription.start_at_committed(&one("x-0"), Some(Position::at(10)), None);
+    (subscription, one("x-0"), Instant::now())
+}
+
+fn wish(subscription: &Subscription, now: Instant) -> FetchWish {
+    let wishes = subscription.fetchable(now, 1);
+    assert_eq!(wishes.len(), 1);
+    wishes[0].clone()
+}
+
+#[test]
+fn a_partition_starts_at_its_committed_offset_or_where_the_policy_says() {
+    for (committed, policy, expected) in [
+        (Some(Position::at(7)), Some(EARLIEST), Status::Reading),
+        (None, Some(EARLIEST), Status::Reset { timestamp: EARLIEST }),
+        (None, None, Status::NoPosition),
+    ] {
+        let mut subscription = Subscription::new();
+        subscription.add([one("x-0")], Status::Committed);
+        assert_eq!(subscription.committed_due(Instant::now()), [one("x-0")]);
+        subscription.start_at_committed(&one("x-0"), committed, policy);
+        let state = subscription.get(&one("x-0")).expect("it was added");
+        assert_eq!(state.status(), expected);
+        assert_eq!(state.position(), committed);
+        assert_eq!(subscription.without_position().is_empty(), expected != Status::NoPosition);
+    }
+}
+
+#[test]
+fn a_reset_is_answered_once_and_an_answer_to_an_older_wish_is_dropped() {
+    let (mut subscription, x, now) = reading();
+    subscription.seek_to(&x, LATEST);
+    let old = subscription.resets_due(now).remove(0);
+    subscription.seek_to(&x, EARLIEST);
+    subscription.reset_done(&old, 99, 3);
+    assert_eq!(subscription.get(&x).and_then(PartitionState::position), None);
+    let wish = subscription.resets_due(now).remove(0);
+    subscription.reset_done(&wish, 4, 2);
+    assert_eq!(subscription.get(&x).and_then(PartitionState::position), Some(at(4, 2)));
+    assert_eq!(subscription.validations_due(now), []);
+}
+
+#[test]
+fn a_seek_makes_what_was_fetched_before_stale() {
+    let (mut subscription, x, now) = reading();
+    let before = wish(&subscription, now);
+    assert!(subscription.seek(&x, Position::at(5)));
+    let state = subscription.get_mut(&x).expect("it is assigned");
+    assert!(!state.fetched(&before.cursor, at(20, 3), Watermarks::default()));
+    assert_eq!(state.position(), Some(Position::at(5)));
+    assert!(before.cursor.is_retired());
+    assert!(!subscription.seek(&one("y-0"), Position::at(5)));
+}
+
+#[test]
+fn the_next_fetch_runs_ahead_of_the_position() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    let state = subscription.get_mut(&x).expect("it is assigned");
+    assert!(state.fetched(&cursor, at(30, 3), Watermarks::default()));
+    assert_eq!(wish(&subscription, now).from, at(30, 3));
+    assert_eq!(subscription.positions()[&x], Position::at(10));
+    cursor.advance(at(12, 3));
+    assert_eq!(subscription.positions()[&x], at(12, 3));
+}
+
+#[test]
+fn what_holds_a_partition_back_from_being_fetched() {
+    type HoldBack = fn(&mut Subscription, Instant);
+    let cases: [(&str, HoldBack); 6] = [
+        ("paused", |s, _| assert!(s.set_paused(&one("x-0"), true))),
+        ("about to be given up", |s, _| s.hold(&[one("x-0")])),
+        ("waiting after a failure", |s, now| {
+            s.retry_later(&one("x-0"), now + Duration::from_millis(1));
+        }),
+        ("enough of it waits to be decoded", |s, now| {
+            s.fetchable(now, 1)[0].cursor.add_buffered(1);
+        }),
+        ("behind an error", |s, now| {
+            let cursor = s.fetchable(now, 1)[0].cursor.clone();
+            assert!(s.get_mut(&one("x-0")).is_some_and(|state| state.stall(&cursor)));
+        }),
+        ("given up", |s, _| s.remove(&[one("x-0")])),
+    ];
+    for (why, hold_back) in cases {
+        let (mut subscription, _, now) = reading();
+        hold_back(&mut subscription, now);
+        assert_eq!(subscription.fetchable(now, 1).len(), 0, "{why}");
+    }
+}
+
+#[test]
+fn a_pause_outlives_a_seek_and_ends_with_a_resume() {
+    let (mut subscription, x, now) = reading();
+    subscription.set_paused(&x, true);
+    subscription.seek(&x, Position::at(1));
+    assert_eq!(subscription.paused(), std::slice::from_ref(&x));
+    assert_eq!(subscription.fetchable(now, 1).len(), 0);
+    subscription.set_paused(&x, false);
+    assert!(wish(&subscription, now).cursor.is_open());
+}
+
+#[test]
+fn a_new_leader_epoch_is_validated_before_more_is_fetched() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    let state = subscription.get_mut(&x).expect("it is assigned");
+    state.fetched(&cursor, at(30, 3), Watermarks::default());
+    subscription.see_leaders(|_| Some(leader(2, 4)));
+    assert_eq!(subscription.fetchable(now, 1).len(), 0);
+    assert_eq!(subscription.validations_due(now), [(x.clone(), at(30, 3))]);
+    assert_eq!(subscription.validation_done(&x, at(30, 3), 3, 30), None);
+    assert_eq!(wish(&subscription, now).leader, leader(2, 4));
+}
+
+#[test]
+fn a_log_that_was_cut_before_our_position_is_told_with_the_place_where_it_parts() {
+    let (mut subscription, x, now) = reading();
+    subscription.seek(&x, at(30, 2));
+    assert_eq!(subscription.validations_due(now).len(), 1);
+    assert_eq!(subscription.validation_done(&x, at(30, 2), 2, 25), Some(25));
+    assert_eq!(subscription.validation_done(&x, at(31, 2), 2, 25), None, "an older question");
+}
+
+#[test]
+fn a_position_without_an_epoch_needs_no_validation() {
+    let (mut subscription, _, now) = reading();
+    subscription.see_leaders(|_| Some(leader(2, 9)));
+    assert_eq!(wish(&subscription, now).leader, leader(2, 9));
+}
+
+#[test]
+fn an_older_image_does_not_bring_an_older_leader_back() {
+    let (mut subscription, x, now) = reading();
+    subscription.get_mut(&x).expect("it is assigned").hint_leader(leader(7, 5));
+    subscription.see_leaders(|_| Some(leader(1, 3)));
+    assert_eq!(wish(&subscription, now).leader, leader(7, 5));
+}
+
+#[test]
+fn only_what_earlier_calls_handed_out_is_to_be_committed() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    assert_eq!(subscription.to_commit(), BTreeMap::new(), "it is committed already");
+    cursor.finish_and_advance(at(11, 3));
+    assert_eq!(subscription.to_commit(), BTreeMap::new());
+    cursor.finish_and_advance(at(15, 3));
+    assert_eq!(subscription.to_commit(), BTreeMap::from([(x.clone(), at(11, 3))]));
+    cursor.finish();
+    let done = subscription.to_commit();
+    assert_eq!(done, BTreeMap::from([(x.clone(), at(15, 3))]));
+    subscription.committed(&done);
+    assert_eq!(subscription.to_commit(), BTreeMap::new());
+}
+
+#[test]
+fn a_rewind_fetches_again_what_was_not_handed_out() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    let state = subscription.get_mut(&x).expect("it is assigned");
+    state.fetched(&cursor, at(30, 3), Watermarks::default());
+    cursor.finish_and_advance(at(12, 3));
+    state.rewind();
+    assert_eq!(wish(&subscription, now).from, at(12, 3));
+    assert_eq!(subscription.to_commit(), BTreeMap::new());
+}
+
+#[test]
+fn keeping_only_some_partitions_leaves_their_places_alone() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    let next = BTreeSet::from([x.clone(), one("y-1")]);
+    subscription.keep_only(&next, Status::Reset { timestamp: LATEST });
+    assert!(!cursor.is_retired());
+    assert_eq!(subscription.assigned(), [x, one("y-1")]);
+    subscription.keep_only(&BTreeSet::new(), Status::Committed);
+    assert!(cursor.is_retired());
+    assert!(subscription.is_empty());
+}
+
+#[test]
+fn the_next_thing_due_is_the_first_that_waits() {
+    let (mut subscription, x, now) = reading();
+    let later = now + Duration::from_millis(50);
+    assert_eq!(subscription.next_due(now), None);
+    subscription.retry_later(&x, later);
+    assert_eq!(subscription.next_due(now), Some(later));
+    assert_eq!(subscription.next_due(later), None);
+}
