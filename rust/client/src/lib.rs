@@ -6,6 +6,7 @@
 //! broker trusts a client: no length is believed before its bytes have arrived.
 //! Source: the Kafka protocol guide; names and defaults are those of Kafka's own clients.
 
+pub mod accumulator;
 pub mod assignors;
 pub mod backoff;
 pub mod cluster;
@@ -17,7 +18,10 @@ pub mod error;
 pub(crate) mod fake_broker;
 pub mod fork;
 pub mod group_state;
+pub mod idempotence;
+pub mod partitioner;
 pub mod runtime;
+pub mod sender;
 pub mod subscription;
 pub mod topic_partition;
 

@@ -140,27 +140,49 @@ pub fn decompress(codec: Codec, compressed: &[u8], cap: usize) -> Result<Bytes, 
 /// # Errors
 /// If the codec fails, which it does only out of memory.
 pub fn compress(codec: Codec, payload: &[u8]) -> Result<Vec<u8>, CompressionError> {
+    let mut out = Vec::with_capacity(payload.len() / 2);
+    compress_into(codec, None, payload, &mut out)?;
+    Ok(out)
+}
+
+/// Compresses `payload` at the end of `out`; `level` is that of gzip or zstd, `None` the default.
+///
+/// # Errors
+/// If the codec fails, which it does only out of memory or with a level that is none.
+pub fn compress_into(
+    codec: Codec,
+    level: Option<i32>,
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CompressionError> {
     match codec {
-        Codec::None => Ok(payload.to_vec()),
+        Codec::None => out.extend_from_slice(payload),
         Codec::Gzip => {
-            let level = flate2::Compression::default();
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            let level = level.and_then(|level| u32::try_from(level).ok());
+            let level = level.map_or_else(flate2::Compression::default, flate2::Compression::new);
+            let mut encoder = flate2::write::GzEncoder::new(out, level);
             encoder.write_all(payload)?;
-            Ok(encoder.finish()?)
+            encoder.finish()?;
         }
-        Codec::Snappy => compress_xerial(payload),
+        Codec::Snappy => compress_xerial(payload, out)?,
         Codec::Lz4 => {
             let info = lz4_flex::frame::FrameInfo::new()
                 .block_mode(lz4_flex::frame::BlockMode::Independent)
                 .block_size(lz4_flex::frame::BlockSize::Max64KB);
-            let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+            let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, out);
             encoder.write_all(payload)?;
-            encoder.finish().map_err(damaged)
+            encoder.finish().map_err(damaged)?;
         }
         Codec::Zstd => {
-            zstd::bulk::compress(payload, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(damaged)
+            let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
+            let start = out.len();
+            out.resize(start + zstd::zstd_safe::compress_bound(payload.len()), 0);
+            let written = zstd::bulk::compress_to_buffer(payload, &mut out[start..], level);
+            out.truncate(start + written.as_ref().copied().unwrap_or(0));
+            written?;
         }
     }
+    Ok(())
 }
 
 struct Capped<R> {
@@ -194,8 +216,7 @@ const XERIAL_MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const XERIAL_HEAD_LENGTH: usize = 16;
 const XERIAL_BLOCK_BYTES: usize = 32 * 1024;
 
-fn compress_xerial(payload: &[u8]) -> Result<Vec<u8>, CompressionError> {
-    let mut out = Vec::with_capacity(XERIAL_HEAD_LENGTH + payload.len() / 2);
+fn compress_xerial(payload: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
     out.extend_from_slice(&XERIAL_MAGIC);
     // Version and the oldest version that can read it.
     out.extend_from_slice(&1_i32.to_be_bytes());
@@ -206,7 +227,7 @@ fn compress_xerial(payload: &[u8]) -> Result<Vec<u8>, CompressionError> {
         out.extend_from_slice(&(compressed.len() as i32).to_be_bytes());
         out.extend_from_slice(&compressed);
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Decompresses block by block. Raw snappy (librdkafka writes it) is one block without a head.

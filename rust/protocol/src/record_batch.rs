@@ -26,7 +26,9 @@ mod tests;
 
 pub use builder::{RecordBatchBuilder, RecordHeader};
 pub use header::{BatchHeader, TimestampType, advance_sequence};
-pub use records::{HeaderIter, Record, RecordIter, RecordShape, walk_records, write_record};
+pub use records::{
+    HeaderIter, Record, RecordIter, RecordShape, walk_records, write_header, write_record,
+};
 
 /// Bytes of a batch before its first record.
 pub const HEADER_LENGTH: usize = 61;

@@ -1,0 +1,278 @@
+//! One rule a test.
+
+use super::*;
+
+fn batches(request: &Outgoing) -> Vec<(i32, i32)> {
+    let of = |parcel: &Parcel| {
+        let batch = RecordBatch::parse(&parcel.bytes).unwrap();
+        (parcel.partition, batch.header().base_sequence)
+    };
+    request.parcels.iter().map(of).collect()
+}
+
+fn world() -> World {
+    World::new(settings(), 2, 200)
+}
+
+/// Appends full batches of one partition.
+fn fill(world: &mut World, partition: u32, batches: usize) {
+    let before = world.accumulator.learn("t", 2).queues()[partition as usize].load();
+    while world.accumulator.learn("t", 2).queues()[partition as usize].load()
+        < before + batches as u32
+    {
+        world.append(partition);
+    }
+}
+
+/// Both partitions have a record that was written: brokers know their sequences.
+fn begun() -> World {
+    let mut world = world();
+    world.append(0);
+    world.append(1);
+    world.settle();
+    world
+}
+
+#[test]
+fn a_request_has_one_batch_of_each_partition_and_five_are_on_their_way() {
+    let mut world = begun();
+    fill(&mut world, 0, 8);
+    fill(&mut world, 1, 2);
+    world.plan();
+    let sent: Vec<_> = world.requests[&1].iter().map(batches).collect();
+    assert_eq!(sent.len(), 5);
+    let mut first: Vec<_> = sent[0].clone();
+    first.sort_unstable();
+    assert_eq!(first.iter().map(|batch| batch.0).collect::<Vec<_>>(), [0, 1]);
+    let of_zero: Vec<_> = sent.iter().flatten().filter(|b| b.0 == 0).map(|b| b.1).collect();
+    assert!(of_zero.is_sorted() && of_zero[0] == 1 && of_zero.len() == 5, "{of_zero:?}");
+    world.deliver(1);
+    world.respond(1);
+    assert_eq!(world.requests[&1].len(), 5, "an answer makes room for one more");
+}
+
+#[test]
+fn the_first_batch_of_a_partition_arrives_before_the_second_leaves() {
+    let mut world = world();
+    fill(&mut world, 0, 4);
+    world.plan();
+    assert_eq!(world.requests[&1].len(), 1);
+    world.deliver(1);
+    world.respond(1);
+    assert!(world.requests[&1].len() >= 2);
+}
+
+#[test]
+fn a_request_is_not_larger_than_its_limit() {
+    let mut world = World::new(Settings { max_request_size: 250, ..settings() }, 2, 200);
+    fill(&mut world, 0, 2);
+    fill(&mut world, 1, 2);
+    world.plan();
+    for request in &world.requests[&1] {
+        let size: usize = request.parcels.iter().map(|parcel| parcel.bytes.len()).sum();
+        assert!(size <= 250, "{size} bytes");
+    }
+    assert_eq!(world.requests[&1].len(), 2);
+}
+
+#[test]
+fn what_lingers_stays_until_its_time_or_a_flush() {
+    let mut world = world();
+    world.append(0);
+    let plan = world.plan();
+    assert!(world.requests.is_empty());
+    assert_eq!(plan.linger_at, Some(world.now() + settings().linger));
+    let flush = world.accumulator.flush();
+    world.plan();
+    assert_eq!(world.requests[&1].len(), 1);
+    drop(flush);
+}
+
+#[test]
+fn a_batch_that_failed_goes_first_and_alone() {
+    let mut world = begun();
+    fill(&mut world, 0, 3);
+    world.plan();
+    world.logs[0].refuse_next = Some(ErrorCode::NotEnoughReplicas);
+    for _ in 0..3 {
+        world.deliver(1);
+        world.respond(1);
+    }
+    assert!(world.requests[&1].is_empty(), "all three were refused, and wait");
+    fill(&mut world, 0, 1);
+    world.advance(500);
+    let sent: Vec<_> = world.requests[&1].iter().map(batches).collect();
+    assert_eq!(sent, [[(0, 1)]], "the first goes first, the others wait for it");
+    world.settle();
+    check_all(&world);
+}
+
+fn check_all(world: &World) {
+    for (partition, log) in world.logs.iter().enumerate() {
+        let offsets = world.offsets(partition as i32);
+        assert_eq!(offsets.len(), log.values.len());
+        let in_order = offsets.iter().zip(0..).all(|(sent, at)| sent.1 == Some(at));
+        assert!(in_order, "{offsets:?}");
+    }
+}
+
+#[test]
+fn a_new_leader_is_asked_at_once() {
+    let mut world = world();
+    world.append(0);
+    world.advance(10);
+    world.leaders[0] = Leader { node: 2, epoch: 0 };
+    world.deliver(1);
+    world.leaders[0] = Leader { node: 1, epoch: 0 };
+    world.respond(1);
+    assert!(world.requests[&1].is_empty(), "the same leader is given time");
+    assert!(world.dispatch.take_refresh(), "somebody must ask who leads");
+    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    world.plan();
+    assert_eq!(world.requests[&2].len(), 1);
+    world.settle();
+    check_all(&world);
+}
+
+#[test]
+fn a_refused_record_raises_the_epoch_and_the_rest_goes_on() {
+    let mut world = world();
+    world.logs[0].refuse_next = Some(ErrorCode::InvalidRecord);
+    world.append(0);
+    world.advance(10);
+    world.deliver(1);
+    world.respond(1);
+    world.append(0);
+    world.settle();
+    assert_eq!(world.offsets(0), [(0, None), (1, Some(0))]);
+    assert_eq!(world.logs[0].producers[&1].epoch, 1);
+}
+
+#[test]
+fn records_that_the_broker_names_fail_with_its_words() {
+    let mut world = world();
+    for _ in 0..3 {
+        world.append(0);
+    }
+    world.advance(10);
+    let request = world.requests.get_mut(&1).unwrap().pop_front().unwrap();
+    let refused = Answer {
+        code: ErrorCode::InvalidRecord,
+        record_errors: vec![(1, Some("no key".to_owned()))],
+        ..answer(Ok(0))
+    };
+    world.dispatch.answered(request.id, vec![Some(refused)], world.now());
+    let words: Vec<_> = world
+        .sent
+        .iter()
+        .map(|sent| sent.handle.result(sent.index, 0).unwrap().unwrap_err().to_string())
+        .collect();
+    assert!(!words[0].contains("no key") && words[1].contains("no key"), "{words:?}");
+    assert!(words.iter().all(|text| text.contains("INVALID_RECORD")), "{words:?}");
+}
+
+#[test]
+fn a_batch_too_large_is_halved_until_it_fits() {
+    let mut world = World::new(settings(), 1, 2_000);
+    world.logs[0].max_batch_records = Some(3);
+    for _ in 0..20 {
+        world.append(0);
+    }
+    world.settle();
+    check_all(&world);
+    assert_eq!(world.logs[0].producers[&1].epoch, 0, "nothing was lost");
+}
+
+#[test]
+fn one_record_too_large_fails_and_lets_others_pass() {
+    let mut world = World::new(settings(), 1, 2_000);
+    world.logs[0].max_batch_records = Some(0);
+    world.append(0);
+    world.advance(10);
+    world.deliver(1);
+    world.respond(1);
+    world.logs[0].max_batch_records = None;
+    world.append(0);
+    world.settle();
+    assert_eq!(world.offsets(0), [(0, None), (1, Some(0))]);
+}
+
+#[test]
+fn what_takes_too_long_fails_with_what_went_wrong_last() {
+    let mut world = world();
+    world.append(0);
+    world.advance(10);
+    world.disconnect(1, 0);
+    world.advance(121_000);
+    let sent = &world.sent[0];
+    let error = sent.handle.result(sent.index, 0).unwrap().unwrap_err();
+    assert!(matches!(&*error, ClientError::DeliveryTimeout { after_ms: 120_000, .. }));
+    assert!(error.to_string().contains("NETWORK_EXCEPTION"), "{error}");
+}
+
+#[test]
+fn a_producer_that_is_refused_for_good_fails_everything() {
+    let mut world = world();
+    world.append(0);
+    world.advance(10);
+    world.append(1);
+    let why = ClientError::broker(ErrorCode::ClusterAuthorizationFailed, "InitProducerId");
+    world.dispatch.fail_for_good(why);
+    world.plan();
+    assert!(world.accumulator.is_idle());
+    assert!(world.offsets(0)[0].1.is_none() && world.offsets(1)[0].1.is_none());
+}
+
+#[test]
+fn the_last_epoch_is_followed_by_a_new_producer_id() {
+    let mut world = world();
+    world.identities = 1;
+    world.dispatch.identified(Identity { producer_id: 1, epoch: i16::MAX });
+    world.logs[0].refuse_next = Some(ErrorCode::InvalidRecord);
+    for _ in 0..2 {
+        world.append(0);
+        world.advance(10);
+    }
+    world.settle();
+    assert_eq!(world.logs[0].producers.keys().copied().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn without_acks_a_record_is_delivered_when_it_left() {
+    let mut world = World::new(Settings { idempotent: false, ..settings() }, 1, 200);
+    world.append(0);
+    world.advance(10);
+    let request = world.requests.get_mut(&1).unwrap().pop_front().unwrap();
+    world.dispatch.left(request.id);
+    assert_eq!(world.offsets(0), [(0, Some(-1))]);
+}
+
+#[test]
+fn short_queues_and_writable_partitions_are_preferred() {
+    let mut world = World::new(settings(), 3, 200);
+    fill(&mut world, 0, 3);
+    world.dispatch.update_loads(|_, partition| partition != 2);
+    let topic = world.accumulator.learn("t", 3);
+    let picked: Vec<_> = (0..40)
+        .map(|_| {
+            let partition = topic.sticky().current(3);
+            topic.sticky().sent(partition, 400, true, 200, 3);
+            partition
+        })
+        .collect();
+    assert!(!picked[1..].contains(&2));
+    let of_one = picked.iter().filter(|partition| **partition == 1).count();
+    assert!(of_one > 20, "{picked:?}");
+}
+
+#[test]
+fn stamps_are_given_once_until_they_are_given_anew() {
+    let mut world = begun();
+    fill(&mut world, 0, 2);
+    world.plan();
+    let before = world.dispatch.tracks[0].stamps();
+    world.disconnect(1, 1);
+    assert_eq!(world.dispatch.tracks[0].stamps(), before);
+    world.settle();
+    check_all(&world);
+}
