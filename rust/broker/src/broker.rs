@@ -23,7 +23,7 @@ use crate::replication::{
 };
 use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
-use kafkalite_log::storage::RealStorage;
+use kafkalite_log::storage::{RealStorage, Storage};
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::ErrorCode;
 use std::net::SocketAddr;
@@ -90,19 +90,22 @@ impl Broker {
     /// # Errors
     /// See [`StartError`]; nothing of it runs then.
     pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Self::start_with(config, clock)
+        Self::start_with(config, Arc::new(SystemClock::new()), Arc::new(RealStorage))
     }
 
-    /// Starts a broker on a clock of the caller's.
+    /// Starts a broker on a clock and a file system of the caller's.
     ///
     /// # Errors
     /// See [`StartError`]; nothing of it runs then.
-    pub fn start_with(config: BrokerConfig, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub fn start_with(
+        config: BrokerConfig,
+        clock: Arc<dyn Clock>,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self, StartError> {
+        crate::error::panics::log_them();
         let metrics = Arc::new(Metrics::new());
         let network_config = network_config(&config);
         let listeners = Network::bind(&network_config)?;
-        let storage = Arc::new(RealStorage);
         let directory =
             LogDir::open(absolute(&config.data_dir), storage, config.open_segments_max)?;
         let controller = open_controller(&config, &directory, &listeners, clock.clone())?;

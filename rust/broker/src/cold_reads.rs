@@ -12,7 +12,6 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -21,6 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::fs::Advice;
 
 use crate::clock::Clock;
+use crate::error::panics;
 use crate::metrics::{Counter, Metrics, Stage};
 use crate::response_queue::{Piece, Responder, Response};
 
@@ -179,16 +179,16 @@ impl Shared {
     fn serve(&self, null: &File) {
         while let Some((mut job, read)) = self.take() {
             if read {
-                let bytes = read_turn(&mut job.slices, self.turn_bytes, null);
+                let turn = || read_turn(&mut job.slices, self.turn_bytes, null);
+                // Dropped with its responder, the job answers for itself.
+                let Some(bytes) = panics::contain("a cold read", turn) else { continue };
                 self.bytes.add(bytes);
                 if !job.slices.is_empty() {
                     self.push(job);
                     continue;
                 }
             }
-            if catch_unwind(AssertUnwindSafe(job.then)).is_err() {
-                tracing::error!("what followed a cold read panicked");
-            }
+            panics::contain("what followed a cold read", job.then);
         }
     }
 }

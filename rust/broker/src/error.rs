@@ -5,6 +5,8 @@ use kafkalite_log::LogError;
 use kafkalite_log::validation::ValidationError;
 use kafkalite_protocol::{ApiKey, DecodeError, ErrorCode, LeaderEpoch, Offset};
 
+pub mod panics;
+
 /// Why a request ends with its connection.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {

@@ -6,15 +6,15 @@
 //!
 //! Source: Kafka's `KafkaRequestHandlerPool`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
+use crate::error::panics;
 use crate::metrics::{Counter, Metrics};
-use crate::request_queue::{ConnectionRequests, RequestQueue, Work, panic_text};
+use crate::request_queue::{ConnectionRequests, RequestQueue, Work};
 
 #[cfg(test)]
 mod tests;
@@ -77,12 +77,13 @@ impl Drop for IoThreads {
 fn serve(queue: &RequestQueue, clock: &dyn Clock, busy_ns: &Counter) {
     while let Some(work) = queue.take() {
         let started_ns = clock.monotonic_ns();
+        // A handler's panic ends further in; one here is of the queue's own doing.
         match work {
-            Work::Connection(connection) => run_frames(queue, connection),
+            Work::Connection(connection) => {
+                panics::contain("a turn of an I/O thread", || run_frames(queue, connection));
+            }
             Work::Task(task) => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(task)) {
-                    tracing::error!(panic = panic_text(&*panic), "a deferred task panicked");
-                }
+                panics::contain("a deferred task", task);
             }
         }
         busy_ns.add(clock.monotonic_ns().saturating_sub(started_ns));

@@ -14,7 +14,6 @@
 //! Source: Kafka's `RequestChannel`; its one queue blocks the network thread when full, this never.
 
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -24,6 +23,7 @@ use kafkalite_protocol::header::RequestHeader;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Clock;
+use crate::error::panics;
 use crate::metrics::{Metrics, Stage};
 use crate::response_queue::Responder;
 
@@ -290,15 +290,11 @@ impl RequestQueue {
         let body = request.body.clone();
         let queued_ns = started_ns.saturating_sub(request.received_ns);
         self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.run)(request)));
+        panics::contain(format_args!("a handler of API {api_key}"), || (self.run)(request));
         let handled_ns = self.clock.monotonic_ns();
         self.metrics.record(Stage::Local, api_key, handled_ns.saturating_sub(started_ns));
         if let Some((connection, sequence)) = slot {
             connection.handled(sequence, handled_ns, body);
-        }
-        if let Err(panic) = outcome {
-            let text = panic_text(&*panic);
-            tracing::error!(api_key, panic = text, "a handler panicked");
         }
         handled_ns
     }
@@ -319,11 +315,4 @@ impl RequestQueue {
             self.wake.notify_one();
         }
     }
-}
-
-/// What a panic said, as far as it can be told.
-#[must_use]
-pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }

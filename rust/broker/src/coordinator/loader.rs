@@ -18,6 +18,7 @@ use super::group_coordinator::{GroupCoordinator, Load};
 use super::group_record::{GroupRecord, parse};
 use super::group_state::GroupState;
 use super::offsets::GroupOffsets;
+use crate::error::panics;
 
 /// The most a batch of the coordinator may decompress to, in bytes.
 const BATCH_CAP: usize = 128 << 20;
@@ -159,7 +160,10 @@ impl GroupCoordinator {
         if !self.claim(partition) {
             return Ok(());
         }
-        let result = self.replay(partition).map(|replay| self.install(partition, replay));
+        // A partition that is neither loaded nor waiting for it would be loading for ever.
+        let load = || self.replay(partition).map(|replay| self.install(partition, replay));
+        let result = panics::contain("loading __consumer_offsets", load)
+            .unwrap_or(Err(ErrorCode::UnknownServerError));
         let load = if result.is_ok() { Load::Active } else { Load::Pending };
         if let Some(place) = self.loads.write().get_mut(usize::try_from(partition).unwrap_or(0)) {
             *place = load;

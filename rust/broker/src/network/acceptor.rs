@@ -21,6 +21,7 @@ use super::network_thread::{Accepted, Door};
 use super::peer_log::PeerLog;
 use super::{ListenerConfig, NetworkConfig, NetworkParts, socket};
 use crate::clock::Clock;
+use crate::error::panics;
 use crate::metrics::Counter;
 use crate::request_queue::RequestContext;
 
@@ -263,7 +264,9 @@ impl Accepting {
             }
             // Every listener, whatever the events say: readiness that was left unused while the
             // bound was reached or descriptors were out is not announced again.
-            let all_empty = (0..self.listeners.len()).all(|i| self.accept_all(i));
+            let count = self.listeners.len();
+            let accept = || (0..count).all(|i| self.accept_all(i));
+            let all_empty = panics::contain("accepting", accept).unwrap_or(false);
             timeout = (!all_empty && self.limits.has_room()).then_some(BACK_OFF);
         }
     }

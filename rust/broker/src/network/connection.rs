@@ -45,13 +45,15 @@ pub enum CloseReason {
     Answered,
     /// A file was shorter than the range a response promised.
     ShortFile,
+    /// A bug: serving it panicked.
+    Panicked,
     /// The broker stops.
     Stopped,
 }
 
 impl CloseReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Peer,
         Self::Idle,
         Self::SlowFrame,
@@ -59,6 +61,7 @@ impl CloseReason {
         Self::BadRequest,
         Self::Answered,
         Self::ShortFile,
+        Self::Panicked,
         Self::Stopped,
     ];
 
@@ -73,6 +76,7 @@ impl CloseReason {
             Self::BadRequest => "bad_request",
             Self::Answered => "answered",
             Self::ShortFile => "short_file",
+            Self::Panicked => "panicked",
             Self::Stopped => "stopped",
         }
     }

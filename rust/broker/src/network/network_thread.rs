@@ -25,6 +25,7 @@ use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
 use super::peer_log::PeerLog;
 use super::{NetworkConfig, NetworkParts};
+use crate::error::panics;
 use crate::metrics::Counter;
 use crate::request_queue::{InlineGate, RequestContext, Room};
 use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
@@ -189,6 +190,8 @@ pub struct NetworkThread {
     spare: Option<Buffer>,
     ready: Vec<ReadyResponse>,
     next_scan_ns: u64,
+    /// The connection that is being served, for whom a panic ends.
+    at: Option<usize>,
     peer_log: PeerLog,
     totals: Totals,
 }
@@ -252,6 +255,7 @@ impl NetworkThread {
             spare: None,
             ready: Vec::new(),
             next_scan_ns: u64::MAX,
+            at: None,
             peer_log: PeerLog::default(),
             totals: Totals::new(parts, i),
             config,
@@ -284,14 +288,32 @@ impl NetworkThread {
                     break;
                 }
             }
-            for event in &events {
-                self.note_readiness(event);
+            let turned = panics::contain("a turn of a network thread", || {
+                for event in &events {
+                    self.note_readiness(event);
+                }
+                self.turn();
+            });
+            if turned.is_none() {
+                self.close_panicked();
             }
-            self.turn();
         }
+        self.close_all(CloseReason::Stopped);
+    }
+
+    fn close_all(&mut self, reason: CloseReason) {
         let open: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in open {
-            self.close(key, CloseReason::Stopped, "");
+            self.close(key, reason, "");
+        }
+    }
+
+    /// Whoever was served when it panicked is gone. The others go on, unless it was nobody's turn:
+    /// then who knows what was forgotten, and all of them connect anew.
+    fn close_panicked(&mut self) {
+        match self.at.take() {
+            Some(key) => self.close(key, CloseReason::Panicked, ""),
+            None => self.close_all(CloseReason::Panicked),
         }
     }
 
@@ -307,16 +329,19 @@ impl NetworkThread {
         // Only what is in the list now: a connection that spent its budget comes next turn.
         for _ in 0..self.to_write.len() {
             if let Some(key) = self.to_write.pop_front() {
+                self.at = Some(key);
                 self.write_turn(key);
             }
         }
         for _ in 0..self.to_read.len() {
             if let Some(key) = self.to_read.pop_front() {
+                self.at = Some(key);
                 self.read_turn(key);
                 // What ran inline is answered: one write for all responses of the connection.
                 self.take_responses();
             }
         }
+        self.at = None;
         self.end_overdue();
     }
 

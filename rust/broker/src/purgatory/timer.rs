@@ -5,7 +5,6 @@
 //! broker gave (`run`), normally the request queue, so that building a thousand responses happens
 //! on I/O threads and never delays the next deadline. Why one thread: ADR 0030.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::timing_wheel::{TimerId, TimingWheel};
 use crate::clock::Clock;
+use crate::error::panics;
 
 #[cfg(test)]
 mod tests;
@@ -68,9 +68,7 @@ impl Shared {
             }
             // The lock is free again: tasks may insert and cancel.
             for task in expired.drain(..) {
-                if catch_unwind(AssertUnwindSafe(|| run(task))).is_err() {
-                    tracing::error!("a delayed operation panicked at its deadline");
-                }
+                panics::contain("a delayed operation at its deadline", || run(task));
             }
         }
     }
@@ -108,7 +106,7 @@ impl Timer {
         let inside = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("kafkalite-timer".into())
-            .spawn(move || inside.run(&run))?;
+            .spawn(move || while panics::contain("the timer", || inside.run(&run)).is_none() {})?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 

@@ -4,6 +4,7 @@
 //! each named partition once, for all appends that wait for it. While it flushes, the next group
 //! gathers. Why: a sync per batch costs 25 times what a sync per group costs (see `docs/adr`).
 
+use crate::error::panics;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +41,9 @@ impl GroupCommit {
         let thread =
             std::thread::Builder::new().name("group-commit".to_owned()).spawn(move || {
                 while let Some(keys) = committer.next_group() {
-                    keys.into_iter().for_each(&flush);
+                    for key in keys {
+                        panics::contain("a group commit", || flush(key));
+                    }
                 }
             })?;
         *self.thread.lock() = Some(thread);

@@ -8,6 +8,7 @@
 use super::log_cleaner::LogCleaner;
 use super::partitions::Partitions;
 use crate::clock::Clock;
+use crate::error::panics;
 use kafkalite_log::LogError;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -145,7 +146,7 @@ fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
         }
         for (task, due) in tasks.iter_mut().zip(&mut due) {
             if *due <= clock.monotonic_ms() {
-                (task.run)(clock.wall_ms());
+                panics::contain("a task of the log manager", || (task.run)(clock.wall_ms()));
                 *due = clock.monotonic_ms().saturating_add(task.interval_ms);
             }
         }

@@ -1,11 +1,11 @@
 //! The sending half of a turn: take responses in request order, write them, record their stages.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 
 use super::NetworkThread;
+use crate::error::panics;
 use crate::metrics::Stage;
 use crate::network::connection::CloseReason;
 use crate::network::output::{Flushed, SentBytes};
@@ -18,6 +18,7 @@ impl NetworkThread {
     /// Looks at every connection the response queue names, and writes what it has.
     pub(super) fn take_responses(&mut self) {
         while let Some(key) = self.shared.queue.pop() {
+            self.at = Some(key);
             let Some(served) = self.connections.get_mut(key) else { continue };
             let mut ready = std::mem::take(&mut self.ready);
             served.connection.responses.take_ready(&mut ready);
@@ -61,7 +62,7 @@ impl NetworkThread {
     /// The handler, or whoever completed the request, panicked while holding its responder.
     fn answer_panic(&self, slot: Slot, body: Option<Bytes>) -> Response {
         let build = || (self.parts.on_panic)(&slot, body);
-        catch_unwind(AssertUnwindSafe(build)).ok().flatten().unwrap_or(Response::Close)
+        panics::contain("the answer to a panic", build).flatten().unwrap_or(Response::Close)
     }
 
     /// Writes what connection `key` has to send, within its budget.

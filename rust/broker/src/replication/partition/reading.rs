@@ -139,7 +139,7 @@ impl Partition {
         reader: FetchReader,
     ) -> Fetched {
         if let Err(error) = self.check_reader(target, reader) {
-            return Fetched { leader: self.other_leader(), ..Fetched::refused(error) };
+            return Fetched { leader: self.leader_behind(error), ..Fetched::refused(error) };
         }
         let high_watermark = self.high_watermark();
         let told = Fetched {
@@ -172,9 +172,12 @@ impl Partition {
         self.log.lookup_range(Offset(target.fetch_offset))
     }
 
-    fn other_leader(&self) -> Option<(i32, LeaderEpoch)> {
+    /// Whom to ask instead, or from which epoch on (KIP-951): what a client with stale metadata
+    /// needs to go on.
+    fn leader_behind(&self, error: ErrorCode) -> Option<(i32, LeaderEpoch)> {
         let state = self.state.lock();
-        (!state.is_leader()).then(|| (state.leader(), state.leader_epoch()))
+        let told = matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
+        told.then(|| (state.leader(), state.leader_epoch()))
     }
 
     /// The largest epoch up to `epoch` that the log knows, and where it ended.

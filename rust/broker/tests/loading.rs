@@ -1,0 +1,269 @@
+//! While `__consumer_offsets` is being read: groups are called loading, and nothing is invented.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+
+use bytes::Bytes;
+use client::{Client, config, create_topic, start};
+use kafkalite_broker::broker::Broker;
+use kafkalite_broker::clock::SystemClock;
+use kafkalite_log::storage::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
+use kafkalite_protocol::messages::describe_groups::DescribeGroupsRequest;
+use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
+use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
+use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol};
+use kafkalite_protocol::messages::leave_group::LeaveGroupRequest;
+use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafkalite_protocol::messages::offset_delete::OffsetDeleteRequest;
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
+use kafkalite_protocol::messages::sync_group::SyncGroupRequest;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+const GROUP: &str = "g";
+const LOADING: i16 = ErrorCode::CoordinatorLoadInProgress as i16;
+const FEW_PARTITIONS: [(&str, &str); 1] = [("offsets.topic.num.partitions", "3")];
+
+/// Real files, whose bytes the thread that loads groups gets when the gate is open.
+#[derive(Clone, Debug, Default)]
+struct Gated {
+    is_open: Arc<(Mutex<bool>, Condvar)>,
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    inner: Box<dyn StorageFile>,
+    gate: Gated,
+}
+
+impl Gated {
+    fn open(&self) {
+        *self.is_open.0.lock().unwrap() = true;
+        self.is_open.1.notify_all();
+    }
+
+    fn pass(&self) {
+        if std::thread::current().name() == Some("group-loader") {
+            let is_open = self.is_open.0.lock().unwrap();
+            drop(self.is_open.1.wait_while(is_open, |is_open| !*is_open).unwrap());
+        }
+    }
+}
+
+impl StorageFile for GatedFile {
+    fn write_all_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.inner.write_all_at(buffers, position)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.gate.pass();
+        self.inner.read_at(buffer, position)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.inner.sync_data()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.inner.set_len(length)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.inner.length()
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.inner.allocate(length)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl Storage for Gated {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn StorageFile>> {
+        let inner = RealStorage.open(path, mode)?;
+        Ok(Box::new(GatedFile { inner, gate: self.clone() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealStorage.rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        RealStorage.remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        RealStorage.create_dir(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        RealStorage.remove_dir_all(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        RealStorage.sync_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        RealStorage.list(path)
+    }
+}
+
+fn commit_request() -> OffsetCommitRequest {
+    let partition = OffsetCommitRequestPartition {
+        committed_offset: 7,
+        ..OffsetCommitRequestPartition::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![partition],
+        ..OffsetCommitRequestTopic::default()
+    };
+    OffsetCommitRequest {
+        group_id: GROUP.into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..OffsetCommitRequest::default()
+    }
+}
+
+fn fetch_request() -> OffsetFetchRequest {
+    let topic = OffsetFetchRequestTopics {
+        name: "t".into(),
+        partition_indexes: vec![0],
+        ..OffsetFetchRequestTopics::default()
+    };
+    let group = OffsetFetchRequestGroup {
+        group_id: GROUP.into(),
+        topics: Some(vec![topic]),
+        ..OffsetFetchRequestGroup::default()
+    };
+    OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() }
+}
+
+/// Waits by asking: groups are loaded beside the first requests, as in Kafka.
+fn committed(client: &mut Client) -> i64 {
+    loop {
+        let mut answer = client.call(&fetch_request(), 9).groups.remove(0);
+        if answer.error_code != LOADING {
+            assert_eq!(answer.error_code, 0);
+            return answer.topics.remove(0).partitions[0].committed_offset;
+        }
+    }
+}
+
+/// A broker with one committed offset, stopped.
+fn stopped_with_a_commit(directory: &Path) {
+    let broker = start(directory, &FEW_PARTITIONS);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    find_coordinator(&mut client);
+    assert_eq!(committed(&mut client), -1);
+    let answer = client.call(&commit_request(), 9);
+    assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    broker.stop();
+}
+
+fn find_coordinator(client: &mut Client) -> i16 {
+    let request = FindCoordinatorRequest {
+        coordinator_keys: vec![GROUP.into()],
+        ..FindCoordinatorRequest::default()
+    };
+    client.call(&request, 6).coordinators[0].error_code
+}
+
+/// What each API that needs the group says, by its name.
+fn errors(client: &mut Client) -> Vec<(&'static str, i16)> {
+    let group = || GROUP.to_owned();
+    let join = JoinGroupRequest {
+        group_id: group(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 30_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol {
+            name: "range".into(),
+            metadata: Bytes::from_static(b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff"),
+        }],
+        ..JoinGroupRequest::default()
+    };
+    let sync = SyncGroupRequest {
+        group_id: group(),
+        generation_id: 1,
+        member_id: "m".into(),
+        ..SyncGroupRequest::default()
+    };
+    let leave = LeaveGroupRequest {
+        group_id: group(),
+        member_id: "m".into(),
+        ..LeaveGroupRequest::default()
+    };
+    let describe =
+        DescribeGroupsRequest { groups: vec![group()], ..DescribeGroupsRequest::default() };
+    let delete = DeleteGroupsRequest { groups_names: vec![group()] };
+    let forget = OffsetDeleteRequest { group_id: group(), ..OffsetDeleteRequest::default() };
+    vec![
+        ("JoinGroup", client.call(&join, 9).error_code),
+        ("SyncGroup", client.call(&sync, 4).error_code),
+        ("LeaveGroup", client.call(&leave, 2).error_code),
+        ("OffsetCommit", client.call(&commit_request(), 9).topics[0].partitions[0].error_code),
+        ("OffsetFetch", client.call(&fetch_request(), 9).groups[0].error_code),
+        ("DescribeGroups", client.call(&describe, 6).groups[0].error_code),
+        ("ListGroups", client.call(&ListGroupsRequest::default(), 5).error_code),
+        ("DeleteGroups", client.call(&delete, 2).results[0].error_code),
+        ("OffsetDelete", client.call(&forget, 0).error_code),
+    ]
+}
+
+#[test]
+fn a_group_is_loading_until_its_partition_was_read() {
+    let directory = tempfile::tempdir().unwrap();
+    stopped_with_a_commit(directory.path());
+    let gate = Gated::default();
+    let settings = config(directory.path(), &FEW_PARTITIONS);
+    let clock = Arc::new(SystemClock::new());
+    let broker = Broker::start_with(settings, clock, Arc::new(gate.clone())).unwrap();
+    let mut client = Client::connect(&broker);
+    assert_eq!(find_coordinator(&mut client), 0, "it is here, whatever it knows");
+    for (api, error) in errors(&mut client) {
+        assert_eq!(error, LOADING, "{api}");
+    }
+    // A member that beats goes on living: its session begins when its group is here.
+    let beat = HeartbeatRequest {
+        group_id: GROUP.into(),
+        generation_id: 1,
+        member_id: "m".into(),
+        ..HeartbeatRequest::default()
+    };
+    assert_eq!(client.call(&beat, 4).error_code, 0);
+    gate.open();
+    assert_eq!(committed(&mut client), 7);
+    assert_eq!(client.call(&beat, 4).error_code, ErrorCode::UnknownMemberId.code());
+    broker.stop();
+}
+
+#[test]
+fn a_broker_that_is_still_loading_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    stopped_with_a_commit(directory.path());
+    let gate = Gated::default();
+    let settings = config(directory.path(), &FEW_PARTITIONS);
+    let clock = Arc::new(SystemClock::new());
+    let broker = Broker::start_with(settings, clock, Arc::new(gate.clone())).unwrap();
+    broker.stop();
+    gate.open();
+    let broker = start(directory.path(), &FEW_PARTITIONS);
+    assert_eq!(committed(&mut Client::connect(&broker)), 7);
+    broker.stop();
+}

@@ -1,0 +1,123 @@
+//! A panic leaves a line with its backtrace, and a broker that goes on.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+
+use client::{Client, batch, start};
+use kafkalite_broker::clock::{Clock, SystemClock};
+use kafkalite_broker::handlers;
+use kafkalite_broker::io_threads::IoThreads;
+use kafkalite_broker::metrics::Metrics;
+use kafkalite_broker::network::{Network, NetworkConfig, NetworkParts};
+use kafkalite_broker::request_queue::{LaneBounds, RequestQueue};
+use kafkalite_protocol::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
+use std::io::Write;
+use std::sync::{Arc, Mutex, OnceLock};
+
+const UNKNOWN_SERVER_ERROR: i16 = -1;
+
+/// The log of this process, as its JSON lines.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes this process's log lines, as `serve` does.
+fn lines() -> &'static Lines {
+    static LINES: OnceLock<Lines> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let lines = Lines::default();
+        let written = lines.clone();
+        let log = tracing_subscriber::fmt().json().with_writer(move || written.clone());
+        log.init();
+        lines
+    })
+}
+
+/// The lines that tell of a panic that said `text`.
+fn told(text: &str) -> Vec<String> {
+    let bytes = lines().0.lock().unwrap().clone();
+    let all = String::from_utf8(bytes).unwrap();
+    all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+/// Not an assertion: its panic would be told in the log, too, and there alone.
+fn contain_one_with(lines: &[String], parts: &[&str]) -> Result<(), String> {
+    let is_it = |line: &&String| parts.iter().all(|part| line.contains(part));
+    lines.iter().find(is_it).map(|_| ()).ok_or_else(|| format!("no {parts:?} in {lines:#?}"))
+}
+
+fn create(client: &mut Client, name: &str) -> i16 {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..CreatableTopic::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, validate_only: false };
+    client.call(&request, 7).topics[0].error_code
+}
+
+#[test]
+fn a_panic_in_a_handler_is_answered_and_told_with_its_backtrace() -> Result<(), String> {
+    lines();
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    broker.rooms().controller.watch(Box::new(|_, after| {
+        assert!(after.topic("boom").is_none(), "a handler's panic on purpose");
+    }));
+    let mut client = Client::connect(&broker);
+    assert_eq!(create(&mut client, "boom"), UNKNOWN_SERVER_ERROR);
+    assert_eq!(client.produce("boom", batch(&["it is there"], None), -1).error_code, 0);
+    let told = told("a handler's panic on purpose");
+    broker.stop();
+    let whole = ["\"backtrace\"", "\"thread\":\"kafkalite-", "handlers/create_topics.rs"];
+    contain_one_with(&told, &whole)?;
+    contain_one_with(&told, &["a handler of API 19 panicked"])
+}
+
+#[test]
+fn a_panic_on_a_network_thread_costs_one_connection() -> Result<(), String> {
+    kafkalite_broker::error::panics::log_them();
+    lines();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let metrics = Arc::new(Metrics::new());
+    let bounds = LaneBounds { max_requests: 100, max_bytes: 1 << 20 };
+    let run = Arc::new(|_| panic!("answered as an error"));
+    let queue = RequestQueue::new(bounds, bounds, run, clock.clone(), metrics.clone());
+    let _io_threads = IoThreads::start(1, queue.clone(), &clock, &metrics).unwrap();
+    let config = NetworkConfig { network_threads: 1, ..NetworkConfig::default() };
+    let listeners = Network::bind(&config).unwrap();
+    let parts = NetworkParts {
+        queue,
+        is_cheap: Arc::new(|request| {
+            assert_ne!(request.header.api_version, 3, "a network thread's panic on purpose");
+            true
+        }),
+        on_panic: Arc::new(handlers::on_panic),
+        clock,
+        metrics,
+    };
+    let network = Network::start(config, listeners, parts).unwrap();
+    let address = network.addresses()[0].1;
+    let mut other = Client::connect_to(address);
+    for _ in 0..3 {
+        let mut client = Client::connect_to(address);
+        client.send(&HeartbeatRequest::default(), 3);
+        assert!(client.receive::<HeartbeatRequest>(3).is_none());
+        let beat = other.call(&HeartbeatRequest::default(), 4);
+        assert_eq!(beat.error_code, UNKNOWN_SERVER_ERROR);
+    }
+    contain_one_with(&told("a network thread's panic on purpose"), &["\"backtrace\""])
+}
