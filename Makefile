@@ -70,7 +70,7 @@ $(VENV)/python-ready:
 
 # pyproject.toml is the one place that names versions.
 $(VENV)/dev-installed: $(VENV)/python-ready pyproject.toml
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
+	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' \
 		> $(VENV)/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
 	touch $@

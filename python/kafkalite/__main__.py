@@ -1,24 +1,33 @@
-"""``python -m kafkalite``: hands its words to the binary and exits with its code.
+"""``python -m kafkalite``: ``serve`` goes to the binary, everything else to ``cli``.
 
-Nothing else is imported: what stands between the start of the process and its
-first answer is Python's own start and the broker's.
+For ``serve`` nothing else is imported: what stands between the start of the process and
+its first answer is Python's own start and the broker's.
 """
 
 from __future__ import annotations
 
 import sys
 
-from ._native import main as run
-
 
 def main() -> None:
-    """Run the verb on the command line; ``serve`` returns when the broker stopped.
+    """Run the command on the command line; ``serve`` returns when the broker stopped.
 
     Raises:
-        SystemExit: Always, with 0 (done), 1 (refused), 2 (usage or a bad
-            configuration) or 5 (not found).
+        SystemExit: Always: 0 done, 1 refused (also: directory locked, port taken), 2 usage
+            or a bad configuration, 3 unreachable, 4 partly, 5 not found.
     """
-    sys.exit(run(sys.argv[1:]))
+    words = sys.argv[1:]
+    if words[:1] == ["serve"]:
+        from ._native import serve
+
+        sys.exit(serve(words[1:]))
+    if words in (["--version"], ["-V"]):
+        from ._native import __version__
+
+        sys.exit(print(f"kafkalite {__version__}"))
+    from .cli import main as command_line
+
+    command_line()
 
 
 if __name__ == "__main__":

@@ -13,15 +13,17 @@ import socket
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from . import _native
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+OnReady: TypeAlias = Callable[[str, str | None], object]
 
 #: An ApiVersions request, version 0: what every broker answers first.
 _API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
@@ -239,6 +241,20 @@ class Broker:
         if self._admin_port is None:
             return -1
         return _hold(self._config.get("kafkalite.admin.host", "127.0.0.1"), self._admin_port, held)
+
+
+def serve(words: Sequence[str], *, on_ready: OnReady | None = None) -> int:
+    """Run ``kafkalite serve`` in this process, until a signal stops the broker.
+
+    Args:
+        words: Its flags.
+        on_ready: Called with ``HOST:PORT`` and the URL of metrics and health, if they are
+            on, when the broker serves.
+
+    Returns:
+        The exit code; failures were told on stderr.
+    """
+    return _native.serve(list(words), on_ready)
 
 
 def _end(pid: int, engine: _Engine, directory: str | None, held: list[socket.socket]) -> None:

@@ -57,7 +57,15 @@ CRATES: dict[str, set[str]] = {
 }
 
 #: Modules of the package that may import the binary.
-NATIVE_USERS = {"__init__.py", "__main__.py", "broker.py", "broker_process.py", "logs.py"}
+NATIVE_USERS = {
+    "__init__.py",
+    "__main__.py",
+    "broker.py",
+    "broker_process.py",
+    "config_table.py",
+    "log_files.py",
+    "logs.py",
+}
 
 
 def used_rooms(source: str) -> set[str]:

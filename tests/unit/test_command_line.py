@@ -1,7 +1,9 @@
-"""Verbs that only tell: help, version, the table of keys."""
+"""The command line: help, version, the table of keys, and what it imports."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 
@@ -10,27 +12,64 @@ import pytest
 import kafkalite
 
 
-def told(*words: str) -> subprocess.CompletedProcess[str]:
+def told(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What ``python -m kafkalite`` with these words says."""
     command = [sys.executable, "-m", "kafkalite", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+
+
+def imported(*words: str) -> set[str]:
+    """The modules that ``python -m kafkalite`` with these words has imported when it ends."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        f"sys.argv = {['kafkalite', *words]!r}\n"
+        "from kafkalite.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    return set(done.stderr.split())
 
 
 def test_version_is_that_of_the_package() -> None:
     assert told("--version").stdout == f"kafkalite {kafkalite.__version__}\n"
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("serve", "--help"), ("config", "--help")])
+@pytest.mark.parametrize(
+    "words", [(), ("--help",), ("serve", "--help"), ("config", "--help"), ("dev", "--help")]
+)
 def test_help_goes_to_stdout(words: tuple[str, ...]) -> None:
     done = told(*words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: kafkalite")
+    assert done.stdout.lower().startswith("usage: kafkalite")
+
+
+@pytest.mark.parametrize(
+    ("words", "stderr"),
+    [
+        (
+            ("config", "explain"),
+            "error: missing argument 'KEY'\nhint: `kafkalite config explain --help` tells how.\n",
+        ),
+        (("servee",), "error: no such command 'servee'\nhint: did you mean 'serve'?\n"),
+        (
+            ("config", "list", "--jsn"),
+            "error: no such option '--jsn'\nhint: did you mean '--json'?\n",
+        ),
+    ],
+)
+def test_wrong_words_exit_with_2_and_a_hint(words: tuple[str, ...], stderr: str) -> None:
+    done = told(*words)
+    assert (done.returncode, done.stderr) == (2, stderr)
 
 
 def test_config_list_tells_keys_of_brokers_and_topics() -> None:
     lines = told("config", "list").stdout.splitlines()
     assert "  offsets.topic.replication.factor (short, 1)" in lines
     assert "  retention.ms (long, the broker's log.retention.ms)" in lines
+    rows = json.loads(told("config", "list", "--json").stdout)
+    assert {"broker", "topic"} == {row["level"] for row in rows}
 
 
 @pytest.mark.parametrize(
@@ -49,13 +88,81 @@ def test_config_explain_tells_one_key(key: str, exit_code: int, stderr: str) -> 
     assert (done.returncode, done.stderr) == (exit_code, stderr)
 
 
-def test_the_package_imports_nothing_heavy() -> None:
-    heavy = "{'asyncio', 'json', 'dataclasses', 'click', 'tempfile', 'socket'}"
-    program = f"import sys, kafkalite.__main__; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+def test_explaining_a_key_tells_unit_range_default_and_synonyms() -> None:
+    lines = told("config", "explain", "retention.ms").stdout.splitlines()
+    for line in [
+        "retention.ms (topic)",
+        "  type: long",
+        "  unit: ms",
+        "  valid: [-1,...]",
+        "  the first of these that is set: log.retention.ms, log.retention.minutes, "
+        "log.retention.hours",
+    ]:
+        assert line in lines
+
+
+def test_config_show_tells_who_said_what() -> None:
+    words = ("--profile", "dev", "--set", "num.partitions=3", "--set", "zookeeper.connect=z")
+    environment = {"KAFKALITE_LOG_SEGMENT_BYTES": "1048576"}
+    rows = json.loads(told("config", "show", "--json", *words, **environment).stdout)
+    origins = {row["key"]: (row["value"], row["origin"]) for row in rows}
+    assert origins["num.partitions"] == ("3", "--set")
+    assert origins["log.segment.bytes"] == ("1048576", "environment KAFKALITE_LOG_SEGMENT_BYTES")
+    assert origins["auto.create.topics.enable"] == ("true", "--profile dev")
+    assert origins["zookeeper.connect"] == (None, "--set (not used here)")
+    lines = told("config", "show", *words).stdout.splitlines()
+    assert "num.partitions=3" in lines
+    refused = told("config", "show", "--set", "num.partitons=3")
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (
+        2,
+        "hint: did you mean num.partitions?",
     )
-    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_writes_a_script(shell: str) -> None:
+    done = told("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_KAFKALITE_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("kafkalite con", "config"), ("kafkalite config explain retention.m", "retention.ms")],
+)
+def test_completion_finds_commands_and_keys(words: str, expected: str) -> None:
+    environment = {
+        "_KAFKALITE_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    assert f"plain,{expected}" in told(**environment).stdout.splitlines()
+
+
+def test_an_answer_that_nobody_reads_to_its_end_is_no_failure() -> None:
+    command = f"{sys.executable} -m kafkalite config list | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("broker:\n", "")
+
+
+def test_serve_and_version_import_nothing_but_the_binary() -> None:
+    bare = subprocess.run(
+        [sys.executable, "-c", "import atexit, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = {"kafkalite", "kafkalite.__main__", "kafkalite._native"}
+    for words in [("serve", "--help"), ("--version",)]:
+        ours = imported(*words) - set(bare.stdout.split())
+        assert ours - {"__future__", "signal", "_signal"} == expected
+
+
+@pytest.mark.parametrize("words", [("config", "list"), ("config", "show"), ("--help",)])
+def test_a_command_imports_what_it_needs_alone(words: tuple[str, ...]) -> None:
+    modules = imported(*words)
+    assert "click" in modules
+    assert not modules & {"rich", "asyncio", "logging", "kafkalite.producer"}
 
 
 def test_public_names_are_sorted_and_exist() -> None:

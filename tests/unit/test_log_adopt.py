@@ -59,8 +59,12 @@ def test_an_adopted_partition_reads_equal_and_goes_on(processes: Processes, tmp_
 @pytest.mark.parametrize(
     ("words", "exit_code", "error"),
     [
-        (["log"], 2, "error: log wants to know what to do"),
-        (["log", "adopt", "d", "--topic", "t"], 2, "error: log adopt wants --partition, a number"),
+        (["log", "adopt", "d", "--topic", "t"], 2, "error: missing option '--partition'"),
+        (
+            ["log", "adopt", "d", "--topic", "t", "--partition", "x"],
+            2,
+            "error: invalid value for '--partition': 'x' is not a valid integer range",
+        ),
         (
             ["log", "adopt", "missing", "--topic", "t", "--partition", "0"],
             1,

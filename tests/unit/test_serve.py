@@ -172,7 +172,6 @@ def test_a_directory_without_permission_is_refused(processes: Processes, tmp_pat
             "cannot read missing.properties: No such file or directory (os error 2)",
             "give --config a file that can be read.",
         ),
-        (["sreve"], "there is no verb sreve", "`kafkalite --help` lists the verbs."),
     ],
 )
 def test_wrong_words_exit_with_2(

@@ -27,6 +27,7 @@ use crate::checkpoint::{
 use crate::commit_log::{CommitLog, OpenState};
 use crate::config::LogConfig;
 use crate::error::LogError;
+use crate::inspect::is_zero_from;
 use crate::log_dir::LogDir;
 use crate::recovery::offset_in_name;
 use crate::segment::LOG_SUFFIX;
@@ -179,21 +180,6 @@ fn copy_batches(
         adopted.records += u64::from(header.record_count.unsigned_abs());
         adopted.log_end_offset = header.next_offset();
     }
-}
-
-/// Whether all bytes from `position` on are zero.
-fn is_zero_from(file: &dyn StorageFile, position: u64, size: u32) -> bool {
-    let mut buffer = vec![0; 64 * 1024];
-    let mut at = position;
-    while at < u64::from(size) {
-        match file.read_at(&mut buffer, at) {
-            Ok(read) if read > 0 && buffer[..read].iter().all(|byte| *byte == 0) => {
-                at += read as u64
-            }
-            _ => return false,
-        }
-    }
-    true
 }
 
 fn check(from: &Path, batch: &RecordBatch<'_>, end: Offset) -> Result<(), LogError> {

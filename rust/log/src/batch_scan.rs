@@ -84,7 +84,13 @@ const CHUNK_BYTES: usize = 1 << 20;
 impl<'a> BatchReader<'a> {
     /// From the start of a file up to `end`.
     pub(crate) fn new(file: &'a dyn StorageFile, end: u32) -> Self {
-        Self { file, next: 0, end: end as usize, buffer: Vec::new(), buffered_at: 0 }
+        Self::starting_at(file, Position(0), end)
+    }
+
+    /// From the batch that starts at `from` up to `end`.
+    pub(crate) fn starting_at(file: &'a dyn StorageFile, from: Position, end: u32) -> Self {
+        let next = from.0 as usize;
+        Self { file, next, end: end as usize, buffer: Vec::new(), buffered_at: next }
     }
 
     /// The next batch and its position; `None` at the end. Its CRC is not checked.

@@ -13,6 +13,7 @@ mod compaction;
 mod config;
 mod error;
 mod index;
+pub mod inspect;
 mod leader_epochs;
 mod log_dir;
 mod producer_state;

@@ -6,14 +6,25 @@
 use pyo3::prelude::*;
 
 mod broker;
+mod config_table;
 mod error;
+mod log_files;
 
-/// Runs a verb of the command line and returns its exit code; `serve` returns when the broker has
-/// stopped.
+/// Runs `kafkalite serve` with these words and returns its exit code when the broker has stopped.
+/// `on_ready` is called with its addresses and the URL of metrics and health when it serves.
 #[pyfunction]
-fn main(py: Python<'_>, args: Vec<String>) -> i32 {
+#[pyo3(signature = (args, on_ready=None))]
+fn serve(py: Python<'_>, args: Vec<String>, on_ready: Option<Py<PyAny>>) -> i32 {
     let before = set_interrupt_handler(py, py.None());
-    let exit_code = py.detach(|| kafkalite_broker::process::main(&args));
+    let ready = |servers: &str, admin_url: Option<&str>| {
+        let Some(on_ready) = &on_ready else { return };
+        Python::attach(|py| {
+            if let Err(error) = on_ready.call1(py, (servers, admin_url)) {
+                error.write_unraisable(py, Some(on_ready.bind(py)));
+            }
+        });
+    };
+    let exit_code = py.detach(|| kafkalite_broker::process::main(&args, &ready));
     if let Some(before) = before {
         set_interrupt_handler(py, before);
     }
@@ -32,22 +43,16 @@ fn set_interrupt_handler(py: Python<'_>, handler: Py<PyAny>) -> Option<Py<PyAny>
     Some(before.unbind())
 }
 
-/// `main(["serve", *args])`.
-#[pyfunction]
-fn serve(py: Python<'_>, args: Vec<String>) -> i32 {
-    let words = std::iter::once("serve".to_owned()).chain(args).collect();
-    main(py, words)
-}
-
 /// The compiled half of kafkalite.
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", kafkalite_broker::process::VERSION)?;
-    module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_class::<broker::Broker>()?;
     module.add_function(wrap_pyfunction!(broker::forward_log, module)?)?;
     module.add_function(wrap_pyfunction!(broker::next_log_lines, module)?)?;
     module.add_function(wrap_pyfunction!(broker::stop_log, module)?)?;
+    config_table::add_to(module)?;
+    log_files::add_to(module)?;
     error::add_to(module)
 }

@@ -3,7 +3,7 @@
 /// The name among `names` that takes the fewest single-letter edits to make of `given`, if they
 /// are few for a name of that length.
 #[must_use]
-pub fn nearest(given: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A stranger chooses the length; no key comes near this one.
     if given.len() > 200 {
         return None;

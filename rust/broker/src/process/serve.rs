@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::embedded::url;
 use super::failure::Failure;
 use super::flags::Order;
-use super::{logging, say};
+use super::{OnReady, logging, say};
 use crate::admin_http::{AdminHttp, AdminListener};
 use crate::broker::Broker;
 use crate::config::{BrokerConfig, load};
@@ -19,7 +19,7 @@ use crate::config::{BrokerConfig, load};
 ///
 /// # Errors
 /// The configuration is wrong, or the broker is refused something that it needs.
-pub fn serve(order: &Order) -> Result<(), Failure> {
+pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     let config = load(&order.sources)?;
     logging::start();
     warn_about(&config);
@@ -28,12 +28,12 @@ pub fn serve(order: &Order) -> Result<(), Failure> {
     // Bound before the broker starts: a taken port is found out before a log is touched.
     let admin = bind_admin(&config)?;
     let broker = Arc::new(Broker::start(config)?);
-    let ready = start_admin(admin, &broker).and_then(|admin| {
+    let admin = start_admin(admin, &broker).and_then(|admin| {
         broker.create_topics(&order.topics)?;
         Ok(admin)
     });
-    let admin = ready.inspect_err(|_| broker.stop())?;
-    tell(&broker, admin.as_ref())?;
+    let admin = admin.inspect_err(|_| broker.stop())?;
+    tell(&broker, admin.as_ref(), ready)?;
     let stdin = order.stops_with_stdin.then(end_of_stdin).transpose()?;
     signals.wait_and_stop(broker, admin, stdin)
 }
@@ -77,13 +77,17 @@ pub fn start_admin(
 }
 
 /// Writes the lines that scripts wait for.
-fn tell(broker: &Broker, admin: Option<&AdminHttp>) -> Result<(), Failure> {
-    for (_, address) in broker.listeners() {
-        say(&format!("ready: {}\n", reachable(address)))?;
+fn tell(broker: &Broker, admin: Option<&AdminHttp>, ready: OnReady<'_>) -> Result<(), Failure> {
+    let addresses = broker.listeners().into_iter().map(|(_, address)| reachable(address));
+    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+    for address in &addresses {
+        say(&format!("ready: {address}\n"))?;
     }
-    if let Some(admin) = admin {
-        say(&format!("admin: {}\n", url(reachable(admin.address()))))?;
+    let admin = admin.map(|admin| url(reachable(admin.address())));
+    if let Some(url) = &admin {
+        say(&format!("admin: {url}\n"))?;
     }
+    ready(&addresses.join(","), admin.as_deref());
     Ok(())
 }
 

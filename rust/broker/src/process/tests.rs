@@ -78,19 +78,21 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
 }
 
 #[test]
-fn explaining_a_key_tells_unit_range_default_and_synonyms() {
-    let told = config_verbs::run(&["explain", "retention.ms"]).unwrap();
-    for line in [
-        "retention.ms (topic)",
-        "  type: long",
-        "  unit: ms",
-        "  valid: [-1,...]",
-        "  the first of these that is set: log.retention.ms, log.retention.minutes, \
-         log.retention.hours",
+fn the_origin_of_a_value_is_the_strongest_place_that_said_it() {
+    let words =
+        ["--profile=dev", "--set=offsets.topic.num.partitions=7", "--set=zookeeper.connect=z"];
+    let told = origins(&words.map(str::to_owned)).unwrap();
+    let of = |key: &str| told.iter().find(|origin| origin.key == key).unwrap();
+    for (key, value, origin) in [
+        ("offsets.topic.num.partitions", Some("7"), "--set"),
+        ("group.initial.rebalance.delay.ms", Some("0"), "--profile dev"),
+        ("num.partitions", Some("1"), "default"),
+        ("zookeeper.connect", None, "--set"),
     ] {
-        assert!(told.lines().any(|given| given == line), "{line}");
+        assert_eq!((of(key).value.as_deref(), of(key).origin.as_str()), (value, origin), "{key}");
+        assert_eq!(of(key).known, value.is_some());
     }
-    assert_eq!(config_verbs::run(&["explain", "retention.msx"]).unwrap_err().exit_code, 5);
+    assert_eq!(origins(&["--set=a=b".to_owned()]).unwrap_err().exit_code, 2);
 }
 
 #[test]

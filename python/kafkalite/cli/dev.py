@@ -1,0 +1,61 @@
+"""``kafkalite dev``: a broker to try things out with, and lines to paste."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+
+import click
+
+from ..broker import serve
+from .answers import say
+
+_SNIPPETS = """
+Python:
+    import kafkalite as kl
+    with kl.Producer(bootstrap_servers="{servers}") as producer:
+        producer.send("test", b"hello").result(timeout=5)
+    with kl.Consumer("test", group_id="g", bootstrap_servers="{servers}",
+                     auto_offset_reset="earliest") as consumer:
+        print(consumer.poll(timeout=5).value)
+
+confluent-kafka: {{"bootstrap.servers": "{servers}"}}
+aiokafka, kafka-python: bootstrap_servers="{servers}"
+Java, Spark: bootstrap.servers={servers}
+
+Shell:
+    echo hello | kafkalite produce test -b {servers}
+    kafkalite consume test -b {servers} --from-beginning
+    kcat -b {servers} -L
+"""
+
+
+@click.command(
+    "dev",
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+    },
+    epilog="All other flags are those of `kafkalite serve`: --listen, --topic NAME[:N], --set "
+    "KEY=VALUE and so on.",
+)
+@click.option("--data-dir", metavar="DIR", help="Keep records in DIR; else they go with the end.")
+@click.option("--quiet", "-q", is_flag=True, help="No lines to paste.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+def command(data_dir: str | None, quiet: bool, flags: tuple[str, ...]) -> int:
+    """Run a broker to try things out with.
+
+    Groups form at once, topics are made on first use, records are gone afterwards.
+    """
+
+    def ready(servers: str, admin_url: str | None) -> None:
+        if not quiet:
+            say(_SNIPPETS.format(servers=servers))
+
+    with ExitStack() as stack:
+        if data_dir is None:
+            directory = tempfile.TemporaryDirectory(prefix="kafkalite-dev-")
+            data_dir = stack.enter_context(directory)
+        # What is said later is stronger: --admin-port in the flags wins.
+        words = ["--profile", "dev", "--admin-port", "0", "--data-dir", data_dir, *flags]
+        return serve(words, on_ready=ready)

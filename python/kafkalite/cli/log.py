@@ -1,0 +1,226 @@
+"""``kafkalite log``: segments on the disk, with or without a broker over them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import log_files
+from .answers import answer_json, answer_table, json_option, progress, text_or_base64
+from .failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PLACE = click.Path(exists=True, path_type=Path)
+
+
+@click.group("log")
+def command() -> None:
+    """Look at segments on the disk, check them, take them over."""
+
+
+@command.command("dump")
+@click.argument("path", type=_PLACE)
+@click.option("--records/--no-records", default=True, help="Show records, not batches alone.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Begin with this offset.")
+@click.option("-n", "count", type=click.IntRange(1), help="Show this many batches, at most.")
+@json_option
+def dump(path: Path, records: bool, offset: int, count: int | None, as_json: bool) -> None:
+    """Show the batches and records of a partition's directory, or of one .log file.
+
+    With --json every batch is one line.
+    """
+    shown = 0
+    for segment in _from_offset(log_files.segments(path), offset):
+        if not as_json:
+            click.echo(f"{segment.path}  ({segment.bytes} bytes)")
+        for batch in log_files.batches(segment.path, records=records):
+            if batch.last_offset < offset:
+                continue
+            if as_json:
+                answer_json(_batch(batch, segment.path, records))
+            else:
+                _show(batch)
+            shown += 1
+            if shown == count:
+                return
+
+
+def _from_offset(segments: list[log_files.Segment], offset: int) -> Iterator[log_files.Segment]:
+    """Those that may hold the offset or a later one."""
+    for at, segment in enumerate(segments):
+        ends_before = at + 1 < len(segments) and segments[at + 1].base_offset <= offset
+        if not ends_before:
+            yield segment
+
+
+def _show(batch: log_files.LogBatch) -> None:
+    marks = [batch.codec] if batch.codec != "none" else []
+    marks += [word for word in ("transactional", "control") if getattr(batch, f"is_{word}")]
+    if batch.producer_id >= 0:
+        marks.append(
+            f"producer {batch.producer_id} epoch {batch.producer_epoch} "
+            f"sequence {batch.base_sequence}"
+        )
+    if batch.flaw:
+        marks.append(f"DAMAGED: {batch.flaw}")
+    click.echo(
+        f"  {batch.base_offset}..{batch.last_offset}  at {batch.position}  {batch.size} bytes  "
+        f"{batch.record_count} records  epoch {batch.leader_epoch}  "
+        f"{_time(batch.max_timestamp_ms)}" + "".join(f"  {mark}" for mark in marks)
+    )
+    for record in batch.records:
+        headers = "".join(f"  {name}={_short(value)}" for name, value in record.headers)
+        click.echo(
+            f"    {record.offset}  {_time(record.timestamp_ms)}  "
+            f"{_short(record.key)}: {_short(record.value)}{headers}"
+        )
+
+
+def _batch(batch: log_files.LogBatch, file: Path, records: bool) -> dict[str, object]:
+    names: tuple[str, ...] = (
+        "position",
+        "size",
+        "base_offset",
+        "last_offset",
+        "record_count",
+        "leader_epoch",
+    )
+    names += ("producer_id", "producer_epoch", "base_sequence", "codec", "is_transactional")
+    names += ("is_control", "base_timestamp_ms", "max_timestamp_ms", "crc", "flaw")
+    told: dict[str, object] = {"file": str(file)}
+    told |= {name: getattr(batch, name) for name in names}
+    if records:
+        told["records"] = [_record(record) for record in batch.records]
+    return told
+
+
+def _record(record: log_files.LogRecord) -> dict[str, object]:
+    headers = [{"name": name, **text_or_base64("value", v)} for name, v in record.headers]
+    return {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        **text_or_base64("key", record.key),
+        **text_or_base64("value", record.value),
+        "headers": headers,
+    }
+
+
+def _time(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "no time"
+    seconds, ms = divmod(timestamp_ms, 1000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+
+
+def _short(value: bytes | None, most: int = 120) -> str:
+    if value is None:
+        return "null"
+    text = value[:most].decode(errors="backslashreplace")
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return f"{text}... ({len(value)} bytes)" if len(value) > most else text
+
+
+@command.command("verify")
+@click.argument("paths", type=_PLACE, nargs=-1, required=True)
+@json_option
+def verify(paths: tuple[Path, ...], as_json: bool) -> int:
+    """Check every batch, checksum and index entry in data directories or partitions.
+
+    A running broker is not in the way; the batch it writes just now may be seen in part.
+    Exits with 4 if something is damaged.
+    """
+    places = [place for path in paths for place in log_files.partitions(path)]
+    work = [(place, log_files.segments(place)) for place in places]
+    total = sum(segment.bytes for _, segments in work for segment in segments)
+    with progress("verify", total) as advance:
+        rows = [_verify(place, segments, advance) for place, segments in work]
+    answer_table(
+        rows, ["partition", "segments", "batches", "records", "bytes", "sound"], as_json=as_json
+    )
+    damaged = [row for row in rows if not row["sound"]]
+    if not damaged:
+        return ExitCode.DONE
+    problems = [f"{row['partition']}: {problem}" for row in damaged for problem in _problems(row)]
+    raise CommandError(
+        f"{len(damaged)} of {len(rows)} partitions are damaged",
+        why=problems,
+        hint="`kafkalite log dump` shows what is there; a broker that starts after a crash cuts "
+        "the log at its first bad batch.",
+        exit_code=ExitCode.PARTLY,
+    )
+
+
+def _verify(
+    place: Path, segments: list[log_files.Segment], advance: Callable[[int], None]
+) -> dict[str, object]:
+    problems: list[str] = []
+    batches = records = size = unused = entries = 0
+    before: int | None = None
+    for at, segment in enumerate(segments):
+        found = log_files.check(segment, newest=at + 1 == len(segments), progress=advance)
+        name = segment.path.name
+        problems += [f"{name}: {problem}" for problem in found.problems]
+        if before is not None and segment.base_offset < before:
+            problems.append(f"{name}: begins before the end of the segment before it, {before}")
+        batches, records = batches + found.batches, records + found.records
+        size, unused = size + found.bytes, unused + found.unused_bytes
+        entries, before = entries + found.index_entries, found.next_offset
+    if place.is_dir() and (problem := log_files.check_epochs(place)):
+        problems.append(problem)
+    return {
+        "partition": place.name,
+        "path": str(place),
+        "segments": len(segments),
+        "batches": batches,
+        "records": records,
+        "bytes": size,
+        "unused_bytes": unused,
+        "index_entries": entries,
+        "log_end_offset": before,
+        "sound": not problems,
+        "problems": problems,
+    }
+
+
+def _problems(row: dict[str, object]) -> list[str]:
+    problems = row["problems"]
+    return problems if isinstance(problems, list) else []
+
+
+@command.command("adopt")
+@click.argument("source", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--topic", required=True, help="A topic that was created here before.")
+@click.option(
+    "--partition", type=click.IntRange(0), required=True, help="One of its partitions, empty."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default=Path("kafkalite-data"),
+    show_default=True,
+    help="Of the broker, which is stopped.",
+)
+@json_option
+def adopt(source: Path, topic: str, partition: int, data_dir: Path, as_json: bool) -> None:
+    """Take over a partition that Apache Kafka wrote, with the broker stopped.
+
+    Copies the segments in DIR over the empty partition. Every batch is checked; offsets and
+    records stay, leader epochs and producer ids do not.
+    """
+    if not topic or "/" in topic:
+        raise click.BadParameter("not a topic's name", param_hint="--topic")
+    done = log_files.adopt(source, topic=topic, partition=partition, data_dir=data_dir)
+    if as_json:
+        return answer_json({"partition": f"{topic}-{partition}", **done._asdict()})
+    return click.echo(
+        f"{topic}-{partition}: {done.records} records in {done.batches} batches, "
+        f"offsets {done.log_start_offset} to {done.log_end_offset}"
+    )

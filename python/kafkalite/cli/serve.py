@@ -1,0 +1,18 @@
+"""``kafkalite serve``: the binary's own verb; this is its place in the help."""
+
+from __future__ import annotations
+
+import click
+
+from ..broker import serve
+
+
+@click.command(
+    "serve",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(words: tuple[str, ...]) -> int:
+    """Run a broker until SIGTERM or SIGINT."""
+    return serve(words)

@@ -1,0 +1,135 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::types::LeaderEpoch;
+
+use super::*;
+use crate::commit_log::tests::{Fixture, produced, small_segments};
+
+const NOW_MS: i64 = 1_700_000_000_000;
+const BATCHES: usize = 30;
+
+/// A partition of several segments, two records a batch, in every codec; closed.
+fn closed() -> (Fixture, PathBuf) {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    for i in 0..BATCHES {
+        let builder = RecordBatchBuilder::new(Codec::ALL[i % 5]);
+        let batch = produced(builder, 2, NOW_MS + i as i64);
+        log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    }
+    log.close(true).unwrap();
+    let path = log.path().to_path_buf();
+    (fixture, path)
+}
+
+fn checks(path: &Path) -> Vec<SegmentCheck> {
+    let segments = segments(path).unwrap();
+    let last = segments.len() - 1;
+    let check = |(at, segment)| check_segment(segment, at == last, &mut |_| true).unwrap();
+    segments.iter().enumerate().map(check).collect()
+}
+
+fn overwrite(path: &Path, position: u64, bytes: &[u8]) {
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, position).unwrap();
+}
+
+#[test]
+fn batches_are_read_in_chunks_that_go_on_where_the_last_ended() {
+    let (_fixture, path) = closed();
+    let mut offsets = Vec::new();
+    for segment in segments(&path).unwrap() {
+        let mut next = Some(0);
+        while let Some(position) = next {
+            let chunk = read_batches(&segment.path, position, 1, true).unwrap();
+            for batch in chunk.batches {
+                assert_eq!((batch.flaw, batch.records.len()), (None, 2));
+                offsets.extend(batch.records.iter().map(|record| record.offset.0));
+            }
+            next = chunk.next;
+        }
+    }
+    assert_eq!(offsets, Vec::from_iter(0..2 * BATCHES as i64));
+}
+
+#[test]
+fn a_sound_partition_has_no_problems() {
+    let (_fixture, path) = closed();
+    let checks = checks(&path);
+    assert!(checks.len() > 2, "several segments");
+    assert_eq!(checks.iter().map(|check| check.batches).sum::<u64>(), BATCHES as u64);
+    assert_eq!(checks.iter().map(|check| check.records).sum::<u64>(), 2 * BATCHES as u64);
+    assert!(checks.iter().map(|check| check.index_entries).sum::<u64>() > 0);
+    assert!(checks.iter().all(|check| check.problems.is_empty()), "{checks:?}");
+    assert_eq!(check_epochs(&path), None);
+}
+
+#[test]
+fn zeros_end_the_newest_segment_and_damage_any_other() {
+    let (_fixture, path) = closed();
+    let all = segments(&path).unwrap();
+    for segment in [&all[0], all.last().unwrap()] {
+        overwrite(&segment.path, segment.bytes, &[0; 500]);
+    }
+    let checks = checks(&path);
+    assert_eq!(checks[0].problems.len(), 1, "{:?}", checks[0].problems);
+    let newest = checks.last().unwrap();
+    assert_eq!((newest.problems.len(), newest.unused_bytes), (0, 500));
+    let chunk = read_batches(&all.last().unwrap().path, newest.bytes, 1, false).unwrap();
+    assert!(chunk.batches.is_empty() && chunk.next.is_none());
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    type Damage = fn(&SegmentEntry);
+    let cases: [(&str, Damage); 4] = [
+        ("position 0: ", |segment| overwrite(&segment.path, 70, &[0xff])),
+        ("the offset index points here, and no batch starts here", |segment| {
+            let entry = [0, 0, 0, 3, 0, 0, 0, 5];
+            std::fs::write(segment.path.with_extension("index"), entry).unwrap();
+        }),
+        ("the offset index does not rise", |segment| {
+            let entries = [[0, 0, 0, 9, 0, 0, 0, 9], [0, 0, 0, 8, 0, 0, 0, 8]].concat();
+            std::fs::write(segment.path.with_extension("index"), entries).unwrap();
+        }),
+        ("the time index promises that nothing up to offset 1 is later than 5 ms", |segment| {
+            let entry = [0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1];
+            std::fs::write(segment.path.with_extension("timeindex"), entry).unwrap();
+        }),
+    ];
+    for (told, damage) in cases {
+        let (_fixture, path) = closed();
+        damage(&segments(&path).unwrap()[0]);
+        let checks = checks(&path);
+        let problems = &checks[0].problems;
+        assert!(problems.iter().any(|problem| problem.contains(told)), "{told}: {problems:?}");
+        assert!(checks[1..].iter().all(|check| check.problems.is_empty()));
+    }
+}
+
+#[test]
+fn a_check_ends_when_nobody_wants_it_any_more() {
+    let (_fixture, path) = closed();
+    let mut told = 0;
+    for segment in segments(&path).unwrap() {
+        check_segment(&segment, true, &mut |bytes| {
+            told += bytes;
+            false
+        })
+        .unwrap();
+    }
+    let bytes: u64 = segments(&path).unwrap().iter().map(|segment| segment.bytes).sum();
+    assert_eq!(told, bytes);
+}
+
+#[test]
+fn a_place_without_segments_is_refused() {
+    let (fixture, path) = closed();
+    assert!(segments(fixture.temp.path()).is_err());
+    assert!(segments(&path.join("leader-epoch-checkpoint")).is_err());
+    assert_eq!(segments(&segments(&path).unwrap()[1].path).unwrap().len(), 1);
+}

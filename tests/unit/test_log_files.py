@@ -1,0 +1,88 @@
+"""``kafkalite log dump`` and ``verify``: segments on the disk, seen from outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.conftest import PATIENCE_S, Processes
+from tests.unit.test_command_line import told
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.fixture
+def data_dir(processes: Processes, tmp_path: Path) -> Path:
+    """A directory with a topic of one batch for each codec, its broker stopped."""
+    process = processes.serve("--topic", "t:1", "--topic", "empty", data_dir=tmp_path / "data")
+    for codec in CODECS:
+        keys = {"bootstrap.servers": process.ready, "compression.type": codec, "linger.ms": 100}
+        producer = Producer(keys | {"enable.idempotence": True})
+        for value in (b"first " * 20, None, b"\xff"):
+            producer.produce("t", value, b"k", headers=[("h", codec.encode())])
+        assert producer.flush(PATIENCE_S) == 0
+    assert process.end() == 0
+    return tmp_path / "data"
+
+
+def test_dump_tells_batches_and_records(data_dir: Path) -> None:
+    done = told("log", "dump", str(data_dir / "t-0"), "--json")
+    batches = [json.loads(line) for line in done.stdout.splitlines()]
+    records = [record for batch in batches for record in batch["records"]]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [record["offset"] for record in records] == list(range(15))
+    assert records[0]["value"] == "first " * 20
+    assert records[1]["value"] is None
+    assert records[2]["value_base64"] == "/w=="
+    assert records[3]["headers"] == [{"name": "h", "value": "gzip"}]
+    assert {batch["codec"] for batch in batches} == set(CODECS)
+    assert all(batch["flaw"] is None and batch["producer_id"] >= 0 for batch in batches)
+
+
+def test_dump_begins_and_ends_where_it_is_told(data_dir: Path) -> None:
+    words = ["log", "dump", str(data_dir / "t-0"), "--offset", "7", "-n", "1", "--no-records"]
+    batch = json.loads(told(*words, "--json").stdout)
+    assert batch["base_offset"] <= 7 <= batch["last_offset"]
+    assert "records" not in batch
+    lines = told("log", "dump", str(data_dir / "t-0")).stdout.splitlines()
+    assert any(line.endswith("k: null  h=none") for line in lines)
+
+
+def test_verify_finds_a_sound_directory_sound(data_dir: Path) -> None:
+    done = told("log", "verify", str(data_dir), "--json")
+    rows = {row["partition"]: row for row in json.loads(done.stdout)}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (rows["t-0"]["records"], rows["t-0"]["log_end_offset"]) == (15, 15)
+    assert rows["empty-0"]["records"] == 0
+    assert all(row["sound"] for row in rows.values())
+
+
+def test_verify_tells_what_is_damaged_and_exits_with_4(data_dir: Path) -> None:
+    (segment,) = (data_dir / "t-0").glob("*.log")
+    damaged = bytearray(segment.read_bytes())
+    damaged[65] ^= 0xFF
+    segment.write_bytes(damaged)
+    done = told("log", "verify", str(data_dir))
+    assert done.returncode == 4
+    error, why, hint = done.stderr.splitlines()
+    assert error == "error: 1 of 2 partitions are damaged"
+    assert why.startswith("  t-0: 00000000000000000000.log: position 0: ")
+    assert hint.startswith("hint: `kafkalite log dump`")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert {row[0]: row[-1] for row in rows} == {
+        "partition": "sound",
+        "empty-0": "yes",
+        "t-0": "no",
+    }
+    dumped = told("log", "dump", str(segment)).stdout
+    assert "DAMAGED: " in dumped
+
+
+def test_a_place_without_segments_is_refused(tmp_path: Path) -> None:
+    done = told("log", "dump", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith("error: cannot read the log")
+    assert told("log", "dump", str(tmp_path / "missing")).returncode == 2
