@@ -7,8 +7,8 @@
 //! Source: the roles are those of Kafka's `RecordAccumulator`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -123,6 +123,7 @@ pub struct Accumulator<T> {
     next_serial: AtomicU64,
     flushes: AtomicU32,
     closed: AtomicBool,
+    failure: OnceLock<Failure>,
     wants: AtomicU8,
     /// Counts what the sender may have missed between looking and sleeping.
     events: AtomicU64,
@@ -152,6 +153,7 @@ impl<T> Accumulator<T> {
             next_serial: AtomicU64::new(0),
             flushes: AtomicU32::new(0),
             closed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             wants: AtomicU8::new(Wants::Nothing as u8),
             events: AtomicU64::new(0),
             wake: Notify::new(),
@@ -385,6 +387,17 @@ impl<T> Accumulator<T> {
         let waiting = self.incomplete.lock().values().cloned().collect();
         self.nudge();
         Flush { accumulator: Arc::clone(self), waiting, done: 0 }
+    }
+
+    /// What ended the producer, if it ended by itself.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.get().cloned()
+    }
+
+    /// The producer ends by itself, because of `failure`.
+    pub(crate) fn fail(&self, failure: &Failure) {
+        let _ = self.failure.set(Arc::clone(failure));
     }
 
     /// Takes no more records.

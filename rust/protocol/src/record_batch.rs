@@ -19,16 +19,16 @@ use crate::compression::CompressionError;
 use crate::types::{LeaderEpoch, Offset};
 
 mod builder;
+mod encode;
 mod header;
 mod records;
 #[cfg(test)]
 mod tests;
 
 pub use builder::{RecordBatchBuilder, RecordHeader};
+pub use encode::{write_header, write_record};
 pub use header::{BatchHeader, TimestampType, advance_sequence};
-pub use records::{
-    HeaderIter, Record, RecordIter, RecordShape, walk_records, write_header, write_record,
-};
+pub use records::{HeaderIter, Record, RecordIter, RecordShape, walk_records};
 
 /// Bytes of a batch before its first record.
 pub const HEADER_LENGTH: usize = 61;

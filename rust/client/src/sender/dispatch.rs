@@ -12,8 +12,8 @@ use bytes::Bytes;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::record_batch::advance_sequence;
 
-use super::Settings;
 use super::track::{Flying, Next, Track};
+use super::{Metrics, Settings};
 use crate::accumulator::{Accumulator, Batch, Failure, Landed, Report};
 use crate::cluster::NodeId;
 use crate::error::ClientError;
@@ -31,6 +31,17 @@ pub struct Leader {
     pub node: NodeId,
     /// Its reign; -1 if not known.
     pub epoch: i32,
+}
+
+/// Whether a broker can be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It can.
+    Free,
+    /// It asked to be left alone until then.
+    Later(Instant),
+    /// There is no connection.
+    Absent,
 }
 
 /// One batch of a request.
@@ -63,8 +74,8 @@ pub struct Plan {
     pub requests: Vec<Outgoing>,
     /// Brokers that have no connection, and something to be sent.
     pub absent: Vec<NodeId>,
-    /// Whether a partition has something to send and no leader.
-    pub leaderless: bool,
+    /// Topics with something to send to a partition that nobody leads.
+    pub leaderless: Vec<Arc<str>>,
     /// Whether a broker that has as many requests as allowed could get more.
     pub saturated: bool,
     /// When the first batch that lingers leaves.
@@ -102,6 +113,7 @@ struct Request {
 pub struct Dispatch<T> {
     settings: Settings,
     accumulator: Arc<Accumulator<T>>,
+    metrics: Arc<Metrics>,
     /// By [`PartitionQueue::index`].
     tracks: Vec<Track<T>>,
     /// Indices of tracks that have something; rotated, so that none is always last.
@@ -122,10 +134,15 @@ pub struct Dispatch<T> {
 impl<T> Dispatch<T> {
     /// Sends what `accumulator` collects.
     #[must_use]
-    pub fn new(settings: Settings, accumulator: Arc<Accumulator<T>>) -> Self {
+    pub fn new(
+        settings: Settings,
+        accumulator: Arc<Accumulator<T>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             settings,
             accumulator,
+            metrics,
             tracks: Vec::new(),
             active: Vec::new(),
             requests: HashMap::new(),
@@ -182,17 +199,18 @@ impl<T> Dispatch<T> {
 
     /// Decides what to send at `now`.
     ///
-    /// `leader` tells who leads a partition, `connected` whether a broker can be sent to.
+    /// `leader` tells who leads a partition, `room` whether a broker can be sent to.
     pub fn plan(
         &mut self,
         now: Instant,
         leader: impl Fn(&str, i32) -> Option<Leader>,
-        connected: impl Fn(NodeId) -> bool,
+        room: impl Fn(NodeId) -> Room,
     ) -> Plan {
         let mut plan = Plan::default();
         self.absorb();
         self.expire(now);
         if let Some(fatal) = self.fatal.clone() {
+            self.accumulator.fail(&fatal);
             self.fail_all(&fatal);
             return plan;
         }
@@ -204,10 +222,10 @@ impl<T> Dispatch<T> {
         }
         let at_once = self.accumulator.at_once();
         for (node, tracks) in self.ready(now, at_once, leader, &mut plan) {
-            if connected(node) {
-                self.fill(now, at_once, node, &tracks, &mut plan);
-            } else {
-                plan.absent.push(node);
+            match room(node) {
+                Room::Free => self.fill(now, at_once, node, &tracks, &mut plan),
+                Room::Later(time) => plan.wake_at = earlier(plan.wake_at, Some(time)),
+                Room::Absent => plan.absent.push(node),
             }
         }
         plan.wake_at = earlier(plan.wake_at, plan.linger_at);
@@ -239,7 +257,7 @@ impl<T> Dispatch<T> {
                     Some(Leader { node, epoch }) => {
                         ready.entry(node).or_default().push((*index, epoch));
                     }
-                    None => plan.leaderless = true,
+                    None => plan.leaderless.push(Arc::clone(track.queue.topic())),
                 },
                 Next::Lingers(time) => plan.linger_at = earlier(plan.linger_at, Some(time)),
                 Next::At(time) => plan.wake_at = earlier(plan.wake_at, Some(time)),
@@ -310,8 +328,12 @@ impl<T> Dispatch<T> {
         let mut batch = track.take(now, at_once, &self.settings, self.identity)?;
         let (codec, level) = (self.settings.codec, self.settings.level);
         let batch_size = self.accumulator.settings().batch_size;
+        let (before, attempts) = (batch.size(), batch.attempts);
         match batch.to_send(codec, level, self.accumulator.memory(), batch_size) {
             Ok(bytes) => {
+                if attempts == 0 {
+                    self.metrics.batch_sent(bytes.len(), before);
+                }
                 let (topic, partition) = (Arc::clone(track.queue.topic()), track.queue.partition());
                 let order = batch.order();
                 track.flying.push(Flying { request, batch });

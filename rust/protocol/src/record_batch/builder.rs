@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::records::{write_header, write_record};
+use super::encode::{write_header, write_record};
 use super::{
     BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, RecordBatchError,
 };

@@ -173,6 +173,7 @@ impl<T> Dispatch<T> {
             topic = %track.queue.topic(), partition = track.queue.partition(), %error,
             attempts = batch.attempts, "batch is sent again"
         );
+        self.metrics.batch_retried();
         let backoff = self.settings.retry_backoff.after(track.failures + 1);
         batch.last_failure = Some(error);
         track.push_retry(batch);
@@ -182,6 +183,7 @@ impl<T> Dispatch<T> {
     fn retry_halves(&mut self, index: usize, halves: [Batch<T>; 2]) {
         let track = &mut self.tracks[index];
         track.queue.batch_split();
+        self.metrics.batch_split();
         for half in halves {
             track.push_retry(half);
         }
@@ -225,6 +227,7 @@ impl<T> Dispatch<T> {
         own: &BTreeMap<u32, Failure>,
     ) {
         let serial = batch.serial();
+        self.metrics.records_ended(batch.count(), outcome.is_ok());
         let batch_size = self.accumulator.settings().batch_size;
         let (report, all) = batch.complete(outcome, own, self.accumulator.memory(), batch_size);
         self.accumulator.completed(serial, all);
@@ -276,6 +279,7 @@ impl<T> Dispatch<T> {
             return;
         }
         let Some(identity) = self.identity else { return };
+        self.metrics.epoch_bumped();
         self.identity = identity.bumped();
         if let Some(bumped) = self.identity {
             for index in std::mem::take(&mut self.to_renumber) {

@@ -140,7 +140,7 @@ impl World {
         let accumulator = Accumulator::with_clock(of_accumulator, 1, now);
         accumulator.learn("t", partitions);
         Self {
-            dispatch: Dispatch::new(settings, Arc::clone(&accumulator)),
+            dispatch: Dispatch::new(settings, Arc::clone(&accumulator), Arc::default()),
             accumulator,
             clock,
             requests: BTreeMap::new(),
@@ -179,12 +179,12 @@ impl World {
         let now = self.now();
         let leaders = self.leaders.clone();
         let leader = |_: &str, partition: i32| leaders.get(partition as usize).copied();
-        let mut plan = self.dispatch.plan(now, leader, |_| true);
+        let mut plan = self.dispatch.plan(now, leader, |_| Room::Free);
         if plan.wants_identity {
             self.identities += 1;
             let identity = Identity { producer_id: self.identities, epoch: 0 };
             self.dispatch.identified(identity);
-            plan = self.dispatch.plan(now, leader, |_| true);
+            plan = self.dispatch.plan(now, leader, |_| Room::Free);
         }
         self.wants_identity |= plan.wants_identity;
         for request in plan.requests.drain(..) {

@@ -1,0 +1,301 @@
+//! A producer: records go in on any thread, batches go out on the client's own.
+//!
+//! The calls here are short and never wait; what must be waited for is handed out as something to
+//! wait on: a topic's metadata ([`Producer::look_up`]), memory ([`crate::accumulator::Memory`]), a
+//! record's fate ([`crate::accumulator::Handle`]), a flush. So whoever waits may do it as it likes:
+//! a thread with a deadline, or an event loop with a callback.
+//! Source: Kafka's `KafkaProducer`, without transactions.
+
+use std::future::Future;
+use std::iter::Peekable;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::accumulator::{
+    Accumulator, Flush, Memory, NoRoom, Place, Record, Run, Settings, Sink, Ticket, TopicQueues,
+};
+use crate::cluster::{Cluster, PartitionImage};
+use crate::config::ProducerConfig;
+use crate::error::ClientError;
+use crate::runtime::{Call, Runtime};
+use crate::sender::{Metrics, Sender, Stop};
+
+#[cfg(test)]
+mod tests;
+
+/// How long the sender gets to fail what is left, after the time to deliver it is over.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A producer. `T` is what a record may carry for the [`Sink`] to be told of its fate.
+pub struct Producer<T> {
+    config: ProducerConfig,
+    cluster: Cluster,
+    accumulator: Arc<Accumulator<T>>,
+    stop: Arc<Stop>,
+    ended: Arc<AtomicBool>,
+    metrics: Arc<Metrics>,
+    runtime: Runtime,
+}
+
+impl<T: Send + 'static> Producer<T> {
+    /// Starts its thread; nothing is sent before the first record.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn start(config: ProducerConfig, sink: Arc<dyn Sink<T>>) -> Result<Self, ClientError> {
+        let settings = Settings {
+            batch_size: config.batch_size.max(1),
+            linger: config.linger,
+            buffer_memory: config.buffer_memory,
+            max_request_size: config.max_request_size,
+            partitioner: config.partitioner,
+            ignore_keys: config.partitioner_ignore_keys,
+        };
+        let refused = |error: getrandom::Error| ClientError::Resource {
+            what: "randomness".to_owned(),
+            why: error.to_string(),
+        };
+        let accumulator = Accumulator::new(settings, getrandom::u64().map_err(refused)?);
+        let cluster = Cluster::new(config.client.clone());
+        let runtime = Runtime::start("kafkalite-prod")?;
+        let (stop, metrics) = (Arc::new(Stop::default()), Arc::new(Metrics::default()));
+        let sender = Sender::new(
+            config.clone(),
+            cluster.clone(),
+            Arc::clone(&accumulator),
+            sink,
+            Arc::clone(&stop),
+            Arc::clone(&metrics),
+        );
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ended);
+        runtime.spawn(async move {
+            sender.run().await;
+            told.store(true, Ordering::SeqCst);
+        })?;
+        Ok(Self { config, cluster, accumulator, stop, ended, metrics, runtime })
+    }
+
+    /// How it was configured.
+    pub fn config(&self) -> &ProducerConfig {
+        &self.config
+    }
+
+    /// The cluster it sends to.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Refuses where the producer is closed, or was made in another process.
+    ///
+    /// # Errors
+    /// `Forked`, or `Closed`; the error that ended it, where one did.
+    #[inline]
+    pub fn check(&self) -> Result<(), ClientError> {
+        self.runtime.check_fork_cheaply()?;
+        if self.accumulator.is_closed() { Err(self.closed()) } else { Ok(()) }
+    }
+
+    fn closed(&self) -> ClientError {
+        let closed = || ClientError::Closed { what: "the producer".to_owned() };
+        self.accumulator.failure().map_or_else(closed, |failure| (*failure).clone())
+    }
+
+    /// The topic, if its partitions are known: no wait, no I/O.
+    pub fn topic(&self, name: &str) -> Option<Arc<TopicQueues<T>>> {
+        self.accumulator.topic(name)
+    }
+
+    /// Asks for a topic that is not known yet; it is known to [`Self::topic`] afterwards.
+    ///
+    /// # Errors
+    /// Of the call: what [`Cluster::topic`] fails with at `deadline`, or before.
+    pub fn look_up(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Call<Arc<TopicQueues<T>>>, ClientError> {
+        self.runtime.begin(self.learn(name, deadline))
+    }
+
+    /// The same for event loops: calls `done` on the client's thread.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn look_up_then(
+        &self,
+        name: &str,
+        deadline: Instant,
+        done: impl FnOnce(Result<Arc<TopicQueues<T>>, ClientError>) + Send + 'static,
+    ) -> Result<(), ClientError> {
+        let learn = self.learn(name, deadline);
+        self.runtime.spawn(async move { done(learn.await) }).map(drop)
+    }
+
+    fn learn(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Arc<TopicQueues<T>>, ClientError>> + Send + 'static {
+        let (cluster, accumulator) = (self.cluster.clone(), Arc::clone(&self.accumulator));
+        let name = name.to_owned();
+        async move {
+            let topic = cluster.topic(&name, deadline).await?;
+            Ok(accumulator.learn(&name, topic.partitions.len() as u32))
+        }
+    }
+
+    /// Asks for the topic's partitions as they are now.
+    ///
+    /// # Errors
+    /// `Forked`; of the call: what [`Cluster::topic`] fails with.
+    pub fn partitions(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Call<Vec<PartitionImage>>, ClientError> {
+        let (cluster, name) = (self.cluster.clone(), name.to_owned());
+        self.runtime.begin(async move {
+            let topic = cluster.topic(&name, deadline).await?;
+            Ok(topic.partitions.clone())
+        })
+    }
+
+    /// The partition of a record: the one it names, or else what its key or the queues say.
+    ///
+    /// # Errors
+    /// If the topic has no such partition.
+    #[inline]
+    pub fn partition(
+        &self,
+        topic: &TopicQueues<T>,
+        named: Option<i32>,
+        key: Option<&[u8]>,
+    ) -> Result<u32, ClientError> {
+        let Some(named) = named else { return Ok(self.accumulator.partition(topic, key)) };
+        let count = topic.partition_count();
+        match u32::try_from(named) {
+            Ok(partition) if partition < count => Ok(partition),
+            _ => Err(ClientError::InvalidArgument {
+                what: "partition".to_owned(),
+                why: format!("{} has {count} partitions, there is no {named}", topic.name()),
+            }),
+        }
+    }
+
+    /// Refuses a record that no request can carry.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    #[inline]
+    pub fn check_size(&self, record: &Record<'_>) -> Result<(), ClientError> {
+        self.accumulator.check_size(record)
+    }
+
+    /// Appends one record; see [`Accumulator::append`].
+    ///
+    /// # Errors
+    /// If there is no memory now.
+    #[inline]
+    pub fn append(
+        &self,
+        topic: &TopicQueues<T>,
+        partition: u32,
+        record: Record<'_>,
+        token: Option<T>,
+        ticket: Option<Ticket>,
+    ) -> Result<Place<T>, NoRoom<T>> {
+        self.accumulator.append(topic, partition, record, token, ticket)
+    }
+
+    /// Appends records for as long as they go into one batch; see [`Accumulator::append_run`].
+    ///
+    /// # Errors
+    /// If there is no memory for the first of them.
+    pub fn append_run<'a, I: Iterator<Item = Record<'a>>>(
+        &self,
+        topic: &TopicQueues<T>,
+        partition: u32,
+        records: &mut Peekable<I>,
+        ticket: Option<Ticket>,
+    ) -> Result<Run<T>, NoRoom<T>> {
+        self.accumulator.append_run(topic, partition, records, None, ticket)
+    }
+
+    /// The memory that records wait for; batches leave early while somebody does.
+    pub fn memory(&self) -> &Arc<Memory> {
+        self.accumulator.memory()
+    }
+
+    /// Gets in line for memory: the sender sends what it has.
+    #[must_use]
+    pub fn wait_for_memory(&self) -> Ticket {
+        let ticket = self.memory().enter();
+        self.accumulator.nudge();
+        ticket
+    }
+
+    /// The error of who waited for memory in vain.
+    #[must_use]
+    pub fn buffer_full(&self, needed: usize) -> ClientError {
+        if self.accumulator.is_closed() {
+            return self.closed();
+        }
+        let after_ms = self.config.max_block.as_millis() as u64;
+        ClientError::BufferFull { needed, after_ms }
+    }
+
+    /// Begins to send everything that was appended so far without lingering.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn flush(&self) -> Result<Flush<T>, ClientError> {
+        self.runtime.check_fork_cheaply()?;
+        Ok(self.accumulator.flush())
+    }
+
+    /// Takes no more records, and sends what it has.
+    pub fn begin_close(&self) {
+        if self.runtime.check_fork_cheaply().is_ok() {
+            self.accumulator.close();
+        }
+    }
+
+    /// Ends, after [`Self::begin_close`]: what is not delivered by now fails with `Closed`.
+    /// Returns within a second.
+    pub fn end(&self) {
+        if self.runtime.check_fork_cheaply().is_err() {
+            return;
+        }
+        self.stop.now();
+        self.accumulator.close();
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while !self.has_ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.runtime.shutdown(STOP_TIMEOUT);
+    }
+
+    /// Whether its sender has ended: everything is delivered or failed.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Refuses in a forked child; costs a system call.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn check_fork(&self) -> Result<(), ClientError> {
+        self.runtime.check_fork()
+    }
+
+    /// What it counts, by Kafka's names; times in ms, sizes in bytes.
+    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let mut all = self.metrics.snapshot();
+        let memory = self.memory();
+        all.push(("buffer-total-bytes", memory.limit() as f64));
+        all.push(("buffer-available-bytes", (memory.limit() - memory.used()) as f64));
+        all
+    }
+}

@@ -1,0 +1,261 @@
+//! The shell, against a broker that does what a test says.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::messages::init_producer_id::{
+    InitProducerIdRequest, InitProducerIdResponse,
+};
+use kafkalite_protocol::messages::produce::{
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+};
+use kafkalite_protocol::record_batch::RecordBatch;
+use kafkalite_protocol::{ErrorCode, Records};
+use parking_lot::Mutex;
+
+use super::*;
+use crate::accumulator::{RecordMetadata, Report};
+use crate::fake_broker::{Answer, Asked, FakeBroker};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+fn config(broker: &FakeBroker, settings: &[(&str, &str)]) -> ProducerConfig {
+    let servers = broker.place.to_string();
+    let common =
+        [("bootstrap.servers", servers.as_str()), ("linger.ms", "0"), ("retry.backoff.ms", "1")];
+    let pairs: BTreeMap<_, _> = common
+        .iter()
+        .chain(settings)
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    ProducerConfig::from_pairs(&pairs).unwrap()
+}
+
+fn identity(asked: &Asked) -> Answer {
+    asked.answer::<InitProducerIdRequest>(&InitProducerIdResponse {
+        producer_id: 7,
+        ..InitProducerIdResponse::default()
+    })
+}
+
+/// The batches of a produce request: topic, partition, values.
+fn batches(asked: &Asked) -> Vec<(String, i32, Vec<Vec<u8>>)> {
+    let request: ProduceRequest = asked.read();
+    let mut all = Vec::new();
+    for topic in request.topic_data {
+        for partition in topic.partition_data {
+            let Some(Records::Bytes(bytes)) = partition.records else { continue };
+            let batch = RecordBatch::parse(&bytes).unwrap();
+            let records = batch.records(1 << 24).unwrap();
+            let values = records.iter().map(|r| r.unwrap().value.unwrap().to_vec()).collect();
+            all.push((topic.name.clone(), partition.index, values));
+        }
+    }
+    all
+}
+
+fn answer(asked: &Asked, code: ErrorCode, base_offset: i64) -> Answer {
+    let request: ProduceRequest = asked.read();
+    let responses = request.topic_data.iter().map(|topic| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: topic
+            .partition_data
+            .iter()
+            .map(|partition| PartitionProduceResponse {
+                index: partition.index,
+                error_code: code.code(),
+                base_offset,
+                ..PartitionProduceResponse::default()
+            })
+            .collect(),
+    });
+    let response = ProduceResponse { responses: responses.collect(), ..ProduceResponse::default() };
+    asked.answer::<ProduceRequest>(&response)
+}
+
+fn usual(asked: &Asked) -> Answer {
+    if asked.is(ApiKey::InitProducerId) {
+        identity(asked)
+    } else if asked.is(ApiKey::Produce) {
+        answer(asked, ErrorCode::None, 40)
+    } else {
+        Answer::Usual
+    }
+}
+
+fn start(config: ProducerConfig) -> Producer<()> {
+    Producer::start(config, Arc::new(())).unwrap()
+}
+
+fn topic<T: Send + 'static>(producer: &Producer<T>) -> Arc<TopicQueues<T>> {
+    producer.look_up("t", soon()).unwrap().wait(Duration::from_secs(20)).unwrap().unwrap()
+}
+
+fn send<T: Send + 'static>(producer: &Producer<T>, value: &[u8], token: Option<T>) -> Place<T> {
+    let topic = topic(producer);
+    let record = Record { timestamp_ms: 5, key: None, value: Some(value), headers: (0, &[]) };
+    producer.append(&topic, 0, record, token, None).ok().unwrap()
+}
+
+fn fate<T>(place: &Place<T>) -> Result<RecordMetadata, ClientError> {
+    let fate = place.handle.wait(place.index, 5, soon()).expect("its fate is known in time");
+    fate.map_err(|error| (*error).clone())
+}
+
+#[test]
+fn a_record_is_delivered_with_its_offset() {
+    let broker = FakeBroker::start(usual);
+    let producer = start(config(&broker, &[]));
+    let metadata = fate(&send(&producer, b"v", None)).unwrap();
+    assert_eq!((metadata.partition, metadata.offset, metadata.timestamp_ms), (0, 40, 5));
+    assert_eq!(&*metadata.topic, "t");
+    assert!(producer.metrics().contains(&("record-send-total", 1.0)));
+}
+
+#[test]
+fn without_acks_nothing_is_waited_for() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Produce) {
+            log.lock().extend(batches(asked));
+            return Answer::Silence;
+        }
+        usual(asked)
+    });
+    let producer = start(config(&broker, &[("acks", "0")]));
+    assert_eq!(fate(&send(&producer, b"v", None)).unwrap().offset, -1);
+    producer.begin_close();
+    producer.end();
+    assert_eq!(broker.count(ApiKey::InitProducerId), 0);
+    while seen.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(*seen.lock(), [("t".to_owned(), 0, vec![b"v".to_vec()])]);
+}
+
+#[test]
+fn a_broker_that_hangs_up_is_sent_the_batch_again() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Produce) && asked.before == 0 {
+        true => Answer::Close,
+        false => usual(asked),
+    });
+    let producer = start(config(&broker, &[("reconnect.backoff.ms", "1")]));
+    assert_eq!(fate(&send(&producer, b"v", None)).unwrap().offset, 40);
+    assert_eq!(broker.count(ApiKey::Produce), 2);
+}
+
+#[test]
+fn a_retriable_refusal_is_tried_again_and_another_one_is_not() {
+    let broker = FakeBroker::start(|asked| match (asked.is(ApiKey::Produce), asked.before) {
+        (true, 0) => answer(asked, ErrorCode::NotEnoughReplicas, -1),
+        (true, 2) => answer(asked, ErrorCode::TopicAuthorizationFailed, -1),
+        _ => usual(asked),
+    });
+    let producer = start(config(&broker, &[]));
+    assert_eq!(fate(&send(&producer, b"v", None)).unwrap().offset, 40);
+    let error = fate(&send(&producer, b"v", None)).unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::TopicAuthorizationFailed));
+    assert_eq!(fate(&send(&producer, b"v", None)).unwrap().offset, 40);
+}
+
+#[test]
+fn a_refused_producer_id_ends_the_producer() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::InitProducerId) {
+        true => asked.answer::<InitProducerIdRequest>(&InitProducerIdResponse {
+            error_code: ErrorCode::ClusterAuthorizationFailed.code(),
+            ..InitProducerIdResponse::default()
+        }),
+        false => usual(asked),
+    });
+    let producer = start(config(&broker, &[]));
+    let error = fate(&send(&producer, b"v", None)).unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::ClusterAuthorizationFailed));
+    assert_eq!(producer.check().unwrap_err(), error);
+}
+
+#[test]
+fn a_flush_sends_what_lingers() {
+    let broker = FakeBroker::start(usual);
+    let producer =
+        start(config(&broker, &[("linger.ms", "60000"), ("delivery.timeout.ms", "200000")]));
+    let place = send(&producer, b"v", None);
+    assert!(place.handle.result(place.index, 5).is_none());
+    assert!(producer.flush().unwrap().wait(soon()));
+    assert_eq!(fate(&place).unwrap().offset, 40);
+}
+
+#[test]
+fn closing_delivers_what_it_can_and_fails_the_rest() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Produce) {
+        true => Answer::Silence,
+        false => usual(asked),
+    });
+    let producer = start(config(&broker, &[]));
+    let place = send(&producer, b"v", None);
+    producer.begin_close();
+    assert!(matches!(producer.check(), Err(ClientError::Closed { .. })));
+    producer.end();
+    assert!(matches!(fate(&place), Err(ClientError::Closed { .. })));
+    assert!(producer.has_ended());
+    assert_eq!(producer.memory().used(), 0);
+}
+
+#[test]
+fn dropping_a_producer_leaves_nobody_waiting() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Produce) {
+        true => Answer::Silence,
+        false => usual(asked),
+    });
+    let producer = start(config(&broker, &[]));
+    let place = send(&producer, b"v", None);
+    producer.end();
+    drop(producer);
+    assert!(fate(&place).is_err());
+}
+
+#[derive(Default)]
+struct Collected(Mutex<Vec<(&'static str, i64)>>);
+
+impl Sink<&'static str> for Collected {
+    fn reports(&self, reports: Vec<Report<&'static str>>) {
+        for report in reports {
+            for token in &report.tokens {
+                let fate = report.handle.result(token.index, token.timestamp_ms).unwrap();
+                self.0.lock().push((token.value, fate.unwrap().offset));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_sink_is_told_of_every_token() {
+    let broker = FakeBroker::start(usual);
+    let sink = Arc::new(Collected::default());
+    let linger = [("linger.ms", "50")];
+    let producer = Producer::start(config(&broker, &linger), sink.clone()).unwrap();
+    for token in [Some("a"), None, Some("c")] {
+        send(&producer, b"v", token);
+    }
+    assert!(producer.flush().unwrap().wait(soon()));
+    producer.begin_close();
+    producer.end();
+    assert_eq!(*sink.0.lock(), [("a", 40), ("c", 42)]);
+}
+
+#[test]
+fn a_partition_that_is_not_there_is_refused() {
+    let broker = FakeBroker::start(usual);
+    let producer = start(config(&broker, &[]));
+    let topic = topic(&producer);
+    for named in [-1, 1] {
+        let error = producer.partition(&topic, Some(named), None).unwrap_err();
+        assert!(error.to_string().contains("t has 1 partitions"), "{error}");
+    }
+    assert_eq!(producer.partition(&topic, Some(0), None), Ok(0));
+}
