@@ -8,18 +8,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._native import BrokerStartError as BrokerStartError
-    from ._native import KafkaliteError as KafkaliteError
     from ._native import __version__ as __version__
     from .broker import Broker as Broker
+    from .errors import BrokerStartError as BrokerStartError
+    from .errors import KafkaliteError as KafkaliteError
     from .logs import forward_logs as forward_logs
 
 __all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__", "forward_logs"]
 
 _HOMES = {
     "Broker": "kafkalite.broker",
-    "BrokerStartError": "kafkalite._native",
-    "KafkaliteError": "kafkalite._native",
+    "BrokerStartError": "kafkalite.errors",
+    "KafkaliteError": "kafkalite.errors",
     "__version__": "kafkalite._native",
     "forward_logs": "kafkalite.logs",
 }

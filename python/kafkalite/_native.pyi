@@ -1,19 +1,21 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 __all__ = [
+    "AdminClient",
     "Broker",
-    "BrokerStartError",
     "ConfigKey",
     "ConfigOrigin",
-    "KafkaliteError",
     "LogBatch",
     "LogRecord",
+    "Operation",
     "SegmentCheck",
     "__version__",
+    "client_keys",
     "config_keys",
     "config_origins",
+    "error_codes",
     "forward_log",
     "log_adopt",
     "log_batches",
@@ -28,10 +30,22 @@ __all__ = [
 
 __version__: str
 
-class KafkaliteError(Exception): ...
+@final
+class Operation:
+    def result(self, timeout: float | None = None) -> Any: ...
+    def done(self) -> bool: ...
+    def cancel(self) -> None: ...
+    def add_done_callback(self, callback: Callable[[], object]) -> None: ...
 
-class BrokerStartError(KafkaliteError):
-    hint: str
+@final
+class AdminClient:
+    def __new__(cls, pairs: dict[str, str]) -> AdminClient: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self, timeout: float) -> bool: ...
+    def describe_cluster(self, timeout: float | None) -> Operation: ...
 
 @final
 class Broker:
@@ -149,6 +163,8 @@ class SegmentCheck:
 
 def config_keys() -> list[ConfigKey]: ...
 def config_origins(words: list[str]) -> list[ConfigOrigin]: ...
+def client_keys() -> list[tuple[str, str, str, str | None, str, str]]: ...
+def error_codes() -> list[tuple[int, str, str, bool]]: ...
 def forward_log(level: str) -> None: ...
 def log_adopt(
     source: Path, topic: str, partition: int, data_dir: Path

@@ -95,7 +95,9 @@ class Broker:
             KafkaliteError: The broker does not run.
         """
         if (servers := self._servers) is None:
-            raise _native.KafkaliteError("the broker does not run")
+            from .errors import KafkaliteError
+
+            raise KafkaliteError("the broker does not run")
         return servers
 
     @property

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ._native import BrokerStartError
+from .errors import BrokerStartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,9 +178,8 @@ class BrokerProcess:
         what = lines[first].removeprefix("error: ")
         why = [line.strip() for line in lines[first + 1 :] if line.startswith("  ")]
         hints = [line for line in lines[first + 1 :] if line.startswith("hint: ")]
-        error = BrokerStartError(": ".join([what, *why]))
-        error.hint = "".join(hints).removeprefix("hint: ")
-        return error
+        hint = "".join(hints).removeprefix("hint: ")
+        return BrokerStartError(": ".join([what, *why]), hint=hint or None)
 
     def _read_log(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stderr is not None

@@ -49,9 +49,10 @@ def level_name(level: str | int) -> str:
         return next(lower, "trace")
     name = _NAMES.get(level.lower(), level.lower())
     if name not in _LEVELS:
-        error = _native.BrokerStartError(f"there is no log level {level}")
-        error.hint = f"one of {', '.join(_LEVELS)}."
-        raise error
+        from .errors import BrokerStartError
+
+        hint = f"one of {', '.join(_LEVELS)}."
+        raise BrokerStartError(f"there is no log level {level}", hint=hint)
     return name
 
 

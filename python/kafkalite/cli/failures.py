@@ -120,8 +120,7 @@ def _exit_code(error: Exception) -> ExitCode:
     if given is not None:
         return ExitCode(given)
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    code = getattr(error, "code", None)
-    name = getattr(code, "name", code)
+    name = getattr(error, "name", None)
     if "NoBrokerReachable" in kinds or isinstance(error, TimeoutError):
         return ExitCode.UNREACHABLE
     if name in _NOT_FOUND:

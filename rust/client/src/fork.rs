@@ -42,3 +42,38 @@ impl Home {
         if self.pid == std::process::id() { Ok(()) } else { Err(ClientError::Forked) }
     }
 }
+
+/// A value that is dropped in the process it was made in, and forgotten in any other: there its
+/// locks may be held by threads that do not exist.
+#[derive(Debug)]
+pub struct AtHome<T> {
+    value: Option<T>,
+    home: Home,
+}
+
+impl<T> AtHome<T> {
+    /// Binds `value` to this process.
+    pub fn new(value: T) -> Self {
+        Self { value: Some(value), home: Home::here() }
+    }
+
+    /// The value; refuses in another process.
+    pub fn get(&self) -> Result<&T, ClientError> {
+        self.home.check()?;
+        Ok(self.value.as_ref().expect("it is there until it is dropped"))
+    }
+
+    /// The same for calls that cost less than a system call.
+    pub fn get_cheaply(&self) -> Result<&T, ClientError> {
+        self.home.check_cheaply()?;
+        Ok(self.value.as_ref().expect("it is there until it is dropped"))
+    }
+}
+
+impl<T> Drop for AtHome<T> {
+    fn drop(&mut self) {
+        if self.home.check().is_err() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! Source: the Kafka protocol guide; names and defaults are those of Kafka's own clients.
 
 pub mod accumulator;
+pub mod admin;
 pub mod assignors;
 pub mod backoff;
 pub mod cluster;
@@ -26,10 +27,12 @@ pub mod sender;
 pub mod subscription;
 pub mod topic_partition;
 
+pub use admin::Admin;
 pub use cluster::{Cluster, CoordinatorKind, Lane, NodeId, Wanted};
 pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
 pub use connection::Connection;
 pub use error::ClientError;
+pub use kafkalite_protocol::ErrorCode;
 pub use producer::Producer;
 pub use runtime::Runtime;
 pub use topic_partition::TopicPartition;

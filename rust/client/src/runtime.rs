@@ -5,7 +5,7 @@
 //! After a fork nothing here blocks or locks: the check comes first.
 
 use crate::error::ClientError;
-use crate::fork::Home;
+use crate::fork::{AtHome, Home};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
@@ -15,9 +15,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-
-/// How long dropping a runtime waits for its thread.
-const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A thread that runs futures.
 pub struct Runtime {
@@ -100,6 +97,7 @@ impl Runtime {
             // The caller may have gone.
             let _ = done.send(future.await);
         })?;
+        let task = AtHome::new(task);
         Ok(Call { result: Mutex::new(result), task, what: self.name.clone() })
     }
 
@@ -141,14 +139,15 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.shutdown(DROP_TIMEOUT);
+        // Whoever drops it may hold what the thread waits for: it ends by itself.
+        self.shutdown(Duration::ZERO);
     }
 }
 
 /// Something under way on the runtime's thread. Dropping it ends it.
 pub struct Call<T> {
     result: Mutex<Receiver<Result<T, ClientError>>>,
-    task: AbortHandle,
+    task: AtHome<AbortHandle>,
     what: String,
 }
 
@@ -167,7 +166,9 @@ impl<T> Call<T> {
 
 impl<T> Drop for Call<T> {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Ok(task) = self.task.get() {
+            task.abort();
+        }
     }
 }
 

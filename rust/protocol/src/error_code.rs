@@ -296,6 +296,11 @@ impl ErrorCode {
         TABLE.get(index).map_or(Self::UnknownServerError, |(error, _, _)| *error)
     }
 
+    /// Every error there is, by number.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(error, _, _)| *error)
+    }
+
     /// Kafka's name, as in `UNKNOWN_TOPIC_OR_PARTITION`.
     pub fn name(self) -> &'static str {
         TABLE[(self as i16 + 1) as usize].1

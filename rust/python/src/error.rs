@@ -1,47 +1,212 @@
 //! From Rust's errors to Python's exceptions: the only mapping there is.
+//!
+//! The exceptions are classes of `kafkalite.errors`; the module is imported when the first of them
+//! is needed, so that a broker starts without it.
 
+use ErrorCode as E;
 use kafkalite_broker::process::Failure;
-use pyo3::create_exception;
-use pyo3::exceptions::PyException;
+use kafkalite_client::{ClientError, ErrorCode};
 use pyo3::prelude::*;
-
-create_exception!(kafkalite._native, KafkaliteError, PyException, "Anything kafkalite refuses.");
-create_exception!(
-    kafkalite._native,
-    BrokerStartError,
-    KafkaliteError,
-    "The broker does not start: a wrong configuration, a taken port, a locked directory."
-);
+use pyo3::types::{PyDict, PyType};
 
 /// The exception for `failure`: its text, and its hint as the attribute `hint`.
 pub fn start_error(py: Python<'_>, failure: &Failure) -> PyErr {
     let why = failure.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    let error = BrokerStartError::new_err(format!("{}{why}", failure.what));
-    match error.value(py).setattr("hint", &failure.hint) {
-        Ok(()) => error,
-        Err(other) => other,
-    }
+    let attributes = PyDict::new(py);
+    let made = attributes.set_item("hint", hint(failure)).and_then(|()| {
+        make(py, "BrokerStartError", &format!("{}{why}", failure.what), &attributes)
+    });
+    made.map_or_else(|other| other, PyErr::from_value)
+}
+
+/// The hint, if there is one.
+fn hint(failure: &Failure) -> Option<&str> {
+    Some(failure.hint.as_str()).filter(|hint| !hint.is_empty())
 }
 
 /// The exception for a tool's `failure`: its text, and what a command makes of it as attributes:
 /// `what`, `why`, `hint` and `exit_code`.
 pub fn refused(py: Python<'_>, failure: &Failure) -> PyErr {
     let why = failure.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    let error = KafkaliteError::new_err(format!("{}{why}", failure.what));
-    let value = error.value(py);
-    let told = [("what", Some(&failure.what)), ("why", failure.why.as_ref())]
-        .into_iter()
-        .chain([("hint", Some(&failure.hint))])
-        .try_for_each(|(name, text)| value.setattr(name, text));
-    match told.and_then(|()| value.setattr("exit_code", failure.exit_code)) {
-        Ok(()) => error,
-        Err(other) => other,
+    let attributes = PyDict::new(py);
+    let made = attributes.set_item("hint", hint(failure)).and_then(|()| {
+        let text = format!("{}{why}", failure.what);
+        let error = make(py, "KafkaliteError", &text, &attributes)?;
+        error.setattr("what", &failure.what)?;
+        error.setattr("why", &failure.why)?;
+        error.setattr("exit_code", failure.exit_code)?;
+        Ok(error)
+    });
+    made.map_or_else(|other| other, PyErr::from_value)
+}
+
+/// The exception for `error`, to be raised.
+pub fn client_error(py: Python<'_>, error: &ClientError) -> PyErr {
+    client_exception(py, error).map_or_else(|other| other, PyErr::from_value)
+}
+
+/// The exception for `error`, as a value.
+pub fn client_exception<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyAny>> {
+    let attributes = PyDict::new(py);
+    attributes.set_item("code", error.code().map(ErrorCode::code))?;
+    attributes.set_item("retriable", error.retriable())?;
+    attributes.set_item("fatal", error.fatal())?;
+    attributes.set_item("hint", error.hint())?;
+    if let ClientError::NoBrokerReachable { causes, .. } = error {
+        let by_address = PyDict::new(py);
+        for (address, cause) in causes {
+            by_address.set_item(address, cause)?;
+        }
+        attributes.set_item("causes", by_address)?;
+    }
+    make(py, class_of(error), &error.to_string(), &attributes)
+}
+
+fn make<'py>(
+    py: Python<'py>,
+    class: &str,
+    text: &str,
+    attributes: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let class = py.import("kafkalite.errors")?.getattr(class)?.cast_into::<PyType>()?;
+    class.call((text,), Some(attributes))
+}
+
+/// The class for an error.
+fn class_of(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::Broker { code, .. } => class_of_code(*code),
+        ClientError::NoBrokerReachable { .. } => "NoBrokerReachable",
+        ClientError::Timeout { .. } => "RequestTimedOut",
+        ClientError::DeliveryTimeout { .. } => "DeliveryTimeout",
+        ClientError::Disconnected { .. } => "ConnectionLostError",
+        ClientError::MalformedResponse { .. } => "MalformedResponse",
+        ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
+        ClientError::Config { .. } => "ConfigError",
+        ClientError::InvalidArgument { .. } => "InvalidArgumentError",
+        ClientError::BufferFull { .. } => "BufferFullError",
+        ClientError::MessageTooLarge { .. } => "MessageTooLarge",
+        ClientError::Closed { .. } => "ClosedError",
+        ClientError::Forked => "ForkedClientError",
+        ClientError::IllegalState { .. } => "IllegalStateError",
+        ClientError::Resource { .. } => "KafkaliteError",
     }
 }
 
-/// Adds the exceptions to the module.
-pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    module.add("KafkaliteError", py.get_type::<KafkaliteError>())?;
-    module.add("BrokerStartError", py.get_type::<BrokerStartError>())
+/// The class for a refusal of a broker.
+fn class_of_code(code: ErrorCode) -> &'static str {
+    let found = CLASSES.iter().find(|(_, codes)| codes.contains(&code));
+    found.map_or("BrokerError", |(class, _)| class)
+}
+
+/// By what a code is about; any other is a plain `BrokerError`.
+const CLASSES: &[(&str, &[ErrorCode])] = &[
+    ("UnknownTopicError", &[E::UnknownTopicOrPartition, E::UnknownTopicId, E::InconsistentTopicId]),
+    ("TopicExistsError", &[E::TopicAlreadyExists]),
+    ("InvalidTopicError", &[E::InvalidTopicException]),
+    (
+        "InvalidPartitionsError",
+        &[E::InvalidPartitions, E::InvalidReplicationFactor, E::InvalidReplicaAssignment],
+    ),
+    ("ConfigError", &[E::InvalidConfig]),
+    ("InvalidArgumentError", &[E::InvalidRequest]),
+    ("UnsupportedVersionError", &[E::UnsupportedVersion]),
+    ("RequestTimedOut", &[E::RequestTimedOut]),
+    ("ConnectionLostError", &[E::NetworkException]),
+    ("MessageTooLarge", &[E::MessageTooLarge, E::RecordListTooLarge]),
+    (
+        "LeaderUnavailableError",
+        &[
+            E::LeaderNotAvailable,
+            E::NotLeaderOrFollower,
+            E::ReplicaNotAvailable,
+            E::ListenerNotFound,
+            E::FencedLeaderEpoch,
+            E::UnknownLeaderEpoch,
+            E::OffsetNotAvailable,
+            E::PreferredLeaderNotAvailable,
+            E::EligibleLeadersNotAvailable,
+        ],
+    ),
+    (
+        "CoordinatorUnavailableError",
+        &[E::CoordinatorLoadInProgress, E::CoordinatorNotAvailable, E::NotCoordinator],
+    ),
+    ("NotEnoughReplicasError", &[E::NotEnoughReplicas, E::NotEnoughReplicasAfterAppend]),
+    ("OffsetOutOfRangeError", &[E::OffsetOutOfRange]),
+    (
+        "InvalidRecordError",
+        &[
+            E::CorruptMessage,
+            E::InvalidRecord,
+            E::InvalidTimestamp,
+            E::UnsupportedCompressionType,
+            E::UnsupportedForMessageFormat,
+        ],
+    ),
+    (
+        "AuthenticationError",
+        &[E::SaslAuthenticationFailed, E::UnsupportedSaslMechanism, E::IllegalSaslState],
+    ),
+    (
+        "AuthorizationError",
+        &[
+            E::TopicAuthorizationFailed,
+            E::GroupAuthorizationFailed,
+            E::ClusterAuthorizationFailed,
+            E::TransactionalIdAuthorizationFailed,
+            E::DelegationTokenAuthorizationFailed,
+        ],
+    ),
+    ("PolicyViolationError", &[E::PolicyViolation]),
+    ("StorageError", &[E::KafkaStorageError, E::LogDirNotFound]),
+    ("ProducerFencedError", &[E::ProducerFenced, E::InvalidProducerEpoch]),
+    (
+        "OutOfOrderSequenceError",
+        &[E::OutOfOrderSequenceNumber, E::DuplicateSequenceNumber, E::UnknownProducerId],
+    ),
+    (
+        "TransactionError",
+        &[
+            E::InvalidTxnState,
+            E::InvalidProducerIdMapping,
+            E::InvalidTransactionTimeout,
+            E::ConcurrentTransactions,
+            E::TransactionCoordinatorFenced,
+            E::TransactionalIdNotFound,
+            E::TransactionAbortable,
+        ],
+    ),
+    ("GroupNotFoundError", &[E::GroupIdNotFound]),
+    ("GroupNotEmptyError", &[E::NonEmptyGroup]),
+    (
+        "RebalanceError",
+        &[E::IllegalGeneration, E::UnknownMemberId, E::RebalanceInProgress, E::FencedMemberEpoch],
+    ),
+    ("FencedInstanceError", &[E::FencedInstanceId]),
+    (
+        "GroupError",
+        &[
+            E::InconsistentGroupProtocol,
+            E::InvalidGroupId,
+            E::InvalidSessionTimeout,
+            E::InvalidCommitOffsetSize,
+            E::OffsetMetadataTooLarge,
+            E::MemberIdRequired,
+            E::GroupMaxSizeReached,
+            E::GroupSubscribedToTopic,
+            E::UnstableOffsetCommit,
+            E::UnreleasedInstanceId,
+            E::UnsupportedAssignor,
+            E::StaleMemberEpoch,
+        ],
+    ),
+];
+
+/// Every error code of Kafka: number, name, class, whether trying again can help.
+#[pyfunction]
+pub fn error_codes() -> Vec<(i16, &'static str, &'static str, bool)> {
+    ErrorCode::all()
+        .map(|code| (code.code(), code.name(), class_of_code(code), code.is_retriable()))
+        .collect()
 }

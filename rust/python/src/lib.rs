@@ -6,6 +6,7 @@
 use pyo3::prelude::*;
 
 mod broker;
+mod client;
 mod config_table;
 mod error;
 mod log_files;
@@ -52,7 +53,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(broker::forward_log, module)?)?;
     module.add_function(wrap_pyfunction!(broker::next_log_lines, module)?)?;
     module.add_function(wrap_pyfunction!(broker::stop_log, module)?)?;
+    module.add_function(wrap_pyfunction!(error::error_codes, module)?)?;
+    client::add_to(module)?;
     config_table::add_to(module)?;
-    log_files::add_to(module)?;
-    error::add_to(module)
+    log_files::add_to(module)
 }

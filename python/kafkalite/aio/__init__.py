@@ -1,0 +1,1 @@
+"""The asyncio twins: same names, same arguments, ``await`` before each call."""

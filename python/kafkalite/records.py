@@ -1,0 +1,18 @@
+"""What records are made of and where they stand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["TopicPartition"]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return ``topic-partition``, as Kafka writes it."""
+        return f"{self.topic}-{self.partition}"

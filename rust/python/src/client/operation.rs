@@ -1,0 +1,196 @@
+//! Something under way on a client's thread, that Python waits for.
+//!
+//! Waiting releases the GIL, and looks for Ctrl-C ten times a second. The result is made into
+//! Python's objects by whoever takes it, never on the client's thread. Dropping an operation ends
+//! it.
+
+use crate::error::client_error;
+use kafkalite_client::ClientError;
+use kafkalite_client::fork::AtHome;
+use parking_lot::{Condvar, Mutex};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+
+/// How long Ctrl-C may wait.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Makes the result for Python.
+type Outcome = Result<Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>, ClientError>;
+
+enum State {
+    Running { callbacks: Vec<Py<PyAny>> },
+    Done(Outcome),
+    Taken,
+}
+
+struct Slot {
+    state: Mutex<State>,
+    done: Condvar,
+    what: &'static str,
+}
+
+/// The side that has the result. Dropped without one, as at the end of its client, it says so.
+pub struct Promise(Arc<Slot>);
+
+impl Promise {
+    /// Sets the result and tells whoever waits.
+    pub fn set(self, outcome: Outcome) {
+        self.0.set(outcome);
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.set(Err(ClientError::Closed { what: "the client".to_owned() }));
+    }
+}
+
+impl Slot {
+    fn set(&self, outcome: Outcome) {
+        let before = {
+            let mut state = self.state.lock();
+            match &*state {
+                State::Running { .. } => std::mem::replace(&mut *state, State::Done(outcome)),
+                State::Done(_) | State::Taken => return,
+            }
+        };
+        self.done.notify_all();
+        if let State::Running { callbacks } = before
+            && !callbacks.is_empty()
+        {
+            // No interpreter any more means nobody to tell.
+            Python::try_attach(|py| tell(py, callbacks));
+        }
+    }
+}
+
+/// Calls each; what one raises goes to `sys.unraisablehook`.
+fn tell(py: Python<'_>, callbacks: Vec<Py<PyAny>>) {
+    for callback in callbacks {
+        if let Err(error) = callback.call0(py) {
+            error.write_unraisable(py, Some(callback.bind(py)));
+        }
+    }
+}
+
+/// A pair of the side that has the result and the side that waits for it.
+pub fn operation(what: &'static str) -> (Promise, Arc<Waiter>) {
+    let state = Mutex::new(State::Running { callbacks: Vec::new() });
+    let slot = Arc::new(Slot { state, done: Condvar::new(), what });
+    (Promise(Arc::clone(&slot)), Arc::new(Waiter { slot: AtHome::new(slot) }))
+}
+
+/// The side that waits.
+pub struct Waiter {
+    slot: AtHome<Arc<Slot>>,
+}
+
+/// Python's handle of an operation.
+#[pyclass(frozen, module = "kafkalite._native")]
+pub struct Operation {
+    waiter: Arc<Waiter>,
+    task: AtHome<AbortHandle>,
+}
+
+impl Operation {
+    /// An operation whose task can be ended.
+    pub fn new(waiter: Arc<Waiter>, task: AbortHandle) -> Self {
+        Self { waiter, task: AtHome::new(task) }
+    }
+
+    fn slot(&self, py: Python<'_>) -> PyResult<&Slot> {
+        self.waiter.slot.get().map(|slot| &**slot).map_err(|error| client_error(py, &error))
+    }
+}
+
+#[pymethods]
+impl Operation {
+    /// Waits for the result and returns it, once; `timeout` is in seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        let slot = self.slot(py)?;
+        let began = Instant::now();
+        let deadline = timeout.and_then(|timeout| {
+            let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).ok()?;
+            began.checked_add(timeout)
+        });
+        loop {
+            let step = began.elapsed().saturating_add(SIGNALS_EVERY);
+            let until = began.checked_add(step).unwrap_or(began);
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            if let Some(outcome) = py.detach(|| slot.take_until(until)) {
+                return match outcome {
+                    Ok(make) => make(py),
+                    Err(error) => Err(client_error(py, &error)),
+                };
+            }
+            py.check_signals().inspect_err(|_| self.end())?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let after_ms = began.elapsed().as_millis() as u64;
+                let late = ClientError::Timeout { what: slot.what.to_owned(), after_ms };
+                return Err(client_error(py, &late));
+            }
+        }
+    }
+
+    /// Whether there is a result to take.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(!matches!(*self.slot(py)?.state.lock(), State::Running { .. }))
+    }
+
+    /// Ends it; whoever waits gets a ClosedError.
+    fn cancel(&self) {
+        self.end();
+    }
+
+    /// Calls `callback()` when there is a result: on the client's thread, or here if there is one.
+    fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let slot = self.slot(py)?;
+        {
+            let mut state = slot.state.lock();
+            if let State::Running { callbacks } = &mut *state {
+                callbacks.push(callback);
+                return Ok(());
+            }
+        }
+        callback.call0(py).map(|_| ())
+    }
+}
+
+impl Operation {
+    fn end(&self) {
+        if let Ok(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Slot {
+    fn take_until(&self, deadline: Instant) -> Option<Outcome> {
+        let mut state = self.state.lock();
+        while matches!(*state, State::Running { .. }) {
+            if self.done.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Done(outcome) => Some(outcome),
+            State::Taken => {
+                let why = "the result was taken already".to_owned();
+                Some(Err(ClientError::IllegalState { why }))
+            }
+            running @ State::Running { .. } => {
+                *state = running;
+                None
+            }
+        }
+    }
+}

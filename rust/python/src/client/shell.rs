@@ -1,0 +1,100 @@
+//! A client's thread and what runs on it, behind one door that says no after a fork or a close.
+
+use super::operation::{Operation, operation};
+use crate::error::client_error;
+use kafkalite_client::fork::{self, AtHome};
+use kafkalite_client::{ClientError, Runtime};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::future::Future;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A runtime and the client on it.
+pub struct Shell<C> {
+    name: &'static str,
+    inside: AtHome<(Runtime, C)>,
+    closed: AtomicBool,
+}
+
+impl<C> Shell<C> {
+    /// Starts the thread and makes the client; `name` is what errors call it.
+    pub fn start(py: Python<'_>, name: &'static str, client: C) -> PyResult<Self> {
+        watch_forks(py)?;
+        let runtime = py.detach(|| Runtime::start(name));
+        let runtime = runtime.map_err(|error| client_error(py, &error))?;
+        Ok(Self { name, inside: AtHome::new((runtime, client)), closed: AtomicBool::new(false) })
+    }
+
+    /// The client, if this is its process and it is open.
+    pub fn get(&self) -> Result<&(Runtime, C), ClientError> {
+        let inside = self.inside.get()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(ClientError::Closed { what: self.name.to_owned() });
+        }
+        Ok(inside)
+    }
+
+    /// Starts `future` on the thread; `convert` makes its result into Python's, where it is taken.
+    pub fn begin<F, T>(
+        &self,
+        py: Python<'_>,
+        what: &'static str,
+        future: impl FnOnce(&C) -> F,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Operation>
+    where
+        F: Future<Output = Result<T, ClientError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let begun = self.get().and_then(|(runtime, client)| {
+            let (promise, waiter) = operation(what);
+            let future = future(client);
+            let task = runtime.spawn(async move {
+                let result = future.await;
+                promise.set(result.map(|value| {
+                    let make = move |py: Python<'_>| convert(py, value);
+                    Box::new(make) as Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>
+                }));
+            })?;
+            Ok(Operation::new(waiter, task))
+        });
+        begun.map_err(|error| client_error(py, &error))
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends the thread, and waits `timeout` seconds for that; whether it ended. In a forked child
+    /// there is nothing to end.
+    pub fn close(&self, py: Python<'_>, timeout: f64) -> bool {
+        self.closed.store(true, Ordering::Release);
+        let Ok((runtime, _)) = self.inside.get() else { return true };
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
+        py.detach(|| runtime.shutdown(timeout))
+    }
+}
+
+/// Sees to it that a child that Python forks knows that it is one.
+fn watch_forks(py: Python<'_>) -> PyResult<()> {
+    static WATCH: Once = Once::new();
+    let mut result = Ok(());
+    WATCH.call_once(|| {
+        result = (|| {
+            let in_child = pyo3::wrap_pyfunction!(forked, py)?;
+            let arguments = PyDict::new(py);
+            arguments.set_item("after_in_child", in_child)?;
+            py.import("os")?.call_method("register_at_fork", (), Some(&arguments)).map(|_| ())
+        })();
+    });
+    result
+}
+
+/// Called in a forked child.
+#[pyfunction]
+fn forked() {
+    fork::in_child();
+}
