@@ -53,7 +53,8 @@ CRATES: dict[str, set[str]] = {
     "log": {"protocol"},
     "client": {"protocol"},
     "broker": {"log", "protocol"},
-    "python": {"broker", "client"},
+    "arrow": set(),
+    "python": {"broker", "client", "arrow"},
 }
 
 #: Modules of the package that may import the binary.
