@@ -91,6 +91,15 @@ impl Cursor {
         places.position = position;
     }
 
+    /// Nothing before `position` was worth handing out: it is done as soon as what was is.
+    pub fn pass(&self, position: Position) {
+        let mut places = self.places.lock();
+        if places.done == places.position {
+            places.done = position;
+        }
+        places.position = position;
+    }
+
     /// The caller came back: all that was handed out is done.
     pub fn finish(&self) {
         let mut places = self.places.lock();

@@ -114,6 +114,25 @@ pub enum ClientError {
         /// The key that sets it.
         limit_key: &'static str,
     },
+    /// Partitions have no committed offset, and `auto.offset.reset` is `none`.
+    #[error(
+        "NO_OFFSET: no committed offset for {}, and auto.offset.reset is none",
+        partitions.join(", ")
+    )]
+    NoOffset {
+        /// Topic and number of each.
+        partitions: Vec<String>,
+    },
+    /// A fetched record batch that cannot be read.
+    #[error("CORRUPT_MESSAGE: the batch of {partition} at offset {offset} cannot be read: {why}")]
+    CorruptBatch {
+        /// Topic and number.
+        partition: String,
+        /// Where the batch begins.
+        offset: i64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The client was closed.
     #[error("CLIENT_CLOSED: {what} is closed")]
     Closed {
@@ -185,7 +204,9 @@ impl ClientError {
             Self::Config { .. } => ErrorCode::InvalidConfig,
             Self::InvalidArgument { .. } => ErrorCode::InvalidRequest,
             Self::MessageTooLarge { .. } => ErrorCode::MessageTooLarge,
-            Self::MalformedResponse { .. }
+            Self::CorruptBatch { .. } => ErrorCode::CorruptMessage,
+            Self::NoOffset { .. }
+            | Self::MalformedResponse { .. }
             | Self::BufferFull { .. }
             | Self::Closed { .. }
             | Self::Forked
@@ -211,6 +232,8 @@ impl ClientError {
             | Self::Config { .. }
             | Self::InvalidArgument { .. }
             | Self::MessageTooLarge { .. }
+            | Self::NoOffset { .. }
+            | Self::CorruptBatch { .. }
             | Self::Closed { .. }
             | Self::Forked
             | Self::IllegalState { .. } => false,
@@ -266,6 +289,12 @@ impl ClientError {
                     .to_owned(),
             ),
             Self::MessageTooLarge { limit_key, .. } => Some(format!("raise {limit_key}.")),
+            Self::NoOffset { .. } => {
+                Some("seek first, commit an offset, or set auto.offset.reset.".to_owned())
+            }
+            Self::CorruptBatch { offset, .. } => {
+                Some(format!("seek behind offset {offset} to go on without it."))
+            }
             Self::Forked => {
                 Some("make the client after the fork, in the process that uses it.".to_owned())
             }

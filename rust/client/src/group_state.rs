@@ -252,6 +252,12 @@ impl GroupMember {
         self.showing.is_none() && !self.events.is_empty()
     }
 
+    /// Whether what comes next gives up partitions that the user may be working on.
+    #[must_use]
+    pub fn next_event_is_revoke(&self) -> bool {
+        matches!(self.events.front(), Some(GroupEvent::Revoke(_)))
+    }
+
     /// What the user sees next; nothing else happens to partitions until it was acknowledged.
     pub fn show_event(&mut self) -> Option<GroupEvent> {
         if self.showing.is_some() {
@@ -289,12 +295,21 @@ impl GroupMember {
         self.events.is_empty() && self.showing.is_none()
     }
 
-    /// The user called: it is alive.
-    pub fn user_called(&mut self, now: Instant) {
-        self.last_poll = now;
+    /// The user called at `at`, the last time so far: it is alive.
+    pub fn user_called(&mut self, at: Instant) {
+        if at <= self.last_poll {
+            return;
+        }
+        self.last_poll = at;
         if self.phase == Phase::Asleep {
             self.prepare("the consumer came back after max.poll.interval.ms");
         }
+    }
+
+    /// Whether only a call of the user brings it back.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        self.phase == Phase::Asleep
     }
 
     /// The user wants these topics. The first time it joins; when they change it joins again.

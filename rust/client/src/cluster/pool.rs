@@ -12,8 +12,10 @@ use std::time::Instant;
 /// Answers come in the order of requests, so what may wait long has a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Produce, fetch, metadata, and everything that is answered at once.
+    /// Produce, metadata, and everything that is answered at once.
     Data,
+    /// Fetch, which waits for records.
+    Fetch,
     /// What a group asks of its coordinator: JoinGroup waits for the slowest member.
     Group,
 }

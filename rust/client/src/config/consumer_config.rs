@@ -82,6 +82,8 @@ pub struct ConsumerConfig {
     pub client_rack: String,
     /// `exclude.internal.topics`.
     pub exclude_internal_topics: bool,
+    /// `kafkalite.fetch.buffer.max.bytes`.
+    pub fetch_buffer_max_bytes: usize,
 }
 
 impl ConsumerConfig {
@@ -122,6 +124,7 @@ impl ConsumerConfig {
             check_crcs: values.flag("check.crcs"),
             client_rack: text("client.rack").unwrap_or_default(),
             exclude_internal_topics: values.flag("exclude.internal.topics"),
+            fetch_buffer_max_bytes: values.count("kafkalite.fetch.buffer.max.bytes"),
             client,
         })
     }

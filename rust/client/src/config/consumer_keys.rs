@@ -47,4 +47,6 @@ pub static KEYS: &[ClientKey] = keys! {
         "Whether a pattern leaves out internal topics.";
     Consumer Boolean "allow.auto.create.topics" = Some("true"), Any,
         "Whether asking for a topic may create it, if the broker allows it too.";
+    Consumer Int "kafkalite.fetch.buffer.max.bytes" = Some("67108864"), AtLeast(1),
+        "Bytes that are fetched ahead of the program at most; one response may pass it.";
 };

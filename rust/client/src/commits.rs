@@ -1,0 +1,262 @@
+//! A group's committed offsets: written and read at its coordinator.
+//!
+//! Source: OffsetCommit and OffsetFetch of the Kafka protocol, up to version 9: newer ones tell
+//! topics by id, and only for the next generation of groups.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+};
+
+use crate::cluster::{Cluster, CoordinatorKind};
+use crate::cursor::Position;
+use crate::error::ClientError;
+use crate::group_state::Membership;
+use crate::topic_partition::TopicPartition;
+
+/// The newest version that tells topics by name.
+const BY_NAME: i16 = 9;
+/// From this version on several groups are asked for at once.
+const BATCHED_FROM: i16 = 8;
+
+/// A committed offset with what the committer wrote beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The next record to be read, and the epoch of the one before it.
+    pub position: Position,
+    /// Free text.
+    pub metadata: String,
+}
+
+/// Offsets to be committed, by partition.
+pub type Offsets = BTreeMap<TopicPartition, Committed>;
+
+/// Commits `offsets` for `group`, as `member` or as nobody in particular; retried until `deadline`
+/// where that may help.
+///
+/// # Errors
+/// The first partition's refusal; other partitions may have been committed.
+pub async fn commit(
+    cluster: &Cluster,
+    group: &str,
+    member: Option<&Membership>,
+    offsets: &Offsets,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let mut failures = 0;
+    loop {
+        let error = match commit_once(cluster, group, member, offsets).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        retry_or_fail(cluster, group, error, &mut failures, deadline).await?;
+    }
+}
+
+async fn commit_once(
+    cluster: &Cluster,
+    group: &str,
+    member: Option<&Membership>,
+    offsets: &Offsets,
+) -> Result<(), ClientError> {
+    let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
+    let connection = cluster.connection(node).await?;
+    let timeout = cluster.config().request_timeout;
+    let (_, response) = connection
+        .send_with(BY_NAME, timeout, |_| OffsetCommitRequest {
+            group_id: group.to_owned(),
+            generation_id_or_member_epoch: member.map_or(-1, |member| member.generation),
+            member_id: member.map(|member| member.member_id.clone()).unwrap_or_default(),
+            group_instance_id: member.and_then(|member| member.instance_id.clone()),
+            retention_time_ms: -1,
+            topics: commit_topics(offsets),
+        })
+        .await?;
+    for topic in response.topics {
+        for partition in topic.partitions {
+            let about = || format!("commit of {}-{}", topic.name, partition.partition_index);
+            ClientError::check(partition.error_code, None, about)?;
+        }
+    }
+    Ok(())
+}
+
+fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {
+    let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
+    for (partition, committed) in offsets {
+        let told = OffsetCommitRequestPartition {
+            partition_index: partition.partition,
+            committed_offset: committed.position.offset,
+            committed_leader_epoch: committed.position.leader_epoch,
+            committed_metadata: Some(committed.metadata.clone()),
+        };
+        match topics.last_mut().filter(|last| *last.name == *partition.topic) {
+            Some(last) => last.partitions.push(told),
+            None => topics.push(OffsetCommitRequestTopic {
+                name: partition.topic.to_string(),
+                partitions: vec![told],
+                ..OffsetCommitRequestTopic::default()
+            }),
+        }
+    }
+    topics
+}
+
+/// What `group` has committed for `partitions`; those without an offset are `None`. Retried until
+/// `deadline` where that may help.
+///
+/// # Errors
+/// The group's refusal, or that of the first partition.
+pub async fn fetch_committed(
+    cluster: &Cluster,
+    group: &str,
+    partitions: &[TopicPartition],
+    deadline: Instant,
+) -> Result<BTreeMap<TopicPartition, Option<Committed>>, ClientError> {
+    let mut failures = 0;
+    loop {
+        let error = match fetch_once(cluster, group, partitions).await {
+            Ok(committed) => return Ok(committed),
+            Err(error) => error,
+        };
+        retry_or_fail(cluster, group, error, &mut failures, deadline).await?;
+    }
+}
+
+async fn fetch_once(
+    cluster: &Cluster,
+    group: &str,
+    partitions: &[TopicPartition],
+) -> Result<BTreeMap<TopicPartition, Option<Committed>>, ClientError> {
+    let mut topics: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        topics.entry(&partition.topic).or_default().push(partition.partition);
+    }
+    let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
+    let connection = cluster.connection(node).await?;
+    let timeout = cluster.config().request_timeout;
+    let (version, response) = connection
+        .send_with(BY_NAME, timeout, |version| fetch_request(version, group, &topics))
+        .await?;
+    let mut told = told_by(version, response, group)?;
+    Ok(partitions
+        .iter()
+        .map(|partition| {
+            // An offset of -1 is none; a partition that is not told of has none.
+            let committed = told.remove(partition).filter(|one| one.position.offset >= 0);
+            (partition.clone(), committed)
+        })
+        .collect())
+}
+
+fn fetch_request(
+    version: i16,
+    group: &str,
+    topics: &BTreeMap<&Arc<str>, Vec<i32>>,
+) -> OffsetFetchRequest {
+    if version < BATCHED_FROM {
+        let topic = |(name, partitions): (&&Arc<str>, &Vec<i32>)| OffsetFetchRequestTopic {
+            name: name.to_string(),
+            partition_indexes: partitions.clone(),
+        };
+        return OffsetFetchRequest {
+            group_id: group.to_owned(),
+            topics: Some(topics.iter().map(topic).collect()),
+            require_stable: version >= 7,
+            ..OffsetFetchRequest::default()
+        };
+    }
+    let topic = |(name, partitions): (&&Arc<str>, &Vec<i32>)| OffsetFetchRequestTopics {
+        name: name.to_string(),
+        partition_indexes: partitions.clone(),
+        ..OffsetFetchRequestTopics::default()
+    };
+    OffsetFetchRequest {
+        groups: vec![OffsetFetchRequestGroup {
+            group_id: group.to_owned(),
+            topics: Some(topics.iter().map(topic).collect()),
+            ..OffsetFetchRequestGroup::default()
+        }],
+        require_stable: true,
+        ..OffsetFetchRequest::default()
+    }
+}
+
+/// The answer in one form, whatever its version.
+fn told_by(
+    version: i16,
+    response: OffsetFetchResponse,
+    group: &str,
+) -> Result<Offsets, ClientError> {
+    let about = || format!("committed offsets of group {group}");
+    let mut offsets = Offsets::new();
+    let mut take =
+        |topic: &str, index: i32, code: i16, position: Position, text: Option<String>| {
+            let partition = TopicPartition::new(topic, index);
+            ClientError::check(code, None, || format!("committed offset of {partition}"))?;
+            offsets.insert(partition, Committed { position, metadata: text.unwrap_or_default() });
+            Ok::<_, ClientError>(())
+        };
+    if version < BATCHED_FROM {
+        ClientError::check(response.error_code, None, about)?;
+        for topic in response.topics {
+            for one in topic.partitions {
+                let position = Position {
+                    offset: one.committed_offset,
+                    leader_epoch: one.committed_leader_epoch,
+                };
+                take(&topic.name, one.partition_index, one.error_code, position, one.metadata)?;
+            }
+        }
+        return Ok(offsets);
+    }
+    for told in response.groups.into_iter().filter(|told| told.group_id == group) {
+        ClientError::check(told.error_code, None, about)?;
+        for topic in told.topics {
+            for one in topic.partitions {
+                let position = Position {
+                    offset: one.committed_offset,
+                    leader_epoch: one.committed_leader_epoch,
+                };
+                take(&topic.name, one.partition_index, one.error_code, position, one.metadata)?;
+            }
+        }
+    }
+    Ok(offsets)
+}
+
+/// Waits before another try, or fails if that cannot help or is too late.
+async fn retry_or_fail(
+    cluster: &Cluster,
+    group: &str,
+    error: ClientError,
+    failures: &mut u32,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let moved = matches!(
+        error.code(),
+        Some(ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)
+    );
+    if moved || error.is_transport() {
+        cluster.forget_coordinator(CoordinatorKind::Group, group);
+    }
+    // The member must join first; its group's task does.
+    let rebalancing = error.code() == Some(ErrorCode::RebalanceInProgress);
+    let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
+    let unreachable = nobody && !cluster.was_reached();
+    *failures += 1;
+    let wait = cluster.config().retry_backoff.after(*failures);
+    if rebalancing || unreachable || !error.retriable() || Instant::now() + wait >= deadline {
+        return Err(error);
+    }
+    tokio::time::sleep(wait).await;
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! Hands out what was fetched: decodes block by block, and keeps the books of what was handed out.
+//!
+//! Everything here happens on the caller's thread. A record counts as handed out when it leaves,
+//! and as done when the caller comes back: only then is it committed by itself.
+
+use std::sync::Arc;
+
+use kafkalite_protocol::ErrorCode;
+
+use super::Shared;
+use crate::config::IsolationLevel;
+use crate::cursor::Cursor;
+use crate::error::ClientError;
+use crate::fetcher::buffer::{Content, Fetched};
+use crate::fetcher::decode::{DecodeFailure, DecodeOptions, Decoder};
+use crate::record_block::{RecordBlock, RecordSlice, RecordView};
+
+/// Records that are decoded at a time, at least: batches are decoded whole.
+const BLOCK_RECORDS: usize = 16_384;
+/// Bytes of records that are decoded at a time, give or take a batch.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// How much a caller takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Records.
+    pub max_records: usize,
+    /// Bytes of keys and values; one record is handed out whatever its size.
+    pub max_bytes: usize,
+}
+
+/// A fetched partition on its way out.
+struct Open {
+    decoder: Decoder,
+    /// Decoded and not handed out yet.
+    rest: RecordSlice,
+    /// Keeps its bytes accounted for.
+    _fetched: Fetched,
+}
+
+impl Open {
+    fn cursor(&self) -> &Arc<Cursor> {
+        self.decoder.cursor()
+    }
+}
+
+/// One caller's view of the buffer.
+#[derive(Default)]
+pub struct Handout {
+    open: Option<Open>,
+    /// Those that were paused in the middle.
+    parked: Vec<Open>,
+    /// What the last call handed out of.
+    touched: Vec<Arc<Cursor>>,
+    error: Option<ClientError>,
+}
+
+impl Handout {
+    /// The caller came back: what it got is done.
+    pub fn finish(&mut self) {
+        for cursor in self.touched.drain(..) {
+            cursor.finish();
+        }
+    }
+
+    /// What is there within the limits, without waiting. What the slices say is handed out.
+    ///
+    /// # Errors
+    /// What stands before the first record, if something does.
+    pub fn take(
+        &mut self,
+        shared: &Shared,
+        limits: Limits,
+    ) -> Result<Vec<RecordSlice>, ClientError> {
+        let mut taken: Vec<RecordSlice> = Vec::new();
+        let (mut records, mut bytes) = (0, 0);
+        while records < limits.max_records && bytes < limits.max_bytes {
+            match self.fill(shared) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if taken.is_empty() => return Err(error),
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
+            }
+            let Some(open) = &mut self.open else { break };
+            let mut slice = open.rest.clone();
+            slice.to = slice.from + slice.len().min(limits.max_records - records);
+            if limits.max_bytes < usize::MAX {
+                slice.to = cut_at_bytes(&slice, limits.max_bytes - bytes, &mut bytes, records == 0);
+                if slice.is_empty() {
+                    break;
+                }
+            }
+            open.rest.from = slice.to;
+            records += slice.len();
+            let cursor = open.cursor();
+            cursor.advance(slice.block.position_after(slice.to - 1));
+            if !self.touched.iter().any(|one| Arc::ptr_eq(one, cursor)) {
+                self.touched.push(Arc::clone(cursor));
+            }
+            taken.push(slice);
+        }
+        Ok(taken)
+    }
+
+    /// The next record, if it is decoded already: the short way for callers that go record by
+    /// record.
+    pub fn take_decoded<T>(
+        &mut self,
+        make: impl FnOnce(&Cursor, RecordView<'_>) -> T,
+    ) -> Option<T> {
+        let open = self.open.as_mut()?;
+        let cursor = open.decoder.cursor();
+        if open.rest.is_empty() || !cursor.is_open() || self.error.is_some() {
+            return None;
+        }
+        let index = open.rest.from;
+        let made = make(cursor, open.rest.block.get(index));
+        open.rest.from += 1;
+        let next = open.rest.block.position_after(index);
+        match self.touched.as_slice() {
+            [only] if Arc::ptr_eq(only, cursor) => cursor.finish_and_advance(next),
+            _ => {
+                for other in self.touched.drain(..) {
+                    other.finish();
+                }
+                cursor.advance(next);
+                self.touched.push(Arc::clone(cursor));
+            }
+        }
+        Some(made)
+    }
+
+    /// Sees to it that there is a record to hand out; whether there is.
+    fn fill(&mut self, shared: &Shared) -> Result<bool, ClientError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        loop {
+            self.put_aside_what_is_paused(shared);
+            if self.open.is_none() {
+                self.open = match self.parked.iter().position(|open| open.cursor().is_open()) {
+                    Some(at) => Some(self.parked.swap_remove(at)),
+                    None => match shared.buffer.pop() {
+                        Some(fetched) => begin(shared, fetched)?,
+                        None => return Ok(false),
+                    },
+                };
+                continue;
+            }
+            let Some(open) = &mut self.open else { continue };
+            if !open.rest.is_empty() {
+                return Ok(true);
+            }
+            match open.decoder.next_block(BLOCK_RECORDS, BLOCK_BYTES) {
+                Ok(Some(block)) => {
+                    if block.is_empty() {
+                        // Markers and aborted records only: nobody sees them, and they are done.
+                        open.cursor().pass(block.next());
+                    }
+                    let to = block.len();
+                    open.rest = RecordSlice { block: Arc::new(block), from: 0, to };
+                }
+                Ok(None) => {
+                    self.open = None;
+                    // There is room again.
+                    shared.fetch.notify_one();
+                }
+                Err(failure) => {
+                    let cursor = Arc::clone(open.cursor());
+                    self.open = None;
+                    return Err(unreadable(shared, &cursor, failure));
+                }
+            }
+        }
+    }
+
+    fn put_aside_what_is_paused(&mut self, shared: &Shared) {
+        self.parked.retain(|open| !open.cursor().is_retired());
+        if let Some(open) = self.open.take_if(|open| !open.cursor().is_open()) {
+            if open.cursor().is_retired() {
+                shared.fetch.notify_one();
+            } else {
+                self.parked.push(open);
+            }
+        }
+    }
+}
+
+/// Where to cut a slice that may take `room` more bytes. The first record of all always fits.
+fn cut_at_bytes(slice: &RecordSlice, room: usize, bytes: &mut usize, first: bool) -> usize {
+    let mut used = 0;
+    let mut to = slice.from;
+    while to < slice.to {
+        let size = slice.block.size(to);
+        if used + size > room && !(first && to == slice.from) {
+            break;
+        }
+        used += size;
+        to += 1;
+    }
+    *bytes += used;
+    to
+}
+
+/// Opens what was fetched; `None` if it only said that the partition must begin elsewhere.
+fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, ClientError> {
+    let Fetched { cursor, from, .. } = &fetched;
+    let (cursor, from) = (Arc::clone(cursor), *from);
+    let (bytes, aborted) = match &fetched.content {
+        Content::Batches { bytes, aborted } => (bytes.clone(), aborted.clone()),
+        Content::Refused(code) => {
+            return refused(shared, &cursor, from.offset, *code).map_or(Ok(None), Err);
+        }
+        Content::Unreadable(why) => {
+            rewind(shared, &cursor);
+            return Err(ClientError::CorruptBatch {
+                partition: cursor.partition().to_string(),
+                offset: from.offset,
+                why: why.clone(),
+            });
+        }
+    };
+    let options = DecodeOptions {
+        check_crcs: shared.config.check_crcs,
+        read_committed: shared.config.isolation_level == IsolationLevel::ReadCommitted,
+    };
+    let empty = Arc::new(RecordBlock::new(Arc::clone(&cursor), from));
+    Ok(Some(Open {
+        decoder: Decoder::new(cursor, from, bytes, aborted, options),
+        rest: RecordSlice { block: empty, from: 0, to: 0 },
+        _fetched: fetched,
+    }))
+}
+
+/// The partition goes on from the last record that was handed out, and meets the failure again.
+fn rewind(shared: &Shared, cursor: &Arc<Cursor>) {
+    let mut subscription = shared.subscription.lock();
+    if let Some(state) = subscription.get_mut(cursor.partition())
+        && Arc::ptr_eq(state.cursor(), cursor)
+    {
+        state.rewind();
+    }
+    drop(subscription);
+    shared.look_again();
+}
+
+fn unreadable(shared: &Shared, cursor: &Arc<Cursor>, failure: DecodeFailure) -> ClientError {
+    rewind(shared, cursor);
+    ClientError::CorruptBatch {
+        partition: cursor.partition().to_string(),
+        offset: failure.offset,
+        why: failure.why.to_string(),
+    }
+}
+
+/// A refusal that came behind everything that was fetched before it. Out of range goes where the
+/// policy says, which is no error.
+fn refused(
+    shared: &Shared,
+    cursor: &Arc<Cursor>,
+    offset: i64,
+    code: ErrorCode,
+) -> Option<ClientError> {
+    let partition = cursor.partition();
+    if code == ErrorCode::OffsetOutOfRange
+        && let Some(timestamp) = shared.reset_timestamp()
+    {
+        tracing::info!(%partition, offset, "the offset is out of range: reset");
+        shared.subscription.lock().seek_to(partition, timestamp);
+        shared.look_again();
+        return None;
+    }
+    rewind(shared, cursor);
+    Some(ClientError::broker(code, format!("fetch of {partition} at offset {offset}")))
+}

@@ -1,0 +1,190 @@
+//! What a consumer's tasks and its callers share.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::cluster::Cluster;
+use crate::config::{AutoOffsetReset, ConsumerConfig};
+use crate::error::ClientError;
+use crate::fetcher::buffer::FetchBuffer;
+use crate::group_state::{GroupEvent, GroupMember};
+use crate::subscription::{EARLIEST, LATEST, Status, Subscription, Wish};
+
+/// Errors that nobody asked for are kept up to this many.
+const MAX_ERRORS: usize = 16;
+
+/// Both sides of a consumer hold it.
+pub struct Shared {
+    /// How it was configured.
+    pub(crate) config: ConsumerConfig,
+    /// The cluster it reads from.
+    pub(crate) cluster: Cluster,
+    /// What it reads.
+    pub(crate) subscription: Mutex<Subscription>,
+    /// What was fetched.
+    pub(crate) buffer: FetchBuffer,
+    /// Its place in its group; `None` without one.
+    pub(crate) member: Option<Mutex<GroupMember>>,
+    /// Tells the task that finds positions to look again.
+    pub(crate) settle: Notify,
+    /// Tells the task that fetches to look again.
+    pub(crate) fetch: Notify,
+    /// Tells the task of the group to look again.
+    pub(crate) group: Notify,
+    /// Commits go out one after the other, so that none overtakes a later one.
+    pub(crate) commits: tokio::sync::Mutex<()>,
+    /// Told whenever positions were looked for.
+    pub(crate) settled: watch::Sender<u64>,
+    errors: Mutex<VecDeque<ClientError>>,
+    called: AtomicBool,
+    /// Whether somebody wants to see what changes hands.
+    listened_to: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(config: ConsumerConfig, member: Option<GroupMember>) -> Arc<Self> {
+        Arc::new(Self {
+            cluster: Cluster::new(config.client.clone()),
+            config,
+            subscription: Mutex::default(),
+            buffer: FetchBuffer::default(),
+            member: member.map(Mutex::new),
+            settle: Notify::new(),
+            fetch: Notify::new(),
+            group: Notify::new(),
+            commits: tokio::sync::Mutex::default(),
+            settled: watch::Sender::new(0),
+            errors: Mutex::default(),
+            called: AtomicBool::new(false),
+            listened_to: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Something about partitions changed: all tasks look again.
+    pub(crate) fn look_again(&self) {
+        self.settle.notify_one();
+        self.fetch.notify_one();
+    }
+
+    /// Where partitions without a committed offset begin; `None` for nowhere.
+    pub(crate) fn reset_timestamp(&self) -> Option<i64> {
+        match self.config.auto_offset_reset {
+            AutoOffsetReset::Earliest => Some(EARLIEST),
+            AutoOffsetReset::Latest => Some(LATEST),
+            AutoOffsetReset::None => None,
+        }
+    }
+
+    /// What a partition begins with that was assigned just now.
+    pub(crate) fn start(&self) -> Status {
+        if self.config.group_id.is_some() {
+            return Status::Committed;
+        }
+        self.reset_timestamp().map_or(Status::NoPosition, |timestamp| Status::Reset { timestamp })
+    }
+
+    /// Tells the next caller of `error`; the same is not told twice in a row.
+    pub(crate) fn report(&self, error: ClientError) {
+        tracing::debug!(%error, "the next call is told");
+        let mut errors = self.errors.lock();
+        if errors.back() != Some(&error) && errors.len() < MAX_ERRORS {
+            errors.push_back(error);
+        }
+        drop(errors);
+        self.buffer.call_attention();
+    }
+
+    /// Tells the next caller of what waiting does not mend: a refusal for good, or that no broker
+    /// was reached ever. All else is tried again.
+    pub(crate) fn report_unless_passing(&self, error: ClientError) {
+        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
+        if !error.retriable() || (nobody && !self.cluster.was_reached()) {
+            self.report(error);
+        }
+    }
+
+    /// An error to be told.
+    pub(crate) fn take_error(&self) -> Option<ClientError> {
+        self.errors.lock().pop_front()
+    }
+
+    /// The user called just now. Costs one store: it is told for every record.
+    pub(crate) fn called(&self) {
+        self.called.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the user called since this was last asked.
+    pub(crate) fn was_called(&self) -> bool {
+        self.called.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the user wants to see events.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.listened_to.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_listened_to(&self, listened_to: bool) {
+        self.listened_to.store(listened_to, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Callers that wait return.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.buffer.call_attention();
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), ClientError> {
+        if self.is_closed() {
+            return Err(ClientError::Closed { what: "the consumer".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// When to try again what failed just now.
+    pub(crate) fn retry_at(&self) -> Instant {
+        Instant::now() + self.config.client.retry_backoff.after(1).max(Duration::from_millis(1))
+    }
+
+    /// Makes a change of partitions real, once whoever listens has seen it.
+    pub(crate) fn apply(&self, event: &GroupEvent) {
+        let mut subscription = self.subscription.lock();
+        match event {
+            // The user may have asked for something else meanwhile.
+            GroupEvent::Assign(partitions) => {
+                if subscription.wish().is_by_group() {
+                    subscription.add(partitions.iter().cloned(), self.start());
+                }
+            }
+            GroupEvent::Revoke(partitions) | GroupEvent::Lost(partitions) => {
+                subscription.remove(partitions);
+            }
+        }
+        drop(subscription);
+        self.look_again();
+    }
+
+    /// Acknowledges the event that was shown.
+    pub(crate) fn acknowledge(&self) {
+        if let Some(member) = &self.member {
+            member.lock().acknowledge();
+            self.group.notify_one();
+        }
+    }
+
+    /// Whether partitions come from metadata: topics without a group.
+    pub(crate) fn reads_alone(&self) -> bool {
+        self.member.is_none()
+            && matches!(self.subscription.lock().wish(), Wish::Topics(_) | Wish::Pattern(_))
+    }
+}

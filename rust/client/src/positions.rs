@@ -1,0 +1,278 @@
+//! Finds out where to read: the task that gives each assigned partition a leader and a position.
+//!
+//! It follows the metadata, asks for committed offsets and resets, and has positions validated when
+//! a leader changed (KIP-320). Whatever fails in a way that may pass is asked again after a wait.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kafkalite_protocol::ErrorCode;
+
+use crate::cluster::{ClusterImage, Wanted};
+use crate::commits;
+use crate::consumer::Shared;
+use crate::cursor::Position;
+use crate::error::ClientError;
+use crate::fetcher::sleep_until;
+use crate::offsets::{self, Question};
+use crate::subscription::{EARLIEST, LeaderAndEpoch, ResetWish, Status, Wish};
+use crate::topic_partition::TopicPartition;
+
+/// Follows the subscription until it is dropped.
+pub async fn run(shared: Arc<Shared>) {
+    let mut images = shared.cluster.images();
+    let mut missing = MissingTopics::default();
+    loop {
+        images.borrow_and_update();
+        follow_metadata(&shared, &mut missing);
+        find_committed(&shared).await;
+        find_resets(&shared).await;
+        validate(&shared).await;
+        shared.fetch.notify_one();
+        shared.settled.send_modify(|count| *count += 1);
+        let (lost, wake) = {
+            let subscription = shared.subscription.lock();
+            (subscription.without_position(), subscription.next_due(Instant::now()))
+        };
+        if !lost.is_empty() {
+            shared.buffer.call_attention();
+        }
+        tokio::select! {
+            () = shared.settle.notified() => {}
+            _ = images.changed() => {}
+            () = sleep_until(wake) => {}
+        }
+    }
+}
+
+/// Topics that are asked for.
+#[derive(Default)]
+struct MissingTopics {
+    asked: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl MissingTopics {
+    /// Asks for topics that the image lacks; one question at a time, and the cluster waits between
+    /// two of the same.
+    fn ask(&mut self, shared: &Arc<Shared>, names: Vec<String>) {
+        let busy = self.asked.as_ref().is_some_and(|asked| !asked.is_finished());
+        if names.is_empty() || busy {
+            return;
+        }
+        let shared = Arc::clone(shared);
+        self.asked = Some(tokio::spawn(async move {
+            match shared.cluster.refresh(Wanted::Topics(names.clone())).await {
+                Ok(image) => {
+                    for name in names.iter().filter(|name| image.topic(name).is_none()) {
+                        shared.report_unless_passing(image.topic_error(name));
+                    }
+                }
+                Err(error) => {
+                    shared.report_unless_passing(error);
+                    tokio::time::sleep(shared.config.client.retry_backoff.after(2)).await;
+                }
+            }
+            shared.settle.notify_one();
+        }));
+    }
+}
+
+impl Drop for MissingTopics {
+    fn drop(&mut self) {
+        if let Some(asked) = &self.asked {
+            asked.abort();
+        }
+    }
+}
+
+fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) {
+    let image = shared.cluster.image();
+    if shared.reads_alone() {
+        assign_all(shared, &image);
+    }
+    let mut subscription = shared.subscription.lock();
+    subscription.see_leaders(|partition| {
+        let (node, epoch) = image.leader(&partition.topic, partition.partition)?;
+        Some(LeaderAndEpoch { node, epoch: epoch.0 })
+    });
+    let mut names: BTreeSet<Arc<str>> =
+        subscription.assigned().into_iter().map(|partition| partition.topic).collect();
+    if let Wish::Topics(topics) = subscription.wish() {
+        names.extend(topics.iter().cloned());
+    }
+    drop(subscription);
+    let unknown = names.iter().filter(|name| image.topic(name).is_none());
+    missing.ask(shared, unknown.map(ToString::to_string).collect());
+}
+
+/// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are
+/// read from their beginning: nothing in them is older than our wish.
+fn assign_all(shared: &Shared, image: &ClusterImage) {
+    let mut subscription = shared.subscription.lock();
+    let names: Vec<Arc<str>> = match subscription.wish() {
+        Wish::Topics(topics) => topics.iter().cloned().collect(),
+        Wish::Pattern(filter) => matching(shared, image, &**filter),
+        Wish::Nothing | Wish::Assigned => return,
+    };
+    let before: BTreeSet<Arc<str>> =
+        subscription.assigned().into_iter().map(|partition| partition.topic).collect();
+    let mut wanted = BTreeSet::new();
+    for name in names {
+        let Some(topic) = image.topic(&name) else { continue };
+        let start = if before.contains(&name) {
+            Status::Reset { timestamp: EARLIEST }
+        } else {
+            shared.start()
+        };
+        let numbers = 0..topic.partitions.len() as i32;
+        let partitions: Vec<_> =
+            numbers.map(|number| TopicPartition::new(Arc::clone(&name), number)).collect();
+        subscription.add(partitions.iter().cloned(), start);
+        wanted.extend(partitions);
+    }
+    subscription.keep_only(&wanted, shared.start());
+}
+
+/// The topics that a pattern stands for now.
+pub fn matching(
+    shared: &Shared,
+    image: &ClusterImage,
+    filter: &(dyn Fn(&str) -> bool + Send + Sync),
+) -> Vec<Arc<str>> {
+    let hidden = shared.config.exclude_internal_topics;
+    let topics = image.topics().filter(|topic| !(hidden && topic.internal) && filter(&topic.name));
+    topics.map(|topic| Arc::from(topic.name.as_str())).collect()
+}
+
+async fn find_committed(shared: &Shared) {
+    let Some(group) = &shared.config.group_id else { return };
+    let due = shared.subscription.lock().committed_due(Instant::now());
+    if due.is_empty() {
+        return;
+    }
+    let deadline = Instant::now() + shared.config.client.request_timeout;
+    let found = commits::fetch_committed(&shared.cluster, group, &due, deadline).await;
+    let policy = shared.reset_timestamp();
+    match found {
+        Ok(found) => {
+            let mut subscription = shared.subscription.lock();
+            for (partition, committed) in found {
+                let position = committed.map(|committed| committed.position);
+                subscription.start_at_committed(&partition, position, policy);
+            }
+            drop(subscription);
+            see_leaders_again(shared);
+        }
+        Err(error) => {
+            let at = shared.retry_at();
+            let mut subscription = shared.subscription.lock();
+            for partition in &due {
+                subscription.retry_later(partition, at);
+            }
+            drop(subscription);
+            shared.report_unless_passing(error);
+        }
+    }
+}
+
+/// A position that was found may be of an older epoch than its leader.
+fn see_leaders_again(shared: &Shared) {
+    let image = shared.cluster.image();
+    shared.subscription.lock().see_leaders(|partition| {
+        let (node, epoch) = image.leader(&partition.topic, partition.partition)?;
+        Some(LeaderAndEpoch { node, epoch: epoch.0 })
+    });
+}
+
+async fn find_resets(shared: &Shared) {
+    let due = shared.subscription.lock().resets_due(Instant::now());
+    if due.is_empty() {
+        return;
+    }
+    let question =
+        |wish: &ResetWish| Question { partition: wish.partition.clone(), about: wish.timestamp };
+    let questions = due.iter().map(question).collect();
+    let isolation = shared.config.isolation_level;
+    let mut found = offsets::list_offsets(&shared.cluster, isolation, questions).await;
+    // No record is as new as the timestamp: the end it is.
+    let ends: Vec<Question> = found
+        .iter()
+        .filter(|(_, answer)| answer.as_ref().is_ok_and(|answer| answer.offset < 0))
+        .map(|(question, _)| Question { about: crate::subscription::LATEST, ..question.clone() })
+        .collect();
+    if !ends.is_empty() {
+        let told = offsets::list_offsets(&shared.cluster, isolation, ends).await;
+        for (end, answer) in told {
+            let same = found.iter_mut().find(|(question, _)| question.partition == end.partition);
+            if let Some((_, first)) = same {
+                *first = answer;
+            }
+        }
+    }
+    for (question, answer) in found {
+        let wish = ResetWish { partition: question.partition, timestamp: question.about };
+        match answer {
+            Ok(answer) => {
+                let mut subscription = shared.subscription.lock();
+                subscription.reset_done(&wish, answer.offset, answer.leader_epoch);
+            }
+            Err(error) => try_again(shared, &wish.partition, error),
+        }
+    }
+}
+
+async fn validate(shared: &Shared) {
+    let due = shared.subscription.lock().validations_due(Instant::now());
+    if due.is_empty() {
+        return;
+    }
+    let question = |(partition, position): &(TopicPartition, Position)| Question {
+        partition: partition.clone(),
+        about: position.leader_epoch.into(),
+    };
+    let questions = due.iter().map(question).collect();
+    for (question, answer) in offsets::ends_of_epochs(&shared.cluster, questions).await {
+        let partition = question.partition;
+        let Some((_, position)) = due.iter().find(|(one, _)| *one == partition) else { continue };
+        match answer {
+            Ok(end) => {
+                let cut = shared.subscription.lock().validation_done(
+                    &partition,
+                    *position,
+                    end.leader_epoch,
+                    end.offset,
+                );
+                if let Some(at) = cut {
+                    truncated(shared, &partition, *position, at);
+                }
+            }
+            // Brokers before Kafka 2.3 cannot tell: the position is taken as it is.
+            Err(ClientError::UnsupportedVersion { .. }) => {
+                let mut subscription = shared.subscription.lock();
+                subscription.validation_done(&partition, *position, -1, -1);
+            }
+            Err(error) => try_again(shared, &partition, error),
+        }
+    }
+}
+
+/// Records that were read are no longer in the log: it goes on where the logs part, unless the user
+/// wants to decide.
+fn truncated(shared: &Shared, partition: &TopicPartition, position: Position, at: i64) {
+    tracing::warn!(%partition, offset = position.offset, at, "the log was cut before the position");
+    shared.subscription.lock().seek(partition, Position::at(at));
+    if shared.reset_timestamp().is_none() {
+        let about = format!(
+            "{partition}: records before offset {} were lost from offset {at} on",
+            position.offset
+        );
+        shared.report(ClientError::broker(ErrorCode::OffsetOutOfRange, about));
+    }
+}
+
+fn try_again(shared: &Shared, partition: &TopicPartition, error: ClientError) {
+    let at = shared.retry_at();
+    shared.subscription.lock().retry_later(partition, at);
+    shared.report_unless_passing(error);
+}
