@@ -101,6 +101,7 @@ class ConsumerOptions(ClientOptions, total=False):
     client_rack: str | None
     exclude_internal_topics: bool | None
     allow_auto_create_topics: bool | None
+    kafkalite_fetch_buffer_max_bytes: int | None
 
 
 def merged(

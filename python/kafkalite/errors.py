@@ -14,6 +14,7 @@ Catch a branch of this tree, or all of it::
     ├── UnsupportedVersionError        the broker does not serve what is needed
     ├── MalformedResponse              the broker sent what the protocol does not allow
     ├── BufferFullError                the producer's memory stayed full
+    ├── NoOffsetError                  nothing says where to begin to read
     ├── PartialError                   some of several things failed; ``.done`` and ``.errors``
     ├── NoBrokerReachable              nobody answers at any address        (also a ConnectionError)
     ├── ConnectionLostError            a connection ended too early         (also a ConnectionError)
@@ -79,6 +80,7 @@ __all__ = [
     "MalformedResponse",
     "MessageTooLarge",
     "NoBrokerReachable",
+    "NoOffsetError",
     "NotEnoughReplicasError",
     "OffsetOutOfRangeError",
     "OutOfOrderSequenceError",
@@ -179,6 +181,10 @@ class MalformedResponse(KafkaliteError):
 
 class BufferFullError(KafkaliteError):
     """The producer's ``buffer.memory`` stayed full for ``max.block.ms``."""
+
+
+class NoOffsetError(KafkaliteError):
+    """A partition has no committed offset, and ``auto.offset.reset`` is ``none``: seek first."""
 
 
 class PartialError(KafkaliteError):

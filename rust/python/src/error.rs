@@ -86,6 +86,8 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::InvalidArgument { .. } => "InvalidArgumentError",
         ClientError::BufferFull { .. } => "BufferFullError",
         ClientError::MessageTooLarge { .. } => "MessageTooLarge",
+        ClientError::NoOffset { .. } => "NoOffsetError",
+        ClientError::CorruptBatch { .. } => "InvalidRecordError",
         ClientError::Closed { .. } => "ClosedError",
         ClientError::Forked => "ForkedClientError",
         ClientError::IllegalState { .. } => "IllegalStateError",
