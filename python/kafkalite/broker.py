@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ._native import RecentRequest
+
 OnReady: TypeAlias = Callable[[str, str | None], object]
 
 #: An ApiVersions request, version 0: what every broker answers first.
@@ -119,6 +121,17 @@ class Broker:
     def data_dir(self) -> Path | None:
         """Where records are kept; ``None`` while a temporary one is not there."""
         return self._data_dir or self._temporary
+
+    def recent_requests(self) -> list[RecentRequest]:
+        """Return the last requests with the time each took in every stage, oldest first.
+
+        Returns:
+            At most as many as ``kafkalite.recent.requests`` says; none while it does not
+            run, and none of a child process.
+        """
+        if isinstance(self._engine, _native.Broker):
+            return self._engine.recent_requests()
+        return []
 
     def start(self) -> None:
         """Start; the broker serves when this returns, with the data it had before.

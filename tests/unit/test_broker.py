@@ -295,3 +295,15 @@ def test_an_interpreter_that_forwards_logs_ends() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_remembers_the_last_requests() -> None:
+    with kafkalite.Broker(topics="t") as broker:
+        produce(broker.bootstrap_servers, b"1")
+        found = {request.api: request for request in broker.recent_requests()}
+    produced = found["Produce"]
+    assert (produced.client_id, produced.peer.split(":")[0]) == ("rdkafka", "127.0.0.1")
+    stages = (produced.queue_ms, produced.handler_ms, produced.waited_ms, produced.sending_ms)
+    assert all(stage is not None and stage >= 0 for stage in stages)
+    assert produced.total_ms is not None
+    assert broker.recent_requests() == []

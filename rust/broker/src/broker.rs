@@ -103,7 +103,7 @@ impl Broker {
         storage: Arc<dyn Storage>,
     ) -> Result<Self, StartError> {
         crate::error::panics::log_them();
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let network_config = network_config(&config);
         let listeners = Network::bind(&network_config)?;
         let directory =

@@ -14,10 +14,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 mod histogram;
+mod recent;
 #[cfg(test)]
 mod tests;
 
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
+pub use recent::{RecentRequest, RecentRequests};
 
 /// API keys at or above this share the last slot; Kafka 4.3 uses keys below 100.
 const API_SLOTS: usize = 128;
@@ -147,6 +149,7 @@ type StageHistograms = [Histogram; Stage::ALL.len()];
 pub struct Metrics {
     stages: Box<[OnceLock<Box<StageHistograms>>]>,
     scalars: Mutex<Vec<Scalar>>,
+    recent: Option<RecentRequests>,
 }
 
 impl Default for Metrics {
@@ -162,7 +165,20 @@ impl Metrics {
         Self {
             stages: (0..API_SLOTS).map(|_| OnceLock::new()).collect(),
             scalars: Mutex::new(Vec::new()),
+            recent: None,
         }
+    }
+
+    /// The same, remembering the last `room` requests one by one; 0 is none.
+    #[must_use]
+    pub fn remembering(room: usize) -> Self {
+        Self { recent: (room > 0).then(|| RecentRequests::new(room)), ..Self::new() }
+    }
+
+    /// The last requests, if they are remembered.
+    #[must_use]
+    pub fn recent(&self) -> Option<&RecentRequests> {
+        self.recent.as_ref()
     }
 
     /// Records that `stage` of a request of `api_key` took `duration_ns`.

@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Clock;
 use crate::error::panics;
-use crate::metrics::{Metrics, Stage};
+use crate::metrics::{Metrics, RecentRequest, Stage};
 use crate::response_queue::Responder;
 
 pub mod connection_requests;
@@ -290,11 +290,18 @@ impl RequestQueue {
         let body = request.body.clone();
         let queued_ns = started_ns.saturating_sub(request.received_ns);
         self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
+        let recent = self.metrics.recent().map(|recent| {
+            recent.push(remembered(&request, started_ns));
+            (recent, request.context.connection_id, request.header.correlation_id)
+        });
         panics::contain(format_args!("a handler of API {api_key}"), || (self.run)(request));
         let handled_ns = self.clock.monotonic_ns();
         self.metrics.record(Stage::Local, api_key, handled_ns.saturating_sub(started_ns));
         if let Some((connection, sequence)) = slot {
             connection.handled(sequence, handled_ns, body);
+        }
+        if let Some((recent, connection_id, correlation_id)) = recent {
+            recent.note(connection_id, correlation_id, |entry| entry.handled_ns = Some(handled_ns));
         }
         handled_ns
     }
@@ -314,5 +321,22 @@ impl RequestQueue {
             let _idle = self.idle.lock();
             self.wake.notify_one();
         }
+    }
+}
+
+fn remembered(request: &Request, started_ns: u64) -> RecentRequest {
+    RecentRequest {
+        api_key: request.header.api_key,
+        api_version: request.header.api_version,
+        correlation_id: request.header.correlation_id,
+        client_id: request.header.client_id.clone(),
+        connection_id: request.context.connection_id,
+        peer: request.context.peer,
+        received_ns: request.received_ns,
+        started_ns,
+        handled_ns: None,
+        answered_ns: None,
+        taken_ns: None,
+        sent_ns: None,
     }
 }

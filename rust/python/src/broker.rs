@@ -65,6 +65,14 @@ impl Broker {
         });
     }
 
+    /// The last requests, oldest first; none while it does not run.
+    fn recent_requests(&self, py: Python<'_>) -> Vec<RecentRequest> {
+        let (recent, now_ns) = py
+            .detach(|| self.running().as_ref().map(Embedded::recent_requests))
+            .unwrap_or_default();
+        recent.iter().map(|request| RecentRequest::new(request, now_ns)).collect()
+    }
+
     /// `HOST:PORT` of every listener, comma-separated; `None` while it does not run.
     #[getter]
     fn bootstrap_servers(&self, py: Python<'_>) -> Option<String> {
@@ -75,6 +83,46 @@ impl Broker {
     #[getter]
     fn admin_url(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| self.running().as_ref().and_then(Embedded::admin_url))
+    }
+}
+
+/// A request that the broker saw lately; times in ms, `None` where it has not come yet.
+#[pyclass(frozen, get_all, module = "kafkalite._native")]
+pub struct RecentRequest {
+    api: String,
+    version: i16,
+    client_id: Option<String>,
+    peer: String,
+    /// How long ago it came.
+    age_ms: f64,
+    /// In the request queue.
+    queue_ms: f64,
+    /// In its handler.
+    handler_ms: Option<f64>,
+    /// Waiting for its condition, a fetch for bytes for instance.
+    waited_ms: Option<f64>,
+    /// Until its answer's last byte was in the socket.
+    sending_ms: Option<f64>,
+    total_ms: Option<f64>,
+}
+
+impl RecentRequest {
+    fn new(request: &process::RecentRequest, now_ns: u64) -> Self {
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+        let (handled, answered) = (request.handled_ns, request.answered_ns);
+        let waited = answered.zip(handled).map(|(answered, handled)| ms(handled, answered));
+        Self {
+            api: process::api_name(request.api_key),
+            version: request.api_version,
+            client_id: request.client_id.clone(),
+            peer: request.peer.to_string(),
+            age_ms: ms(request.received_ns, now_ns),
+            queue_ms: ms(request.received_ns, request.started_ns),
+            handler_ms: handled.map(|handled| ms(request.started_ns, handled)),
+            waited_ms: waited,
+            sending_ms: answered.zip(request.sent_ns).map(|(answered, sent)| ms(answered, sent)),
+            total_ms: request.sent_ns.map(|sent| ms(request.received_ns, sent)),
+        }
     }
 }
 

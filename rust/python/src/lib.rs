@@ -50,6 +50,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", kafkalite_broker::process::VERSION)?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_class::<broker::Broker>()?;
+    module.add_class::<broker::RecentRequest>()?;
     module.add_function(wrap_pyfunction!(broker::forward_log, module)?)?;
     module.add_function(wrap_pyfunction!(broker::next_log_lines, module)?)?;
     module.add_function(wrap_pyfunction!(broker::stop_log, module)?)?;

@@ -192,6 +192,8 @@ fields! {
     /// `offsets.topic.segment.bytes`
     offsets_topic_segment_bytes: i32 = number("offsets.topic.segment.bytes");
 
+    /// `kafkalite.recent.requests`
+    recent_requests: usize = number("kafkalite.recent.requests");
     /// `kafkalite.admin.host`
     admin_host: String = required("kafkalite.admin.host");
     /// `kafkalite.admin.port`; `None` is off.

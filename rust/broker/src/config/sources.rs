@@ -29,6 +29,7 @@ const DEV: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "true"),
     ("offsets.topic.num.partitions", "4"),
     ("kafkalite.stop.timeout.ms", "500"),
+    ("kafkalite.recent.requests", "256"),
 ];
 
 const PREFIX: &str = "KAFKALITE_";

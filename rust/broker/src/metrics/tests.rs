@@ -2,6 +2,37 @@
 
 use super::*;
 
+fn request(connection_id: u64, correlation_id: i32) -> RecentRequest {
+    RecentRequest {
+        api_key: 3,
+        api_version: 12,
+        correlation_id,
+        client_id: None,
+        connection_id,
+        peer: ([127, 0, 0, 1], 1).into(),
+        received_ns: 0,
+        started_ns: 0,
+        handled_ns: None,
+        answered_ns: None,
+        taken_ns: None,
+        sent_ns: None,
+    }
+}
+
+#[test]
+fn the_ring_keeps_the_last_requests_and_notes_the_right_one() {
+    let metrics = Metrics::remembering(3);
+    let recent = metrics.recent().expect("it remembers three");
+    for correlation_id in 0..5 {
+        recent.push(request(u64::from(correlation_id == 3), correlation_id));
+    }
+    recent.note(1, 3, |entry| entry.sent_ns = Some(7));
+    recent.note(1, 4, |entry| entry.sent_ns = Some(8));
+    let sent: Vec<_> = recent.all().iter().map(|e| (e.correlation_id, e.sent_ns)).collect();
+    assert_eq!(sent, [(2, None), (3, Some(7)), (4, None)]);
+    assert!(Metrics::new().recent().is_none());
+}
+
 #[test]
 fn a_duration_falls_below_its_buckets_upper_bound_and_not_below_the_one_before() {
     for ns in [0u64, 1, 2, 3, 4, 1_000, 1_023, 1_024, (1 << 40) - 1] {

@@ -8,6 +8,7 @@ use super::serve::{bind_admin, reachable, start_admin};
 use crate::admin_http::AdminHttp;
 use crate::broker::Broker;
 use crate::config::{Sources, load};
+use crate::metrics::{RecentRequest, RecentRequests};
 
 /// A broker on threads of a process that belongs to somebody else. Dropping it kills it.
 pub struct Embedded {
@@ -57,6 +58,15 @@ impl Embedded {
     pub fn admin_url(&self) -> Option<String> {
         let admin = self.running.as_ref()?.admin.as_ref()?;
         Some(url(reachable(admin.address())))
+    }
+
+    /// The last requests, oldest first, and what time it is on their clock.
+    #[must_use]
+    pub fn recent_requests(&self) -> (Vec<RecentRequest>, u64) {
+        let Some(running) = &self.running else { return (Vec::new(), 0) };
+        let recent = running.broker.metrics().recent();
+        let now_ns = running.broker.rooms().clock.monotonic_ns();
+        (recent.map(RecentRequests::all).unwrap_or_default(), now_ns)
     }
 
     /// Stops it cleanly.

@@ -41,6 +41,14 @@ impl NetworkThread {
         metrics.record(Stage::Remote, slot.api_key, remote_ns);
         let queued_ns = now_ns.saturating_sub(answered_ns);
         metrics.record(Stage::ResponseQueue, slot.api_key, queued_ns);
+        if let Some(recent) = metrics.recent()
+            && let Some(served) = self.connections.get(key)
+        {
+            let connection_id = served.connection.context().connection_id;
+            recent.note(connection_id, slot.correlation_id, |entry| {
+                (entry.answered_ns, entry.taken_ns) = (Some(answered_ns), Some(now_ns));
+            });
+        }
         let response = match answer {
             Answer::Response(response) => response,
             Answer::Panicked(body) => self.answer_panic(slot, body),
@@ -73,6 +81,7 @@ impl NetworkThread {
             return;
         }
         let mut sent = SentBytes::default();
+        let connection_id = served.connection.context().connection_id;
         let output = &mut served.connection.output;
         let flushed = output.flush(&mut served.stream, TURN_BYTES, &mut sent);
         let now_ns = self.parts.clock.monotonic_ns();
@@ -82,6 +91,11 @@ impl NetworkThread {
             self.parts.metrics.record(Stage::ResponseSend, api_key, send_ns);
             let total_ns = now_ns.saturating_sub(sending.slot.received_ns);
             self.parts.metrics.record(Stage::Total, api_key, total_ns);
+            if let Some(recent) = self.parts.metrics.recent() {
+                recent.note(connection_id, sending.slot.correlation_id, |entry| {
+                    entry.sent_ns = Some(now_ns);
+                });
+            }
         }
         if sent != SentBytes::default() {
             self.totals.bytes_copied.add(sent.copied);
