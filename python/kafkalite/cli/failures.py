@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .. import errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,20 +36,19 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-#: Kafka's errors that mean that something is not there.
-_NOT_FOUND = {
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "UNKNOWN_TOPIC_ID",
-    "GROUP_ID_NOT_FOUND",
-    "RESOURCE_NOT_FOUND",
-}
-
-#: Kafka's errors that mean that what was asked for makes no sense.
-_USAGE = {
-    "INVALID_TOPIC_EXCEPTION",
-    "INVALID_PARTITIONS",
-    "INVALID_REPLICATION_FACTOR",
-    "INVALID_CONFIG",
+#: By the class of an error, or the nearest class above it; others are refusals.
+_EXIT_CODES: dict[type[BaseException], ExitCode] = {
+    errors.BrokerStartError: ExitCode.USAGE,
+    errors.ConfigError: ExitCode.USAGE,
+    errors.InvalidArgumentError: ExitCode.USAGE,
+    errors.InvalidPartitionsError: ExitCode.USAGE,
+    errors.InvalidTopicError: ExitCode.USAGE,
+    errors.PartialError: ExitCode.PARTLY,
+    errors.NoBrokerReachable: ExitCode.UNREACHABLE,
+    errors.ConnectionLostError: ExitCode.UNREACHABLE,
+    TimeoutError: ExitCode.UNREACHABLE,
+    errors.GroupNotFoundError: ExitCode.NOT_FOUND,
+    errors.UnknownTopicError: ExitCode.NOT_FOUND,
 }
 
 
@@ -119,15 +120,8 @@ def _exit_code(error: Exception) -> ExitCode:
     given = getattr(error, "exit_code", None)
     if given is not None:
         return ExitCode(given)
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    name = getattr(error, "name", None)
-    if "NoBrokerReachable" in kinds or isinstance(error, TimeoutError):
-        return ExitCode.UNREACHABLE
-    if name in _NOT_FOUND:
-        return ExitCode.NOT_FOUND
-    if name in _USAGE or kinds & {"ConfigError", "BrokerStartError"}:
-        return ExitCode.USAGE
-    return ExitCode.REFUSED
+    kinds = (kind for kind in type(error).__mro__ if kind in _EXIT_CODES)
+    return next((_EXIT_CODES[kind] for kind in kinds), ExitCode.REFUSED)
 
 
 def tell(error: CommandError) -> None:
