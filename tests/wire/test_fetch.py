@@ -11,6 +11,7 @@ from tests.conformance.differential.cases_fetch import delete
 from tests.conformance.differential.cases_produce import zstd_batch
 from tests.conformance.differential.session import Session
 from tests.conformance.wire.batches import batch_heads, simple
+from tests.conftest import Processes
 from tests.wire.versions import edges
 
 
@@ -226,6 +227,109 @@ def test_a_session_opened_by_name_may_not_go_on_by_id(s: Session) -> None:
     first = s.fetch(topic, 0, version=12, SessionId=0, SessionEpoch=0)
     body = {"SessionId": first["SessionId"], "SessionEpoch": 1}
     assert s.fetch(topic, 0, version=13, **body)["ErrorCode"] == 106
+
+
+def test_a_session_whose_last_partition_is_forgotten_is_closed(s: Session) -> None:
+    talk = Talk(s)
+    gone = [{"Topic": talk.topic, "Partitions": [0, 1]}]
+    answer = talk.ask(1, {}, ForgottenTopicsData=gone)
+    assert (answer["SessionId"], answer["Responses"]) == (0, [])
+    assert talk.ask(2, {})["ErrorCode"] == 70
+
+
+def test_a_waiting_session_is_woken_by_any_of_its_partitions(s: Session) -> None:
+    talk = Talk(s)
+    assert talk.told(1, {0: 9, 1: 0}) == []
+    waiting = s.another()
+    body = {"MaxWaitMs": 15_000, "MinBytes": 1, "SessionId": talk.id, "SessionEpoch": 2}
+    waiting.send("Fetch", 11, body)
+    s.produce(talk.topic, simple(b"late"), partition=1)
+    assert base_offsets(only(waiting.receive("Fetch", 11))) == [0]
+
+
+def test_a_waiting_session_is_told_of_a_topic_that_is_deleted(s: Session) -> None:
+    talk = Talk(s)
+    assert talk.told(1, {0: 9, 1: 0}) == []
+    waiting = s.another()
+    body = {"MaxWaitMs": 15_000, "MinBytes": 1, "SessionId": talk.id, "SessionEpoch": 2}
+    waiting.send("Fetch", 11, body)
+    s.call("DeleteTopics", 5, TopicNames=[talk.topic], TimeoutMs=1000)
+    (topic,) = waiting.receive("Fetch", 11)["Responses"]
+    assert {part["ErrorCode"] for part in topic["Partitions"]} <= {3, 6}
+
+
+def test_a_session_tells_that_the_log_starts_later(s: Session) -> None:
+    talk = Talk(s)
+    assert talk.told(1, {0: 9, 1: 0}) == []
+    delete(s, talk.topic, 5)
+    part = only(talk.ask(2, {}))
+    assert (part["PartitionIndex"], part["LogStartOffset"]) == (0, 5)
+    assert talk.told(3, {}) == []
+
+
+# The cache of sessions
+
+
+def cramped(processes: Processes, slots: int) -> Session:
+    """A connection to a broker that remembers so many sessions."""
+    words = ("--set", f"max.incremental.fetch.session.cache.slots={slots}")
+    return Session(processes.serve("--profile", "dev", *words).ready, "cramped")
+
+
+def opened(s: Session, topic: str, **more: Any) -> int:
+    """The session that a full fetch opens; 0 is none."""
+    answer = s.fetch(topic, 0, SessionId=0, SessionEpoch=0, **more)
+    found: int = answer["SessionId"]
+    return found
+
+
+def go_on(s: Session, session: int, epoch: int) -> int:
+    """The error of an incremental fetch."""
+    answer = s.call(
+        "Fetch", 11, MaxWaitMs=0, MinBytes=0, Topics=[], SessionId=session, SessionEpoch=epoch
+    )
+    error: int = answer["ErrorCode"]
+    return error
+
+
+def test_a_full_cache_opens_no_session_until_one_is_closed(processes: Processes) -> None:
+    s = cramped(processes, 2)
+    topic = s.topic()
+    first, second = opened(s, topic), opened(s, topic)
+    assert min(first, second) > 0
+    assert first != second
+    assert opened(s, topic) == 0
+    assert [go_on(s, first, 1), go_on(s, second, 1)] == [0, 0]
+    assert s.fetch(topic, 0, SessionId=first, SessionEpoch=-1)["ErrorCode"] == 0
+    assert opened(s, topic) > 0
+    assert [go_on(s, first, 2), go_on(s, second, 2)] == [70, 0]
+    s.close()
+
+
+def test_a_session_that_begins_anew_keeps_its_slot(processes: Processes) -> None:
+    s = cramped(processes, 1)
+    topic = s.topic()
+    first = opened(s, topic)
+    again = s.fetch(topic, 0, SessionId=first, SessionEpoch=0)["SessionId"]
+    assert again > 0
+    assert go_on(s, again, 1) == 0
+    s.close()
+
+
+def test_a_follower_takes_the_slot_of_a_consumers_session(processes: Processes) -> None:
+    s = cramped(processes, 1)
+    topic = s.topic()
+    consumers = opened(s, topic)
+    followers = opened(s, topic, ReplicaId=7)
+    assert followers > 0
+    assert [go_on(s, consumers, 1), opened(s, topic)] == [70, 0]
+    s.close()
+
+
+def test_a_cache_of_no_slots_opens_no_session(processes: Processes) -> None:
+    s = cramped(processes, 0)
+    assert opened(s, s.topic()) == 0
+    s.close()
 
 
 @pytest.mark.parametrize("version", [7, 11, 12])

@@ -30,6 +30,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
+mod following;
+
+use following::{follow_images, tell_when_offline};
+
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
 
@@ -301,6 +305,7 @@ impl Foundation<'_> {
         };
         let partitions = Arc::new(Partitions::new(partitions_config, directory, checkpoints));
         partitions.take_over_deleted();
+        tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped, config.node_id);
         let flushed = partitions.clone();
         let flush = move |key| flush(&flushed, key);
@@ -329,7 +334,12 @@ impl Foundation<'_> {
             fetches,
             produces,
             cold_reads: Arc::new(cold_reads),
-            sessions: FetchSessions::new(config.fetch_session_cache_slots),
+            sessions: FetchSessions::new(config.fetch_session_cache_slots, metrics),
+            looked_at: metrics.counter(
+                "kafkalite_fetch_partitions",
+                "Partitions that fetches looked at.",
+                vec![],
+            ),
             producer_ids: ProducerIds::new(config.node_id),
         })
     }
@@ -416,32 +426,6 @@ fn topic_settings(
                 .expect("no overrides at all are always valid")
         })
     })
-}
-
-/// Makes configuration and partitions follow the control plane from now on, beginning with what
-/// there is.
-fn follow_images(
-    controller: &Controller,
-    partitions: &Arc<Partitions>,
-    config: &Arc<ArcSwap<BrokerConfig>>,
-    node_id: i32,
-) {
-    let (partitions, config) = (partitions.clone(), config.clone());
-    controller.watch(Box::new(move |before, after| {
-        if before.configs != after.configs {
-            let of = |resource| after.configs_of(&resource).cloned().unwrap_or_default();
-            let for_all = of(crate::metadata::ConfigResource::cluster());
-            let for_this = of(crate::metadata::ConfigResource::broker(node_id));
-            match config.load().with_dynamic(&for_all, &for_this) {
-                Ok(changed) => {
-                    config.store(Arc::new(changed));
-                    partitions.renew_settings();
-                }
-                Err(error) => tracing::error!(%error, "altered configuration does not hold"),
-            }
-        }
-        partitions.follow_image(before, after);
-    }));
 }
 
 fn maintenance(config: &BrokerConfig) -> Maintenance {

@@ -4,6 +4,7 @@
 mod client;
 
 use client::{Client, batch, create_topic, produce_request, start};
+use kafkalite_log::LogError;
 use kafkalite_protocol::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic,
 };
@@ -294,5 +295,22 @@ fn records_come_as_the_bytes_that_were_sent() {
     };
     // Base offset and leader epoch are the broker's; all the rest is the producer's.
     assert_eq!(got[16..], sent[16..]);
+    broker.stop();
+}
+
+#[test]
+fn a_fetch_that_waits_is_told_that_the_disk_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    let mut request = fetch_request("t", 0, 1, 60_000);
+    request.session_epoch = 0;
+    client.send(&request, 12);
+    let why = LogError::io(directory.path(), std::io::Error::other("the test says so"));
+    broker.rooms().partitions.log_dir().take_offline(&why);
+    let (_, response) = client.receive::<FetchRequest>(12).unwrap();
+    let code = response.responses[0].partitions[0].error_code;
+    assert_eq!(code, ErrorCode::KafkaStorageError.code());
     broker.stop();
 }

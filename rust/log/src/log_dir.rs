@@ -3,10 +3,10 @@
 //! Every log in it shares its fate: when the disk fails under one of them, all are offline, and
 //! that is said once. Source: Kafka's `LogManager`, `LogDirFailureChannel`.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -21,8 +21,19 @@ pub struct LogDir {
     storage: Arc<dyn Storage>,
     files: OpenFiles,
     offline: AtomicBool,
+    on_offline: OnOffline,
     // The kernel lets go of the lock when the process ends, however it ends.
     lock: Box<dyn StorageFile>,
+}
+
+/// Who is told that the directory went offline.
+#[derive(Default)]
+struct OnOffline(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for OnOffline {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("OnOffline").field(&self.0.get().is_some()).finish()
+    }
 }
 
 const LOCK_FILE: &str = ".lock";
@@ -52,7 +63,8 @@ impl LogDir {
         }
         let files = OpenFiles::new(max_open_files);
         let offline = AtomicBool::new(false);
-        Ok(Arc::new(Self { path, storage, files, offline, lock }))
+        let on_offline = OnOffline::default();
+        Ok(Arc::new(Self { path, storage, files, offline, on_offline, lock }))
     }
 
     /// Lets another broker have the directory: every log in it is closed.
@@ -106,6 +118,18 @@ impl LogDir {
     pub fn take_offline(&self, why: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(log_dir = %self.path.display(), "log directory is offline: {why}");
+            if let Some(told) = self.on_offline.0.get() {
+                told();
+            }
+        }
+    }
+
+    /// Has `told` called when the directory goes offline. That happens under the locks of the log
+    /// that failed, so it may only pass the word on. The first caller is told, and once.
+    pub fn on_offline(&self, told: impl Fn() + Send + Sync + 'static) {
+        let is_first = self.on_offline.0.set(Box::new(told)).is_ok();
+        if let Some(told) = self.on_offline.0.get().filter(|_| is_first && self.is_offline()) {
+            told();
         }
     }
 }

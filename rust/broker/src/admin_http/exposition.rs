@@ -141,6 +141,16 @@ const KAFKA_GAUGES: &[(&str, &str, Option<&str>)] = &[
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         Some("delayedOperation"),
     ),
+    (
+        "kafkalite_fetch_sessions",
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+        None,
+    ),
+    (
+        "kafkalite_fetch_session_partitions",
+        "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+        None,
+    ),
 ];
 
 fn kafka_gauges(out: &mut String, families: &BTreeMap<String, Family>) -> Result<(), Error> {

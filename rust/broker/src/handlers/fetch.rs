@@ -5,10 +5,10 @@
 //! cache.
 //! Source: Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager.fetchMessages`.
 
-use super::{Call, Reply, Rooms};
-use crate::cold_reads::ColdReads;
-use crate::fetch_sessions::{FetchContext, FetchTarget, INITIAL_EPOCH, TopicRef};
-use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits, Wanted};
+use super::{Call, Rooms};
+use crate::fetch_sessions::{FetchContext, Look, Opening, Reader, TopicRef};
+use crate::purgatory::WatchList;
+use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::replication::{FetchReader, Fetched};
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{
@@ -20,30 +20,22 @@ use std::sync::Arc;
 
 /// Isolation level `read_committed`.
 const READ_COMMITTED: i8 = 1;
-/// First version that carries the replica's id in a tagged struct.
-const REPLICA_STATE_VERSION: i16 = 15;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let Call { request, reply } = call;
     let now_ms = rooms.clock.wall_ms();
     // Only a fetch that opens a session needs an id for it; randomness is a system call.
-    let new_id = if request.session_epoch == INITIAL_EPOCH { rooms.random_i32() } else { 0 };
-    let (context, targets) = match rooms.sessions.resolve(&request, reply.version, now_ms, new_id) {
+    let opening = || Opening { id: rooms.random_i32(), waiters: rooms.fetches.new_list() };
+    let resolved = rooms.sessions.resolve(&request, reply.version, now_ms, opening);
+    let (context, looks) = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
             let error_code = error.code();
             return reply.send(&FetchResponse { error_code, ..FetchResponse::default() });
         }
     };
-    let reader = reader(&request, reply.version);
-    let wanted: Vec<_> = targets
-        .into_iter()
-        .map(|target| {
-            let partition = rooms.partitions.find(&target.topic, target.partition);
-            Wanted { partition, target }
-        })
-        .collect();
+    let reader = reader(Reader::of(&request, reply.version));
     let most = u64::try_from(rooms.config.load().fetch_max_bytes).unwrap_or(0);
     let max_bytes = u64::try_from(request.max_bytes).unwrap_or(0).min(most);
     let limits = FetchLimits {
@@ -52,61 +44,55 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         max_wait_ms: u64::try_from(request.max_wait_ms).unwrap_or(0),
         reader,
     };
-    let cold_reads = Arc::clone(&rooms.cold_reads);
-    let operation = DelayedFetch::new(wanted, limits, move |operation| {
+    let (cold_reads, looked_at) = (Arc::clone(&rooms.cold_reads), rooms.looked_at.clone());
+    let (partitions, fetches) = (rooms.partitions.clone(), &rooms.fetches);
+    let noted = context.clone();
+    DelayedFetch::start(&context, looks, partitions, limits, fetches, move |operation| {
         let lookups = operation.lookup_ranges();
         let pool = Arc::clone(&cold_reads);
         // Looking an old offset up reads the log: this thread must not wait for the disk either.
         pool.when_resident(lookups, move || {
-            answer(reply, &context, operation.read(), reader, &cold_reads);
+            let read = operation.read();
+            looked_at.add(read.len() as u64);
+            let (response, files) = response(&noted, read, reader);
+            reply.send_with_files(&response, &files, &cold_reads);
         });
     });
-    let keys = operation.keys();
-    rooms.fetches.watch(Arc::new(operation), &keys);
 }
 
-fn reader(request: &FetchRequest, version: i16) -> FetchReader {
-    let replica_id = if version < REPLICA_STATE_VERSION {
-        request.replica_id
-    } else {
-        request.replica_state.replica_id
-    };
-    match replica_id {
-        0.. => FetchReader::Follower(replica_id),
-        _ if request.isolation_level == READ_COMMITTED => FetchReader::ReadCommitted,
-        _ => FetchReader::ReadUncommitted,
+fn reader(reader: Reader) -> FetchReader {
+    match reader {
+        Reader { replica_id: 0.., .. } => FetchReader::Follower(reader.replica_id),
+        Reader { isolation_level: READ_COMMITTED, .. } => FetchReader::ReadCommitted,
+        Reader { .. } => FetchReader::ReadUncommitted,
     }
 }
 
-fn answer(
-    reply: Reply<FetchRequest>,
-    context: &FetchContext,
-    read: Vec<(FetchTarget, Fetched)>,
+/// The answer, and the ranges of files that it refers to.
+fn response(
+    context: &FetchContext<Arc<WatchList>>,
+    read: Vec<(Look, Fetched)>,
     reader: FetchReader,
-    cold_reads: &ColdReads,
-) {
+) -> (FetchResponse, Vec<Vec<FileSlice>>) {
     let mut response = FetchResponse::default();
     let mut files = Vec::new();
     // The session is locked once for the whole answer: its partitions are noted in order.
-    let mut session = match context {
-        FetchContext::Sessionless => None,
-        FetchContext::Full(session) | FetchContext::Incremental(session) => Some(session.lock()),
-    };
+    let mut session = context.session().map(|session| session.lock());
     let only_news = matches!(context, FetchContext::Incremental(_));
-    for (target, fetched) in read {
-        let data = partition_data(&target, fetched, reader, &mut files);
-        let news = session.as_mut().is_none_or(|session| session.note(&target.topic, &data));
+    for (look, fetched) in read {
+        let readable_end = fetched.readable_end.0;
+        let data = partition_data(&look, fetched, reader, &mut files);
+        let news = session.as_mut().is_none_or(|session| session.note(&look, &data, readable_end));
         if news || !only_news {
-            push(&mut response, &target.topic, data);
+            push(&mut response, &look.target.topic, data);
         }
     }
     response.session_id = session.as_ref().map_or(0, |session| session.id());
-    drop(session);
-    reply.send_with_files(&response, &files, cold_reads);
+    (response, files)
 }
 
 fn partition_data(
-    target: &FetchTarget,
+    look: &Look,
     fetched: Fetched,
     reader: FetchReader,
     files: &mut Vec<Vec<FileSlice>>,
@@ -114,7 +100,7 @@ fn partition_data(
     let records = Records::External { token: files.len() as u32, len: fetched.bytes };
     files.push(fetched.slices);
     PartitionData {
-        partition_index: target.partition,
+        partition_index: look.target.partition,
         error_code: fetched.error.code(),
         high_watermark: fetched.high_watermark.0,
         last_stable_offset: fetched.last_stable_offset.0,
@@ -152,3 +138,6 @@ fn push(response: &mut FetchResponse, topic: &TopicRef, data: PartitionData) {
 pub fn error_response(error: ErrorCode) -> FetchResponse {
     FetchResponse { error_code: error.code(), ..FetchResponse::default() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,8 @@ use crate::config::BrokerConfig;
 use crate::coordinator::GroupCoordinator;
 use crate::fetch_sessions::FetchSessions;
 use crate::metadata::Controller;
-use crate::metrics::Metrics;
-use crate::purgatory::Purgatory;
+use crate::metrics::{Counter, Metrics};
+use crate::purgatory::{Purgatory, WatchList};
 use crate::replication::Partitions;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -34,7 +34,9 @@ pub struct Rooms {
     /// Reads what left the page cache before it is sent.
     pub cold_reads: Arc<ColdReads>,
     /// What clients know already.
-    pub sessions: FetchSessions,
+    pub sessions: FetchSessions<Arc<WatchList>>,
+    /// Partitions that fetches looked at.
+    pub looked_at: Counter,
     /// Ids for idempotent producers.
     pub producer_ids: ProducerIds,
 }

@@ -1,30 +1,37 @@
-//! A fetch that waits for records.
+//! A fetch that found less than `min_bytes` and waits for more.
 //!
 //! It stops waiting when
-//! - case A: `min_bytes` can be read below each partition's high watermark (a follower: log end
-//!   offset)
-//! - case B: a partition has an error to report, or a diverging epoch
-//! - case C: a partition's fetch offset lies on an older segment: what is there will not grow
-//! - case D: it asks for no partition at all
+//! - case A: its partitions have `min_bytes` that may be read
+//! - case B: one of them has an error to report, or its reader's log diverged from ours
+//! - case C: one of its offsets lies on an older segment: that one will not grow
+//! - case D: it asks for nothing, or for no bytes
 //!
-//! At the deadline it answers with what there is. There is one read path: a fetch that need not
-//! wait is one that is satisfied at the first look. Source: Kafka's `DelayedFetch`.
+//! Within a session it looks at dirty partitions only, and waits for the session's bell; those that
+//! move meanwhile are looked at as well. A clean partition has nothing to be read, so leaving it
+//! out miscounts nothing. Outside of a session it waits at each of its partitions.
+//!
+//! Whatever ended the wait, the answer is read then, once. A fetch that need not wait is one that
+//! is satisfied at the first look. Source: Kafka's `DelayedFetch`.
 
-use super::{Completion, DelayedOperation};
-use crate::fetch_sessions::FetchTarget;
-use crate::replication::{FetchReader, Fetched, Partition};
+use super::{Completion, DelayedOperation, Purgatory, WatchList};
+use crate::fetch_sessions::{FetchContext, Look, SharedSession};
+use crate::replication::{FetchReader, Fetched, Partition, Partitions};
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// A session whose parked fetches wait in purgatory.
+pub type Session = SharedSession<Arc<WatchList>>;
+
 /// One partition of a fetch, found or not.
-pub struct Wanted {
-    /// What is asked for.
-    pub target: FetchTarget,
+#[derive(Clone)]
+struct Wanted {
+    look: Look,
     /// The partition, or why there is none.
-    pub partition: Result<Arc<Partition>, ErrorCode>,
+    partition: Result<Arc<Partition>, ErrorCode>,
 }
 
 /// How much, how long, and for whom.
@@ -44,7 +51,11 @@ type Answer = Box<dyn FnOnce(Arc<DelayedFetch>) + Send>;
 
 /// The waiting request.
 pub struct DelayedFetch {
-    wanted: Vec<Wanted>,
+    session: Option<Session>,
+    partitions: Arc<Partitions>,
+    /// Replaced as a whole, so that a look holds no lock.
+    wanted: Mutex<Arc<Vec<Wanted>>>,
+    asks_for_nothing: bool,
     limits: FetchLimits,
     /// Bytes that were still missing at the last full look; appends count it down.
     missing: AtomicU64,
@@ -52,39 +63,75 @@ pub struct DelayedFetch {
 }
 
 impl DelayedFetch {
-    /// Holds the request back; `answer` gets it when it need wait no longer, and reads.
-    pub fn new(
-        wanted: Vec<Wanted>,
+    /// Answers a fetch of `looks` now or after a wait: `answer` gets it when it need wait no
+    /// longer, and reads.
+    pub fn start(
+        context: &FetchContext<Arc<WatchList>>,
+        looks: Vec<Look>,
+        partitions: Arc<Partitions>,
         limits: FetchLimits,
+        fetches: &Purgatory<u64>,
         answer: impl FnOnce(Arc<Self>) + Send + 'static,
-    ) -> Self {
-        let answer = Mutex::new(Some(Box::new(answer) as Answer));
-        Self { wanted, limits, missing: AtomicU64::new(0), answer }
+    ) {
+        let session = context.session().cloned();
+        let asks_for_nothing =
+            looks.is_empty() && session.as_ref().is_none_or(|session| session.lock().is_empty());
+        let wanted = find(looks, &partitions, session.as_ref());
+        let bell = session.as_ref().map(|session| session.lock().bell().clone());
+        let keys = match bell {
+            Some(_) => Vec::new(),
+            None => keys(&wanted),
+        };
+        let operation = Arc::new(Self {
+            session,
+            partitions,
+            wanted: Mutex::new(Arc::new(wanted)),
+            asks_for_nothing,
+            limits,
+            missing: AtomicU64::new(0),
+            answer: Mutex::new(Some(Box::new(answer))),
+        });
+        match bell {
+            Some(bell) => fetches.watch_in(operation, || [bell.waiters().clone()]),
+            None => fetches.watch(operation, &keys),
+        }
     }
 
-    /// The purgatory keys of its partitions.
-    #[must_use]
-    pub fn keys(&self) -> Vec<u64> {
-        let found = self.wanted.iter().filter_map(|wanted| wanted.partition.as_ref().ok());
-        found.map(|partition| partition.key()).collect()
+    /// Adds the partitions of the session that moved since it was last asked.
+    fn add_moved(&self) {
+        let Some(session) = &self.session else { return };
+        let looks = session.lock().take_pulled();
+        if looks.is_empty() {
+            return;
+        }
+        let moved = find(looks, &self.partitions, Some(session));
+        let mut wanted = self.wanted.lock();
+        merge(Arc::make_mut(&mut wanted), moved);
+    }
+
+    fn wanted(&self) -> Arc<Vec<Wanted>> {
+        self.wanted.lock().clone()
     }
 
     /// What [`DelayedFetch::read`] reads of files itself, before it knows the ranges to answer.
     #[must_use]
     pub fn lookup_ranges(&self) -> Vec<FileSlice> {
-        let found = self.wanted.iter().filter_map(|wanted| {
-            wanted.partition.as_ref().ok().map(|partition| (partition, &wanted.target))
+        let wanted = self.wanted();
+        let found = wanted.iter().filter_map(|wanted| {
+            wanted.partition.as_ref().ok().map(|partition| (partition, &wanted.look.target))
         });
         found.filter_map(|(partition, target)| partition.lookup_range(target)).collect()
     }
 
-    /// What there is of each partition, in order.
+    /// What there is of each partition, in the order of service.
     #[must_use]
-    pub fn read(&self) -> Vec<(FetchTarget, Fetched)> {
+    pub fn read(&self) -> Vec<(Look, Fetched)> {
         let mut left = self.limits.max_bytes;
         let mut nothing_yet = true;
-        let mut all = Vec::with_capacity(self.wanted.len());
-        for Wanted { target, partition } in &self.wanted {
+        let wanted = self.wanted();
+        let mut all = Vec::with_capacity(wanted.len());
+        for Wanted { look, partition } in wanted.iter() {
+            let target = &look.target;
             let most = left.min(u64::try_from(target.max_bytes).unwrap_or(0));
             let fetched = match partition {
                 Ok(partition) => partition.read(target, most, nothing_yet, self.limits.reader),
@@ -92,26 +139,71 @@ impl DelayedFetch {
             };
             left = left.saturating_sub(u64::from(fetched.bytes));
             nothing_yet &= fetched.bytes == 0;
-            all.push((target.clone(), fetched));
+            all.push((look.clone(), fetched));
         }
         all
     }
 }
 
+/// The partitions behind `looks`. Ropes of the session are hung at those that have none yet, before
+/// anybody looks at them.
+fn find(looks: Vec<Look>, partitions: &Partitions, session: Option<&Session>) -> Vec<Wanted> {
+    let found = looks.into_iter().map(|look| {
+        let partition = partitions.find(&look.target.topic, look.target.partition);
+        Wanted { look, partition }
+    });
+    let found: Vec<Wanted> = found.collect();
+    if let Some(session) = session {
+        let here =
+            || found.iter().filter_map(|wanted| Some((wanted, wanted.partition.as_ref().ok()?)));
+        let keys: Vec<u64> = here().map(|(_, partition)| partition.key()).collect();
+        let ropes: Vec<_> = {
+            let mut session = session.lock();
+            here().zip(keys).map(|((wanted, _), key)| session.rope(&wanted.look, key)).collect()
+        };
+        for ((_, partition), rope) in here().zip(ropes) {
+            rope.iter().for_each(|rope| partition.hang(rope));
+        }
+    }
+    found
+}
+
+/// The purgatory keys of partitions that were found.
+fn keys(wanted: &[Wanted]) -> Vec<u64> {
+    let found = wanted.iter().filter_map(|wanted| wanted.partition.as_ref().ok());
+    found.map(|partition| partition.key()).collect()
+}
+
+/// Puts newer looks in the place of older ones at the same partitions, and the rest at the end.
+fn merge(wanted: &mut Vec<Wanted>, newer: Vec<Wanted>) {
+    let slots = newer.iter().enumerate().map(|(index, wanted)| (wanted.look.slot(), index));
+    let places: HashMap<usize, usize> = slots.collect();
+    let mut newer: Vec<Option<Wanted>> = newer.into_iter().map(Some).collect();
+    for old in wanted.iter_mut() {
+        let place = places.get(&old.look.slot());
+        if let Some(new) = place.and_then(|place| newer[*place].take()) {
+            *old = new;
+        }
+    }
+    wanted.extend(newer.into_iter().flatten());
+}
+
 impl DelayedOperation for DelayedFetch {
     fn is_satisfied(&self) -> bool {
-        if self.wanted.is_empty() || self.limits.min_bytes == 0 {
+        if self.asks_for_nothing || self.limits.min_bytes == 0 {
             return true;
         }
         // Before the look, not after it: bytes that another thread adds meanwhile must count, and
         // counting them twice only makes for a look too many.
         self.missing.store(self.limits.min_bytes, Ordering::Relaxed);
+        self.add_moved();
         let mut readable = 0;
-        for Wanted { target, partition } in &self.wanted {
+        for Wanted { look, partition } in self.wanted().iter() {
             let Ok(partition) = partition else { return true };
-            match partition.readable(target, self.limits.reader) {
+            let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
+            match partition.readable(&look.target, self.limits.reader) {
                 Ok(now) if now.will_not_grow => return true,
-                Ok(now) => readable += now.bytes.min(u64::try_from(target.max_bytes).unwrap_or(0)),
+                Ok(now) => readable += now.bytes.min(most),
                 Err(_) => return true,
             }
         }
@@ -122,6 +214,7 @@ impl DelayedOperation for DelayedFetch {
     fn complete(self: Arc<Self>, _how: Completion) {
         let answer = self.answer.lock().take();
         if let Some(answer) = answer {
+            self.add_moved();
             answer(self);
         }
     }

@@ -13,11 +13,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::metrics::{Counter, Metrics};
@@ -26,12 +25,14 @@ pub mod delayed_fetch;
 pub mod delayed_produce;
 pub mod timer;
 pub mod timing_wheel;
+mod watch_list;
 
 #[cfg(test)]
 mod tests;
 
 pub use timer::{RunExpired, Timer, TimerTask};
 pub use timing_wheel::TimerId;
+pub use watch_list::{Rope, WatchList};
 
 /// How an operation came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,55 +62,6 @@ pub trait DelayedOperation: Send + Sync {
     fn add_bytes(&self, bytes: u64) -> bool {
         let _ = bytes;
         true
-    }
-}
-
-/// Everything that waits under one key. A partition may keep it and spare the look-up by key.
-#[derive(Default)]
-pub struct WatchList {
-    count: AtomicUsize,
-    waiters: Mutex<Slab<Arc<Waiter>>>,
-}
-
-impl WatchList {
-    /// Asks every waiter again, and completes those that are satisfied. Returns how many were.
-    pub fn check(&self) -> usize {
-        self.check_those(|_| true)
-    }
-
-    /// As `check`, when all that happened is that `bytes` more can be read.
-    pub fn check_bytes(&self, bytes: u64) -> usize {
-        self.check_those(|operation| operation.add_bytes(bytes))
-    }
-
-    fn check_those(&self, worth_asking: impl Fn(&dyn DelayedOperation) -> bool) -> usize {
-        // Pairs with the fence in `watch`: either we see the waiter, or its second look sees what
-        // the caller changed before this call.
-        fence(Ordering::SeqCst);
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        let waiters: SmallVec<[Arc<Waiter>; 8]> = {
-            let waiters = self.waiters.lock();
-            let asked = waiters.iter().map(|(_, waiter)| waiter);
-            asked.filter(|waiter| worth_asking(&*waiter.operation)).cloned().collect()
-        };
-        waiters.iter().filter(|waiter| waiter.complete_if_satisfied()).count()
-    }
-
-    fn add(&self, waiter: &Arc<Waiter>) -> usize {
-        let mut waiters = self.waiters.lock();
-        self.count.fetch_add(1, Ordering::Relaxed);
-        waiters.insert(Arc::clone(waiter))
-    }
-
-    fn remove(&self, place: usize) {
-        let removed = {
-            let mut waiters = self.waiters.lock();
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            waiters.try_remove(place)
-        };
-        drop(removed);
     }
 }
 
@@ -165,6 +117,16 @@ struct Totals {
     expired: Counter,
 }
 
+/// Links the waiter in every list. Its places stay locked meanwhile, so a thread that completes it
+/// at once waits and then unlinks all of them.
+fn link(waiter: &Arc<Waiter>, lists: impl IntoIterator<Item = Arc<WatchList>>) {
+    let mut places = waiter.places.lock();
+    for list in lists {
+        let place = list.add(waiter);
+        places.push((list, place));
+    }
+}
+
 const SHARDS: usize = 32;
 
 type Shard<K> = Mutex<HashMap<K, Arc<WatchList>>>;
@@ -175,6 +137,8 @@ pub struct Purgatory<K> {
     totals: Arc<Totals>,
     hasher: RandomState,
     shards: Box<[Shard<K>; SHARDS]>,
+    /// Lists without a key, kept by those who gave them out: the bells of fetch sessions.
+    unkeyed: Mutex<Vec<Weak<WatchList>>>,
 }
 
 impl<K: Hash + Eq + Clone> Purgatory<K> {
@@ -195,11 +159,20 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
             totals,
             hasher: RandomState::new(),
             shards: Box::new([const { None::<Shard<K>> }; SHARDS].map(|_| Mutex::default())),
+            unkeyed: Mutex::default(),
         }
     }
 
     /// Completes `operation` now if it need not wait; else holds it under every key.
     pub fn watch(&self, operation: Arc<dyn DelayedOperation>, keys: &[K]) {
+        self.watch_in(operation, || keys.iter().map(|key| self.watch_list(key)));
+    }
+
+    /// As `watch`, under lists that the caller has; they are asked for if it does have to wait.
+    pub fn watch_in<L>(&self, operation: Arc<dyn DelayedOperation>, lists: impl FnOnce() -> L)
+    where
+        L: IntoIterator<Item = Arc<WatchList>>,
+    {
         if operation.is_satisfied() {
             return operation.complete(Completion::Satisfied);
         }
@@ -217,7 +190,7 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
             totals: Arc::clone(&self.totals),
         });
         self.totals.waiting.fetch_add(1, Ordering::Relaxed);
-        self.add(&waiter, keys);
+        link(&waiter, lists());
         self.arm(&waiter, timeout_ms);
         // Look again: a partition that moved after the first look and before `add` woke nobody.
         fence(Ordering::SeqCst);
@@ -240,6 +213,19 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         Arc::clone(self.shard(key).lock().entry(key.clone()).or_default())
     }
 
+    /// A list that no key leads to, for the caller to keep and to check.
+    #[must_use]
+    pub fn new_list(&self) -> Arc<WatchList> {
+        let list = Arc::new(WatchList::default());
+        let mut unkeyed = self.unkeyed.lock();
+        if unkeyed.len() == unkeyed.capacity() {
+            // Before it grows, those go that nobody keeps any more.
+            unkeyed.retain(|list| list.strong_count() > 0);
+        }
+        unkeyed.push(Arc::downgrade(&list));
+        list
+    }
+
     /// Forgets a key that will not be watched again, when its partition is deleted. What still
     /// waits under it ends at its timeout.
     pub fn forget(&self, key: &K) {
@@ -260,17 +246,12 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
 
     /// Completes everything that waits as [`Completion::Stopped`].
     pub fn stop(&self) {
+        let mut lists: Vec<_> = self.unkeyed.lock().iter().filter_map(Weak::upgrade).collect();
         for shard in self.shards.iter() {
-            let lists: Vec<_> = shard.lock().values().cloned().collect();
-            for list in lists {
-                let waiters: Vec<_> = {
-                    let waiters = list.waiters.lock();
-                    waiters.iter().map(|(_, waiter)| Arc::clone(waiter)).collect()
-                };
-                for waiter in waiters {
-                    waiter.complete(Completion::Stopped);
-                }
-            }
+            lists.extend(shard.lock().values().cloned());
+        }
+        for list in lists {
+            list.stop();
         }
     }
 
@@ -284,17 +265,6 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
             return None;
         }
         self.shard(key).lock().get(key).cloned()
-    }
-
-    /// Links the waiter under every key. Its places stay locked meanwhile, so a thread that
-    /// completes it at once waits and then unlinks all of them.
-    fn add(&self, waiter: &Arc<Waiter>, keys: &[K]) {
-        let mut places = waiter.places.lock();
-        for key in keys {
-            let list = self.watch_list(key);
-            let place = list.add(waiter);
-            places.push((list, place));
-        }
     }
 
     fn arm(&self, waiter: &Arc<Waiter>, timeout_ms: u64) {

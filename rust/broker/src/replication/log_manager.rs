@@ -156,8 +156,7 @@ fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
 fn retain(partitions: &Partitions, now_ms: i64) {
     let mut moved = false;
     for partition in partitions.all() {
-        let kept = partition.log().retain(now_ms, partition.high_watermark());
-        match kept {
+        match partition.retain(now_ms) {
             Ok(deleted) => moved |= deleted.deleted_segments > 0,
             // Deleted meanwhile.
             Err(LogError::Closed { .. }) => continue,

@@ -10,9 +10,9 @@ use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
 use crate::error::{AppendRefusal, log_error_code};
 use crate::metadata::PartitionImage;
-use crate::purgatory::WatchList;
+use crate::purgatory::{Rope, WatchList};
 use kafkalite_log::validation::ValidatedBatch;
-use kafkalite_log::{ActiveProducer, CommitLog, LogConfig, LogError};
+use kafkalite_log::{ActiveProducer, Appended, CommitLog, LogConfig, LogError, Retained};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -53,8 +53,9 @@ pub struct Partition {
     /// The topic is being deleted.
     gone: AtomicBool,
     committer: Arc<GroupCommit>,
-    /// Fetches and produces that wait here. They are told after every move, by the room that caused
-    /// it.
+    /// Fetches and produces that wait here, and the fetch sessions that have this partition. They
+    /// are told after every move of what a fetch tells: high watermark, log start, leader, epoch,
+    /// deletion, the disk's failure, and for followers the log's end.
     fetch_waiters: Arc<WatchList>,
     produce_waiters: Arc<WatchList>,
 }
@@ -265,7 +266,7 @@ impl Partition {
         let leader_epoch = self.led_epoch(acks_all)?;
         let appended = self.log.append(batch, leader_epoch, now_ms)?;
         if !appended.duplicate {
-            self.after_append(u64::from(appended.bytes));
+            self.after_append(&appended);
         }
         Ok(AppendedToPartition {
             base_offset: appended.base_offset,
@@ -293,9 +294,33 @@ impl Partition {
         Ok(state.leader_epoch())
     }
 
-    fn after_append(&self, bytes: u64) {
-        if !self.waits_for_disk() {
-            self.log_grew(self.log.log_end_offset(), bytes);
+    /// Has a fetch session hear of every move from now on.
+    pub fn hang(&self, rope: &Arc<Rope>) {
+        self.fetch_waiters.hang(rope);
+    }
+
+    /// When follower `id` was last known to have everything of this partition, as its fetch
+    /// sessions say, in ms of wall time. Beside what its own fetches of this partition say: a
+    /// session does not look at partitions whose follower has everything.
+    #[must_use]
+    pub fn caught_up_ms(&self, id: i32) -> Option<i64> {
+        self.fetch_waiters.caught_up_ms(id)
+    }
+
+    fn after_append(&self, appended: &Appended) {
+        let waits_for_disk = self.waits_for_disk();
+        if !waits_for_disk && self.may_count_on(self.log.log_end_offset()) {
+            self.produce_waiters.check();
+        }
+        // Followers read on to the log's end. And also if another append published this one's end
+        // together with its own: it told of its own bytes only.
+        if !waits_for_disk || self.state.lock().has_followers() {
+            if appended.starts_segment {
+                // Whoever reads the segment before gets what there is: it will not grow.
+                self.fetch_waiters.check();
+            } else {
+                self.fetch_waiters.check_bytes(u64::from(appended.bytes));
+            }
         }
         if self.log.needs_flush() {
             self.committer.commit(self.key);
@@ -312,12 +337,12 @@ impl Partition {
     /// # Errors
     /// The disk failed; the log directory is offline then, and who waits here was told.
     pub fn flush(&self) -> Result<(), LogError> {
-        let before = self.high_watermark();
         let flushed = self.log.flush();
         if let Ok(end) = &flushed
             && self.waits_for_disk()
+            && self.may_count_on(*end)
         {
-            self.log_grew(*end, self.log.bytes_between(before, *end));
+            self.fetch_waiters.check();
         }
         // acks=1 waits for the disk and not for the high watermark; and a failure is news as well.
         self.produce_waiters.check();
@@ -328,18 +353,12 @@ impl Partition {
     }
 
     /// The log may be counted on up to `end`: after an append, or, with `flush.messages`, after its
-    /// group commit.
-    pub fn log_grew(&self, end: Offset, bytes: u64) {
-        let moved = {
-            let mut state = self.state.lock();
-            let moved = state.log_grew(end).is_some();
-            self.publish(&state);
-            moved
-        };
-        if moved {
-            self.fetch_waiters.check_bytes(bytes);
-            self.produce_waiters.check();
-        }
+    /// group commit. Whether the high watermark moved.
+    fn may_count_on(&self, end: Offset) -> bool {
+        let mut state = self.state.lock();
+        let moved = state.log_grew(end).is_some();
+        self.publish(&state);
+        moved
     }
 
     /// Whether a batch that ends at `end` is as safe as `acks` (1 or -1) asks for.
@@ -364,6 +383,19 @@ impl Partition {
         let start = deleted.map_err(|error| log_error_code(&error))?;
         self.fetch_waiters.check();
         Ok(start)
+    }
+
+    /// Deletes what its retention lets go, and tells who waits if the log starts later now.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn retain(&self, now_ms: i64) -> Result<Retained, LogError> {
+        let before = self.log_start_offset();
+        let retained = self.log.retain(now_ms, self.high_watermark());
+        if self.log_start_offset() != before {
+            self.fetch_waiters.check();
+        }
+        retained
     }
 
     /// The idempotent producers the log remembers.

@@ -128,6 +128,12 @@ impl PartitionState {
         self.followers.iter().any(|follower| follower.id == id)
     }
 
+    /// Whether there are other replicas.
+    #[must_use]
+    pub fn has_followers(&self) -> bool {
+        !self.followers.is_empty()
+    }
+
     /// The leader's node id; -1 if there is none.
     #[must_use]
     pub fn leader(&self) -> i32 {

@@ -186,6 +186,11 @@ impl Partitions {
         self.directory.is_offline()
     }
 
+    /// Has everybody who waits at a partition look again: the disk failed.
+    pub fn tell_everyone(&self) {
+        self.all().iter().for_each(|partition| partition.tell_everyone());
+    }
+
     /// Total and usable bytes of the file system.
     #[must_use]
     pub fn disk_space(&self) -> Option<(i64, i64)> {

@@ -35,6 +35,8 @@ pub struct Appended {
     pub bytes: u32,
     /// It was in the log already, from an earlier attempt of its producer.
     pub duplicate: bool,
+    /// It is the first of its segment: those before it will not grow any more.
+    pub starts_segment: bool,
 }
 
 impl Appended {
@@ -179,6 +181,7 @@ impl CommitLog {
             log_start_offset: self.log_start_offset(),
             bytes: 0,
             duplicate: true,
+            starts_segment: false,
         }
     }
 
@@ -221,6 +224,7 @@ impl CommitLog {
         if group.batches.is_empty() {
             group.first_result = results.len();
         }
+        let starts_segment = group.batches.is_empty() && writer.active.size() == 0;
         group.undo.extend(writer.producers.note(&header));
         group.bytes += header.size();
         group.batches.push((header, header.to_bytes(), &batch.payload));
@@ -234,6 +238,7 @@ impl CommitLog {
             log_start_offset: self.log_start_offset(),
             bytes: header.size() as u32,
             duplicate: false,
+            starts_segment,
         }));
     }
 

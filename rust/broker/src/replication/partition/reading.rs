@@ -30,6 +30,8 @@ pub struct Fetched {
     pub last_stable_offset: Offset,
     /// -1 with an error.
     pub log_start_offset: Offset,
+    /// Where the reader had to stop at the time: the end of what it may read; -1 with an error.
+    pub readable_end: Offset,
     /// Where the reader's log parted from ours: the epoch and its end here.
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// The leader to ask instead.
@@ -50,6 +52,7 @@ impl Fetched {
             high_watermark: unknown,
             last_stable_offset: unknown,
             log_start_offset: unknown,
+            readable_end: unknown,
             diverging: None,
             leader: None,
             slices: Vec::new(),
@@ -146,6 +149,7 @@ impl Partition {
             high_watermark,
             last_stable_offset: high_watermark,
             log_start_offset: self.log_start_offset(),
+            readable_end: self.readable_end(reader),
             ..Fetched::refused(ErrorCode::None)
         };
         match self.divergence(target) {
@@ -158,7 +162,7 @@ impl Partition {
             return Fetched::refused(error);
         }
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
-        match self.log.read(from, max_bytes, self.readable_end(reader), min_one_batch) {
+        match self.log.read(from, max_bytes, told.readable_end, min_one_batch) {
             Ok(read) => Fetched { slices: read.slices, bytes: read.bytes, ..told },
             Err(error) => Fetched::refused(log_error_code(&error)),
         }

@@ -1,0 +1,50 @@
+//! What the rooms are told from below: by the control plane of new images, by the disk that it
+//! failed.
+
+use crate::config::BrokerConfig;
+use crate::metadata::{ConfigResource, Controller};
+use crate::purgatory::Timer;
+use crate::replication::Partitions;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+
+/// Whoever waits at a partition is told when the disk fails, by a task of its own: it may fail
+/// under any lock.
+pub(super) fn tell_when_offline(partitions: &Arc<Partitions>, timer: &Arc<Timer>) {
+    let (told, timer) = (Arc::downgrade(partitions), timer.clone());
+    partitions.log_dir().on_offline(move || {
+        let told = told.clone();
+        let tell = move || {
+            if let Some(partitions) = told.upgrade() {
+                partitions.tell_everyone();
+            }
+        };
+        timer.schedule(0, Box::new(tell));
+    });
+}
+
+/// Makes configuration and partitions follow the control plane from now on, beginning with what
+/// there is.
+pub(super) fn follow_images(
+    controller: &Controller,
+    partitions: &Arc<Partitions>,
+    config: &Arc<ArcSwap<BrokerConfig>>,
+    node_id: i32,
+) {
+    let (partitions, config) = (partitions.clone(), config.clone());
+    controller.watch(Box::new(move |before, after| {
+        if before.configs != after.configs {
+            let of = |resource| after.configs_of(&resource).cloned().unwrap_or_default();
+            let for_all = of(ConfigResource::cluster());
+            let for_this = of(ConfigResource::broker(node_id));
+            match config.load().with_dynamic(&for_all, &for_this) {
+                Ok(changed) => {
+                    config.store(Arc::new(changed));
+                    partitions.renew_settings();
+                }
+                Err(error) => tracing::error!(%error, "altered configuration does not hold"),
+            }
+        }
+        partitions.follow_image(before, after);
+    }));
+}

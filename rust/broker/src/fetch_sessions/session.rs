@@ -1,0 +1,272 @@
+//! One fetch session: what its client knows of each partition, and which are dirty.
+//!
+//! A partition is dirty until the client has everything of it: its fetch offset is the end of what
+//! it may read, and the last answer told high watermark, log start and last stable offset as they
+//! are, without an error or a diverging epoch. It becomes dirty again when its rope is pulled or a
+//! request names it. A fetch looks at dirty partitions only.
+//!
+//! Order of service: a partition that becomes dirty, or was served, takes the last turn, so that a
+//! small `max.bytes` starves nobody.
+
+use super::bell::{Bell, Rope};
+use super::target::{FetchTarget, Reader, TopicRef, targets, topic_ref};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::fetch::{FetchRequest, PartitionData};
+use slab::Slab;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A partition that a fetch looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// What is asked for.
+    pub target: FetchTarget,
+    /// Its place in the session; 0 outside of one.
+    slot: usize,
+    /// How often it had become dirty when this look began.
+    moves: u64,
+}
+
+/// What the client was told of a partition; -1 is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    high_watermark: i64,
+    last_stable_offset: i64,
+    log_start_offset: i64,
+}
+
+const NOTHING: Told = Told { high_watermark: -1, last_stable_offset: -1, log_start_offset: -1 };
+
+#[derive(Debug)]
+struct Known<W> {
+    target: FetchTarget,
+    told: Told,
+    /// Its place in the order of service; `None` while it is clean.
+    turn: Option<u64>,
+    /// How often it became dirty, or might have: an older look may not call it clean.
+    moves: u64,
+    rope: Option<Arc<Rope<W>>>,
+}
+
+/// What one client knows.
+#[derive(Debug)]
+pub struct FetchSession<W> {
+    pub(super) id: i32,
+    pub(super) next_epoch: i32,
+    pub(super) uses_topic_ids: bool,
+    reader: Reader,
+    bell: Arc<Bell<W>>,
+    slots: Slab<Known<W>>,
+    by_name: HashMap<(TopicRef, i32), usize>,
+    /// The slots of dirty partitions by their turns.
+    dirty: BTreeMap<u64, usize>,
+    next_turn: u64,
+}
+
+impl Look {
+    /// A look outside of a session.
+    #[must_use]
+    pub fn once(target: FetchTarget) -> Self {
+        Self { target, slot: 0, moves: 0 }
+    }
+
+    /// Its place in the session.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+}
+
+impl<W> FetchSession<W> {
+    pub(super) fn new(uses_topic_ids: bool, reader: Reader, bell: Arc<Bell<W>>) -> Self {
+        Self {
+            id: 0,
+            next_epoch: 1,
+            uses_topic_ids,
+            reader,
+            bell,
+            slots: Slab::new(),
+            by_name: HashMap::new(),
+            dirty: BTreeMap::new(),
+            next_turn: 0,
+        }
+    }
+
+    /// The id that goes into the response.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// How many partitions it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Where its parked fetches wait, and what wakes them.
+    #[must_use]
+    pub fn bell(&self) -> &Arc<Bell<W>> {
+        &self.bell
+    }
+
+    /// Takes over what a request changes.
+    pub(super) fn update(&mut self, request: &FetchRequest, reader: Reader, now_ms: i64) {
+        self.bell.fetched(now_ms);
+        for target in targets(request, self.uses_topic_ids) {
+            self.put(target);
+        }
+        for topic in &request.forgotten_topics_data {
+            let name = topic_ref(self.uses_topic_ids, &topic.topic, topic.topic_id);
+            for partition in &topic.partitions {
+                self.forget(&(name.clone(), *partition));
+            }
+        }
+        if self.reader != reader {
+            // Another end of what may be read, everywhere.
+            self.reader = reader;
+            let slots: Vec<usize> = self.slots.iter().map(|(slot, _)| slot).collect();
+            slots.into_iter().for_each(|slot| self.make_dirty(slot));
+        }
+    }
+
+    pub(super) fn put(&mut self, target: FetchTarget) {
+        let key = (target.topic.clone(), target.partition);
+        let slot = match self.by_name.get(&key) {
+            Some(slot) => {
+                self.slots[*slot].target = target;
+                *slot
+            }
+            None => {
+                let known = Known { target, told: NOTHING, turn: None, moves: 0, rope: None };
+                let slot = self.slots.insert(known);
+                self.by_name.insert(key, slot);
+                slot
+            }
+        };
+        self.make_dirty(slot);
+    }
+
+    fn forget(&mut self, key: &(TopicRef, i32)) {
+        let Some(slot) = self.by_name.remove(key) else { return };
+        let known = self.slots.remove(slot);
+        if let Some(turn) = known.turn {
+            self.dirty.remove(&turn);
+        }
+    }
+
+    fn make_dirty(&mut self, slot: usize) {
+        let known = &mut self.slots[slot];
+        known.moves += 1;
+        if known.turn.is_none() {
+            self.take_last_turn(slot);
+        }
+    }
+
+    fn take_last_turn(&mut self, slot: usize) {
+        let known = &mut self.slots[slot];
+        if let Some(rope) = &known.rope {
+            rope.set_clean(false);
+        }
+        if let Some(turn) = known.turn.replace(self.next_turn) {
+            self.dirty.remove(&turn);
+        }
+        self.dirty.insert(self.next_turn, slot);
+        self.next_turn += 1;
+    }
+
+    fn look(&self, slot: usize) -> Look {
+        let known = &self.slots[slot];
+        Look { target: known.target.clone(), slot, moves: known.moves }
+    }
+
+    /// Every dirty partition, in the order of service.
+    pub(super) fn dirty(&mut self) -> Vec<Look> {
+        self.take_pulled();
+        self.dirty.values().map(|slot| self.look(*slot)).collect()
+    }
+
+    /// The partitions whose ropes were pulled since the last time; all are dirty now.
+    ///
+    /// To be called before they are looked at: what happens afterwards pulls again.
+    pub fn take_pulled(&mut self) -> Vec<Look> {
+        let mut pulled = self.bell.take_pulled();
+        // A partition may have been forgotten meanwhile, and its place be another's: dirty, too.
+        pulled.retain(|slot| self.slots.contains(*slot));
+        for slot in &pulled {
+            if let Some(rope) = &self.slots[*slot].rope {
+                rope.release();
+            }
+            self.make_dirty(*slot);
+        }
+        pulled.into_iter().map(|slot| self.look(slot)).collect()
+    }
+
+    /// The rope to hang at the replica with this key, if it does not hang there yet. To be hung
+    /// before the replica is looked at.
+    pub fn rope(&mut self, look: &Look, partition_key: u64) -> Option<Arc<Rope<W>>> {
+        let known = self.known(look)?;
+        let hung = known.rope.as_ref().filter(|rope| rope.is_for(partition_key)).cloned();
+        let rope = hung.unwrap_or_else(|| {
+            // A topic that was made again is another partition; the old rope goes.
+            let rope = Rope::new(self.bell.clone(), look.slot, partition_key);
+            self.slots[look.slot].rope = Some(rope.clone());
+            rope
+        });
+        (!rope.hangs_at(partition_key)).then_some(rope)
+    }
+
+    /// What is in the place of a look, unless it was forgotten since.
+    fn known(&self, look: &Look) -> Option<&Known<W>> {
+        let Look { target, slot, .. } = look;
+        self.slots.get(*slot).filter(|known| {
+            known.target.partition == target.partition && known.target.topic == target.topic
+        })
+    }
+
+    /// Whether `answer` tells the client anything new; remembers that it was told.
+    ///
+    /// `readable_end` is the end of what the client could read at the time of the look; with
+    /// nothing left before it and nothing wrong, the partition is clean. An error is always news,
+    /// and after it everything is.
+    pub fn note(&mut self, look: &Look, answer: &PartitionData, readable_end: i64) -> bool {
+        let Some(known) = self.known(look) else { return true };
+        let now_told = Told {
+            high_watermark: answer.high_watermark,
+            last_stable_offset: answer.last_stable_offset,
+            log_start_offset: answer.log_start_offset,
+        };
+        let failed = answer.error_code != ErrorCode::None.code();
+        let diverged = answer.diverging_epoch.end_offset >= 0;
+        let has_records = answer.records.as_ref().is_some_and(|records| !records.is_empty());
+        let moved = known.told != now_told;
+        let has_all = known.target.fetch_offset == readable_end;
+        let is_current = has_all && !failed && !diverged && !has_records;
+        let unmoved = known.moves == look.moves;
+        let is_dirty = known.turn.is_some();
+        self.slots[look.slot].told = if failed { NOTHING } else { now_told };
+        if has_records || (!is_current && !is_dirty) {
+            self.take_last_turn(look.slot);
+        }
+        if is_current && unmoved {
+            self.make_clean(look.slot);
+        }
+        has_records || moved || failed || diverged
+    }
+
+    fn make_clean(&mut self, slot: usize) {
+        let known = &mut self.slots[slot];
+        if let Some(turn) = known.turn.take() {
+            self.dirty.remove(&turn);
+        }
+        if let Some(rope) = &known.rope {
+            rope.set_clean(true);
+        }
+    }
+}
