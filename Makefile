@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup bench wheel clean
+	conformance-setup frameworks frameworks-installed bench wheel clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -52,7 +52,19 @@ conformance: develop conformance-setup
 conformance-slice: develop conformance-setup
 	$(BIN)/python -m tests.conformance.run --slice $(ARGS)
 
-conformance-setup: $(VENV)/conformance-installed
+## Frameworks that know nothing of us, in a venv of their own: make frameworks ARGS="-- -k quix"
+frameworks: develop frameworks-installed
+	$(BIN)/python -m tests.conformance.run --suite frameworks $(ARGS)
+
+frameworks-installed: $(VENV)/frameworks/installed
+
+$(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements.txt
+	$(BIN)/python -m venv $(VENV)/frameworks
+	$(VENV)/frameworks/bin/pip install --quiet --disable-pip-version-check \
+		-r tests/frameworks/requirements.txt
+	touch $@
+
+conformance-setup: $(VENV)/conformance-installed frameworks-installed
 	$(BIN)/python tests/conformance/prerequisites.py
 
 ## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request.

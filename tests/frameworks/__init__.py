@@ -1,0 +1,1 @@
+"""Frameworks that know nothing of kafkalite, on its broker."""
