@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from . import _native
 
@@ -24,23 +24,15 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ._native import RecentRequest
+    from .broker_process import BrokerProcess
+
+    #: What runs the broker: threads here, or a process.
+    _Engine: TypeAlias = _native.Broker | BrokerProcess
 
 OnReady: TypeAlias = Callable[[str, str | None], object]
 
 #: An ApiVersions request, version 0: what every broker answers first.
 _API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
-
-
-class _Engine(Protocol):
-    """What runs the broker: threads here, or a process."""
-
-    @property
-    def bootstrap_servers(self) -> str | None: ...
-    @property
-    def admin_url(self) -> str | None: ...
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def kill(self) -> None: ...
 
 
 class Broker:
@@ -132,6 +124,24 @@ class Broker:
         if isinstance(self._engine, _native.Broker):
             return self._engine.recent_requests()
         return []
+
+    def log_tail(self, most: int = 40) -> list[str]:
+        """Return the last lines of the broker's log, oldest first.
+
+        Args:
+            most: How many, at most; 200 are kept.
+
+        Returns:
+            Of a broker in this process: with ``log_level`` only, and mixed with the lines of
+            others here. Of a child: its own, as it wrote them.
+        """
+        if self._engine is not None and not isinstance(self._engine, _native.Broker):
+            return self._engine.log_tail(most)
+        if self._log_level is None:
+            return []
+        from .logs import tail
+
+        return tail(most)
 
     def start(self) -> None:
         """Start; the broker serves when this returns, with the data it had before.

@@ -50,8 +50,7 @@ class BrokerProcess:
         self._changing = threading.Lock()
         self._owner = os.getpid()
         self._reader: threading.Thread | None = None
-        #: What it said last on stderr, oldest first.
-        self.tail: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._tail: deque[str] = deque(maxlen=_KEPT_LINES)
 
     @property
     def bootstrap_servers(self) -> str | None:
@@ -68,6 +67,10 @@ class BrokerProcess:
         """The child's process id."""
         assert self._child is not None
         return self._child.pid
+
+    def log_tail(self, most: int) -> list[str]:
+        """Return what it said last on stderr, oldest first."""
+        return list(self._tail)[-most:]
 
     def start(self) -> None:
         """Start it and wait until it serves; nothing if it runs.
@@ -88,7 +91,7 @@ class BrokerProcess:
                 # Ctrl-C is for this process, which then ends its child.
                 process_group=0,
             )
-            self.tail.clear()
+            self._tail.clear()
             self._reader = threading.Thread(
                 target=self._read_log, args=(child,), name="kafkalite-child-log", daemon=True
             )
@@ -170,7 +173,7 @@ class BrokerProcess:
         exit_code = child.wait()
         if self._reader is not None:
             self._reader.join()
-        lines = list(self.tail)
+        lines = list(self._tail)
         first = next((at for at, line in enumerate(lines) if line.startswith("error: ")), None)
         if first is None:
             said = "\n".join(lines[-10:])
@@ -185,7 +188,7 @@ class BrokerProcess:
         assert child.stderr is not None
         for line in child.stderr:
             text = line.decode(errors="replace").rstrip("\n")
-            self.tail.append(text)
+            self._tail.append(text)
             if self._level is not None:
                 _forward(text)
 

@@ -11,6 +11,8 @@ import atexit
 import logging
 import os
 import threading
+import time
+from collections import deque
 
 from . import _native
 
@@ -26,6 +28,9 @@ _LEVELS = {
     "trace": logging.DEBUG // 2,
 }
 _NAMES = {"warning": "warn", "critical": "error", "fatal": "error", "notset": "trace"}
+
+#: The last lines that were forwarded, whatever `logging` made of them.
+_tail: deque[str] = deque(maxlen=200)
 
 _starting = threading.Lock()
 _reader: threading.Thread | None = None
@@ -97,7 +102,14 @@ def forward_logs(level: str | int = "info") -> None:
 def _read() -> None:
     while (lines := _native.next_log_lines(_MOST)) is not None:
         for level, module, message in lines:
+            # A second is close enough, and the broker need not look at a clock for it.
+            _tail.append(f"{time.strftime('%H:%M:%S')} {level:<5} {logger_name(module)} {message}")
             emit(level, module, message)
+
+
+def tail(most: int) -> list[str]:
+    """Return the last lines that were forwarded, oldest first: at most ``most``, and 200."""
+    return list(_tail)[-most:]
 
 
 def emit(level: str, module: str, message: str) -> None:

@@ -91,7 +91,7 @@ def _cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.1f}"
+            return f"{value:g}"
         case list() | tuple():
             return ",".join(str(part) for part in value)
     return str(value)

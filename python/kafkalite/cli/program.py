@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Every command, in the order of the help: the module is named as the command.
-COMMANDS = ("serve", "dev", "doctor", "log", "config", "completion")
+COMMANDS = (
+    "serve",
+    "dev",
+    "perf",
+    "doctor",
+    "log",
+    "config",
+    "completion",
+)
 
 
 class Program(click.Group):
