@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed bench wheel clean
+	conformance-setup frameworks frameworks-installed bench wheel sdist wheel-test licenses clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -20,13 +20,13 @@ test: lint rust-test develop python-test
 
 fmt: $(VENV)/dev-installed
 	cargo fmt
-	$(BIN)/ruff format python tests benches
-	$(BIN)/ruff check --fix python tests benches
+	$(BIN)/ruff format python release tests benches
+	$(BIN)/ruff check --fix python release tests benches
 
 lint: $(VENV)/dev-installed
 	cargo fmt --all --check
-	$(BIN)/ruff format --check python tests benches
-	$(BIN)/ruff check python tests benches
+	$(BIN)/ruff format --check python release tests benches
+	$(BIN)/ruff check python release tests benches
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
@@ -74,6 +74,22 @@ bench: $(VENV)/wheel-installed
 
 wheel: $(VENV)/dev-installed
 	$(BIN)/maturin build --locked --release --out dist
+
+sdist: $(VENV)/dev-installed
+	$(BIN)/maturin sdist --out dist
+
+## The wheel in a fresh venv, without Rust: make wheel-test; `PROFILE=ci` spares the long compile.
+wheel-test: PROFILE := release
+wheel-test: $(VENV)/dev-installed
+	rm -rf dist/try
+	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist/try/$(PROFILE)
+	$(BIN)/maturin sdist --out dist/try
+	$(BIN)/pytest release --wheel dist/try/$(PROFILE)/*.whl --sdist dist/try/*.tar.gz
+
+## Again, after a dependency changed: THIRD-PARTY-LICENSES.txt.
+licenses: $(VENV)/python-ready
+	cargo fetch --locked
+	$(BIN)/python -m release.licenses
 
 $(VENV)/python-ready:
 	$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 is needed") if sys.version_info < (3, 11) else 0'
