@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed bench wheel sdist wheel-test licenses clean
+	conformance-setup frameworks frameworks-installed bench wheel sdist wheel-test licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -20,13 +20,13 @@ test: lint rust-test develop python-test
 
 fmt: $(VENV)/dev-installed
 	cargo fmt
-	$(BIN)/ruff format python release tests benches
-	$(BIN)/ruff check --fix python release tests benches
+	$(BIN)/ruff format python release docs tests benches
+	$(BIN)/ruff check --fix python release docs tests benches
 
 lint: $(VENV)/dev-installed
 	cargo fmt --all --check
-	$(BIN)/ruff format --check python release tests benches
-	$(BIN)/ruff check python release tests benches
+	$(BIN)/ruff format --check python release docs tests benches
+	$(BIN)/ruff check python release docs tests benches
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
@@ -86,6 +86,10 @@ wheel-test: $(VENV)/dev-installed
 	$(BIN)/maturin sdist --out dist/try
 	$(BIN)/pytest release --wheel dist/try/$(PROFILE)/*.whl --sdist dist/try/*.tar.gz
 
+## The site, in dist/docs; a warning is an error.
+docs: develop $(VENV)/docs-installed
+	$(BIN)/sphinx-build -q -W --keep-going -b html -d $(VENV)/doctrees docs dist/docs
+
 ## Again, after a dependency changed: THIRD-PARTY-LICENSES.txt.
 licenses: $(VENV)/python-ready
 	cargo fetch --locked
@@ -101,6 +105,10 @@ $(VENV)/dev-installed: $(VENV)/python-ready pyproject.toml
 	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' \
 		> $(VENV)/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	touch $@
+
+$(VENV)/docs-installed: $(VENV)/dev-installed docs/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
 	touch $@
 
 $(VENV)/conformance-installed: $(VENV)/dev-installed tests/conformance/requirements.txt

@@ -1,0 +1,41 @@
+"""Sphinx: ``make docs`` writes the site to ``dist/docs``; a warning is an error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import kafkalite
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "kafkalite"
+author = "kafkalite's contributors"
+copyright = "kafkalite's contributors"  # noqa: A001 - Sphinx reads this name
+version = release = kafkalite.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "tables",
+]
+exclude_patterns = ["requirements.txt", "state.md"]
+nitpicky = False
+
+html_theme = "furo"
+html_title = f"kafkalite {version}"
+html_static_path: list[str] = []
+html_copy_source = False
+html_show_sourcelink = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Source", "notes_style")]

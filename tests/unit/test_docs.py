@@ -1,0 +1,109 @@
+"""The README's blocks, and those of the guides, do what they say.
+
+A block of ``python`` runs as a program in an empty directory; one whose first line names a file is
+written to that file, and pytest runs it. A block of ``sh`` runs beside a broker, whose addresses
+are in ``$BOOTSTRAP`` and ``$ADMIN``. Blocks of ``console`` are for reading.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite import _native
+
+if TYPE_CHECKING:
+    from tests.conftest import Process
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [README, DOCS / "index.md", DOCS / "quickstart.md", *sorted((DOCS / "guides").glob("*.md"))]
+
+#: How long a block may take; on a loaded machine all is slow.
+PATIENCE_S = 120
+
+
+def blocks_of(page: Path, language: str) -> list[str]:
+    """The blocks of that language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def all_blocks(language: str) -> list[object]:
+    """Every block of that language, named by its page and place."""
+    return [
+        pytest.param(block, id=f"{page.stem}-{number}")
+        for page in PAGES
+        if page.exists()
+        for number, block in enumerate(blocks_of(page, language), 1)
+    ]
+
+
+def run(words: list[str], cwd: Path, environment: dict[str, str] | None = None) -> str:
+    """Run it; what it printed."""
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    first = blocks_of(README, "console")[0].splitlines()
+    assert [line.split("#")[0].strip() for line in first] == ["make serve", "make test"]
+
+
+@pytest.mark.parametrize("block", all_blocks("sh"))
+def test_a_shell_block_runs(broker: Process, tmp_path: Path, block: str) -> None:
+    if "curl" in block and shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"BOOTSTRAP": broker.ready, "ADMIN": broker.admin, "PATH": programs}
+    assert run(["bash", "-euo", "pipefail", "-c", block], tmp_path, environment)
+
+
+@pytest.mark.parametrize("block", all_blocks("python"))
+def test_a_python_block_runs(tmp_path: Path, block: str) -> None:
+    file = re.match(r"# (\w+\.py)\n", block)
+    if file is None:
+        run([sys.executable, "-W", "error", "-c", block], tmp_path)
+        return
+    (tmp_path / file[1]).write_text(block)
+    if not file[1].startswith("test_"):
+        (tmp_path / "test_it.py").write_text(
+            "def test_it(kafkalite_broker):\n    assert kafkalite_broker.bootstrap_servers\n"
+        )
+    # What it inherits of this run's own plugins and options is nothing.
+    environment = {"PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path, environment)
+
+
+def told_by_the_broker() -> set[str]:
+    """The error codes that stand in the broker's sources, as Rust spells them."""
+    sources = [*(ROOT / "rust/broker/src").rglob("*.rs"), *(ROOT / "rust/log/src").rglob("*.rs")]
+    texts = [path.read_text() for path in sources if "tests" not in path.parts]
+    return {name for text in texts for name in re.findall(r"\bErrorCode::([A-Z]\w+)", text)}
+
+
+def test_the_error_reference_tells_of_every_code_the_broker_gives() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text()
+    known = {name for _, name, _, _ in _native.error_codes()}
+    explained = set(re.findall(r"`([A-Z_]{5,})`", page))
+    assert explained <= known
+    spelled = {name.replace("_", "").lower(): name for name in known}
+    given = {spelled[name.lower()] for name in told_by_the_broker() if name.lower() in spelled}
+    assert len(given) > 50
+    assert given - explained == {"NONE"}
