@@ -62,6 +62,11 @@ class CommandError(Exception):
         exit_code: How the command ends.
     """
 
+    what: str
+    why: tuple[str, ...]
+    hint: str | None
+    exit_code: ExitCode
+
     def __init__(
         self,
         what: str,
