@@ -9,17 +9,206 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._native import __version__ as __version__
+    from .admin import AdminClient as AdminClient
+    from .admin_calls import OffsetAt as OffsetAt
+    from .aio.admin import AsyncAdminClient as AsyncAdminClient
     from .broker import Broker as Broker
+    from .descriptions import Append as Append
+    from .descriptions import BrokerDescription as BrokerDescription
+    from .descriptions import ClusterDescription as ClusterDescription
+    from .descriptions import CommittedOffset as CommittedOffset
+    from .descriptions import ConfigEntry as ConfigEntry
+    from .descriptions import ConfigResource as ConfigResource
+    from .descriptions import ConfigSynonym as ConfigSynonym
+    from .descriptions import CreatedTopic as CreatedTopic
+    from .descriptions import GroupDescription as GroupDescription
+    from .descriptions import GroupListing as GroupListing
+    from .descriptions import ListedOffset as ListedOffset
+    from .descriptions import LogDirDescription as LogDirDescription
+    from .descriptions import MemberDescription as MemberDescription
+    from .descriptions import NewTopic as NewTopic
+    from .descriptions import PartitionDescription as PartitionDescription
+    from .descriptions import PartitionLag as PartitionLag
+    from .descriptions import Reassignment as Reassignment
+    from .descriptions import ReplicaDescription as ReplicaDescription
+    from .descriptions import Subtract as Subtract
+    from .descriptions import TopicDescription as TopicDescription
+    from .errors import AuthenticationError as AuthenticationError
+    from .errors import AuthorizationError as AuthorizationError
+    from .errors import BrokerError as BrokerError
     from .errors import BrokerStartError as BrokerStartError
+    from .errors import BufferFullError as BufferFullError
+    from .errors import ClosedError as ClosedError
+    from .errors import ConfigError as ConfigError
+    from .errors import ConnectionLostError as ConnectionLostError
+    from .errors import CoordinatorUnavailableError as CoordinatorUnavailableError
+    from .errors import DeliveryTimeout as DeliveryTimeout
+    from .errors import FencedInstanceError as FencedInstanceError
+    from .errors import ForkedClientError as ForkedClientError
+    from .errors import GroupError as GroupError
+    from .errors import GroupNotEmptyError as GroupNotEmptyError
+    from .errors import GroupNotFoundError as GroupNotFoundError
+    from .errors import IllegalStateError as IllegalStateError
+    from .errors import InvalidArgumentError as InvalidArgumentError
+    from .errors import InvalidPartitionsError as InvalidPartitionsError
+    from .errors import InvalidRecordError as InvalidRecordError
+    from .errors import InvalidTopicError as InvalidTopicError
     from .errors import KafkaliteError as KafkaliteError
+    from .errors import LeaderUnavailableError as LeaderUnavailableError
+    from .errors import MalformedResponse as MalformedResponse
+    from .errors import MessageTooLarge as MessageTooLarge
+    from .errors import NoBrokerReachable as NoBrokerReachable
+    from .errors import NotEnoughReplicasError as NotEnoughReplicasError
+    from .errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+    from .errors import OutOfOrderSequenceError as OutOfOrderSequenceError
+    from .errors import PartialError as PartialError
+    from .errors import PolicyViolationError as PolicyViolationError
+    from .errors import ProducerFencedError as ProducerFencedError
+    from .errors import RebalanceError as RebalanceError
+    from .errors import RequestTimedOut as RequestTimedOut
+    from .errors import SerializationError as SerializationError
+    from .errors import StorageError as StorageError
+    from .errors import TopicExistsError as TopicExistsError
+    from .errors import TransactionError as TransactionError
+    from .errors import UnknownTopicError as UnknownTopicError
+    from .errors import UnsupportedVersionError as UnsupportedVersionError
     from .logs import forward_logs as forward_logs
+    from .records import TopicPartition as TopicPartition
 
-__all__ = ["Broker", "BrokerStartError", "KafkaliteError", "__version__", "forward_logs"]
+__all__ = [
+    "AdminClient",
+    "Append",
+    "AsyncAdminClient",
+    "AuthenticationError",
+    "AuthorizationError",
+    "Broker",
+    "BrokerDescription",
+    "BrokerError",
+    "BrokerStartError",
+    "BufferFullError",
+    "ClosedError",
+    "ClusterDescription",
+    "CommittedOffset",
+    "ConfigEntry",
+    "ConfigError",
+    "ConfigResource",
+    "ConfigSynonym",
+    "ConnectionLostError",
+    "CoordinatorUnavailableError",
+    "CreatedTopic",
+    "DeliveryTimeout",
+    "FencedInstanceError",
+    "ForkedClientError",
+    "GroupDescription",
+    "GroupError",
+    "GroupListing",
+    "GroupNotEmptyError",
+    "GroupNotFoundError",
+    "IllegalStateError",
+    "InvalidArgumentError",
+    "InvalidPartitionsError",
+    "InvalidRecordError",
+    "InvalidTopicError",
+    "KafkaliteError",
+    "LeaderUnavailableError",
+    "ListedOffset",
+    "LogDirDescription",
+    "MalformedResponse",
+    "MemberDescription",
+    "MessageTooLarge",
+    "NewTopic",
+    "NoBrokerReachable",
+    "NotEnoughReplicasError",
+    "OffsetAt",
+    "OffsetOutOfRangeError",
+    "OutOfOrderSequenceError",
+    "PartialError",
+    "PartitionDescription",
+    "PartitionLag",
+    "PolicyViolationError",
+    "ProducerFencedError",
+    "Reassignment",
+    "RebalanceError",
+    "ReplicaDescription",
+    "RequestTimedOut",
+    "SerializationError",
+    "StorageError",
+    "Subtract",
+    "TopicDescription",
+    "TopicExistsError",
+    "TopicPartition",
+    "TransactionError",
+    "UnknownTopicError",
+    "UnsupportedVersionError",
+    "__version__",
+    "forward_logs",
+]
 
 _HOMES = {
+    "AdminClient": "kafkalite.admin",
+    "Append": "kafkalite.descriptions",
+    "AsyncAdminClient": "kafkalite.aio.admin",
+    "AuthenticationError": "kafkalite.errors",
+    "AuthorizationError": "kafkalite.errors",
     "Broker": "kafkalite.broker",
+    "BrokerDescription": "kafkalite.descriptions",
+    "BrokerError": "kafkalite.errors",
     "BrokerStartError": "kafkalite.errors",
+    "BufferFullError": "kafkalite.errors",
+    "ClosedError": "kafkalite.errors",
+    "ClusterDescription": "kafkalite.descriptions",
+    "CommittedOffset": "kafkalite.descriptions",
+    "ConfigEntry": "kafkalite.descriptions",
+    "ConfigError": "kafkalite.errors",
+    "ConfigResource": "kafkalite.descriptions",
+    "ConfigSynonym": "kafkalite.descriptions",
+    "ConnectionLostError": "kafkalite.errors",
+    "CoordinatorUnavailableError": "kafkalite.errors",
+    "CreatedTopic": "kafkalite.descriptions",
+    "DeliveryTimeout": "kafkalite.errors",
+    "FencedInstanceError": "kafkalite.errors",
+    "ForkedClientError": "kafkalite.errors",
+    "GroupDescription": "kafkalite.descriptions",
+    "GroupError": "kafkalite.errors",
+    "GroupListing": "kafkalite.descriptions",
+    "GroupNotEmptyError": "kafkalite.errors",
+    "GroupNotFoundError": "kafkalite.errors",
+    "IllegalStateError": "kafkalite.errors",
+    "InvalidArgumentError": "kafkalite.errors",
+    "InvalidPartitionsError": "kafkalite.errors",
+    "InvalidRecordError": "kafkalite.errors",
+    "InvalidTopicError": "kafkalite.errors",
     "KafkaliteError": "kafkalite.errors",
+    "LeaderUnavailableError": "kafkalite.errors",
+    "ListedOffset": "kafkalite.descriptions",
+    "LogDirDescription": "kafkalite.descriptions",
+    "MalformedResponse": "kafkalite.errors",
+    "MemberDescription": "kafkalite.descriptions",
+    "MessageTooLarge": "kafkalite.errors",
+    "NewTopic": "kafkalite.descriptions",
+    "NoBrokerReachable": "kafkalite.errors",
+    "NotEnoughReplicasError": "kafkalite.errors",
+    "OffsetAt": "kafkalite.admin_calls",
+    "OffsetOutOfRangeError": "kafkalite.errors",
+    "OutOfOrderSequenceError": "kafkalite.errors",
+    "PartialError": "kafkalite.errors",
+    "PartitionDescription": "kafkalite.descriptions",
+    "PartitionLag": "kafkalite.descriptions",
+    "PolicyViolationError": "kafkalite.errors",
+    "ProducerFencedError": "kafkalite.errors",
+    "Reassignment": "kafkalite.descriptions",
+    "RebalanceError": "kafkalite.errors",
+    "ReplicaDescription": "kafkalite.descriptions",
+    "RequestTimedOut": "kafkalite.errors",
+    "SerializationError": "kafkalite.errors",
+    "StorageError": "kafkalite.errors",
+    "Subtract": "kafkalite.descriptions",
+    "TopicDescription": "kafkalite.descriptions",
+    "TopicExistsError": "kafkalite.errors",
+    "TopicPartition": "kafkalite.records",
+    "TransactionError": "kafkalite.errors",
+    "UnknownTopicError": "kafkalite.errors",
+    "UnsupportedVersionError": "kafkalite.errors",
     "__version__": "kafkalite._native",
     "forward_logs": "kafkalite.logs",
 }

@@ -144,3 +144,12 @@ def text_of(key: str, value: object) -> str:
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is no value of a key")
+
+
+def warn(texts: Sequence[str]) -> None:
+    """Log what a configuration has that changes nothing."""
+    if texts:
+        import logging
+
+        for text in texts:
+            logging.getLogger("kafkalite.config").warning(text)

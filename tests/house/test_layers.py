@@ -61,9 +61,13 @@ CRATES: dict[str, set[str]] = {
 NATIVE_USERS = {
     "__init__.py",
     "__main__.py",
+    "admin.py",
+    "admin_calls.py",
+    "admin_groups.py",
     "broker.py",
     "broker_process.py",
     "config_table.py",
+    "group_calls.py",
     "log_files.py",
     "logs.py",
 }

@@ -6,14 +6,32 @@
 //! Source: Kafka's `Admin` interface.
 
 mod brokers;
+mod configs;
+mod group_offsets;
+mod groups;
+mod offsets;
+mod reassignments;
+mod topics;
 
 use crate::cluster::{Cluster, Wanted};
 use crate::error::ClientError;
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::Request;
+use std::collections::HashMap;
 use std::future::Future;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-pub use brokers::{BrokerDescription, ClusterDescription};
+pub use brokers::{BrokerDescription, ClusterDescription, LogDirDescription, ReplicaDescription};
+pub use configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
+pub use group_offsets::{CommittedOffset, PartitionLag};
+pub use groups::{GroupDescription, GroupListing, MemberDescription};
+pub use offsets::{EARLIEST, LATEST, ListedOffset, MAX_TIMESTAMP};
+pub use reassignments::Reassignment;
+pub use topics::{CreatedTopic, NewTopic, TopicDescription};
+
+/// A result for each of several things, in the order in which they were asked for.
+pub type Each<K, T> = Vec<(K, Result<T, ClientError>)>;
 
 /// An admin client; clones are the same one.
 #[derive(Clone)]
@@ -75,6 +93,68 @@ impl Admin {
         }
     }
 
+    /// Tries several things together, again those that failed in a way that passes, until each has
+    /// its result or `deadline` comes. An attempt returns a result for each that it was given; the
+    /// outer error is that of the way to the cluster, of which none has a result.
+    async fn each<K, T, F>(
+        &self,
+        what: &str,
+        deadline: Instant,
+        keys: Vec<K>,
+        mut attempt: impl FnMut(Vec<K>) -> F,
+    ) -> Result<Each<K, T>, ClientError>
+    where
+        K: Clone + Eq + Hash,
+        F: Future<Output = Result<Each<K, T>, ClientError>>,
+    {
+        let began = Instant::now();
+        let mut results: HashMap<K, Result<T, ClientError>> = HashMap::new();
+        let mut pending = keys.clone();
+        let mut failures = 0;
+        loop {
+            let tried = tokio::time::timeout_at(deadline.into(), attempt(pending.clone())).await;
+            match tried {
+                Ok(Ok(each)) => results.extend(each),
+                Ok(Err(error)) if !self.helps(&error) => return Err(error),
+                Ok(Err(error)) => results.extend(failed(&pending, &error)),
+                Err(_) => {
+                    let after_ms = began.elapsed().as_millis() as u64;
+                    let late = ClientError::Timeout { what: what.to_owned(), after_ms };
+                    results.extend(failed(&pending, &late));
+                }
+            }
+            let passes = |key: &K| match results.get(key) {
+                Some(Err(error)) => self.helps(error),
+                Some(Ok(_)) | None => false,
+            };
+            pending.retain(passes);
+            failures += 1;
+            let wait = self.cluster.config().retry_backoff.after(failures);
+            if pending.is_empty() || Instant::now() + wait >= deadline {
+                break;
+            }
+            self.look_for_controller(&results).await;
+            tokio::time::sleep(wait).await;
+        }
+        let missing = || {
+            let why = format!("an answer leaves out one of several things ({what})");
+            Err(ClientError::MalformedResponse { address: "the cluster".to_owned(), why })
+        };
+        Ok(keys
+            .into_iter()
+            .map(|key| (key.clone(), results.remove(&key).unwrap_or_else(missing)))
+            .collect())
+    }
+
+    /// Asks who the controller is, if one that was asked is it no longer. What that fails with the
+    /// next attempt will say.
+    async fn look_for_controller<K, T>(&self, results: &HashMap<K, Result<T, ClientError>>) {
+        let mut errors = results.values().filter_map(|result| result.as_ref().err());
+        if errors.any(|error| error.code() == Some(ErrorCode::NotController)) {
+            let _ = self.cluster.refresh(Wanted::Brokers).await;
+        }
+    }
+
     /// Whether the same may succeed if it is tried again soon.
     fn helps(&self, error: &ClientError) -> bool {
         use ErrorCode as E;
@@ -100,4 +180,57 @@ impl Admin {
             error => error.is_transport(),
         }
     }
+
+    /// Sends a request to the controller, or to any broker where there is none to speak to: brokers
+    /// without ZooKeeper pass it on.
+    async fn to_controller<R: Request>(
+        &self,
+        build: impl FnOnce(i16) -> R,
+    ) -> Result<R::Response, ClientError> {
+        let mut image = self.cluster.image();
+        if image.brokers().next().is_none() {
+            image = self.cluster.refresh(Wanted::Brokers).await?;
+        }
+        let controller = image.controller().filter(|id| image.broker(*id).is_some());
+        let answer = match controller {
+            Some(node) => self.cluster.send(node, build).await,
+            None => self.cluster.send_any(build).await,
+        };
+        answer.map(|(_, response)| response)
+    }
+}
+
+/// The same error for each.
+fn failed<K: Clone, T>(keys: &[K], error: &ClientError) -> Each<K, T> {
+    keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect()
+}
+
+/// Milliseconds until `deadline`, as requests carry them: a broker gives up no later than we do.
+fn timeout_ms(deadline: Instant) -> i32 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
+}
+
+/// Refuses a list that names something twice.
+fn no_duplicates<K: Eq + Hash + std::fmt::Display>(
+    what: &str,
+    keys: &[K],
+) -> Result<(), ClientError> {
+    let mut seen = std::collections::HashSet::new();
+    match keys.iter().find(|key| !seen.insert(*key)) {
+        None => Ok(()),
+        Some(key) => {
+            let why = format!("{key} is named twice");
+            Err(ClientError::InvalidArgument { what: what.to_owned(), why })
+        }
+    }
+}
+
+/// Runs futures side by side; results come in the order in which they end.
+async fn side_by_side<F, T>(futures: impl IntoIterator<Item = F>) -> Vec<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    futures.into_iter().collect::<tokio::task::JoinSet<T>>().join_all().await
 }

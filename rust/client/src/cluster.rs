@@ -30,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 pub use coordinators::CoordinatorKind;
+pub(crate) use image::partition_image;
 pub use image::{BrokerImage, ClusterImage, LeaderNews, PartitionImage, TopicImage};
 pub use pool::Lane;
 pub use schedule::Wanted;

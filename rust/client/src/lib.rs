@@ -40,7 +40,7 @@ pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
 pub use connection::Connection;
 pub use consumer::Consumer;
 pub use error::ClientError;
-pub use kafkalite_protocol::ErrorCode;
+pub use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 pub use producer::Producer;
 pub use runtime::Runtime;
 pub use topic_partition::TopicPartition;

@@ -328,7 +328,8 @@ fn topic_image(
     }))
 }
 
-fn partition_image(told: MetadataResponsePartition) -> PartitionImage {
+/// A partition as Metadata tells of it.
+pub(crate) fn partition_image(told: MetadataResponsePartition) -> PartitionImage {
     PartitionImage {
         index: told.partition_index,
         leader: Some(told.leader_id).filter(|id| *id >= 0),

@@ -1,9 +1,11 @@
 //! Clients for Python: what each of them needs of the binding.
 //!
 //! `shell` holds a client's thread and its cluster, and says no after a fork or a close; an
-//! `operation` is something under way that Python waits for, blocking or in asyncio.
+//! `operation` is something under way that Python waits for, blocking or in asyncio; `interpreter`
+//! is the one way for a client's thread to call Python.
 
 mod admin;
+pub mod interpreter;
 pub mod operation;
 pub mod shell;
 

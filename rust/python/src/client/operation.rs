@@ -4,6 +4,7 @@
 //! Python's objects by whoever takes it, never on the client's thread. Dropping an operation ends
 //! it.
 
+use super::interpreter;
 use crate::error::client_error;
 use kafkalite_client::ClientError;
 use kafkalite_client::fork::AtHome;
@@ -61,7 +62,7 @@ impl Slot {
             && !callbacks.is_empty()
         {
             // No interpreter any more means nobody to tell.
-            Python::try_attach(|py| tell(py, callbacks));
+            interpreter::enter(|py| tell(py, callbacks));
         }
     }
 }

@@ -1,13 +1,12 @@
 //! A client's thread and what runs on it, behind one door that says no after a fork or a close.
 
+use super::interpreter;
 use super::operation::{Operation, operation};
 use crate::error::client_error;
-use kafkalite_client::fork::{self, AtHome};
+use kafkalite_client::fork::AtHome;
 use kafkalite_client::{ClientError, Runtime};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::future::Future;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ pub struct Shell<C> {
 impl<C> Shell<C> {
     /// Starts the thread and makes the client; `name` is what errors call it.
     pub fn start(py: Python<'_>, name: &'static str, client: C) -> PyResult<Self> {
-        watch_forks(py)?;
+        interpreter::watch(py)?;
         let runtime = py.detach(|| Runtime::start(name));
         let runtime = runtime.map_err(|error| client_error(py, &error))?;
         Ok(Self { name, inside: AtHome::new((runtime, client)), closed: AtomicBool::new(false) })
@@ -76,25 +75,4 @@ impl<C> Shell<C> {
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
         py.detach(|| runtime.shutdown(timeout))
     }
-}
-
-/// Sees to it that a child that Python forks knows that it is one.
-fn watch_forks(py: Python<'_>) -> PyResult<()> {
-    static WATCH: Once = Once::new();
-    let mut result = Ok(());
-    WATCH.call_once(|| {
-        result = (|| {
-            let in_child = pyo3::wrap_pyfunction!(forked, py)?;
-            let arguments = PyDict::new(py);
-            arguments.set_item("after_in_child", in_child)?;
-            py.import("os")?.call_method("register_at_fork", (), Some(&arguments)).map(|_| ())
-        })();
-    });
-    result
-}
-
-/// Called in a forked child.
-#[pyfunction]
-fn forked() {
-    fork::in_child();
 }

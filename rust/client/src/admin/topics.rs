@@ -1,0 +1,295 @@
+//! Topics: made, removed, described, and given more partitions.
+
+use super::{Admin, Each, no_duplicates, timeout_ms};
+use crate::cluster::{NodeId, PartitionImage, partition_image};
+use crate::error::ClientError;
+use kafkalite_protocol::messages::create_partitions::{
+    CreatePartitionsRequest, CreatePartitionsTopic,
+};
+use kafkalite_protocol::messages::create_topics::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+};
+use kafkalite_protocol::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
+use kafkalite_protocol::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponseTopic,
+};
+use kafkalite_protocol::{ErrorCode, Uuid};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// From this version on topics can be removed by their ids, and are listed as structs.
+const DELETE_BY_ID_FROM: i16 = 6;
+
+/// A topic to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions; -1 is the broker's default, as with `assignments`.
+    pub partitions: i32,
+    /// How many replicas of each; -1 is the broker's default, as with `assignments`.
+    pub replication_factor: i16,
+    /// Partition by partition, the brokers that have a replica, the preferred leader first.
+    pub assignments: Vec<(i32, Vec<NodeId>)>,
+    /// Its own configuration; `None` is the default.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// What came of making a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// Its id; none before Kafka 2.8.
+    pub id: Option<Uuid>,
+    /// Its partitions, where the broker told.
+    pub partitions: Option<i32>,
+    /// Replicas of each, where the broker told.
+    pub replication_factor: Option<i16>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicDescription {
+    /// Its name.
+    pub name: String,
+    /// Its id; zero before Kafka 2.8.
+    pub id: Uuid,
+    /// Whether it is the brokers' own.
+    pub internal: bool,
+    /// By number.
+    pub partitions: Vec<PartitionImage>,
+}
+
+impl Admin {
+    /// Makes topics. It returns when the broker that was asked tells of a leader for each of their
+    /// partitions, or when the time is over.
+    pub async fn create_topics(
+        &self,
+        topics: Vec<NewTopic>,
+        validate_only: bool,
+        limit: Option<Duration>,
+    ) -> Result<Each<String, CreatedTopic>, ClientError> {
+        let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+        no_duplicates("topics", &names)?;
+        let deadline = self.deadline(limit);
+        let by_name = topics.iter().map(|topic| (topic.name.clone(), creatable(topic)));
+        let by_name: Arc<HashMap<String, CreatableTopic>> = Arc::new(by_name.collect());
+        let created = self
+            .each("creating topics", deadline, names, |names| {
+                let topics = names.iter().map(|name| by_name[name].clone()).collect();
+                self.create_topics_once(topics, validate_only, deadline)
+            })
+            .await?;
+        if !validate_only {
+            let made = created.iter().filter(|(_, result)| result.is_ok());
+            self.await_topics(made.map(|(name, _)| name.clone()).collect(), deadline).await;
+        }
+        Ok(created)
+    }
+
+    async fn create_topics_once(
+        &self,
+        topics: Vec<CreatableTopic>,
+        validate_only: bool,
+        deadline: Instant,
+    ) -> Result<Each<String, CreatedTopic>, ClientError> {
+        let timeout_ms = timeout_ms(deadline);
+        let request = CreateTopicsRequest { topics, timeout_ms, validate_only };
+        let response = self.to_controller(|_| request).await?;
+        let results = response.topics.into_iter().map(|topic| {
+            let about = || format!("topic {}", topic.name);
+            let checked =
+                ClientError::check(topic.error_code, topic.error_message.as_deref(), about);
+            let created = checked.map(|()| CreatedTopic {
+                id: Some(topic.topic_id).filter(|id| !id.is_zero()),
+                partitions: Some(topic.num_partitions).filter(|count| *count >= 0),
+                replication_factor: Some(topic.replication_factor).filter(|count| *count >= 0),
+            });
+            (topic.name, created)
+        });
+        Ok(results.collect())
+    }
+
+    /// Waits until topics have leaders: a broker answers before all of them know of a new topic.
+    async fn await_topics(&self, names: Vec<String>, deadline: Instant) {
+        let mut failures = 0;
+        while !names.is_empty() {
+            let described = self.describe_topics_once(names.clone()).await.unwrap_or_default();
+            let led =
+                |topic: &TopicDescription| topic.partitions.iter().all(|p| p.leader.is_some());
+            let ready = described.iter().all(|(_, topic)| topic.as_ref().is_ok_and(led));
+            failures += 1;
+            let wait = self.cluster.config().retry_backoff.after(failures);
+            if (ready && !described.is_empty()) || Instant::now() + wait >= deadline {
+                return;
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Removes topics with all their records.
+    pub async fn delete_topics(
+        &self,
+        names: Vec<String>,
+        limit: Option<Duration>,
+    ) -> Result<Each<String, ()>, ClientError> {
+        no_duplicates("topics", &names)?;
+        let deadline = self.deadline(limit);
+        let once = |names| self.delete_topics_once(names, deadline);
+        self.each("deleting topics", deadline, names, once).await
+    }
+
+    async fn delete_topics_once(
+        &self,
+        names: Vec<String>,
+        deadline: Instant,
+    ) -> Result<Each<String, ()>, ClientError> {
+        let state = |name: &String| DeleteTopicState {
+            name: Some(name.clone()),
+            ..DeleteTopicState::default()
+        };
+        let response = self.to_controller(|version| {
+            let as_structs = version >= DELETE_BY_ID_FROM;
+            DeleteTopicsRequest {
+                topics: if as_structs { names.iter().map(state).collect() } else { vec![] },
+                topic_names: if as_structs { vec![] } else { names },
+                timeout_ms: timeout_ms(deadline),
+            }
+        });
+        let results = response.await?.responses.into_iter().map(|topic| {
+            let name = topic.name.unwrap_or_default();
+            let message = topic.error_message.as_deref();
+            let result = ClientError::check(topic.error_code, message, || format!("topic {name}"));
+            (name, result)
+        });
+        Ok(results.collect())
+    }
+
+    /// Gives topics more partitions: so many in all.
+    pub async fn create_partitions(
+        &self,
+        totals: Vec<(String, i32)>,
+        validate_only: bool,
+        limit: Option<Duration>,
+    ) -> Result<Each<String, ()>, ClientError> {
+        let names: Vec<String> = totals.iter().map(|(name, _)| name.clone()).collect();
+        no_duplicates("topics", &names)?;
+        let deadline = self.deadline(limit);
+        let totals: HashMap<String, i32> = totals.into_iter().collect();
+        self.each("creating partitions", deadline, names, |names| {
+            let topic = |name: &String| CreatePartitionsTopic {
+                name: name.clone(),
+                count: totals[name],
+                assignments: None,
+            };
+            let request = CreatePartitionsRequest {
+                topics: names.iter().map(topic).collect(),
+                timeout_ms: timeout_ms(deadline),
+                validate_only,
+            };
+            async move {
+                let response = self.to_controller(|_| request).await?;
+                let results = response.results.into_iter().map(|topic| {
+                    let about = || format!("topic {}", topic.name);
+                    let message = topic.error_message.as_deref();
+                    let result = ClientError::check(topic.error_code, message, about);
+                    (topic.name, result)
+                });
+                Ok(results.collect())
+            }
+        })
+        .await
+    }
+
+    /// All topics, by name.
+    pub async fn list_topics(
+        &self,
+        limit: Option<Duration>,
+    ) -> Result<Vec<TopicDescription>, ClientError> {
+        let deadline = self.deadline(limit);
+        let told = self.retry("listing topics", deadline, || self.metadata(None)).await?;
+        let topics = told.into_iter().filter(|topic| topic.error_code == 0);
+        let mut topics: Vec<_> = topics.map(described).collect();
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(topics)
+    }
+
+    /// Topics as a broker knows them now.
+    pub async fn describe_topics(
+        &self,
+        names: Vec<String>,
+        limit: Option<Duration>,
+    ) -> Result<Each<String, TopicDescription>, ClientError> {
+        let deadline = self.deadline(limit);
+        let once = |names| self.describe_topics_once(names);
+        self.each("describing topics", deadline, names, once).await
+    }
+
+    pub(super) async fn describe_topics_once(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Each<String, TopicDescription>, ClientError> {
+        let told = self.metadata(Some(names)).await?;
+        let results = told.into_iter().map(|topic| {
+            let name = topic.name.clone().unwrap_or_default();
+            let code = ErrorCode::from_code(topic.error_code);
+            let result = match code.is_none() {
+                true => Ok(described(topic)),
+                false => Err(ClientError::broker(code, format!("topic {name}"))),
+            };
+            (name, result)
+        });
+        Ok(results.collect())
+    }
+
+    /// What a broker tells of topics now; of all for `None`.
+    async fn metadata(
+        &self,
+        names: Option<Vec<String>>,
+    ) -> Result<Vec<MetadataResponseTopic>, ClientError> {
+        let topic = |name: String| MetadataRequestTopic {
+            name: Some(name),
+            ..MetadataRequestTopic::default()
+        };
+        let request = MetadataRequest {
+            topics: names.map(|names| names.into_iter().map(topic).collect()),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        let (_, response) = self.cluster.send_any(|_| request).await?;
+        ClientError::check(response.error_code, None, || "Metadata".to_owned())?;
+        Ok(response.topics)
+    }
+}
+
+fn creatable(topic: &NewTopic) -> CreatableTopic {
+    let assignment =
+        |(partition_index, broker_ids): &(i32, Vec<NodeId>)| CreatableReplicaAssignment {
+            partition_index: *partition_index,
+            broker_ids: broker_ids.clone(),
+        };
+    let config = |(name, value): &(String, Option<String>)| CreatableTopicConfig {
+        name: name.clone(),
+        value: value.clone(),
+    };
+    let assigned = !topic.assignments.is_empty();
+    CreatableTopic {
+        name: topic.name.clone(),
+        // Who says where each replica goes has said how many there are.
+        num_partitions: if assigned { -1 } else { topic.partitions },
+        replication_factor: if assigned { -1 } else { topic.replication_factor },
+        assignments: topic.assignments.iter().map(assignment).collect(),
+        configs: topic.configs.iter().map(config).collect(),
+    }
+}
+
+fn described(topic: MetadataResponseTopic) -> TopicDescription {
+    let mut partitions: Vec<_> = topic.partitions.into_iter().map(partition_image).collect();
+    partitions.sort_by_key(|partition| partition.index);
+    TopicDescription {
+        name: topic.name.unwrap_or_default(),
+        id: topic.topic_id,
+        internal: topic.is_internal,
+        partitions,
+    }
+}

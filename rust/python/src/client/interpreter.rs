@@ -1,0 +1,58 @@
+//! Python from threads of ours, while there is one.
+//!
+//! A thread that asks for the interpreter while it ends never comes back. So the door is closed
+//! before that: at exit nobody enters any more, and those inside are waited for. Clients' threads
+//! call Python through [`enter`] and in no other way. The same hooks tell a forked child that it
+//! is one.
+
+use kafkalite_client::fork;
+use parking_lot::RwLock;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Once;
+use std::time::Duration;
+
+/// Whether the interpreter is about to end; read while somebody is inside.
+static CLOSED: RwLock<bool> = RwLock::new(false);
+
+/// How long the end of the process waits for callbacks. In a forked child a thread that does not
+/// exist may be inside.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs `what` with the interpreter; `None` when there is none any more.
+pub fn enter<T>(what: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let closed = CLOSED.read();
+    if *closed { None } else { Python::try_attach(what) }
+}
+
+/// Has the hooks called; the first client of a process does it.
+pub fn watch(py: Python<'_>) -> PyResult<()> {
+    static WATCH: Once = Once::new();
+    let mut result = Ok(());
+    WATCH.call_once(|| {
+        result = (|| {
+            let at_fork = PyDict::new(py);
+            at_fork.set_item("after_in_child", wrap_pyfunction!(forked, py)?)?;
+            py.import("os")?.call_method("register_at_fork", (), Some(&at_fork))?;
+            py.import("atexit")?.call_method1("register", (wrap_pyfunction!(ending, py)?,))?;
+            Ok(())
+        })();
+    });
+    result
+}
+
+/// Called in a forked child.
+#[pyfunction]
+fn forked() {
+    fork::in_child();
+}
+
+/// Called before the interpreter ends.
+#[pyfunction]
+fn ending(py: Python<'_>) {
+    py.detach(|| {
+        if let Some(mut closed) = CLOSED.try_write_for(PATIENCE) {
+            *closed = true;
+        }
+    });
+}

@@ -1,0 +1,225 @@
+"""How clients begin and end: closing, forking, Ctrl-C, asyncio, and nobody there."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import kafkalite as kl
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A listener that accepts nobody: whoever connects waits."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()
+    return f"{host}:{port}"
+
+
+def nobody() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return address(listener)
+
+
+def test_nobody_listening_is_told_with_each_cause() -> None:
+    servers = [nobody(), nobody()]
+    admin = kl.AdminClient(bootstrap_servers=servers, kafkalite_bootstrap_timeout_ms=100)
+    with admin, pytest.raises(kl.NoBrokerReachable, match="NO_BROKER_REACHABLE") as info:
+        admin.list_topics()
+    assert sorted(info.value.causes) == sorted(servers)
+    assert all("connection refused" in cause for cause in info.value.causes.values())
+    assert "kafkalite doctor" in (info.value.hint or "")
+    assert info.value.retriable
+
+
+def test_a_broker_that_says_nothing_is_given_up(silent: socket.socket) -> None:
+    admin = kl.AdminClient(bootstrap_servers=address(silent), kafkalite_bootstrap_timeout_ms=100)
+    with admin, pytest.raises(kl.NoBrokerReachable, match="no answer to ApiVersions"):
+        admin.list_topics()
+
+
+def test_a_call_ends_when_its_time_is_over(silent: socket.socket) -> None:
+    with (
+        kl.AdminClient(bootstrap_servers=address(silent)) as admin,
+        pytest.raises(kl.RequestTimedOut, match="listing topics took longer than"),
+    ):
+        admin.list_topics(timeout=0.05)
+
+
+def test_a_closed_client_says_so(kafkalite_bootstrap: str) -> None:
+    admin = kl.AdminClient(bootstrap_servers=kafkalite_bootstrap)
+    admin.list_topics()
+    admin.close()
+    admin.close()
+    with pytest.raises(kl.ClosedError, match="CLIENT_CLOSED: the admin client is closed"):
+        admin.list_topics()
+
+
+def test_closing_ends_what_waits(silent: socket.socket) -> None:
+    admin = kl.AdminClient(bootstrap_servers=address(silent))
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            admin.list_topics()
+        except kl.KafkaliteError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with silent.accept()[0]:
+        admin.close()
+        thread.join(30)
+    assert [type(error) for error in ended] == [kl.ClosedError]
+
+
+def test_ctrl_c_ends_a_call(silent: socket.socket) -> None:
+    called = threading.Event()
+
+    def interrupt() -> None:
+        with silent.accept()[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+            called.wait(30)
+
+    thread = threading.Thread(target=interrupt)
+    with kl.AdminClient(
+        bootstrap_servers=address(silent), kafkalite_bootstrap_timeout_ms=60_000
+    ) as admin:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            admin.list_topics()
+        called.set()
+    thread.join(30)
+
+
+FORKED = """
+import os, sys, kafkalite as kl
+admin = kl.AdminClient(bootstrap_servers=sys.argv[1])
+admin.list_topics()
+child = os.fork()
+if child == 0:
+    try:
+        admin.list_topics()
+    except kl.ForkedClientError as error:
+        print(error, error.hint, sep="|")
+        admin.close()
+        del admin
+        with kl.AdminClient(bootstrap_servers=sys.argv[1]) as fresh:
+            print(len(fresh.describe_cluster().brokers))
+        sys.stdout.flush()
+        os._exit(7)
+_, status = os.waitpid(child, 0)
+admin.list_topics()
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+def run(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-c", program, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_client_does_not_survive_a_fork_but_a_new_one_lives(kafkalite_bootstrap: str) -> None:
+    done = run(FORKED, kafkalite_bootstrap)
+    first, *others = done.stdout.splitlines()
+    assert first.startswith("CLIENT_FORKED: this client was made before a fork"), done.stderr
+    assert first.endswith("in the process that uses it.")
+    assert others == ["1", "7"]
+
+
+LEFT_OPEN = """
+import sys, threading, kafkalite as kl
+admin = kl.AdminClient(bootstrap_servers=sys.argv[1])
+admin.list_topics()
+late = kl.AdminClient(bootstrap_servers=sys.argv[2])
+call = late._native.list_topics(None)
+call.add_done_callback(lambda: print("never"))
+print("end")
+"""
+
+
+def test_a_client_that_nobody_closed_does_not_hold_up_the_end(
+    kafkalite_bootstrap: str, silent: socket.socket
+) -> None:
+    done = run(LEFT_OPEN, kafkalite_bootstrap, address(silent))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_client_that_is_dropped_closes_its_connection(silent: socket.socket) -> None:
+    admin = kl.AdminClient(bootstrap_servers=address(silent))
+    call = admin._native.list_topics(None)
+    connection, _ = silent.accept()
+    del admin, call
+    gc.collect()
+    connection.settimeout(30)
+    with connection:
+        while connection.recv(4096):
+            pass
+
+
+def test_the_async_client_awaits_the_same_calls(kafkalite_bootstrap: str, name: str) -> None:
+    async def use() -> None:
+        async with kl.AsyncAdminClient(bootstrap_servers=kafkalite_bootstrap) as admin:
+            names = [f"{name}-{number}" for number in range(5)]
+            await asyncio.gather(*(admin.create_topic(each, partitions=2) for each in names))
+            described = await admin.describe_topics(names)
+            assert [len(topic.partitions) for topic in described.values()] == [2] * 5
+            with pytest.raises(kl.TopicExistsError):
+                await admin.create_topic(names[0])
+            await admin.delete_topics(names)
+            assert not set(names) & {topic.name for topic in await admin.list_topics()}
+        with pytest.raises(kl.ClosedError):
+            await admin.list_topics()
+
+    asyncio.run(use())
+
+
+def test_cancelling_ends_an_async_call(silent: socket.socket) -> None:
+    async def use() -> None:
+        admin = kl.AsyncAdminClient(bootstrap_servers=address(silent))
+        call = asyncio.ensure_future(admin.list_topics())
+        loop = asyncio.get_running_loop()
+        silent.setblocking(False)
+        connection, _ = await loop.sock_accept(silent)
+        with connection:
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await admin.close()
+
+    asyncio.run(use())
+
+
+def test_one_client_serves_many_threads(kafkalite_bootstrap: str, name: str) -> None:
+    with kl.AdminClient(bootstrap_servers=kafkalite_bootstrap) as admin:
+        made: list[kl.CreatedTopic] = []
+
+        def make(number: int) -> None:
+            made.append(admin.create_topic(f"{name}-{number}"))
+
+        threads = [threading.Thread(target=make, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len({topic.name for topic in made if topic.created}) == 16
+
+
+def test_the_async_twin_has_every_call_of_the_other() -> None:
+    def calls(client: type) -> set[str]:
+        return {each for each in dir(client) if not each.startswith("_")}
+
+    assert calls(kl.AsyncAdminClient) == calls(kl.AdminClient)
