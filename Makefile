@@ -41,8 +41,7 @@ develop: $(VENV)/dev-installed
 python-test: develop
 	$(BIN)/mypy
 	MYPYPATH=python $(BIN)/python -m mypy.stubtest kafkalite._native --ignore-disjoint-bases
-	PYTHONPATH=$(abspath python) $(BIN)/pyright --verifytypes kafkalite --ignoreexternal \
-		--pythonpath $(abspath $(BIN))/python
+	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kafkalite --ignoreexternal
 	$(BIN)/pytest tests/house
 	$(BIN)/pytest tests --ignore=tests/house
 
