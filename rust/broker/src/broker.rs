@@ -12,26 +12,26 @@ use crate::coordinator::{GroupCoordinator, GroupCoordinatorConfig, OffsetsPartit
 use crate::fetch_sessions::FetchSessions;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
-use crate::meta_properties::{self, MetaPropertiesError};
-use crate::metadata::controller::{ControllerOptions, NewTopic, TableRules, TopicDefaults};
+use crate::meta_properties::MetaPropertiesError;
+use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
-use crate::network::{BindError, Listener, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::network::{BindError, ListenerConfig, Network, NetworkConfig, NetworkParts};
 use crate::purgatory::{Purgatory, Timer};
-use crate::replication::{
-    Checkpoints, LogManager, Maintenance, Partitions, PartitionsConfig, TopicSettings,
-};
+use crate::replication::{LogManager, Maintenance, Partitions, PartitionsConfig, TopicSettings};
 use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
+use kafkalite_log::LogError;
 use kafkalite_log::storage::{RealStorage, Storage};
-use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
+mod directories;
 mod following;
 
+use directories::Directories;
 use following::{follow_images, tell_when_offline};
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
@@ -110,10 +110,7 @@ impl Broker {
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let network_config = network_config(&config);
         let listeners = Network::bind(&network_config)?;
-        let directory =
-            LogDir::open(absolute(&config.data_dir), storage, config.open_segments_max)?;
-        let controller = open_controller(&config, &directory, &listeners, clock.clone())?;
-        let checkpoints = Checkpoints::read(directory.clone())?;
+        let directories = directories::open(&config, &storage, &listeners, clock.clone())?;
 
         // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the
         // queue runs: one arrow of the circle is weak, so that a broker that was stopped can be
@@ -125,7 +122,7 @@ impl Broker {
             .map_err(system("the purgatory timer"))?;
         let foundation =
             Foundation { config: &config, clock: &clock, metrics: &metrics, timer: &timer };
-        let built = Arc::new(foundation.rooms(directory, controller, checkpoints)?);
+        let built = Arc::new(foundation.rooms(directories)?);
         rooms.get_or_init(|| Arc::downgrade(&built));
         let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
             .map_err(system("the I/O threads"))?;
@@ -144,7 +141,8 @@ impl Broker {
         let image = built.controller.image();
         let broker_epoch = image.brokers.get(&config.node_id).map_or(0, |broker| broker.epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
-        let data_dir = built.partitions.directory().display().to_string();
+        let dirs = built.partitions.dirs().iter().map(|dir| dir.path().display().to_string());
+        let data_dir = dirs.collect::<Vec<_>>().join(",");
         for (listener, address) in network.addresses() {
             tracing::info!(%listener, %address, data_dir, node_id = config.node_id, "serving");
         }
@@ -212,7 +210,7 @@ impl Broker {
         if let Err(error) = self.rooms.partitions.close(self.broker_epoch) {
             tracing::error!(%error, "logs are not closed cleanly; the next start checks them");
         }
-        self.rooms.partitions.log_dir().unlock();
+        self.rooms.partitions.dirs().unlock();
         tracing::info!("stopped");
     }
 
@@ -220,7 +218,7 @@ impl Broker {
     /// nothing is flushed or noted, and the next start checks the logs.
     pub fn kill(&self) {
         self.end_threads(0);
-        self.rooms.partitions.log_dir().unlock();
+        self.rooms.partitions.dirs().unlock();
     }
 
     fn end_threads(&self, deadline_ns: u64) {
@@ -254,6 +252,7 @@ fn start_groups(
         offset_metadata_max_bytes: config.offset_metadata_max_bytes,
         offsets_retention_ms: config.offsets_retention_ms,
         offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
+        codec: Codec::from_id(config.offsets_topic_codec).unwrap_or(Codec::None),
     };
     let groups = GroupCoordinator::new(limits, clock, timer.clone(), Arc::new(topic));
     let groups = Arc::new(groups);
@@ -286,13 +285,9 @@ struct Foundation<'a> {
 
 impl Foundation<'_> {
     /// Opens the logs, begins to load the groups, and puts the rooms together.
-    fn rooms(
-        &self,
-        directory: Arc<LogDir>,
-        controller: Arc<Controller>,
-        checkpoints: Checkpoints,
-    ) -> Result<Rooms, StartError> {
+    fn rooms(&self, directories: Directories) -> Result<Rooms, StartError> {
         let &Self { config, clock, metrics, timer } = self;
+        let Directories { controller, log_dirs } = directories;
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
         let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
         let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
@@ -302,8 +297,9 @@ impl Foundation<'_> {
             settings: topic_settings(swapped.clone()),
             fetches: fetches.clone(),
             produces: produces.clone(),
+            recovery_threads: config.recovery_threads,
         };
-        let partitions = Arc::new(Partitions::new(partitions_config, directory, checkpoints));
+        let partitions = Arc::new(Partitions::new(partitions_config, log_dirs));
         partitions.take_over_deleted();
         tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped, config.node_id);
@@ -345,11 +341,6 @@ impl Foundation<'_> {
     }
 }
 
-/// An absolute path, so that a later change of the working directory changes nothing.
-fn absolute(path: &std::path::Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
 fn flush(partitions: &Partitions, key: u64) {
     let Some(partition) = partitions.by_key(key) else { return };
     match partition.flush() {
@@ -359,37 +350,6 @@ fn flush(partitions: &Partitions, key: u64) {
             tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
         }
     }
-}
-
-fn open_controller(
-    config: &BrokerConfig,
-    directory: &LogDir,
-    listeners: &[Listener],
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<Controller>, StartError> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random)
-        .map_err(|error| system("the random numbers")(std::io::Error::other(error)))?;
-    let meta = meta_properties::load_or_create(
-        directory.storage().as_ref(),
-        directory.path(),
-        config.node_id,
-        config.cluster_id.as_deref(),
-        random,
-    )?;
-    let bound = listeners.first().map(Listener::address);
-    let advertised = config.advertised_listeners.first();
-    let host = advertised.map(|listener| listener.host.clone());
-    let port = advertised.map(|listener| listener.port).filter(|port| *port != 0);
-    let options = ControllerOptions {
-        node_id: config.node_id,
-        cluster_id: meta.cluster_id,
-        dir: directory.path().join("__cluster_metadata-0"),
-        host: host.or_else(|| bound.map(|bound| bound.ip().to_string())).unwrap_or_default(),
-        port: port.or_else(|| bound.map(|bound| bound.port())).unwrap_or_default(),
-        rack: config.broker_rack.clone(),
-    };
-    Ok(Arc::new(Controller::open(options, directory.storage().clone(), clock)?))
 }
 
 fn request_queue(
@@ -434,10 +394,13 @@ fn maintenance(config: &BrokerConfig) -> Maintenance {
         retention_ms: interval(config.log_retention_check_interval_ms),
         cleaner_ms: interval(config.log_cleaner_backoff_ms),
         cleaner_enabled: config.log_cleaner_enable,
+        cleaner_threads: config.log_cleaner_threads,
         cleaner_max_keys: usize::try_from(config.log_cleaner_dedupe_buffer_bytes / KEY_BYTES)
             .unwrap_or(usize::MAX),
         flush_ms: interval(config.log_flush_scheduler_interval_ms),
-        checkpoint_ms: interval(config.recovery_point_checkpoint_interval_ms),
+        recovery_points_ms: interval(config.recovery_point_checkpoint_interval_ms),
+        log_starts_ms: interval(config.log_start_offset_checkpoint_interval_ms),
+        high_watermarks_ms: interval(config.high_watermark_checkpoint_interval_ms),
     }
 }
 

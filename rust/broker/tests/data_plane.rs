@@ -308,7 +308,8 @@ fn a_fetch_that_waits_is_told_that_the_disk_failed() {
     request.session_epoch = 0;
     client.send(&request, 12);
     let why = LogError::io(directory.path(), std::io::Error::other("the test says so"));
-    broker.rooms().partitions.log_dir().take_offline(&why);
+    let dirs = broker.rooms().partitions.dirs();
+    dirs.iter().for_each(|dir| dir.log_dir().take_offline(&why));
     let (_, response) = client.receive::<FetchRequest>(12).unwrap();
     let code = response.responses[0].partitions[0].error_code;
     assert_eq!(code, ErrorCode::KafkaStorageError.code());

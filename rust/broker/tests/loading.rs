@@ -4,10 +4,10 @@
 mod client;
 
 use bytes::Bytes;
+use client::storage::{Asking, Use};
 use client::{Client, config, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::SystemClock;
-use kafkalite_log::storage::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
 use kafkalite_protocol::messages::describe_groups::DescribeGroupsRequest;
@@ -24,8 +24,6 @@ use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
 use kafkalite_protocol::messages::sync_group::SyncGroupRequest;
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -33,91 +31,34 @@ const GROUP: &str = "g";
 const LOADING: i16 = ErrorCode::CoordinatorLoadInProgress as i16;
 const FEW_PARTITIONS: [(&str, &str); 1] = [("offsets.topic.num.partitions", "3")];
 
-/// Real files, whose bytes the thread that loads groups gets when the gate is open.
+/// Holds the thread that loads groups up until it is open.
 #[derive(Clone, Debug, Default)]
-struct Gated {
+struct Gate {
     is_open: Arc<(Mutex<bool>, Condvar)>,
 }
 
-#[derive(Debug)]
-struct GatedFile {
-    inner: Box<dyn StorageFile>,
-    gate: Gated,
-}
-
-impl Gated {
+impl Gate {
     fn open(&self) {
         *self.is_open.0.lock().unwrap() = true;
         self.is_open.1.notify_all();
     }
 
     fn pass(&self) {
-        if std::thread::current().name() == Some("group-loader") {
-            let is_open = self.is_open.0.lock().unwrap();
-            drop(self.is_open.1.wait_while(is_open, |is_open| !*is_open).unwrap());
-        }
-    }
-}
-
-impl StorageFile for GatedFile {
-    fn write_all_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
-        self.inner.write_all_at(buffers, position)
+        let is_open = self.is_open.0.lock().unwrap();
+        drop(self.is_open.1.wait_while(is_open, |is_open| !*is_open).unwrap());
     }
 
-    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.gate.pass();
-        self.inner.read_at(buffer, position)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.inner.sync_data()
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.inner.set_len(length)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.inner.length()
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.inner.allocate(length)
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.as_fd()
-    }
-}
-
-impl Storage for Gated {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn StorageFile>> {
-        let inner = RealStorage.open(path, mode)?;
-        Ok(Box::new(GatedFile { inner, gate: self.clone() }))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealStorage.rename(from, to)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        RealStorage.remove_file(path)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        RealStorage.create_dir(path)
-    }
-
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealStorage.remove_dir_all(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        RealStorage.sync_dir(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        RealStorage.list(path)
+    /// A broker whose groups are loaded when this is open.
+    fn start(&self, directory: &Path) -> Broker {
+        let gate = self.clone();
+        let storage = Asking::new(move |what, _| {
+            if what == Use::Read && std::thread::current().name() == Some("group-loader") {
+                gate.pass();
+            }
+            Ok(())
+        });
+        let clock = Arc::new(SystemClock::new());
+        Broker::start_with(config(directory, &FEW_PARTITIONS), clock, storage).unwrap()
     }
 }
 
@@ -230,10 +171,8 @@ fn errors(client: &mut Client) -> Vec<(&'static str, i16)> {
 fn a_group_is_loading_until_its_partition_was_read() {
     let directory = tempfile::tempdir().unwrap();
     stopped_with_a_commit(directory.path());
-    let gate = Gated::default();
-    let settings = config(directory.path(), &FEW_PARTITIONS);
-    let clock = Arc::new(SystemClock::new());
-    let broker = Broker::start_with(settings, clock, Arc::new(gate.clone())).unwrap();
+    let gate = Gate::default();
+    let broker = gate.start(directory.path());
     let mut client = Client::connect(&broker);
     assert_eq!(find_coordinator(&mut client), 0, "it is here, whatever it knows");
     for (api, error) in errors(&mut client) {
@@ -257,10 +196,8 @@ fn a_group_is_loading_until_its_partition_was_read() {
 fn a_broker_that_is_still_loading_stops() {
     let directory = tempfile::tempdir().unwrap();
     stopped_with_a_commit(directory.path());
-    let gate = Gated::default();
-    let settings = config(directory.path(), &FEW_PARTITIONS);
-    let clock = Arc::new(SystemClock::new());
-    let broker = Broker::start_with(settings, clock, Arc::new(gate.clone())).unwrap();
+    let gate = Gate::default();
+    let broker = gate.start(directory.path());
     broker.stop();
     gate.open();
     let broker = start(directory.path(), &FEW_PARTITIONS);

@@ -81,6 +81,10 @@ pub struct CommitLog {
     dir_changed: AtomicBool,
     /// A segment was sealed and is not on the disk yet.
     sealed_unflushed: AtomicBool,
+    /// The leader epochs were written and are not on the disk yet.
+    epochs_unflushed: AtomicBool,
+    /// Its end, if it was found as a clean stop had left it.
+    left_at: Option<Offset>,
     pub(crate) epochs: RwLock<LeaderEpochs>,
     /// One at a time replaces the file of the epochs, with what holds then.
     writing_epochs: Mutex<()>,
@@ -102,8 +106,9 @@ impl CommitLog {
     ) -> Result<(Self, RecoveryReport), LogError> {
         log_dir.check_online()?;
         let dir = PartitionDir::new(log_dir.clone(), log_dir.path().join(name));
-        let Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report } =
-            recovery::recover(&dir, &config, state, now_ms)?;
+        let recovered = recovery::recover(&dir, &config, state, now_ms)?;
+        let Recovered { segments, producers, snapshot_offset, epochs, .. } = recovered;
+        let Recovered { log_end_offset, report, as_left, .. } = recovered;
         let first = segments.first().map_or(state.log_start_offset, |s| s.base_offset());
         let log_start = Offset(state.log_start_offset.0.max(first.0)).min(log_end_offset);
         let durable = if state.clean { log_end_offset } else { state.recovery_point };
@@ -119,7 +124,9 @@ impl CommitLog {
             writer: Mutex::new(writer),
             waiting: Mutex::default(),
             flushing: Mutex::new(()),
-            dir_changed: AtomicBool::new(true),
+            dir_changed: AtomicBool::new(!as_left),
+            epochs_unflushed: AtomicBool::new(!as_left),
+            left_at: as_left.then_some(log_end_offset),
             // What recovery read may be in the page cache only.
             sealed_unflushed: AtomicBool::new(!state.clean),
             epochs: RwLock::new(epochs),
@@ -255,6 +262,7 @@ impl CommitLog {
     /// Writes the leader epochs; `durability` says what they must survive.
     pub(crate) fn write_epochs(&self, durability: Durability) -> Result<(), LogError> {
         let _writing = self.writing_epochs.lock();
+        self.epochs_unflushed.store(durability == Durability::PageCache, Ordering::Release);
         let entries = self.epochs.read().entries().to_vec();
         let held = self.dir.hold();
         let path = held.join(LEADER_EPOCH_FILE);
@@ -289,11 +297,9 @@ impl CommitLog {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        if clean && !self.dir.log_dir.is_offline() {
+        if clean && !self.dir.log_dir.is_offline() && !self.is_as_on_disk() {
             let mut writer = self.writer.lock();
-            if self.log_end_offset().0 > 0 {
-                self.write_snapshot(&mut writer, Durability::Disk)?;
-            }
+            self.write_snapshot(&mut writer, Durability::DiskWithDirectory)?;
             drop(writer);
             self.flush_all()?;
             if let Some(active) = self.segments.read().last() {
@@ -304,6 +310,16 @@ impl CommitLog {
             segment.close_file();
         }
         Ok(())
+    }
+
+    /// Whether a clean stop has nothing to write: nothing happened since the last one, or ever.
+    fn is_as_on_disk(&self) -> bool {
+        let changed = [&self.dir_changed, &self.sealed_unflushed, &self.epochs_unflushed];
+        let end = self.log_end_offset();
+        // A log that never had a record is made anew where a power cut takes it.
+        end == Offset::ZERO
+            || (self.left_at == Some(end)
+                && !changed.iter().any(|flag| flag.load(Ordering::Acquire)))
     }
 
     /// Moves the partition's directory to `name`, as its deletion begins, and closes the log.

@@ -53,6 +53,8 @@ pub(crate) struct Recovered {
     pub(crate) epochs: LeaderEpochs,
     pub(crate) log_end_offset: Offset,
     pub(crate) report: RecoveryReport,
+    /// Files and state are those of the clean stop: if nothing happens, nothing has to be written.
+    pub(crate) as_left: bool,
 }
 
 /// The name of the producer state before the record at `offset`.
@@ -82,7 +84,8 @@ pub(crate) fn recover(
     leftovers::clean_up(dir)?;
     let entries = dir.storage().list(&path).map_err(failed)?;
     let mut segments = list_segments(dir, &entries)?;
-    if segments.is_empty() {
+    let is_new = segments.is_empty();
+    if is_new {
         let first = Segment::new(dir.clone(), state.log_start_offset, 0, now_ms);
         first.create()?;
         first.close_file();
@@ -98,6 +101,8 @@ pub(crate) fn recover(
     if state.clean {
         // As Kafka on loading a snapshot.
         recovered.producers.expire(now_ms, config.producer_id_expiration_ms);
+        let end = recovered.log_end_offset;
+        recovered.as_left = !is_new && recovered.snapshot_offset == Some(end);
     }
     Ok(recovered)
 }
@@ -166,7 +171,8 @@ fn recover_clean(
         _ => load_producers(dir, &segments, log_end_offset)?,
     };
     let report = RecoveryReport::default();
-    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report })
+    let as_left = false;
+    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report, as_left })
 }
 
 /// The producer state before the record at `end`: the newest snapshot, and the headers since.

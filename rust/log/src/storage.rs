@@ -109,6 +109,8 @@ pub fn read_full(file: &dyn StorageFile, buffer: &mut [u8], position: u64) -> io
 pub enum Durability {
     /// fsync of the new file before and of its directory after the rename.
     Disk,
+    /// fsync of the new file before the rename; the caller syncs the directory, once for several.
+    DiskWithDirectory,
     /// Only the order that a kill of the process respects.
     PageCache,
 }
@@ -129,7 +131,7 @@ pub fn replace_file(
     let file = storage.open(&temporary, OpenMode::Create)?;
     file.set_len(0)?;
     file.write_all_at(&mut [IoSlice::new(bytes)], 0)?;
-    if durability == Durability::Disk {
+    if durability != Durability::PageCache {
         file.sync_data()?;
     }
     storage.rename(&temporary, path)?;

@@ -191,6 +191,30 @@ fn a_failing_disk_takes_the_directory_offline_and_loses_nothing() {
 }
 
 #[test]
+fn a_clean_stop_writes_what_changed_and_nothing_else() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let closed = |state: OpenState, appends: i32| {
+        let log = open(&temp, Arc::new(storage.clone()), state).unwrap();
+        for number in 0..appends {
+            log.append(&batch(number), LeaderEpoch(0), NOW_MS).unwrap();
+        }
+        let before = storage.changes();
+        log.close(true).unwrap();
+        storage.changes() - before
+    };
+    let clean = OpenState { clean: true, ..OpenState::default() };
+    assert_eq!(closed(OpenState::default(), 0), 0, "it never had a record");
+    assert!(closed(clean, 3) > 5);
+    assert_eq!(closed(clean, 0), 0, "it is as it was left");
+    // After a crash it is not: what recovery found may be in the page cache only.
+    assert!(closed(OpenState::default(), 0) > 5);
+    storage.cut_power().unwrap();
+    let log = open(&temp, Arc::new(RealStorage), clean).unwrap();
+    assert_eq!(stored(&log).len(), 3);
+}
+
+#[test]
 fn a_flush_that_failed_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
     let storage = FaultyStorage::default();

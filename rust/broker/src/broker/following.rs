@@ -11,16 +11,19 @@ use std::sync::Arc;
 /// Whoever waits at a partition is told when the disk fails, by a task of its own: it may fail
 /// under any lock.
 pub(super) fn tell_when_offline(partitions: &Arc<Partitions>, timer: &Arc<Timer>) {
-    let (told, timer) = (Arc::downgrade(partitions), timer.clone());
-    partitions.log_dir().on_offline(move || {
-        let told = told.clone();
-        let tell = move || {
-            if let Some(partitions) = told.upgrade() {
-                partitions.tell_everyone();
-            }
-        };
-        timer.schedule(0, Box::new(tell));
-    });
+    for dir in partitions.dirs().iter() {
+        let (told, timer) = (Arc::downgrade(partitions), timer.clone());
+        let failed = Arc::downgrade(dir.log_dir());
+        dir.log_dir().on_offline(move || {
+            let (told, failed) = (told.clone(), failed.clone());
+            let tell = move || {
+                if let (Some(partitions), Some(failed)) = (told.upgrade(), failed.upgrade()) {
+                    partitions.tell_everyone_in(&failed);
+                }
+            };
+            timer.schedule(0, Box::new(tell));
+        });
+    }
 }
 
 /// Makes configuration and partitions follow the control plane from now on, beginning with what

@@ -70,8 +70,8 @@ fields! {
     node_id: i32 = node_id();
     /// `broker.rack`
     broker_rack: Option<String> = text("broker.rack");
-    /// The first of `log.dirs`, or `log.dir`.
-    data_dir: PathBuf = data_dir();
+    /// `log.dirs`, or `log.dir`; never empty. The first holds the metadata log.
+    data_dirs: Vec<PathBuf> = data_dirs();
     /// `kafkalite.cluster.id`, for a data directory that is new.
     cluster_id: Option<String> = text("kafkalite.cluster.id");
 
@@ -133,15 +133,11 @@ fields! {
     default_replication_factor: i16 = number("default.replication.factor");
     /// `min.insync.replicas`, where a topic does not say otherwise.
     min_insync_replicas: i32 = number("min.insync.replicas");
-    /// `replica.lag.time.max.ms`
-    replica_lag_time_max_ms: i64 = number("replica.lag.time.max.ms");
     /// `replica.high.watermark.checkpoint.interval.ms`
     high_watermark_checkpoint_interval_ms: i64
         = number("replica.high.watermark.checkpoint.interval.ms");
     /// `producer.id.expiration.ms`
     producer_id_expiration_ms: i64 = number("producer.id.expiration.ms");
-    /// `transaction.max.timeout.ms`
-    transaction_max_timeout_ms: i32 = number("transaction.max.timeout.ms");
     /// `kafkalite.batch.validation`, where a topic does not say otherwise.
     batch_validation: BatchValidation = batch_validation();
 
@@ -189,6 +185,8 @@ fields! {
     offsets_topic_num_partitions: i32 = number("offsets.topic.num.partitions");
     /// `offsets.topic.replication.factor`
     offsets_topic_replication_factor: i16 = number("offsets.topic.replication.factor");
+    /// `offsets.topic.compression.codec`, a codec's number.
+    offsets_topic_codec: u8 = number("offsets.topic.compression.codec");
     /// `offsets.topic.segment.bytes`
     offsets_topic_segment_bytes: i32 = number("offsets.topic.segment.bytes");
 
@@ -289,9 +287,12 @@ impl Reader<'_> {
         self.bounded("broker.id").unwrap_or_else(|| self.number("node.id"))
     }
 
-    fn data_dir(&self) -> PathBuf {
-        let dirs = self.list("log.dirs").into_iter().chain(self.list("log.dir"));
-        dirs.map(PathBuf::from).next().unwrap_or_default()
+    fn data_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs = self.list("log.dirs");
+        if dirs.is_empty() {
+            dirs = self.list("log.dir");
+        }
+        dirs.into_iter().map(PathBuf::from).collect()
     }
 
     fn request_inline(&self) -> RequestInline {
@@ -385,4 +386,4 @@ macro_rules! clamped {
         }
     )*};
 }
-clamped!(i16, i32, i64, u16, u64, usize);
+clamped!(i16, i32, i64, u8, u16, u64, usize);

@@ -34,8 +34,6 @@ pub const IDENTITY: &[ConfigKey] = keys! {
     Low ReadOnly String "listener.security.protocol.map"
         = Text("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"), Any,
         "The security protocol of each listener name. PLAINTEXT is served.";
-    Medium ReadOnly String "inter.broker.listener.name" = Null, Any,
-        "The listener brokers use among themselves. Unset: the first one.";
     High ReadOnly List "log.dirs" = Null, Any,
         "Directories that hold the logs. Unset: log.dir.";
     High ReadOnly List "log.dir" = Text("kafkalite-data"), NotEmpty,
@@ -66,18 +64,12 @@ pub const NETWORK: &[ConfigKey] = keys! {
         "Connections at one time from one address.";
     Medium ReadOnly Long "connections.max.idle.ms" = Text("600000"), Any,
         "A connection on which nothing is asked for so long is closed.";
-    High ReadOnly Int "background.threads" = Text("10"), AtLeast(1),
-        "An upper bound for threads that tidy up; the broker starts as many as have work.";
-    High ReadOnly Int "request.timeout.ms" = Text("30000"), Any,
-        "How long one broker waits for another's answer.";
     Medium ReadOnly Int "max.request.partition.size.limit" = Text("2000"), AtLeast(1),
         "Partitions one DescribeTopicPartitions answer lists.";
     Medium ReadOnly Int "max.incremental.fetch.session.cache.slots" = Text("1000"), AtLeast(0),
         "Incremental fetch sessions that are kept.";
     Medium ReadOnly Int "fetch.max.bytes" = Text("57671680"), AtLeast(1024),
         "The most a fetch is answered with, beyond its first batch.";
-    Medium ReadOnly Boolean "controlled.shutdown.enable" = Text("true"), Any,
-        "Hand over leadership before stopping.";
 };
 
 /// Topics, replicas and producers.
@@ -94,26 +86,10 @@ pub const TOPICS: &[ConfigKey] = keys! {
         "In-sync replicas without which acks=all is refused.";
     High ClusterWide Boolean "unclean.leader.election.enable" = Text("false"), Any,
         "Let a replica that is not in sync lead when no other is left, and lose records.";
-    High ReadOnly Long "replica.lag.time.max.ms" = Text("30000"), Any,
-        "A follower that has not caught up for so long leaves the in-sync replicas.";
-    High ReadOnly Int "replica.fetch.wait.max.ms" = Text("500"), Any,
-        "How long a follower's fetch waits for records.";
-    High ReadOnly Int "replica.fetch.min.bytes" = Text("1"), Any,
-        "Bytes a follower's fetch waits for.";
-    Medium ReadOnly Int "replica.fetch.max.bytes" = Text("1048576"), AtLeast(0),
-        "Bytes a follower asks for from one partition.";
-    Medium ReadOnly Int "replica.fetch.response.max.bytes" = Text("10485760"), AtLeast(0),
-        "Bytes a follower asks for in one fetch.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,
         "How often high watermarks are written down.";
     Low ClusterWide Int "producer.id.expiration.ms" = Text("86400000"), AtLeast(1),
         "An idempotent producer that sends nothing for so long is forgotten.";
-    Medium ReadOnly Int "broker.heartbeat.interval.ms" = Text("2000"), Any,
-        "How often a broker tells the controller that it lives.";
-    Medium ReadOnly Int "broker.session.timeout.ms" = Text("9000"), Any,
-        "A broker that is silent for so long is fenced.";
-    High ReadOnly Int "transaction.max.timeout.ms" = Text("900000"), AtLeast(1),
-        "The longest transaction a producer may ask for.";
 };
 
 /// The group coordinator and its topic.

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
+use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::join_group::JoinGroupResponse;
 use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
 use kafkalite_protocol::{ErrorCode, Offset};
@@ -74,6 +75,8 @@ pub(super) struct Surroundings {
     pub clock: Arc<dyn Clock>,
     pub timer: Arc<dyn GroupTimer>,
     pub topic: Arc<dyn OffsetsTopic>,
+    /// What its batches are written with.
+    pub codec: Codec,
 }
 
 impl Surroundings {
@@ -257,7 +260,7 @@ impl Group {
                     }
                 };
                 let (topic, partition) = (&self.around.topic, self.partition);
-                match batch(&records, self.around.clock.wall_ms()) {
+                match batch(&records, self.around.codec, self.around.clock.wall_ms()) {
                     Ok(batch) => topic.append(partition, batch, Box::new(done), Box::new(late)),
                     Err(error) => done(Err(error)),
                 }

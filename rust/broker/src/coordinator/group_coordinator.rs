@@ -22,6 +22,8 @@ use super::offsets::GroupOffsets;
 use super::offsets_topic::{OffsetsTopic, partition_of};
 use crate::clock::Clock;
 
+use kafkalite_protocol::compression::Codec;
+
 /// What the broker's configuration says about groups.
 #[derive(Clone, Debug)]
 pub struct GroupCoordinatorConfig {
@@ -39,6 +41,8 @@ pub struct GroupCoordinatorConfig {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
+    /// `offsets.topic.compression.codec`
+    pub codec: Codec,
 }
 
 impl Default for GroupCoordinatorConfig {
@@ -52,6 +56,7 @@ impl Default for GroupCoordinatorConfig {
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 604_800_000,
             offsets_retention_check_interval_ms: 600_000,
+            codec: Codec::None,
         }
     }
 }
@@ -92,9 +97,10 @@ impl GroupCoordinator {
         timer: Arc<dyn GroupTimer>,
         topic: Arc<dyn OffsetsTopic>,
     ) -> Self {
+        let codec = config.codec;
         Self {
             config,
-            around: Arc::new(Surroundings { clock, timer, topic }),
+            around: Arc::new(Surroundings { clock, timer, topic, codec }),
             groups: Groups::default(),
             loads: RwLock::new(Vec::new()),
             loading: Mutex::new(()),

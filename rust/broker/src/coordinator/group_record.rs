@@ -84,8 +84,12 @@ pub fn group_record(group: &str, value: Option<&GroupMetadataValue>) -> StoredRe
 ///
 /// # Errors
 /// UNKNOWN_SERVER_ERROR if it cannot be built, which uncompressed batches always can.
-pub fn batch(records: &[StoredRecord], timestamp_ms: i64) -> Result<Bytes, ErrorCode> {
-    let mut builder = RecordBatchBuilder::new(Codec::None);
+pub fn batch(
+    records: &[StoredRecord],
+    codec: Codec,
+    timestamp_ms: i64,
+) -> Result<Bytes, ErrorCode> {
+    let mut builder = RecordBatchBuilder::new(codec);
     for record in records {
         builder.append(timestamp_ms, Some(&record.key), record.value.as_deref(), &[]);
     }

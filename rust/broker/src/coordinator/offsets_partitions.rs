@@ -21,9 +21,6 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Most bytes of one read while loading, unless a batch is larger.
-const READ_BYTES: u64 = 1 << 20;
-
 /// The coordinator's topic over this broker's partitions.
 pub struct OffsetsPartitions {
     /// The replicas here.
@@ -34,8 +31,7 @@ pub struct OffsetsPartitions {
     pub produces: Arc<Purgatory<u64>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// `offsets.topic.num.partitions`, `offsets.topic.replication.factor`,
-    /// `offsets.topic.segment.bytes`.
+    /// `offsets.topic.*`, `offsets.commit.timeout.ms`, `offsets.load.buffer.size`.
     pub config: BrokerConfig,
 }
 
@@ -101,7 +97,8 @@ impl OffsetsTopic for OffsetsPartitions {
             last_fetched_epoch: -1,
             log_start_offset: -1,
         };
-        let fetched = partition.read(&target, READ_BYTES, true, FetchReader::ReadUncommitted);
+        let most_bytes = self.config.offsets_load_buffer_bytes as u64;
+        let fetched = partition.read(&target, most_bytes, true, FetchReader::ReadUncommitted);
         if !fetched.error.is_none() {
             return Err(fetched.error);
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
 };
@@ -127,9 +128,14 @@ impl Broker {
     }
 
     fn over(topic: Arc<MemoryTopic>, wall_ms: i64) -> Self {
+        Self::with(topic, wall_ms, Codec::None)
+    }
+
+    fn with(topic: Arc<MemoryTopic>, wall_ms: i64, codec: Codec) -> Self {
         let clock = Arc::new(ManualClock::new(wall_ms));
         let timer = Arc::new(TestTimer::default());
-        let config = GroupCoordinatorConfig { initial_rebalance_delay_ms: 0, ..Default::default() };
+        let config =
+            GroupCoordinatorConfig { initial_rebalance_delay_ms: 0, codec, ..Default::default() };
         let groups = Arc::new(GroupCoordinator::new(
             config,
             Arc::clone(&clock) as Arc<dyn Clock>,

@@ -1,16 +1,16 @@
-//! DescribeLogDirs: how large the replicas in each log directory are. This broker has one
-//! directory.
+//! DescribeLogDirs: how large the replicas in each log directory are, and which one is offline.
 //!
 //! Source: Kafka's `ReplicaManager.describeLogDirs`.
 
 use super::{Call, Rooms};
-use crate::replication::Partition;
+use crate::replication::{LogDirectory, Partition};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
     DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Handles one request.
@@ -21,9 +21,14 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeLogDirsRequest>) {
             topic.topic == partition.topic() && topic.partitions.contains(&partition.index())
         }),
     };
-    let mut topics: BTreeMap<Arc<str>, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
-    for partition in rooms.partitions.all() {
-        if wanted(&partition) {
+    let all = rooms.partitions.all();
+    let of_dir = |dir: &LogDirectory| {
+        if dir.log_dir().is_offline() {
+            return lost(dir.path());
+        }
+        let mut topics: BTreeMap<Arc<str>, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
+        let is_here = |one: &Partition| Arc::ptr_eq(one.log().log_dir(), dir.log_dir());
+        for partition in all.iter().filter(|partition| is_here(partition) && wanted(partition)) {
             topics.entry(partition.topic_name()).or_default().push(DescribeLogDirsPartition {
                 partition_index: partition.index(),
                 partition_size: i64::try_from(partition.size_bytes()).unwrap_or(i64::MAX),
@@ -31,22 +36,33 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeLogDirsRequest>) {
                 is_future_key: false,
             });
         }
-    }
-    let (total_bytes, usable_bytes) = rooms.partitions.disk_space().unwrap_or((-1, -1));
-    let offline = rooms.partitions.is_offline();
-    let result = DescribeLogDirsResult {
-        error_code: if offline { ErrorCode::KafkaStorageError } else { ErrorCode::None }.code(),
-        log_dir: rooms.partitions.directory().to_string_lossy().into_owned(),
-        topics: topics
-            .into_iter()
-            .map(|(name, mut partitions)| {
-                partitions.sort_by_key(|partition| partition.partition_index);
-                DescribeLogDirsTopic { name: name.to_string(), partitions }
-            })
-            .collect(),
-        total_bytes,
-        usable_bytes,
-        ..DescribeLogDirsResult::default()
+        let (total_bytes, usable_bytes) = dir.disk_space().unwrap_or((-1, -1));
+        DescribeLogDirsResult {
+            log_dir: dir.path().to_string_lossy().into_owned(),
+            topics: topics.into_iter().map(|(name, partitions)| topic(&name, partitions)).collect(),
+            total_bytes,
+            usable_bytes,
+            ..DescribeLogDirsResult::default()
+        }
     };
-    call.reply.send(&DescribeLogDirsResponse { results: vec![result], ..Default::default() });
+    let dirs = rooms.partitions.dirs();
+    let lost = dirs.lost().iter().map(|path| lost(path));
+    let results = dirs.iter().map(of_dir).chain(lost).collect();
+    call.reply.send(&DescribeLogDirsResponse { results, ..Default::default() });
+}
+
+/// A directory that cannot be read tells nothing else.
+fn lost(path: &Path) -> DescribeLogDirsResult {
+    DescribeLogDirsResult {
+        error_code: ErrorCode::KafkaStorageError.code(),
+        log_dir: path.to_string_lossy().into_owned(),
+        total_bytes: -1,
+        usable_bytes: -1,
+        ..DescribeLogDirsResult::default()
+    }
+}
+
+fn topic(name: &str, mut partitions: Vec<DescribeLogDirsPartition>) -> DescribeLogDirsTopic {
+    partitions.sort_by_key(|partition| partition.partition_index);
+    DescribeLogDirsTopic { name: name.to_owned(), partitions }
 }

@@ -2,7 +2,7 @@
 //!
 //! For this broker: what `advertised.listeners` says of the listener the client came in on, else
 //! the address it reached us at, which works for it by definition. For other brokers: what they
-//! registered.
+//! registered for a listener of that name.
 
 use super::Rooms;
 use crate::metadata::BrokerImage;
@@ -11,7 +11,8 @@ use crate::request_queue::RequestContext;
 /// The host and port at which a client that came in by `context` finds `broker`.
 pub fn endpoint(rooms: &Rooms, context: &RequestContext, broker: &BrokerImage) -> (String, i32) {
     if broker.id != rooms.config().node_id {
-        return (broker.host.clone(), broker.port.into());
+        let (host, port) = broker.endpoint(&context.listener);
+        return (host.to_owned(), port.into());
     }
     let local = context.local;
     let named = |listener: &&crate::config::AdvertisedListener| *listener.name == *context.listener;

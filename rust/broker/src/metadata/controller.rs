@@ -18,7 +18,7 @@ use super::error::{ApiError, MetadataError};
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
-use super::records::{ConfigResource, MetadataRecord};
+use super::records::{ConfigResource, ListenerRecord, MetadataRecord};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use kafkalite_log::storage::Storage;
@@ -47,12 +47,12 @@ pub struct ControllerOptions {
     pub cluster_id: String,
     /// `DATA_DIR/__cluster_metadata-0`.
     pub dir: PathBuf,
-    /// The host told to those who came in through another broker.
-    pub host: String,
-    /// The port beside it.
-    pub port: u16,
+    /// Where clients of each listener find this broker; one at least.
+    pub listeners: Vec<ListenerRecord>,
     /// `broker.rack`.
     pub rack: Option<String>,
+    /// The ids of the log directories that it has now.
+    pub log_dirs: Vec<Uuid>,
 }
 
 /// Producer ids that are one broker's to give out.
@@ -94,8 +94,19 @@ impl Controller {
         }
         let epoch = image.epoch + 1;
         records.push(MetadataRecord::ControllerEpoch { controller_id: broker_id, epoch });
-        let (host, port, rack) = (options.host, options.port, options.rack);
-        records.push(MetadataRecord::RegisterBroker { broker_id, host, port, rack, epoch: None });
+        // A directory is never forgotten: one that is away may hold partitions.
+        let mut log_dirs = options.log_dirs;
+        let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
+        log_dirs.extend(known.unwrap_or_default());
+        log_dirs.sort();
+        log_dirs.dedup();
+        records.push(MetadataRecord::RegisterBrokerFully {
+            broker_id,
+            listeners: options.listeners,
+            rack: options.rack,
+            epoch: None,
+            log_dirs: log_dirs.iter().map(|id| id.0).collect(),
+        });
         records.push(MetadataRecord::RaiseLeaderEpochs { broker_id });
         let quorum = QuorumOfOne::new(broker_id, log, image);
         quorum.propose(records, clock.wall_ms())?;

@@ -7,7 +7,9 @@
 //! Source: the role of Kafka's `MetadataImage`.
 
 use super::error::MetadataError;
-use super::records::{ConfigResource, MetadataRecord, PartitionRecord, RecordsBatch};
+use super::records::{
+    ConfigResource, ListenerRecord, MetadataRecord, PartitionRecord, RecordsBatch,
+};
 use super::shared_map::SharedMap;
 use kafkalite_protocol::{LeaderEpoch, Uuid};
 use std::collections::BTreeMap;
@@ -57,10 +59,23 @@ pub struct BrokerImage {
     pub host: String,
     /// The port beside it.
     pub port: u16,
+    /// Where clients of each listener find it; the first is `host` and `port`. Empty if it was
+    /// registered by a release that told of one only.
+    pub listeners: Vec<ListenerRecord>,
     /// `broker.rack`.
     pub rack: Option<String>,
     /// The offset of its registration: a newer start has a greater one.
     pub epoch: i64,
+    /// The ids of all log directories that it has, or ever had.
+    pub log_dirs: Vec<Uuid>,
+}
+
+impl BrokerImage {
+    /// Where clients of the listener of this name find it, or else those of its first.
+    pub fn endpoint(&self, listener: &str) -> (&str, u16) {
+        let named = self.listeners.iter().find(|one| one.name == listener);
+        named.map_or((&self.host, self.port), |one| (&one.host, one.port))
+    }
 }
 
 /// All topics, found by name and by id.
@@ -178,9 +193,29 @@ impl MetadataImage {
             }
             MetadataRecord::RegisterBroker { broker_id, host, port, rack, epoch } => {
                 let id = *broker_id;
-                let epoch = epoch.unwrap_or(offset);
-                let broker =
-                    BrokerImage { id, host: host.clone(), port: *port, rack: rack.clone(), epoch };
+                let broker = BrokerImage {
+                    id,
+                    host: host.clone(),
+                    port: *port,
+                    listeners: Vec::new(),
+                    rack: rack.clone(),
+                    epoch: epoch.unwrap_or(offset),
+                    log_dirs: Vec::new(),
+                };
+                Arc::make_mut(&mut self.brokers).insert(id, broker);
+            }
+            MetadataRecord::RegisterBrokerFully { broker_id, listeners, rack, epoch, log_dirs } => {
+                let id = *broker_id;
+                let first = listeners.first().ok_or("a broker without a listener")?;
+                let broker = BrokerImage {
+                    id,
+                    host: first.host.clone(),
+                    port: first.port,
+                    listeners: listeners.clone(),
+                    rack: rack.clone(),
+                    epoch: epoch.unwrap_or(offset),
+                    log_dirs: log_dirs.iter().copied().map(Uuid).collect(),
+                };
                 Arc::make_mut(&mut self.brokers).insert(id, broker);
             }
             MetadataRecord::RaiseLeaderEpochs { broker_id } => {

@@ -94,6 +94,17 @@ pub struct PartitionRecord {
     pub removing_replicas: Vec<i32>,
 }
 
+/// Where clients of one listener find a broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerRecord {
+    /// `PLAINTEXT` for instance.
+    pub name: String,
+    /// The host told to clients.
+    pub host: String,
+    /// The port told to clients.
+    pub port: u16,
+}
+
 /// One change of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetadataRecord {
@@ -109,7 +120,7 @@ pub enum MetadataRecord {
         /// Its epoch.
         epoch: i32,
     },
-    /// A broker is there, or is there again.
+    /// A broker is there, or is there again. Not written any more: `RegisterBrokerFully` is.
     RegisterBroker {
         /// `broker.id`.
         broker_id: i32,
@@ -184,6 +195,19 @@ pub enum MetadataRecord {
         name: String,
         /// The level.
         level: i16,
+    },
+    /// A broker is there, or is there again: at these addresses, with these log directories.
+    RegisterBrokerFully {
+        /// `broker.id`.
+        broker_id: i32,
+        /// One at least; the first one's clients are those that came in elsewhere.
+        listeners: Vec<ListenerRecord>,
+        /// `broker.rack`.
+        rack: Option<String>,
+        /// As in `RegisterBroker`.
+        epoch: Option<i64>,
+        /// The ids of all log directories that it has, or ever had.
+        log_dirs: Vec<[u8; 16]>,
     },
 }
 

@@ -37,7 +37,7 @@ fn flags_become_keys() {
     let config = load(&sources).unwrap();
     assert_eq!((config.listeners[0].host.as_str(), config.listeners[0].port), ("127.0.0.1", 0));
     assert_eq!(config.advertised_listeners[0].host, "broker.example");
-    assert_eq!(config.data_dir.to_str(), Some("d"));
+    assert_eq!(config.data_dirs, [std::path::Path::new("d")]);
     assert_eq!(config.num_partitions, 3);
     assert_eq!(config.admin_port, Some(9644));
     assert_eq!(config.group_initial_rebalance_delay_ms, 0);

@@ -10,6 +10,8 @@ use kafkalite_log::checkpoint::{
 };
 use kafkalite_log::{LogDir, LogError, OpenState};
 use kafkalite_protocol::Offset;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The checkpoints of one log directory, as they were found.
@@ -19,10 +21,12 @@ pub struct Checkpoints {
     recovery_points: PartitionOffsets,
     log_starts: PartitionOffsets,
     high_watermarks: PartitionOffsets,
+    /// What was written last; one at a time replaces a file, with what holds then.
+    written: Mutex<HashMap<Checkpoint, PartitionOffsets>>,
 }
 
 /// Which of the files is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Checkpoint {
     /// Everything below is on disk.
     RecoveryPoint,
@@ -61,7 +65,14 @@ impl Checkpoints {
         let recovery_points = read(Checkpoint::RecoveryPoint);
         let log_starts = read(Checkpoint::LogStart);
         let high_watermarks = read(Checkpoint::HighWatermark);
-        Ok(Self { directory, clean, recovery_points, log_starts, high_watermarks })
+        let written = Mutex::default();
+        Ok(Self { directory, clean, recovery_points, log_starts, high_watermarks, written })
+    }
+
+    /// The directory they are in.
+    #[must_use]
+    pub fn directory(&self) -> &Arc<LogDir> {
+        &self.directory
     }
 
     /// Whether the last stop was a clean one.
@@ -89,13 +100,21 @@ impl Checkpoints {
         self.high_watermarks.get(&key).copied().unwrap_or_default()
     }
 
-    /// Writes one of the files anew; it is on the disk when this returns.
+    /// Writes one of the files anew, unless it says so already; it is on the disk when this
+    /// returns.
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn write(&self, which: Checkpoint, offsets: &PartitionOffsets) -> Result<(), LogError> {
+    pub fn write(&self, which: Checkpoint, offsets: PartitionOffsets) -> Result<(), LogError> {
+        let mut written = self.written.lock();
+        if written.get(&which) == Some(&offsets) {
+            return Ok(());
+        }
+        written.remove(&which);
         let path = self.directory.path().join(which.file());
-        write_offsets(self.directory.storage().as_ref(), &path, offsets)
+        write_offsets(self.directory.storage().as_ref(), &path, &offsets)?;
+        written.insert(which, offsets);
+        Ok(())
     }
 
     /// Notes a clean stop; to be written last.

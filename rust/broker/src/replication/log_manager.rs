@@ -1,10 +1,11 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
 //! files.
 //!
-//! Two threads sleep until the next of their tasks is due. Nothing here is on the path of a
-//! request, and an acknowledgement waits for none of it.
+//! Threads sleep until the next of their tasks is due: those of the cleaner, and one for the rest.
+//! Nothing here is on the path of a request, and an acknowledgement waits for none of it.
 //! Source: Kafka's `LogManager` and `LogCleaner`.
 
+use super::checkpoints::Checkpoint;
 use super::log_cleaner::LogCleaner;
 use super::partitions::Partitions;
 use crate::clock::Clock;
@@ -25,12 +26,18 @@ pub struct Maintenance {
     pub cleaner_ms: u64,
     /// `log.cleaner.enable`
     pub cleaner_enabled: bool,
+    /// `log.cleaner.threads`
+    pub cleaner_threads: usize,
     /// Keys that fit into `log.cleaner.dedupe.buffer.size`.
     pub cleaner_max_keys: usize,
     /// `log.flush.scheduler.interval.ms`
     pub flush_ms: u64,
     /// `log.flush.offset.checkpoint.interval.ms`
-    pub checkpoint_ms: u64,
+    pub recovery_points_ms: u64,
+    /// `log.flush.start.offset.checkpoint.interval.ms`
+    pub log_starts_ms: u64,
+    /// `replica.high.watermark.checkpoint.interval.ms`
+    pub high_watermarks_ms: u64,
 }
 
 /// The threads look at the clock at least this often, so that a clock moved by hand is seen.
@@ -73,14 +80,26 @@ impl LogManager {
             waker.wake.notify_all();
         }));
         if intervals.cleaner_enabled {
-            let mut cleaner = LogCleaner::new(partitions.clone(), intervals.cleaner_max_keys);
-            let shared = manager.shared.clone();
-            let clean = move |now_ms| cleaner.run(now_ms, || *shared.stopped.lock());
-            let task = Task { interval_ms: intervals.cleaner_ms, run: Box::new(clean) };
-            manager.spawn("log-cleaner", vec![task], clock.clone())?;
+            let threads = intervals.cleaner_threads;
+            let cleaner = LogCleaner::new(partitions.clone(), intervals.cleaner_max_keys, threads);
+            let cleaner = Arc::new(cleaner);
+            for i in 0..threads {
+                let (cleaner, shared) = (cleaner.clone(), manager.shared.clone());
+                let clean = move |now_ms| cleaner.run(now_ms, || *shared.stopped.lock());
+                let task = Task { interval_ms: intervals.cleaner_ms, run: Box::new(clean) };
+                manager.spawn(&format!("log-cleaner-{i}"), vec![task], clock.clone())?;
+            }
         }
-        let (retained, flushed, noted) =
-            (partitions.clone(), partitions.clone(), partitions.clone());
+        let (retained, flushed) = (partitions.clone(), partitions.clone());
+        let note = |which, interval_ms| {
+            let noted = partitions.clone();
+            let run = move |_| {
+                if let Err(error) = noted.checkpoint(which) {
+                    tracing::error!(%error, "checkpoints are not written");
+                }
+            };
+            Task { interval_ms, run: Box::new(run) }
+        };
         let mut unflushed = Unflushed::new();
         let tasks = vec![
             Task {
@@ -91,14 +110,9 @@ impl LogManager {
                 interval_ms: intervals.flush_ms,
                 run: Box::new(move |now_ms| flush_overdue(&flushed, &mut unflushed, now_ms)),
             },
-            Task {
-                interval_ms: intervals.checkpoint_ms,
-                run: Box::new(move |_| {
-                    if let Err(error) = noted.checkpoint() {
-                        tracing::error!(%error, "checkpoints are not written");
-                    }
-                }),
-            },
+            note(Checkpoint::RecoveryPoint, intervals.recovery_points_ms),
+            note(Checkpoint::LogStart, intervals.log_starts_ms),
+            note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
         ];
         manager.spawn("log-manager", tasks, clock)?;
         Ok(manager)

@@ -6,6 +6,7 @@
 mod checkpoints;
 mod group_commit;
 mod log_cleaner;
+mod log_dirs;
 mod log_manager;
 mod partition;
 mod partition_state;
@@ -14,6 +15,7 @@ mod topic_settings;
 
 pub use checkpoints::{Checkpoint, Checkpoints};
 pub use group_commit::GroupCommit;
+pub use log_dirs::{LogDirectory, LogDirs};
 pub use log_manager::{LogManager, Maintenance};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, Readable};
 pub use partition_state::PartitionState;

@@ -5,8 +5,9 @@
 //! finds a half-made partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
-use super::checkpoints::{Checkpoint, Checkpoints};
+use super::checkpoints::Checkpoint;
 use super::group_commit::GroupCommit;
+use super::log_dirs::LogDirs;
 use super::partition::{Partition, PartitionIdentity};
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
@@ -14,14 +15,17 @@ use crate::error::log_error_code;
 use crate::fetch_sessions::TopicRef;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::purgatory::Purgatory;
-use kafkalite_log::checkpoint::{PartitionOffsets, read_topic_id, write_topic_id};
 use kafkalite_log::{CommitLog, LogDir, LogError};
-use kafkalite_protocol::{ErrorCode, Offset, Uuid};
+use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+mod opening;
+
+use opening::Opened;
 
 /// What the set needs from above.
 pub struct PartitionsConfig {
@@ -35,6 +39,8 @@ pub struct PartitionsConfig {
     pub fetches: Arc<Purgatory<u64>>,
     /// Where produces wait.
     pub produces: Arc<Purgatory<u64>>,
+    /// `num.recovery.threads.per.data.dir`
+    pub recovery_threads: usize,
 }
 
 struct Topic {
@@ -82,8 +88,7 @@ impl Maps {
 /// The partitions of this broker.
 pub struct Partitions {
     config: PartitionsConfig,
-    directory: Arc<LogDir>,
-    checkpoints: Checkpoints,
+    dirs: LogDirs,
     committer: Arc<GroupCommit>,
     maps: RwLock<Maps>,
     next_key: AtomicU64,
@@ -93,22 +98,24 @@ pub struct Partitions {
     checkpointing: Mutex<()>,
     /// The greatest producer id that a log held when it was opened; -1 if none did.
     greatest_producer_id: AtomicI64,
+    /// Logs that were opened at the start, until their topics are followed.
+    opened: Mutex<Opened>,
 }
 
 impl Partitions {
     /// No partitions yet: the first image brings them.
     #[must_use]
-    pub fn new(config: PartitionsConfig, directory: Arc<LogDir>, checkpoints: Checkpoints) -> Self {
+    pub fn new(config: PartitionsConfig, dirs: LogDirs) -> Self {
         Self {
             config,
-            directory,
-            checkpoints,
+            dirs,
             committer: GroupCommit::new(),
             maps: RwLock::default(),
             next_key: AtomicU64::new(1),
             deleted: Mutex::default(),
             checkpointing: Mutex::default(),
             greatest_producer_id: AtomicI64::new(-1),
+            opened: Mutex::default(),
         }
     }
 
@@ -168,40 +175,25 @@ impl Partitions {
         maps.by_id.values().flat_map(|topic| topic.partitions.iter().flatten().cloned()).collect()
     }
 
-    /// The log directory.
+    /// The directories that hold them.
     #[must_use]
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    pub fn dirs(&self) -> &LogDirs {
+        &self.dirs
     }
 
-    /// The log directory's files: checkpoints and locks.
-    #[must_use]
-    pub fn log_dir(&self) -> &Arc<LogDir> {
-        &self.directory
-    }
-
-    /// Whether the disk failed.
-    #[must_use]
-    pub fn is_offline(&self) -> bool {
-        self.directory.is_offline()
-    }
-
-    /// Has everybody who waits at a partition look again: the disk failed.
-    pub fn tell_everyone(&self) {
-        self.all().iter().for_each(|partition| partition.tell_everyone());
-    }
-
-    /// Total and usable bytes of the file system.
-    #[must_use]
-    pub fn disk_space(&self) -> Option<(i64, i64)> {
-        let stat = rustix::fs::statvfs(self.directory.path().as_ref()).ok()?;
-        let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).ok();
-        Some((bytes(stat.f_blocks)?, bytes(stat.f_bavail)?))
+    /// Has everybody who waits at a partition of a directory look again: its disk failed.
+    pub fn tell_everyone_in(&self, log_dir: &Arc<LogDir>) {
+        let all = self.all();
+        let there = all.iter().filter(|one| Arc::ptr_eq(one.log().log_dir(), log_dir));
+        there.for_each(|partition| partition.tell_everyone());
     }
 
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
     /// between them. One call at a time; the controller's commits are serial.
     pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        if before.offset < 0 {
+            self.open_existing(after);
+        }
         for gone in before.topics.deleted_in(&after.topics) {
             let topic = self.maps.write().remove(gone.id);
             topic.iter().for_each(|topic| self.delete(topic));
@@ -240,7 +232,7 @@ impl Partitions {
         for (index, partition_image) in image.partitions.iter().enumerate() {
             let is_here = partition_image.replicas.contains(&self.config.local_id);
             if index >= partitions.len() {
-                let made = is_here.then(|| self.open(image, index as i32, &settings)).flatten();
+                let made = is_here.then(|| self.open(image, index as i32)).flatten();
                 partitions.push(made);
             }
             if let Some(partition) = &partitions[index] {
@@ -249,24 +241,6 @@ impl Partitions {
         }
         let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
         self.maps.write().insert(topic);
-    }
-
-    /// Opens a partition's log. One that cannot be opened is said once, and answers as a storage
-    /// error.
-    fn open(
-        &self,
-        topic: &TopicImage,
-        index: i32,
-        settings: &TopicSettings,
-    ) -> Option<Arc<Partition>> {
-        match self.open_log(topic, index, settings) {
-            Ok(log) => Some(Arc::new(self.partition(topic, index, settings, log))),
-            Err(error) => {
-                let topic = &topic.name;
-                tracing::error!(%topic, partition = index, %error, "log does not open");
-                None
-            }
-        }
     }
 
     fn partition(
@@ -287,51 +261,13 @@ impl Partitions {
             produce_waiters: self.config.produces.watch_list(&key),
             committer: self.committer.clone(),
         };
-        let high_watermark = self.checkpoints.high_watermark(&topic.name, index);
+        let place = self.dirs.position(log.log_dir());
+        let dir = self.dirs.iter().nth(place).expect("it is the place of one of these");
+        let high_watermark = dir.checkpoints().high_watermark(&topic.name, index);
         let partition =
             Partition::new(identity, self.config.local_id, Arc::new(log), high_watermark);
         partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
         partition
-    }
-
-    fn open_log(
-        &self,
-        topic: &TopicImage,
-        index: i32,
-        settings: &TopicSettings,
-    ) -> Result<CommitLog, LogError> {
-        let name = format!("{}-{index}", topic.name);
-        let state = self.checkpoints.open_state(&topic.name, index);
-        let path = self.directory.path().join(&name);
-        let storage = self.directory.storage().as_ref();
-        let stored = if path.is_dir() { read_topic_id(storage, &path)? } else { None };
-        if let Some(stored) = stored
-            && stored != topic.id
-        {
-            // Left over from a topic of the same name that is gone: out of the way, not into the
-            // log.
-            let stray = self.directory.path().join(format!("{name}.{stored}-stray"));
-            let (from, to) = (path.display(), stray.display());
-            tracing::warn!(%from, %to, "log moved out of the way");
-            storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))?;
-        }
-        let now_ms = self.config.clock.wall_ms();
-        let (log, report) =
-            CommitLog::open(&self.directory, &name, settings.log.clone(), state, now_ms)?;
-        let greatest = report.greatest_producer_id.unwrap_or(-1);
-        self.greatest_producer_id.fetch_max(greatest, Ordering::AcqRel);
-        if stored != Some(topic.id) {
-            write_topic_id(storage, &path, topic.id)?;
-        }
-        if report.truncated_bytes > 0 || report.lost_below_recovery_point {
-            tracing::warn!(log = name, ?report, "log was cut back to its last whole batch");
-        }
-        if settings.log.flush_messages <= 1 {
-            // What survived a kill in the page cache only may be read now, so it must survive a
-            // power cut.
-            log.flush()?;
-        }
-        Ok(log)
     }
 
     fn delete(&self, topic: &Topic) {
@@ -342,6 +278,7 @@ impl Partitions {
             let id = partition.topic_id().to_string();
             let name = deleted_name(partition.topic(), partition.index(), &id);
             let delay_ms = partition.log_config().file_delete_delay_ms;
+            self.dirs.count(partition.log().log_dir(), false);
             match partition.log().rename_and_close(&name) {
                 Ok(path) => {
                     let due_ms = self.config.clock.wall_ms().saturating_add(delay_ms);
@@ -361,7 +298,9 @@ impl Partitions {
             Vec::from_iter((due as Vec<(i64, PathBuf)>).into_iter().map(|(_, path)| path))
         };
         for path in due {
-            if let Err(error) = self.directory.storage().remove_dir_all(&path) {
+            let storage = self.dirs.iter().next().map(|dir| dir.log_dir().storage().clone());
+            let removed = storage.map_or(Ok(()), |storage| storage.remove_dir_all(&path));
+            if let Err(error) = removed {
                 tracing::error!(path = %path.display(), %error, "deleted log is not removed");
             }
         }
@@ -369,17 +308,13 @@ impl Partitions {
 
     /// Deletes what an earlier run began to delete.
     pub fn take_over_deleted(&self) {
-        let Ok(entries) = self.directory.storage().list(self.directory.path()) else { return };
-        let gone =
-            entries.into_iter().filter(|entry| entry.is_dir && entry.name.ends_with("-delete"));
-        let paths = gone.map(|entry| (0, self.directory.path().join(entry.name)));
-        self.deleted.lock().extend(paths);
-    }
-
-    fn offsets(&self, of: impl Fn(&Partition) -> Offset) -> PartitionOffsets {
-        let all = self.all();
-        let pairs = all.iter().map(|p| ((p.topic().to_owned(), p.index()), of(p)));
-        pairs.filter(|(_, offset)| *offset > Offset::ZERO).collect()
+        for dir in self.dirs.iter() {
+            let Ok(entries) = dir.log_dir().storage().list(dir.path()) else { continue };
+            let gone = entries.iter().filter(|entry| entry.is_dir);
+            let gone = gone.filter(|entry| entry.name.ends_with("-delete"));
+            let paths = gone.map(|entry| (0, dir.path().join(&entry.name)));
+            self.deleted.lock().extend(paths);
+        }
     }
 
     /// Puts every log's start on the disk.
@@ -387,36 +322,33 @@ impl Partitions {
     /// # Errors
     /// `KafkaStorageError`.
     pub fn checkpoint_log_starts(&self) -> Result<(), ErrorCode> {
-        let _writing = self.checkpointing.lock();
-        let starts = self.offsets(Partition::log_start_offset);
-        let written = self.checkpoints.write(Checkpoint::LogStart, &starts);
+        let written = self.checkpoint(Checkpoint::LogStart);
         written.map_err(|error| log_error_code(&error))
     }
 
-    /// Writes all checkpoints anew.
+    /// Writes one kind of checkpoint anew, in every directory.
     ///
     /// # Errors
-    /// The disk is full or fails.
-    pub fn checkpoint(&self) -> Result<(), LogError> {
-        let _writing = self.checkpointing.lock();
-        let recovery_points = self.offsets(|partition| partition.log().durable_offset());
-        self.checkpoints.write(Checkpoint::RecoveryPoint, &recovery_points)?;
-        let starts = self.offsets(Partition::log_start_offset);
-        self.checkpoints.write(Checkpoint::LogStart, &starts)?;
-        let high_watermarks = self.offsets(Partition::high_watermark);
-        self.checkpoints.write(Checkpoint::HighWatermark, &high_watermarks)
+    /// A disk is full or fails; those of the other directories are written.
+    pub fn checkpoint(&self, which: Checkpoint) -> Result<(), LogError> {
+        self.write_checkpoints(which).into_iter().fold(Ok(()), Result::and)
     }
 
-    /// Closes every log and notes that, so that the next start need not check them.
-    ///
-    /// # Errors
-    /// The disk refuses; then the next start checks.
-    pub fn close(&self, broker_epoch: i64) -> Result<(), LogError> {
+    /// The outcome in each directory.
+    fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
+        let _writing = self.checkpointing.lock();
+        let mut noted: Vec<Vec<_>> = self.dirs.iter().map(|_| Vec::new()).collect();
         for partition in self.all() {
-            partition.log().close(true)?;
+            let offset = match which {
+                Checkpoint::RecoveryPoint => partition.log().durable_offset(),
+                Checkpoint::LogStart => partition.log_start_offset(),
+                Checkpoint::HighWatermark => partition.high_watermark(),
+            };
+            let place = self.dirs.position(partition.log().log_dir());
+            noted[place].push((partition.topic().to_owned(), partition.index(), offset));
         }
-        self.checkpoint()?;
-        self.checkpoints.note_clean_stop(broker_epoch)
+        let written = self.dirs.iter().zip(noted);
+        written.map(|(dir, noted)| dir.checkpoint(which, noted.into_iter())).collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! A client of a few lines, and a broker in a directory of its own.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod storage;
+
 use bytes::Bytes;
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::config::{BrokerConfig, Sources, load};

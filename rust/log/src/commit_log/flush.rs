@@ -56,9 +56,10 @@ impl CommitLog {
             active.flush_log()?;
         }
         if all || rolled {
-            self.write_epochs(Durability::Disk)?;
+            self.write_epochs(Durability::DiskWithDirectory)?;
         }
-        if self.dir_changed.swap(false, Ordering::AcqRel) || all {
+        // After everything whose name is to be found there.
+        if self.dir_changed.swap(false, Ordering::AcqRel) || all || rolled {
             let path = self.dir.path();
             let synced = self.dir.storage().sync_dir(&path);
             synced.map_err(|error| self.dir.failed(&*path, error))?;

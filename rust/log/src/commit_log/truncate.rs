@@ -34,6 +34,7 @@ impl CommitLog {
             (segments.last().expect("one is kept").clone(), gone)
         };
         writer.active = keep.clone();
+        self.dir_changed.store(true, Ordering::Release);
         self.forget_tail();
         keep.truncate_to(offset)?;
         let end = keep.end_after_truncation()?;

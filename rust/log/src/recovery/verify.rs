@@ -64,8 +64,15 @@ pub(super) fn recover_unclean(
     remove_snapshots(dir, |offset| offset > end)?;
     let path = dir.file(LEADER_EPOCH_FILE);
     write_epochs(dir.storage(), &path, epochs.entries(), Durability::PageCache)?;
-    let snapshot_offset = None;
-    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset: end, report })
+    Ok(Recovered {
+        segments,
+        producers,
+        snapshot_offset: None,
+        epochs,
+        log_end_offset: end,
+        report,
+        as_left: false,
+    })
 }
 
 /// Removes the segments from `index` on: they stand after a batch that is lost.

@@ -164,3 +164,14 @@ fn without_its_topic_every_group_is_gone_until_there_is_one_again() {
     broker.groups.ensure_topic().unwrap();
     assert_eq!(heartbeat(&broker, "g", &member, 1), ErrorCode::UnknownMemberId as i16);
 }
+
+#[test]
+fn a_compressed_topic_is_read_back() {
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let broker = Broker::with(MemoryTopic::of(1), 1_000_000, codec);
+        broker.commit("g", "t", 5);
+        let batch = broker.topic.read(0, None).unwrap();
+        assert_eq!(BatchHeader::parse(&batch).unwrap().codec().unwrap(), codec);
+        assert_eq!(broker.restarted().committed("g", "t"), Some(5));
+    }
+}

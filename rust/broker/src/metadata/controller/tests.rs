@@ -16,11 +16,15 @@ pub(super) fn open(dir: &Path) -> Controller {
         node_id: 1,
         cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
         dir: dir.to_owned(),
-        host: "127.0.0.1".to_owned(),
-        port: 9092,
+        listeners: vec![listener("PLAINTEXT", 9092)],
         rack: None,
+        log_dirs: vec![],
     };
     Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()
+}
+
+fn listener(name: &str, port: u16) -> ListenerRecord {
+    ListenerRecord { name: name.to_owned(), host: "127.0.0.1".to_owned(), port }
 }
 
 pub(super) fn topic(name: &str) -> NewTopic {
@@ -233,6 +237,29 @@ fn configs_are_replaced_or_changed_key_by_key() {
 }
 
 #[test]
+fn a_registration_tells_every_listener_and_never_forgets_a_log_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let register = |log_dirs: &[u8]| {
+        let options = ControllerOptions {
+            node_id: 1,
+            cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+            dir: dir.path().to_owned(),
+            listeners: vec![listener("INSIDE", 1), listener("OUTSIDE", 2)],
+            rack: None,
+            log_dirs: log_dirs.iter().map(|id| Uuid([*id; 16])).collect(),
+        };
+        let clock = Arc::new(ManualClock::new(0));
+        let image = Controller::open(options, Arc::new(RealStorage), clock).unwrap().image();
+        image.brokers[&1].clone()
+    };
+    assert_eq!(register(&[1, 2]).log_dirs.len(), 2);
+    let broker = register(&[2, 3]);
+    assert_eq!(broker.log_dirs, [1, 2, 3].map(|id| Uuid([id; 16])));
+    let ports = ["INSIDE", "OUTSIDE", "ELSEWHERE"].map(|name| broker.endpoint(name).1);
+    assert_eq!(ports, [1, 2, 1]);
+}
+
+#[test]
 fn the_log_of_another_cluster_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));
@@ -240,9 +267,9 @@ fn the_log_of_another_cluster_is_refused() {
         node_id: 1,
         cluster_id: "BAAAAAAAAAAAAAAAAAAAAA".to_owned(),
         dir: dir.path().to_owned(),
-        host: "127.0.0.1".to_owned(),
-        port: 9092,
+        listeners: vec![listener("PLAINTEXT", 9092)],
         rack: None,
+        log_dirs: vec![],
     };
     let opened = Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0)));
     assert!(matches!(opened, Err(MetadataError::ClusterId { .. })));

@@ -56,13 +56,7 @@ fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '
         MetadataRecord::ControllerEpoch { controller_id: image.controller_id, epoch: image.epoch },
         MetadataRecord::ProducerIds { broker_id: -1, next_producer_id: image.next_producer_id },
     ];
-    let brokers = image.brokers.values().map(|broker| MetadataRecord::RegisterBroker {
-        broker_id: broker.id,
-        host: broker.host.clone(),
-        port: broker.port,
-        rack: broker.rack.clone(),
-        epoch: Some(broker.epoch),
-    });
+    let brokers = image.brokers.values().map(registration);
     let features = image
         .features
         .iter()
@@ -77,6 +71,17 @@ fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '
         configs.iter().map(|(name, value)| set_config(resource, name, value))
     });
     head.into_iter().chain(brokers).chain(features).chain(topics).chain(configs)
+}
+
+fn registration(broker: &crate::metadata::BrokerImage) -> MetadataRecord {
+    let (broker_id, rack, epoch) = (broker.id, broker.rack.clone(), Some(broker.epoch));
+    if broker.listeners.is_empty() {
+        let (host, port) = (broker.host.clone(), broker.port);
+        return MetadataRecord::RegisterBroker { broker_id, host, port, rack, epoch };
+    }
+    let listeners = broker.listeners.clone();
+    let log_dirs = broker.log_dirs.iter().map(|id| id.0).collect();
+    MetadataRecord::RegisterBrokerFully { broker_id, listeners, rack, epoch, log_dirs }
 }
 
 fn set_config(resource: &ConfigResource, name: &str, value: &str) -> MetadataRecord {

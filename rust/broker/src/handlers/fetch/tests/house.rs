@@ -9,7 +9,9 @@ use crate::metadata::records::{MetadataRecord, PartitionRecord, RecordsBatch};
 use crate::metrics::{Counter, Metrics};
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::purgatory::{Purgatory, RunExpired, Timer, WatchList};
-use crate::replication::{Checkpoints, Partition, Partitions, PartitionsConfig, TopicSettings};
+use crate::replication::{
+    Checkpoints, LogDirs, Partition, Partitions, PartitionsConfig, TopicSettings,
+};
 use bytes::Bytes;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::validation::ValidatedBatch;
@@ -71,15 +73,17 @@ impl House {
             settings: Box::new(settings),
             fetches: fetches.clone(),
             produces: Arc::new(Purgatory::new("Produce", timer.clone(), &metrics)),
+            recovery_threads: 1,
         };
         let log_dir = LogDir::open(directory.path(), Arc::new(RealStorage), 1_000);
         let log_dir = log_dir.expect("a directory of its own");
         let checkpoints = Checkpoints::read(log_dir.clone()).expect("nothing to be read");
-        let partitions = Arc::new(Partitions::new(parts, log_dir.clone(), checkpoints));
-        let told = Arc::downgrade(&partitions);
+        let dirs = LogDirs::new(vec![checkpoints], vec![], false);
+        let partitions = Arc::new(Partitions::new(parts, dirs));
+        let (told, failed) = (Arc::downgrade(&partitions), Arc::downgrade(&log_dir));
         log_dir.on_offline(move || {
-            if let Some(partitions) = told.upgrade() {
-                partitions.tell_everyone();
+            if let (Some(partitions), Some(failed)) = (told.upgrade(), failed.upgrade()) {
+                partitions.tell_everyone_in(&failed);
             }
         });
         Self {
@@ -167,7 +171,7 @@ impl House {
     pub fn fail_the_disk(&self) {
         let path = std::path::PathBuf::from("tests");
         let why = LogError::io(path, std::io::Error::other("the test says so"));
-        self.partitions.log_dir().take_offline(&why);
+        self.partitions.dirs().iter().for_each(|dir| dir.log_dir().take_offline(&why));
     }
 
     /// Runs a fetch as the handler does; what it answers comes out of the other end.

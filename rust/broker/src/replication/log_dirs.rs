@@ -1,0 +1,177 @@
+//! The directories of `log.dirs`: which of them holds a partition, and which gets a new one.
+//!
+//! A partition stays where its files are; a new one goes where the fewest are. A directory whose
+//! disk fails takes its own partitions with it and no others. One that is not here at the start, by
+//! a failure or because somebody took it out of `log.dirs`, may hold partitions: what existed and
+//! is found nowhere is then an error, never an empty log that begins at offset 0.
+//! Source: Kafka's `LogManager.nextLogDirs`, KIP-112, KIP-858.
+
+use super::checkpoints::{Checkpoint, Checkpoints};
+use kafkalite_log::checkpoint::read_topic_id;
+use kafkalite_log::{LogDir, LogError};
+use kafkalite_protocol::{Offset, Uuid};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One directory, its checkpoints, and how many partitions it holds.
+pub struct LogDirectory {
+    checkpoints: Checkpoints,
+    partitions: AtomicUsize,
+}
+
+impl LogDirectory {
+    /// Its files: locks and logs.
+    #[must_use]
+    pub fn log_dir(&self) -> &Arc<LogDir> {
+        self.checkpoints.directory()
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.log_dir().path()
+    }
+
+    pub(super) fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
+    /// Total and usable bytes of its file system.
+    #[must_use]
+    pub fn disk_space(&self) -> Option<(i64, i64)> {
+        let stat = rustix::fs::statvfs(self.path()).ok()?;
+        let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).ok();
+        Some((bytes(stat.f_blocks)?, bytes(stat.f_bavail)?))
+    }
+}
+
+/// All of them.
+pub struct LogDirs {
+    here: Vec<LogDirectory>,
+    /// Those of `log.dirs` that could not be used at the start.
+    lost: Vec<PathBuf>,
+    /// One that held partitions once is not here.
+    incomplete: bool,
+}
+
+/// Where a partition is.
+pub(super) struct Place<'a> {
+    pub directory: &'a LogDirectory,
+    /// The topic id in its files, if they have one.
+    pub stored: Option<Uuid>,
+}
+
+impl LogDirs {
+    /// The directories that are `here`, one at least, and those that were `lost`. `incomplete` says
+    /// that some directory was known once and is not among the former.
+    #[must_use]
+    pub fn new(here: Vec<Checkpoints>, lost: Vec<PathBuf>, incomplete: bool) -> Self {
+        let directory =
+            |checkpoints| LogDirectory { checkpoints, partitions: AtomicUsize::default() };
+        Self { here: here.into_iter().map(directory).collect(), lost, incomplete }
+    }
+
+    /// Those that could be used at the start; some may be offline by now.
+    pub fn iter(&self) -> impl Iterator<Item = &LogDirectory> {
+        self.here.iter()
+    }
+
+    /// Those that could not.
+    #[must_use]
+    pub fn lost(&self) -> &[PathBuf] {
+        &self.lost
+    }
+
+    /// Lets another broker have them.
+    pub fn unlock(&self) {
+        self.here.iter().for_each(|directory| directory.log_dir().unlock());
+    }
+
+    /// The place of this directory among [`Self::iter`].
+    pub(super) fn position(&self, log_dir: &Arc<LogDir>) -> usize {
+        let found = self.here.iter().position(|one| Arc::ptr_eq(one.log_dir(), log_dir));
+        found.expect("a log was opened in one of these")
+    }
+
+    /// A partition is in the directory from now on, or no longer.
+    pub(super) fn count(&self, log_dir: &Arc<LogDir>, comes: bool) {
+        let count = &self.here[self.position(log_dir)].partitions;
+        if comes {
+            count.fetch_add(1, Ordering::Relaxed)
+        } else {
+            count.fetch_sub(1, Ordering::Relaxed)
+        };
+    }
+
+    /// Where partition `name` of the topic with this id is, or will be. `existed` says that it was
+    /// made in an earlier life. What a topic of the same name left there is moved out of the way.
+    pub(super) fn place(
+        &self,
+        name: &str,
+        topic_id: Uuid,
+        existed: bool,
+    ) -> Result<Place<'_>, LogError> {
+        let mut found: Option<Place<'_>> = None;
+        let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
+        for directory in online() {
+            let path = directory.path().join(name);
+            if !path.is_dir() {
+                continue;
+            }
+            let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
+            if let Some(stranger) = stored.filter(|stored| *stored != topic_id) {
+                move_away(directory, name, stranger)?;
+            } else if let Some(other) = &found {
+                let twice = other.directory.path().join(name);
+                let reason = format!("the same partition is at {}, too", twice.display());
+                return Err(LogError::BadFile { path: path.into(), reason });
+            } else {
+                found = Some(Place { directory, stored });
+            }
+        }
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
+        match fewest {
+            Some(directory) if !(existed && self.incomplete) => {
+                Ok(Place { directory, stored: None })
+            }
+            _ => Err(LogError::Offline { path: self.away().into() }),
+        }
+    }
+
+    /// Some directory that is not here, for a message.
+    fn away(&self) -> PathBuf {
+        let offline = self.here.iter().find(|directory| directory.log_dir().is_offline());
+        let offline = offline.map(|directory| directory.path().to_owned());
+        let taken_out = || PathBuf::from("(a directory that is no longer in log.dirs)");
+        offline.or_else(|| self.lost.first().cloned()).unwrap_or_else(taken_out)
+    }
+}
+
+fn move_away(directory: &LogDirectory, name: &str, stranger: Uuid) -> Result<(), LogError> {
+    let path = directory.path().join(name);
+    let stray = directory.path().join(format!("{name}.{stranger}-stray"));
+    let (from, to) = (path.display(), stray.display());
+    tracing::warn!(%from, %to, "log moved out of the way");
+    let storage = directory.log_dir().storage();
+    storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))
+}
+
+impl LogDirectory {
+    /// Writes one checkpoint anew, with the offsets of the partitions here.
+    pub(super) fn checkpoint(
+        &self,
+        which: Checkpoint,
+        offsets: impl Iterator<Item = (String, i32, Offset)>,
+    ) -> Result<(), LogError> {
+        if self.log_dir().is_offline() {
+            return Ok(());
+        }
+        let noted = offsets.filter(|(.., offset)| *offset > Offset::ZERO);
+        let noted = noted.map(|(topic, index, offset)| ((topic, index), offset)).collect();
+        self.checkpoints.write(which, noted)
+    }
+}

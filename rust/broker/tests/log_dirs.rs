@@ -1,0 +1,164 @@
+//! Several log directories, and what many threads do to the logs in them.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+
+use client::storage::{Asking, Use};
+use client::{Client, batch, config, create_topic, start};
+use kafkalite_broker::broker::Broker;
+use kafkalite_broker::clock::{ManualClock, SystemClock};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::describe_log_dirs::{
+    DescribeLogDirsRequest, DescribeLogDirsResult,
+};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+const OFFLINE: i16 = ErrorCode::KafkaStorageError as i16;
+
+fn two(directory: &Path) -> String {
+    format!("{0}/one,{0}/two", directory.display())
+}
+
+fn described(client: &mut Client) -> Vec<DescribeLogDirsResult> {
+    client.call(&DescribeLogDirsRequest { topics: None }, 4).results
+}
+
+/// A disk that fails under `two` from the moment that `broken` says so.
+fn failing(two: PathBuf, broken: Arc<AtomicBool>) -> Arc<Asking> {
+    Asking::new(move |what, path| {
+        let fails = broken.load(Ordering::SeqCst) && path.starts_with(&two);
+        if fails && what != Use::List { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    })
+}
+
+#[test]
+fn a_disk_that_fails_takes_its_own_partitions_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = config(directory.path(), &[("log.dirs", &two(directory.path()))]);
+    let broken = Arc::new(AtomicBool::new(false));
+    let storage = failing(directory.path().join("two"), broken.clone());
+    let clock = Arc::new(SystemClock::new());
+    let broker = Broker::start_with(settings, clock, storage).unwrap();
+    let mut client = Client::connect(&broker);
+    for topic in ["a", "b"] {
+        create_topic(&broker, topic, 1, &[]);
+        assert_eq!(client.produce(topic, batch(&["before"], None), -1).error_code, 0);
+    }
+    broken.store(true, Ordering::SeqCst);
+    assert_eq!(client.produce("a", batch(&["after"], None), -1).error_code, 0);
+    assert_eq!(client.produce("b", batch(&["after"], None), -1).error_code, OFFLINE);
+    let dirs = described(&mut client);
+    let told: Vec<_> = dirs.iter().map(|dir| (dir.error_code, dir.topics.len())).collect();
+    assert_eq!(told, [(0, 1), (OFFLINE, 0)]);
+    // What is made now is made where it can be.
+    for topic in ["c", "d"] {
+        create_topic(&broker, topic, 1, &[]);
+        assert_eq!(client.produce(topic, batch(&["new"], None), -1).error_code, 0);
+    }
+    assert_eq!(described(&mut client)[0].topics.len(), 3);
+    broker.stop();
+    broken.store(false, Ordering::SeqCst);
+
+    let both = two(directory.path());
+    let broker = start(directory.path(), &[("log.dirs", &both)]);
+    let mut client = Client::connect(&broker);
+    for (topic, end) in [("a", 2), ("b", 1), ("c", 1), ("d", 1)] {
+        let produced = client.produce(topic, batch(&["again"], None), -1);
+        assert_eq!((produced.error_code, produced.base_offset), (0, end), "{topic}");
+    }
+    broker.stop();
+}
+
+/// Lets nobody on before `wanted` different ones have come, or half a minute is over.
+struct Meeting {
+    wanted: usize,
+    there: Mutex<BTreeSet<PathBuf>>,
+    came: Condvar,
+}
+
+impl Meeting {
+    fn of(wanted: usize) -> Arc<Self> {
+        Arc::new(Self { wanted, there: Mutex::default(), came: Condvar::new() })
+    }
+
+    fn join(&self, who: &Path) {
+        let mut there = self.there.lock().unwrap();
+        there.insert(who.to_owned());
+        self.came.notify_all();
+        let missing = |there: &mut BTreeSet<PathBuf>| there.len() < self.wanted;
+        drop(self.came.wait_timeout_while(there, Duration::from_secs(30), missing).unwrap());
+    }
+
+    fn took_place(&self) -> bool {
+        self.there.lock().unwrap().len() >= self.wanted
+    }
+}
+
+#[test]
+fn logs_are_recovered_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 2, &[]);
+    Client::connect(&broker).produce("t", batch(&["v"], None), -1);
+    broker.kill();
+    let meeting = Meeting::of(2);
+    let met = meeting.clone();
+    let storage = Asking::new(move |what, path| {
+        if what == Use::List && path.to_string_lossy().contains("/t-") {
+            met.join(path);
+        }
+        Ok(())
+    });
+    let settings = config(directory.path(), &[("num.recovery.threads.per.data.dir", "2")]);
+    let clock = Arc::new(SystemClock::new());
+    let broker = Broker::start_with(settings, clock, storage).unwrap();
+    assert!(meeting.took_place(), "two threads were at two logs at once");
+    broker.stop();
+}
+
+#[test]
+fn logs_are_compacted_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let meeting = Meeting::of(2);
+    let met = meeting.clone();
+    let storage = Asking::new(move |what, path| {
+        if what == Use::Open && path.to_string_lossy().ends_with(".log.cleaned") {
+            met.join(path);
+        }
+        Ok(())
+    });
+    let settings = config(directory.path(), &[("log.cleaner.threads", "2")]);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let broker = Broker::start_with(settings, clock.clone(), storage).unwrap();
+    let small = [("cleanup.policy", "compact"), ("internal.segment.bytes", "200")];
+    let compacted = [&small[..], &[("min.cleanable.dirty.ratio", "0.01")]].concat();
+    create_topic(&broker, "t", 2, &compacted);
+    for partition in broker.rooms().partitions.all() {
+        for _ in 0..9 {
+            let bytes = keyed();
+            let batch = kafkalite_log::ValidatedBatch::trusted(&bytes).unwrap();
+            partition.append(&batch, true, 1_000_000).unwrap();
+        }
+        assert!(partition.log().segment_count() > 2);
+    }
+    clock.advance_ms(15_000);
+    let there = meeting.there.lock().unwrap();
+    let missing = |there: &mut BTreeSet<PathBuf>| there.len() < 2;
+    let waited = meeting.came.wait_timeout_while(there, Duration::from_secs(30), missing);
+    assert_eq!(waited.unwrap().0.len(), 2, "two threads were at two logs at once");
+    broker.stop();
+}
+
+fn keyed() -> bytes::Bytes {
+    use kafkalite_protocol::compression::Codec;
+    use kafkalite_protocol::record_batch::RecordBatchBuilder;
+    use kafkalite_protocol::{LeaderEpoch, Offset};
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    builder.append(1_000_000, Some(b"key"), Some(&[b'v'; 50]), &[]);
+    builder.build(Offset(0), LeaderEpoch(-1)).unwrap()
+}
