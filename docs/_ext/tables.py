@@ -158,7 +158,9 @@ class PublicNames(Drawn):
         yield "```{eval-rst}"
         for name, one in classes.items():
             if not issubclass(one, Exception):
-                yield f".. autoclass:: kafkalite.{name}\n   :members:\n"
+                yield f".. autoclass:: kafkalite.{name}\n   :members:"
+                # Those of our own bases belong to the class; those of Python's do not.
+                yield "   :inherited-members: object,tuple\n"
         for name in found.keys() - classes.keys():
             if callable(found[name]):
                 yield f".. autofunction:: kafkalite.{name}\n"

@@ -66,6 +66,12 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     assert [line.split("#")[0].strip() for line in first] == ["make serve", "make test"]
 
 
+def test_the_readme_links_to_files_that_are_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README.read_text())
+    assert len(links) >= 3
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
 @pytest.mark.parametrize("block", all_blocks("sh"))
 def test_a_shell_block_runs(broker: Process, tmp_path: Path, block: str) -> None:
     if "curl" in block and shutil.which("curl") is None:
