@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,25 @@ def test_every_source_of_the_wheel_is_inside(sdist: Path) -> None:
     wanted = set(tracked.stdout.splitlines())
     files = {"LICENSE", "THIRD-PARTY-LICENSES.txt", "README.md", "Cargo.lock", "pyproject.toml"}
     assert (wanted | files) - names(sdist) == set()
+
+
+def test_cargo_takes_it_with_the_versions_that_are_locked(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as opened:
+        opened.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    command = ["cargo", "metadata", "--offline", "--format-version", "1"]
+    done = subprocess.run(
+        [*command, "--filter-platform", licenses.PLATFORMS[0]],
+        cwd=unpacked,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    taken = {(one["name"], one["version"]) for one in json.loads(done.stdout)["packages"]}
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    assert len(taken) > 50
+    assert taken <= {(one["name"], one["version"]) for one in locked}
 
 
 def test_it_is_small_and_carries_no_recorded_answers(sdist: Path) -> None:
