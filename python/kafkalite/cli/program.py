@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COMMANDS = (
     "serve",
     "dev",
+    "topics",
+    "groups",
     "perf",
     "doctor",
     "log",

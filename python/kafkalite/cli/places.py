@@ -1,0 +1,101 @@
+"""Places in partitions as people write them: an offset, a word, a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..admin import AdminClient
+    from .connecting import Cluster
+
+_WORDS = {
+    "earliest": "earliest",
+    "beginning": "earliest",
+    "start": "earliest",
+    "latest": "latest",
+    "end": "latest",
+}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True)
+class PlaceValue:
+    """A place: a word, an offset, or a time; one of the three."""
+
+    word: str | None = None
+    offset: int | None = None
+    time: datetime | None = None
+
+    def __str__(self) -> str:
+        """Write it as it was meant."""
+        if self.time is not None:
+            return self.time.isoformat(timespec="seconds")
+        return self.word if self.word is not None else str(self.offset)
+
+    def resolve(
+        self, admin: AdminClient, partitions: Iterable[tuple[str, int]], cluster: Cluster
+    ) -> dict[tuple[str, int], int]:
+        """Look the offset up for each partition.
+
+        Returns:
+            Offsets; for a time that no record has reached it is the end. A negative offset
+            counts from the end.
+        """
+        places = list(partitions)
+        if self.offset is not None and self.offset >= 0:
+            return dict.fromkeys(places, self.offset)
+        ends = admin.list_offsets(places, "latest", timeout=cluster.timeout)
+        end_of = {(place.topic, place.partition): at.offset for place, at in ends.items()}
+        if self.word == "latest":
+            return end_of
+        if self.offset is not None:
+            starts = admin.list_offsets(places, "earliest", timeout=cluster.timeout)
+            return {
+                (place.topic, place.partition): max(
+                    at.offset, end_of[place.topic, place.partition] + self.offset
+                )
+                for place, at in starts.items()
+            }
+        found = admin.list_offsets(
+            places, "earliest" if self.time is None else self.time, timeout=cluster.timeout
+        )
+        offsets = {(place.topic, place.partition): at.offset for place, at in found.items()}
+        return {place: end_of[place] if at < 0 else at for place, at in offsets.items()}
+
+
+class Place(click.ParamType["PlaceValue"]):
+    """``12``, ``-10`` (from the end), ``earliest``, ``latest``, ``2026-03-01T12:00``, ``2h``."""
+
+    name = "PLACE"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> PlaceValue:
+        """Read a place."""
+        if isinstance(value, PlaceValue):
+            return value
+        text = str(value).strip()
+        if text in _WORDS:
+            return PlaceValue(word=_WORDS[text])
+        if re.fullmatch(r"-?\d+", text):
+            return PlaceValue(offset=int(text))
+        if ago := re.fullmatch(r"(\d+)([smhd])", text):
+            span = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            return PlaceValue(time=datetime.now(UTC) - span)
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{text!r} is no place: give an offset, earliest, latest, a time as "
+                "2026-03-01T12:00:00Z, or 2h for two hours ago",
+                param,
+                ctx,
+            )
+        return PlaceValue(time=time if time.tzinfo else time.astimezone())

@@ -1,0 +1,212 @@
+"""``kafkalite topics``: look at topics and change them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from .answers import answer_json, answer_table, json_option, say
+from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of
+from .places import Place, PlaceValue
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..admin import AdminClient
+    from ..descriptions import TopicDescription
+
+_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group("topics")
+def command() -> None:
+    """Look at topics and change them."""
+
+
+@command.command("list")
+@click.option("--internal", is_flag=True, help="Also those of the brokers themselves.")
+@json_option
+@cluster_options
+def list_topics(cluster: Cluster, internal: bool, as_json: bool) -> None:
+    """List the topics."""
+    with cluster.admin() as admin:
+        topics = admin.list_topics(internal=internal, timeout=cluster.timeout)
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": topic.replication_factor,
+            "topic_id": topic.topic_id,
+            "internal": topic.internal,
+        }
+        for topic in topics
+    ]
+    answer_table(rows, ["topic", "partitions", "replication_factor"], as_json=as_json)
+
+
+@command.command("create")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-p", "--partitions", default=1, show_default=True, help="-1: as the broker says.")
+@click.option("-r", "--replication-factor", default=-1, help="By default as the broker says.")
+@click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Of the topics.")
+@click.option("--exist-ok", is_flag=True, help="It is fine if they exist.")
+@json_option
+@cluster_options
+def create(
+    cluster: Cluster,
+    names: tuple[str, ...],
+    partitions: int,
+    replication_factor: int,
+    pairs: tuple[str, ...],
+    exist_ok: bool,
+    as_json: bool,
+) -> None:
+    """Create topics."""
+    from ..descriptions import NewTopic
+
+    config = key_values(pairs, "--config")
+    topics = [NewTopic(name, partitions, replication_factor, config) for name in names]
+    with cluster.admin() as admin:
+        made = admin.create_topics(topics, exist_ok=exist_ok, timeout=cluster.timeout)
+    if as_json:
+        return answer_json([asdict(topic) for topic in made.values()])
+    for topic in made.values():
+        say(f"{topic.name} is {'created' if topic.created else 'there already'}")
+    return None
+
+
+@command.command("describe")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--all-config", is_flag=True, help="Also keys that nobody set.")
+@json_option
+@cluster_options
+def describe(cluster: Cluster, names: tuple[str, ...], all_config: bool, as_json: bool) -> None:
+    """Tell partitions, offsets and configuration of topics."""
+    with cluster.admin() as admin:
+        topics = admin.describe_topics(names, timeout=cluster.timeout)
+        told = [_described(admin, topic, all_config, cluster) for topic in topics.values()]
+    if as_json:
+        return answer_json(told)
+    for topic in told:
+        click.echo(f"{topic['topic']}  id {topic['topic_id'] or 'unknown'}")
+        for key, value in topic["config"].items():
+            click.echo(f"  {key}={value}")
+        columns = ["partition", "leader", "replicas", "isr", "start", "end"]
+        answer_table(topic["partitions"], columns, as_json=False)
+    return None
+
+
+def _described(
+    admin: AdminClient, topic: TopicDescription, all_config: bool, cluster: Cluster
+) -> dict[str, Any]:
+    places = [(topic.name, each.partition) for each in topic.partitions]
+    starts = admin.list_offsets(places, "earliest", timeout=cluster.timeout)
+    ends = admin.list_offsets(places, "latest", timeout=cluster.timeout)
+    start_of = {place.partition: found.offset for place, found in starts.items()}
+    end_of = {place.partition: found.offset for place, found in ends.items()}
+    config = admin.describe_topic_config(topic.name, timeout=cluster.timeout)
+    set_here = [entry for entry in config.values() if all_config or entry.source == "topic"]
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "internal": topic.internal,
+        "config": {entry.name: entry.value for entry in set_here},
+        "partitions": [
+            asdict(each)
+            | {"start": start_of.get(each.partition), "end": end_of.get(each.partition)}
+            for each in topic.partitions
+        ],
+    }
+
+
+@command.command("alter")
+@click.argument("name", metavar="TOPIC")
+@click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Set a key.")
+@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default.")
+@json_option
+@cluster_options
+def alter(
+    cluster: Cluster, name: str, pairs: tuple[str, ...], unset: tuple[str, ...], as_json: bool
+) -> None:
+    """Change a topic's configuration; other keys stay as they are."""
+    changes: dict[str, str | None] = dict(key_values(pairs, "--config"))
+    changes |= dict.fromkeys(unset)
+    if not changes:
+        raise click.UsageError("nothing to change: give --config KEY=VALUE or --unset KEY")
+    with cluster.admin() as admin:
+        admin.alter_topic_config(name, changes, timeout=cluster.timeout)
+    if as_json:
+        return answer_json({"topic": name, "changed": changes})
+    return say(f"{name} is changed")
+
+
+@command.command("add-partitions")
+@click.argument("name", metavar="TOPIC")
+@click.argument("total", type=click.IntRange(1))
+@json_option
+@cluster_options
+def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> None:
+    """Give a topic TOTAL partitions, more than before; keys then go to others."""
+    with cluster.admin() as admin:
+        admin.create_partitions(name, total, timeout=cluster.timeout)
+    if as_json:
+        return answer_json({"topic": name, "partitions": total})
+    return say(f"{name} has {total} partitions")
+
+
+@command.command("trim")
+@click.argument("words", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
+@click.option(
+    "--before",
+    type=Place(),
+    required=True,
+    help="Offset, `end`, or time: everything before it goes.",
+)
+@_YES
+@json_option
+@cluster_options
+def trim(
+    cluster: Cluster, words: tuple[str, ...], before: PlaceValue, yes: bool, as_json: bool
+) -> None:
+    """Remove the oldest records of topics or partitions."""
+    confirm(f"Remove the records of {', '.join(words)} before {before}?", yes)
+    with cluster.admin() as admin:
+        partitions = expand(admin, words, cluster)
+        offsets = before.resolve(admin, partitions, cluster)
+        left = admin.delete_records(offsets, timeout=cluster.timeout)
+    rows = [
+        {"topic": place.topic, "partition": place.partition, "start": start}
+        for place, start in sorted(left.items())
+    ]
+    answer_table(rows, ["topic", "partition", "start"], as_json=as_json)
+
+
+def expand(admin: AdminClient, words: tuple[str, ...], cluster: Cluster) -> list[tuple[str, int]]:
+    """Return every partition of words like ``TOPIC`` and ``TOPIC:3``."""
+    wanted = partitions_of(words)
+    whole = {topic for topic, partition in wanted if partition is None}
+    described = admin.describe_topics(whole, timeout=cluster.timeout) if whole else {}
+    found = [(topic, number) for topic, number in wanted if number is not None]
+    for name, topic in described.items():
+        found += [(name, each.partition) for each in topic.partitions]
+    return found
+
+
+@command.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
+@_YES
+@json_option
+@cluster_options
+def delete(
+    cluster: Cluster, names: tuple[str, ...], missing_ok: bool, yes: bool, as_json: bool
+) -> None:
+    """Delete topics with all their records."""
+    confirm(f"Delete {', '.join(names)}?", yes)
+    with cluster.admin() as admin:
+        admin.delete_topics(names, missing_ok=missing_ok, timeout=cluster.timeout)
+    if as_json:
+        return answer_json({"deleted": list(names)})
+    return say(f"deleted {', '.join(names)}")

@@ -1,0 +1,85 @@
+"""``kafkalite topics``: look at topics and change them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.conftest import PATIENCE_S, Process
+from tests.unit.test_command_line import told
+
+
+@pytest.fixture
+def topic(broker: Process) -> str:
+    """A topic of two partitions with three records in the first."""
+    name = f"topics-{uuid.uuid4().hex[:8]}"
+    words = ("--partitions", "2", "--config", "retention.ms=3600000")
+    assert told("topics", "create", name, *words, "-b", broker.ready).returncode == 0
+    producer = Producer({"bootstrap.servers": broker.ready})
+    for _ in range(3):
+        producer.produce(name, b"value", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    return name
+
+
+def test_a_topic_is_created_listed_and_deleted(broker: Process) -> None:
+    name = f"topics-{uuid.uuid4().hex[:8]}"
+    at = ("-b", broker.ready)
+    made = told("topics", "create", name, "-p", "3", *at)
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", f"{name} is created\n")
+    again = told("topics", "create", name, *at)
+    assert (again.returncode, again.stderr.splitlines()[0][:7]) == (1, "error: ")
+    assert told("topics", "create", name, "--exist-ok", *at).returncode == 0
+    listed = json.loads(told("topics", "list", "--json", *at).stdout)
+    assert {row["topic"]: row["partitions"] for row in listed}[name] == 3
+    assert told("topics", "delete", name, *at).returncode == 0
+    assert told("topics", "delete", name, *at).returncode == 5
+    assert told("topics", "delete", name, "--missing-ok", *at).returncode == 0
+
+
+def test_describe_tells_offsets_and_configuration(broker: Process, topic: str) -> None:
+    (told_of,) = json.loads(told("topics", "describe", topic, "--json", "-b", broker.ready).stdout)
+    assert told_of["config"] == {"retention.ms": "3600000"}
+    assert [(p["partition"], p["start"], p["end"]) for p in told_of["partitions"]] == [
+        (0, 0, 3),
+        (1, 0, 0),
+    ]
+    assert "  retention.ms=3600000" in told("topics", "describe", topic, "-b", broker.ready).stdout
+
+
+def test_alter_sets_and_unsets_keys(broker: Process, topic: str) -> None:
+    words = ("--config", "segment.ms=60000", "--unset", "retention.ms")
+    assert told("topics", "alter", topic, *words, "-b", broker.ready).returncode == 0
+    (told_of,) = json.loads(told("topics", "describe", topic, "--json", "-b", broker.ready).stdout)
+    assert told_of["config"] == {"segment.ms": "60000"}
+    assert told("topics", "alter", topic, "-b", broker.ready).returncode == 2
+    wrong = told("topics", "alter", topic, "--config", "segment.ms=x", "-b", broker.ready)
+    assert wrong.returncode == 2
+
+
+def test_partitions_are_added(broker: Process, topic: str) -> None:
+    assert told("topics", "add-partitions", topic, "4", "-b", broker.ready).returncode == 0
+    assert told("topics", "add-partitions", topic, "3", "-b", broker.ready).returncode == 2
+
+
+@pytest.mark.parametrize(("before", "start"), [("2", 2), ("end", 3), ("-1", 2), ("1h", 0)])
+def test_trim_removes_what_is_before_a_place(
+    broker: Process, topic: str, before: str, start: int
+) -> None:
+    words = (f"{topic}:0", f"--before={before}", "--json")
+    (row,) = json.loads(told("topics", "trim", *words, "-b", broker.ready).stdout)
+    assert row == {"topic": topic, "partition": 0, "start": start}
+
+
+def test_what_is_not_there_exits_with_5_and_who_is_not_there_with_3(broker: Process) -> None:
+    assert told("topics", "describe", "nothing", "-b", broker.ready).returncode == 5
+    environment = {"KAFKALITE_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    unreachable = told("topics", "list", "-X", "kafkalite.bootstrap.timeout.ms=200", **environment)
+    assert unreachable.returncode == 3
+    error, why, hint = unreachable.stderr.splitlines()
+    assert error == "error: cannot reach any broker of 127.0.0.1:1"
+    assert why.startswith("  127.0.0.1:1  ")
+    assert hint.startswith("hint: ")
