@@ -14,6 +14,8 @@ import sys
 import tempfile
 import tomllib
 import uuid
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,12 @@ _MASKED = {
 _TEXTS = {"ErrorMessage", "BatchIndexErrorMessage", "Documentation"}
 #: Node ids: -1 says "none" and stays, any other number is "a node".
 _NODES = {"NodeId", "ControllerId", "LeaderId", "ReplicaNodes", "IsrNodes", "BrokerId"}
+
+#: Stands where one of two observations has nothing.
+ABSENT = "absent"
+
+#: Differences by path: what Kafka says, what is said here.
+Places = dict[str, tuple[Any, Any]]
 
 #: Names that a session makes up.
 _OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
@@ -83,10 +91,28 @@ def play(address: str, only: str = "") -> dict[str, Any]:
     return json.loads(json.dumps(seen))
 
 
-def allowed() -> dict[str, str]:
-    """Cases that may differ, with the reason of each."""
+@dataclass(frozen=True)
+class Allowed:
+    """One place of a case that may differ: what Kafka says there, what we say, and why."""
+
+    kafka: Any
+    here: Any
+    reason: str
+
+
+def allowed() -> dict[str, dict[str, Allowed]]:
+    """The places that may differ, by case and path. Everything else in a case is compared."""
     table = tomllib.loads(DIFFERENCES_FILE.read_text())
-    return {name: row["reason"] for row in table.get("difference", ()) for name in row["cases"]}
+    found: dict[str, dict[str, Allowed]] = {}
+    for difference in table["difference"]:
+        for row in difference["where"]:
+            places_of = {
+                path: Allowed(said["kafka"], said["here"], difference["reason"])
+                for path, said in row["places"].items()
+            }
+            for name in row["cases"]:
+                found.setdefault(name, {}).update(places_of)
+    return found
 
 
 def golden() -> dict[str, Any]:
@@ -108,38 +134,50 @@ def write_golden(seen: dict[str, Any]) -> None:
     GOLDEN_FILE.write_text(json.dumps(text, indent=1, sort_keys=True) + "\n")
 
 
-def compare(reference: dict[str, Any], ours: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Cases whose observations differ: (reference, ours)."""
-    return {
-        name: (reference[name], ours[name])
-        for name in ours
-        if name in reference and reference[name] != ours[name]
-    }
+def compare(reference: dict[str, Any], ours: dict[str, Any]) -> dict[str, Places]:
+    """Cases whose observations differ, and where."""
+    found = {name: places_of(reference[name], ours[name]) for name in ours if name in reference}
+    return {name: where for name, where in found.items() if where}
 
 
-def paths(left: Any, right: Any, at: str = "") -> list[str]:
-    """Where two observations differ, one line for each place."""
+def places_of(left: Any, right: Any, at: str = "") -> Places:
+    """Where two observations differ: what Kafka says there, and what is said here."""
     if isinstance(left, dict) and isinstance(right, dict):
-        lines = []
-        for key in sorted(set(left) | set(right)):
-            lines += paths(left.get(key, "absent"), right.get(key, "absent"), f"{at}.{key}")
-        return lines
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        lines = []
-        for place, (one, other) in enumerate(zip(left, right, strict=True)):
-            lines += paths(one, other, f"{at}[{place}]")
-        return lines
-    return [] if left == right else [f"{at or '.'}: Kafka {left!r}, here {right!r}"]
+        inner = [(f".{key}", left, right, key) for key in sorted(set(left) | set(right))]
+        pairs = [
+            (to, one.get(key, ABSENT), other.get(key, ABSENT)) for to, one, other, key in inner
+        ]
+    elif isinstance(left, list) and isinstance(right, list) and (left and right):
+        longest = zip_longest(left, right, fillvalue=ABSENT)
+        pairs = [(f"[{place}]", one, other) for place, (one, other) in enumerate(longest)]
+    else:
+        return {} if left == right else {at or ".": (left, right)}
+    found: Places = {}
+    for to, one, other in pairs:
+        found.update(places_of(one, other, at + to))
+    return found
 
 
-def show(differences: dict[str, tuple[Any, Any]], reasons: dict[str, str]) -> None:
+def unexplained(name: str, where: Places, may: dict[str, dict[str, Allowed]]) -> list[str]:
+    """What of a case's differences has no reason, and which reasons no longer hold; one a line."""
+    known = may.get(name, {})
+    lines = []
+    for path, (theirs, ours) in where.items():
+        told = known.get(path)
+        if told is None or (told.kafka, told.here) != (theirs, ours):
+            lines.append(f"{path}: Kafka {theirs!r}, here {ours!r}")
+    gone = [path for path in known if path not in where]
+    return lines + [f"{path}: differs no longer; strike it from differences.toml" for path in gone]
+
+
+def show(differences: dict[str, Places], may: dict[str, dict[str, Allowed]]) -> None:
     """Print the table: each difference, where, and its reason if it has one."""
-    for name, (theirs, ours) in differences.items():
-        print(f"{'allowed' if name in reasons else 'DIFFERS'}  {name}")
-        for line in paths(theirs, ours)[:12]:
-            print(f"    {line[:300]}")
-        if name in reasons:
-            print(f"    because {reasons[name]}")
+    for name, where in differences.items():
+        print(f"{'DIFFERS' if unexplained(name, where, may) else 'allowed'}  {name}")
+        for path, (theirs, ours) in where.items():
+            told = may.get(name, {}).get(path)
+            why = f" because {told.reason}" if told else ""
+            print(f"    {path}: Kafka {theirs!r}, here {ours!r}{why}"[:300])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -163,9 +201,9 @@ def main(arguments: list[str] | None = None) -> int:
         write_golden(seen)
         print(f"{len(seen)} cases recorded")
         return 1 if unseen else 0
-    differences = compare(golden(), seen)
-    show(differences, allowed())
-    left = [name for name in differences if name not in allowed()]
+    differences, may = compare(golden(), seen), allowed()
+    show(differences, may)
+    left = [name for name in seen if unexplained(name, differences.get(name, {}), may)]
     print(f"{len(seen)} cases, {len(differences)} differ, {len(left)} without a reason")
     return 1 if left else 0
 

@@ -180,8 +180,13 @@ class Reader:
             return self.single(schema.type, schema)
         count = self.length()
         if count is None:
-            return None
+            return self.null(schema)
         return [self.single(schema.type[2:], schema) for _ in range(count)]
+
+    def null(self, schema: Field) -> None:
+        """Nothing, where the schema allows it."""
+        if self.version not in schema.nullable:
+            raise Unreadable(f"{schema.name} v{self.version} is null")
 
     def single(self, kind: str, schema: Field) -> Value:
         """One value that is not an array."""
@@ -192,10 +197,10 @@ class Reader:
             return uuid.UUID(bytes=self.take(16))
         if kind == "string":
             count = self.length(short=True)
-            return None if count is None else self.take(count).decode()
+            return self.null(schema) if count is None else self.take(count).decode()
         if kind in ("bytes", "records"):
             count = self.length()
-            return None if count is None else self.take(count)
+            return self.null(schema) if count is None else self.take(count)
         # A nullable struct is led by one byte: -1 for null, 1 for present.
         if self.version in schema.nullable and not schema.is_array and self.take(1) == b"\xff":
             return None

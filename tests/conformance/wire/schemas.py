@@ -64,7 +64,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Message:
-    """A request or response: its key, versions and fields."""
+    """A request, a response, or what stands inside of one (key -1): its versions and fields."""
 
     name: str
     api_key: int
@@ -111,7 +111,7 @@ def _parse_field(raw: dict[str, Any], structs: dict[str, tuple[Field, ...]]) -> 
 
 def _parse(text: str) -> Message | None:
     raw = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
-    if raw.get("type") not in ("request", "response"):
+    if raw.get("type") not in ("request", "response", "data"):
         return None
     structs: dict[str, tuple[Field, ...]] = {}
     shared = raw.get("commonStructs", ())
@@ -120,7 +120,7 @@ def _parse(text: str) -> Message | None:
         structs[struct["name"]] = tuple(_parse_field(one, structs) for one in struct["fields"])
     return Message(
         name=raw["name"],
-        api_key=raw["apiKey"],
+        api_key=raw.get("apiKey", -1),
         valid=Versions.parse(raw["validVersions"]),
         flexible=Versions.parse(raw.get("flexibleVersions")),
         fields=tuple(_parse_field(one, structs) for one in raw.get("fields", ())),
@@ -128,14 +128,16 @@ def _parse(text: str) -> Message | None:
 
 
 @functools.cache
+def definitions() -> dict[str, Message]:
+    """Everything by name: requests, responses, and such as ``ConsumerProtocolAssignment``."""
+    parsed = (_parse(text) for _, text in _sources())
+    return {message.name: message for message in parsed if message is not None}
+
+
+@functools.cache
 def messages() -> dict[str, Message]:
     """Every request and response by name, such as ``FetchRequest``."""
-    found = {}
-    for _, text in _sources():
-        message = _parse(text)
-        if message is not None:
-            found[message.name] = message
-    return found
+    return {name: message for name, message in definitions().items() if message.api_key >= 0}
 
 
 def request(name: str) -> Message:
