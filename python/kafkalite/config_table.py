@@ -1,8 +1,8 @@
-"""The table of the broker's and the topics' keys, as the binary defines it."""
+"""The tables of keys, of brokers, topics and clients, as the binary defines them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from ._native import ConfigKey, ConfigOrigin
@@ -10,7 +10,37 @@ from ._native import ConfigKey, ConfigOrigin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ConfigKey", "ConfigOrigin", "keys", "nearest", "origins"]
+__all__ = ["ClientKey", "ConfigKey", "ConfigOrigin", "client_keys", "keys", "nearest", "origins"]
+
+
+class ClientKey(NamedTuple):
+    """A key of our clients."""
+
+    name: str
+    #: Who has it: ``all``, ``callers`` (consumer and admin), ``producer`` or ``consumer``.
+    client: str
+    #: In small letters: ``int``, ``list``, ...
+    kind: str
+    #: Unset is ``None``.
+    default: str | None
+    #: In Kafka's notation; empty if every value of the kind is valid.
+    valid: str
+    doc: str
+
+    @property
+    def level(self) -> str:
+        """What stands behind the name where keys of brokers say ``broker`` or ``topic``."""
+        words = {"all": "every client", "callers": "consumer and admin"}
+        return words.get(self.client, self.client)
+
+
+def client_keys() -> list[ClientKey]:
+    """Return every key of clients, in the order of their table."""
+    rows = _native.client_keys()
+    return [
+        ClientKey(name, client, kind.lower(), default, valid, doc)
+        for name, client, kind, default, valid, doc in rows
+    ]
 
 
 def keys() -> list[ConfigKey]:

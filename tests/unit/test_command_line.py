@@ -69,7 +69,16 @@ def test_config_list_tells_keys_of_brokers_and_topics() -> None:
     assert "  offsets.topic.replication.factor (short, 1)" in lines
     assert "  retention.ms (long, the broker's log.retention.ms)" in lines
     rows = json.loads(told("config", "list", "--json").stdout)
-    assert {"broker", "topic"} == {row["level"] for row in rows}
+    levels = {row["level"] for row in rows}
+    assert levels == {
+        "broker",
+        "topic",
+        "every client",
+        "consumer and admin",
+        "producer",
+        "consumer",
+    }
+    assert "  linger.ms (long, 5)" in lines
 
 
 @pytest.mark.parametrize(

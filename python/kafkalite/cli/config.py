@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..config_table import ConfigKey, keys, nearest, origins
+from ..config_table import ClientKey, ConfigKey, client_keys, keys, nearest, origins
 from .answers import answer_json, answer_table, json_option
 from .failures import CommandError, ExitCode
 
@@ -22,7 +22,7 @@ _CHANGES = {
 
 @click.group("config")
 def command() -> None:
-    """Tell about the broker's and the topics' keys."""
+    """Tell about the keys of brokers, topics and clients."""
 
 
 @command.command("list")
@@ -30,9 +30,9 @@ def command() -> None:
 def list_keys(as_json: bool) -> None:
     """List every key with its type, default and meaning."""
     if as_json:
-        return answer_json([_row(key) for key in keys()])
+        return answer_json([_row(key) for key in _everything()])
     level = ""
-    for key in keys():
+    for key in _everything():
         if key.level != level:
             level = key.level
             click.echo(f"{level}:")
@@ -40,10 +40,14 @@ def list_keys(as_json: bool) -> None:
     return None
 
 
+def _everything() -> list[ConfigKey | ClientKey]:
+    return [*keys(), *sorted(client_keys(), key=lambda key: key.level)]
+
+
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    known = {key.name: key.doc for key in keys() if key.name.startswith(incomplete)}
+    known = {key.name: key.doc for key in _everything() if key.name.startswith(incomplete)}
     return [CompletionItem(name, help=doc) for name, doc in sorted(known.items())]
 
 
@@ -52,9 +56,9 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @json_option
 def explain(key: str, as_json: bool) -> None:
     """Tell all there is to know about one key."""
-    found = [row for row in keys() if row.name == key]
+    found = [row for row in _everything() if row.name == key]
     if not found:
-        meant = nearest(key, [row.name for row in keys()])
+        meant = nearest(key, [row.name for row in _everything()])
         hint = f"did you mean {meant}?" if meant else "`kafkalite config list` lists the keys."
         raise CommandError(f"unknown key {key}", hint=hint, exit_code=ExitCode.NOT_FOUND)
     if as_json:
@@ -64,32 +68,32 @@ def explain(key: str, as_json: bool) -> None:
     return None
 
 
-def _paragraph(key: ConfigKey) -> None:
+def _paragraph(key: ConfigKey | ClientKey) -> None:
     click.echo(f"{key.name} ({key.level})\n  {key.doc}\n  type: {key.kind}")
-    changes = "while the broker runs" if key.level == "topic" else _CHANGES[key.changes]
-    for label, text in [
-        ("unit", key.unit),
-        ("valid", key.valid),
-        ("default", _default(key)),
-        ("changes", changes),
-    ]:
+    facts = [("valid", key.valid), ("default", _default(key))]
+    if isinstance(key, ConfigKey):
+        changes = "while the broker runs" if key.level == "topic" else _CHANGES[key.changes]
+        facts = [("unit", key.unit), *facts, ("changes", changes)]
+    for label, text in facts:
         if text:
             click.echo(f"  {label}: {text}")
-    if key.synonyms:
+    if isinstance(key, ConfigKey) and key.synonyms:
         click.echo(f"  the first of these that is set: {', '.join(key.synonyms)}")
 
 
-def _default(key: ConfigKey) -> str:
-    if key.synonyms:
+def _default(key: ConfigKey | ClientKey) -> str:
+    if isinstance(key, ConfigKey) and key.synonyms:
         return f"the broker's {key.synonyms[0]}"
     if key.default is None:
         return "unset"
-    if key.by_machine:
+    if isinstance(key, ConfigKey) and key.by_machine:
         return f"{key.default} on this machine"
     return key.default or "empty"
 
 
-def _row(key: ConfigKey) -> dict[str, object]:
+def _row(key: ConfigKey | ClientKey) -> dict[str, object]:
+    if isinstance(key, ClientKey):
+        return key._asdict() | {"level": key.level}
     names: tuple[str, ...] = ("name", "level", "kind", "default", "by_machine", "valid", "unit")
     names += ("importance", "changes", "doc", "synonyms")
     return {name: getattr(key, name) for name in names}
