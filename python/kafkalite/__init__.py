@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from .admin import AdminClient as AdminClient
     from .admin_calls import OffsetAt as OffsetAt
     from .aio.admin import AsyncAdminClient as AsyncAdminClient
+    from .aio.consumer import AsyncConsumer as AsyncConsumer
     from .broker import Broker as Broker
+    from .consumer import Consumer as Consumer
     from .descriptions import Append as Append
     from .descriptions import BrokerDescription as BrokerDescription
     from .descriptions import ClusterDescription as ClusterDescription
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from .errors import MalformedResponse as MalformedResponse
     from .errors import MessageTooLarge as MessageTooLarge
     from .errors import NoBrokerReachable as NoBrokerReachable
+    from .errors import NoOffsetError as NoOffsetError
     from .errors import NotEnoughReplicasError as NotEnoughReplicasError
     from .errors import OffsetOutOfRangeError as OffsetOutOfRangeError
     from .errors import OutOfOrderSequenceError as OutOfOrderSequenceError
@@ -73,12 +76,15 @@ if TYPE_CHECKING:
     from .errors import UnknownTopicError as UnknownTopicError
     from .errors import UnsupportedVersionError as UnsupportedVersionError
     from .logs import forward_logs as forward_logs
+    from .records import Record as Record
+    from .records import RecordBatch as RecordBatch
     from .records import TopicPartition as TopicPartition
 
 __all__ = [
     "AdminClient",
     "Append",
     "AsyncAdminClient",
+    "AsyncConsumer",
     "AuthenticationError",
     "AuthorizationError",
     "Broker",
@@ -94,6 +100,7 @@ __all__ = [
     "ConfigResource",
     "ConfigSynonym",
     "ConnectionLostError",
+    "Consumer",
     "CoordinatorUnavailableError",
     "CreatedTopic",
     "DeliveryTimeout",
@@ -118,6 +125,7 @@ __all__ = [
     "MessageTooLarge",
     "NewTopic",
     "NoBrokerReachable",
+    "NoOffsetError",
     "NotEnoughReplicasError",
     "OffsetAt",
     "OffsetOutOfRangeError",
@@ -129,6 +137,8 @@ __all__ = [
     "ProducerFencedError",
     "Reassignment",
     "RebalanceError",
+    "Record",
+    "RecordBatch",
     "ReplicaDescription",
     "RequestTimedOut",
     "SerializationError",
@@ -148,6 +158,7 @@ _HOMES = {
     "AdminClient": "kafkalite.admin",
     "Append": "kafkalite.descriptions",
     "AsyncAdminClient": "kafkalite.aio.admin",
+    "AsyncConsumer": "kafkalite.aio.consumer",
     "AuthenticationError": "kafkalite.errors",
     "AuthorizationError": "kafkalite.errors",
     "Broker": "kafkalite.broker",
@@ -163,6 +174,7 @@ _HOMES = {
     "ConfigResource": "kafkalite.descriptions",
     "ConfigSynonym": "kafkalite.descriptions",
     "ConnectionLostError": "kafkalite.errors",
+    "Consumer": "kafkalite.consumer",
     "CoordinatorUnavailableError": "kafkalite.errors",
     "CreatedTopic": "kafkalite.descriptions",
     "DeliveryTimeout": "kafkalite.errors",
@@ -187,6 +199,7 @@ _HOMES = {
     "MessageTooLarge": "kafkalite.errors",
     "NewTopic": "kafkalite.descriptions",
     "NoBrokerReachable": "kafkalite.errors",
+    "NoOffsetError": "kafkalite.errors",
     "NotEnoughReplicasError": "kafkalite.errors",
     "OffsetAt": "kafkalite.admin_calls",
     "OffsetOutOfRangeError": "kafkalite.errors",
@@ -198,6 +211,8 @@ _HOMES = {
     "ProducerFencedError": "kafkalite.errors",
     "Reassignment": "kafkalite.descriptions",
     "RebalanceError": "kafkalite.errors",
+    "Record": "kafkalite.records",
+    "RecordBatch": "kafkalite.records",
     "ReplicaDescription": "kafkalite.descriptions",
     "RequestTimedOut": "kafkalite.errors",
     "SerializationError": "kafkalite.errors",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["TopicPartition"]
+from ._native import Record, RecordBatch
+
+__all__ = ["Record", "RecordBatch", "TopicPartition"]
 
 
 class TopicPartition(NamedTuple):

@@ -67,9 +67,12 @@ NATIVE_USERS = {
     "broker.py",
     "broker_process.py",
     "config_table.py",
+    "consumer.py",
+    "consumer_calls.py",
     "group_calls.py",
     "log_files.py",
     "logs.py",
+    "records.py",
 }
 
 

@@ -195,12 +195,43 @@ impl Consumer {
     }
 
     /// The next record if it lies ready: the short way for callers that go record by record.
-    pub fn next_decoded<T>(&self, make: impl FnOnce(&Cursor, RecordView<'_>) -> T) -> Option<T> {
+    ///
+    /// Where `make` fails the record stays the next one.
+    pub fn next_decoded<T, E>(
+        &self,
+        make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
         if self.runtime.check_fork_cheaply().is_err() || self.shared.buffer.has_attention() {
             return None;
         }
         self.shared.called();
         self.handout.lock().take_decoded(make)
+    }
+
+    /// What was handed out is done, as when the next call begins.
+    pub fn finish(&self) {
+        self.handout.lock().finish();
+    }
+
+    /// Takes back what was handed out of a slice from the record at `index` on: it is the next
+    /// record of its partition again.
+    pub fn give_back(&self, slice: &RecordSlice, index: usize) {
+        let cursor = slice.block.cursor();
+        let mut subscription = self.shared.subscription.lock();
+        if let Some(state) = subscription.get_mut(cursor.partition())
+            && Arc::ptr_eq(state.cursor(), cursor)
+        {
+            cursor.advance(Position::at(slice.block.offset(index)));
+            state.rewind();
+        }
+        drop(subscription);
+        self.shared.look_again();
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
     }
 
     /// Calls `waker` once when [`Consumer::next`] has something to say.
@@ -361,6 +392,8 @@ impl Consumer {
         } else {
             Ok(())
         };
+        // Commits that nobody waits for go out first.
+        let _ = self.runtime.call(calls::all_commits_out(Arc::clone(&self.shared)), deadline);
         let goodbye = self.give_everything_up("the consumer was closed");
         if let Some(Action::Leave { member_id, reason }) = goodbye {
             let shared = Arc::clone(&self.shared);

@@ -92,7 +92,6 @@ impl Group<'_> {
         let image = self.shared.cluster.image();
         match self.shared.subscription.lock().wish() {
             Wish::Topics(topics) => topics.iter().any(|topic| image.topic(topic).is_none()),
-            Wish::Pattern(_) => image.generation() == 0,
             _ => false,
         }
     }

@@ -33,6 +33,7 @@ pub mod runtime;
 pub mod sender;
 pub mod subscription;
 pub mod topic_partition;
+pub mod topic_pattern;
 
 pub use admin::Admin;
 pub use cluster::{Cluster, CoordinatorKind, Lane, NodeId, Wanted};

@@ -25,7 +25,7 @@ pub async fn run(shared: Arc<Shared>) {
     let mut missing = MissingTopics::default();
     loop {
         images.borrow_and_update();
-        follow_metadata(&shared, &mut missing);
+        let look_for_topics = follow_metadata(&shared, &mut missing);
         find_committed(&shared).await;
         find_resets(&shared).await;
         validate(&shared).await;
@@ -42,6 +42,7 @@ pub async fn run(shared: Arc<Shared>) {
             () = shared.settle.notified() => {}
             _ = images.changed() => {}
             () = sleep_until(wake) => {}
+            () = sleep_until(look_for_topics) => {}
         }
     }
 }
@@ -50,9 +51,24 @@ pub async fn run(shared: Arc<Shared>) {
 #[derive(Default)]
 struct MissingTopics {
     asked: Option<tokio::task::JoinHandle<()>>,
+    /// When all topics were asked for, for a pattern.
+    all_asked: Option<Instant>,
 }
 
 impl MissingTopics {
+    /// Asks for all topics when that is due; when it is due next.
+    fn ask_for_all(&mut self, shared: &Arc<Shared>) -> Option<Instant> {
+        let age = shared.config.client.metadata_max_age;
+        let now = Instant::now();
+        let due = self.all_asked.and_then(|asked| asked.checked_add(age));
+        if self.all_asked.is_some() && due.is_none_or(|due| due > now) {
+            return due;
+        }
+        self.all_asked = Some(now);
+        self.spawn(shared, Wanted::All, Vec::new());
+        now.checked_add(age)
+    }
+
     /// Asks for topics that the image lacks; one question at a time, and the cluster waits between
     /// two of the same.
     fn ask(&mut self, shared: &Arc<Shared>, names: Vec<String>) {
@@ -60,9 +76,13 @@ impl MissingTopics {
         if names.is_empty() || busy {
             return;
         }
+        self.spawn(shared, Wanted::Topics(names.clone()), names);
+    }
+
+    fn spawn(&mut self, shared: &Arc<Shared>, wanted: Wanted, names: Vec<String>) {
         let shared = Arc::clone(shared);
         self.asked = Some(tokio::spawn(async move {
-            match shared.cluster.refresh(Wanted::Topics(names.clone())).await {
+            match shared.cluster.refresh(wanted).await {
                 Ok(image) => {
                     for name in names.iter().filter(|name| image.topic(name).is_none()) {
                         shared.report_unless_passing(image.topic_error(name));
@@ -86,7 +106,8 @@ impl Drop for MissingTopics {
     }
 }
 
-fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) {
+/// Takes over what is known and asks for what is not; when to look for new topics again.
+fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<Instant> {
     let image = shared.cluster.image();
     if shared.reads_alone() {
         assign_all(shared, &image);
@@ -101,9 +122,11 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) {
     if let Wish::Topics(topics) = subscription.wish() {
         names.extend(topics.iter().cloned());
     }
+    let by_pattern = matches!(subscription.wish(), Wish::Pattern(_));
     drop(subscription);
     let unknown = names.iter().filter(|name| image.topic(name).is_none());
     missing.ask(shared, unknown.map(ToString::to_string).collect());
+    if by_pattern { missing.ask_for_all(shared) } else { None }
 }
 
 /// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are

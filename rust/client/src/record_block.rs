@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kafkalite_protocol::record_batch::{HeaderIter, Record, TimestampType};
+pub use kafkalite_protocol::record_batch::TimestampType;
+use kafkalite_protocol::record_batch::{HeaderIter, Record};
 
 use crate::cursor::{Cursor, Position};
 

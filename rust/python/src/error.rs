@@ -62,6 +62,26 @@ pub fn client_exception<'py>(py: Python<'py>, error: &ClientError) -> PyResult<B
     make(py, class_of(error), &error.to_string(), &attributes)
 }
 
+/// A key or a value that its deserializer could not read; `cause` is what that raised.
+pub fn deserialization_error(
+    py: Python<'_>,
+    what: &str,
+    partition: &str,
+    offset: i64,
+    cause: PyErr,
+) -> PyErr {
+    let text =
+        format!("SERIALIZATION_FAILED: the {what} of {partition} at offset {offset}: {cause}");
+    let hint = format!("it is not passed over: seek behind offset {offset} to go on without it.");
+    let attributes = PyDict::new(py);
+    let made = attributes
+        .set_item("hint", hint)
+        .and_then(|()| make(py, "SerializationError", &text, &attributes));
+    let error = made.map_or_else(|other| other, PyErr::from_value);
+    error.set_cause(py, Some(cause));
+    error
+}
+
 fn make<'py>(
     py: Python<'py>,
     class: &str,

@@ -83,6 +83,15 @@ pub async fn commit_done(
     commit(shared, without_metadata(done), deadline).await
 }
 
+/// Waits until every commit that was begun has ended.
+///
+/// # Errors
+/// None.
+pub async fn all_commits_out(shared: Arc<Shared>) -> Result<(), ClientError> {
+    drop(shared.commits.lock().await);
+    Ok(())
+}
+
 /// What is due before `event` is told: the last commit of what goes, if commits are automatic.
 ///
 /// # Errors

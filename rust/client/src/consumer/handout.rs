@@ -107,10 +107,12 @@ impl Handout {
 
     /// The next record, if it is decoded already: the short way for callers that go record by
     /// record.
-    pub fn take_decoded<T>(
+    ///
+    /// Where `make` fails the record stays.
+    pub fn take_decoded<T, E>(
         &mut self,
-        make: impl FnOnce(&Cursor, RecordView<'_>) -> T,
-    ) -> Option<T> {
+        make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
         let open = self.open.as_mut()?;
         let cursor = open.decoder.cursor();
         if open.rest.is_empty() || !cursor.is_open() || self.error.is_some() {
@@ -118,6 +120,9 @@ impl Handout {
         }
         let index = open.rest.from;
         let made = make(cursor, open.rest.block.get(index));
+        if made.is_err() {
+            return Some(made);
+        }
         open.rest.from += 1;
         let next = open.rest.block.position_after(index);
         match self.touched.as_slice() {

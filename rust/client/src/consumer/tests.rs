@@ -167,6 +167,11 @@ fn read(consumer: &Consumer, count: usize) -> Result<Vec<i64>, ClientError> {
     Ok(all)
 }
 
+/// The offset of the next record that is decoded already.
+fn decoded(consumer: &Consumer) -> Option<i64> {
+    consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset))?.ok()
+}
+
 const EARLIEST_RESET: (&str, &str) = ("auto.offset.reset", "earliest");
 
 #[test]
@@ -200,10 +205,22 @@ fn what_was_handed_out_is_done_when_the_caller_comes_back() {
     assert_eq!(done(), 0);
     assert_eq!(read(&consumer, 1), Ok(vec![2]));
     assert_eq!(done(), 2);
-    assert_eq!(consumer.next_decoded(|_, record| record.offset), Some(3));
+    assert_eq!(decoded(&consumer), Some(3));
     assert_eq!(done(), 3);
-    assert_eq!(consumer.next_decoded(|_, record| record.offset), Some(4));
+    assert_eq!(decoded(&consumer), Some(4));
     assert_eq!((done(), calls::handed_out(consumer.shared())[&x()].position.offset), (4, 5));
+}
+
+#[test]
+fn a_record_that_cannot_be_made_stays_the_next_one() {
+    let broker = broker(Log { start: 0, end: 6, epoch: 0 });
+    let consumer = reading(&broker, &[EARLIEST_RESET]);
+    assert_eq!(read(&consumer, 1), Ok(vec![0]));
+    assert_eq!(consumer.next_decoded(|_, _| Err::<(), _>("no")), Some(Err("no")));
+    assert_eq!(decoded(&consumer), Some(1));
+    let Ok(Next::Records(rest)) = consumer.next(ALL, soon()) else { panic!("no records") };
+    consumer.give_back(&rest[0], rest[0].from + 1);
+    assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
 }
 
 #[test]
@@ -212,7 +229,7 @@ fn a_seek_drops_what_was_fetched_and_reads_from_there() {
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
     consumer.seek(&x(), Position::at(7)).expect("it is assigned");
-    assert_eq!(consumer.next_decoded(|_, record| record.offset), None);
+    assert_eq!(decoded(&consumer), None);
     assert_eq!(read(&consumer, 3), Ok(vec![7, 8, 9]));
     let stranger = TopicPartition::new("y", 0);
     assert!(matches!(

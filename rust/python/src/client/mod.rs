@@ -5,8 +5,12 @@
 //! is the one way for a client's thread to call Python.
 
 mod admin;
+mod columns;
+mod consumer;
 pub mod interpreter;
 pub mod operation;
+mod record;
+mod record_batch;
 pub mod shell;
 
 use kafkalite_client::config;
@@ -30,5 +34,9 @@ fn client_keys() -> Vec<KeyRow> {
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
     module.add_class::<admin::AdminClient>()?;
+    module.add_class::<consumer::Consumer>()?;
+    module.add_class::<consumer::Handover>()?;
+    module.add_class::<record::Record>()?;
+    module.add_class::<record_batch::RecordBatch>()?;
     module.add_function(wrap_pyfunction!(client_keys, module)?)
 }

@@ -47,18 +47,9 @@ impl<C> Shell<C> {
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
         T: Send + 'static,
     {
-        let begun = self.get().and_then(|(runtime, client)| {
-            let (promise, waiter) = operation(what);
-            let future = future(client);
-            let task = runtime.spawn(async move {
-                let result = future.await;
-                promise.set(result.map(|value| {
-                    let make = move |py: Python<'_>| convert(py, value);
-                    Box::new(make) as Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>
-                }));
-            })?;
-            Ok(Operation::new(waiter, task))
-        });
+        let begun = self
+            .get()
+            .and_then(|(runtime, client)| begin_on(runtime, what, future(client), convert));
         begun.map_err(|error| client_error(py, &error))
     }
 
@@ -75,4 +66,26 @@ impl<C> Shell<C> {
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
         py.detach(|| runtime.shutdown(timeout))
     }
+}
+
+/// Starts `future` on a runtime; `convert` makes its result into Python's, where it is taken.
+pub fn begin_on<F, T>(
+    runtime: &Runtime,
+    what: &'static str,
+    future: F,
+    convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> Result<Operation, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>> + Send + 'static,
+    T: Send + 'static,
+{
+    let (promise, waiter) = operation(what);
+    let task = runtime.spawn(async move {
+        let result = future.await;
+        promise.set(result.map(|value| {
+            let make = move |py: Python<'_>| convert(py, value);
+            Box::new(make) as Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>
+        }));
+    })?;
+    Ok(Operation::new(waiter, task))
 }

@@ -1,0 +1,327 @@
+"""Reading records in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from .. import consumer_calls as calls
+from .._native import Handover
+from ..errors import KafkaliteError
+from .waiting import result_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from ..config import ConfigValue, ConsumerOptions
+    from ..consumer_calls import Committable, Deserializer, TopicSelection
+    from ..descriptions import CommittedOffset, ListedOffset
+    from ..records import Record, RecordBatch, TopicPartition
+
+__all__ = ["AsyncConsumer"]
+
+#: Records that are handed out before other tasks have their turn.
+RECORDS_AT_A_TIME = 256
+
+
+class AsyncConsumer:
+    """``Consumer`` for asyncio: the same names and arguments, ``await`` before what waits.
+
+    Listeners may be coroutine functions. No thread waits for this client: its own tells the loop.
+
+    Args:
+        topics: As for ``Consumer``.
+        group_id: As for ``Consumer``.
+        config: As for ``Consumer``.
+        on_assign: As for ``Consumer``, or a coroutine function.
+        on_revoke: As for ``Consumer``, or a coroutine function.
+        on_lost: As for ``Consumer``, or a coroutine function.
+        key_deserializer: As for ``Consumer``.
+        value_deserializer: As for ``Consumer``.
+        cfg: As for ``Consumer``.
+
+    Raises:
+        ConfigError: A key or a value that cannot be.
+
+    Source:
+        As for ``Consumer``.
+    """
+
+    def __init__(
+        self,
+        *topics: TopicSelection,
+        group_id: str | None = None,
+        config: Mapping[str, ConfigValue | None] | None = None,
+        on_assign: Callable[[list[TopicPartition]], object] | None = None,
+        on_revoke: Callable[[list[TopicPartition]], object] | None = None,
+        on_lost: Callable[[list[TopicPartition]], object] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **cfg: Unpack[ConsumerOptions],
+    ) -> None:
+        """Make a consumer; it needs no running loop."""
+        deserializers = (key_deserializer, value_deserializer)
+        self._native = calls.native_consumer(group_id, config, cfg, deserializers)
+        self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
+        self._native.set_listened_to(any(self._listeners.values()))
+        # Waiting longer would look as if nobody asked any more.
+        self._longest_wait = self._native.max_poll_interval / 3
+        self._handed_out = 0
+        if topics:
+            self.subscribe(*topics)
+
+    def subscribe(self, *topics: TopicSelection) -> None:
+        """Read these topics in place of those before; see ``Consumer.subscribe``."""
+        calls.subscribe(self._native, topics)
+
+    async def unsubscribe(self) -> None:
+        """Read nothing any more, and leave the group; see ``Consumer.unsubscribe``."""
+        try:
+            partitions = self.assignment()
+            if partitions:
+                await result_of(self._native.before_unsubscribe())
+                await self._tell("revoke", partitions)
+        finally:
+            self._native.unsubscribe()
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions; see ``Consumer.assign``."""
+        self._native.assign([(topic, partition) for topic, partition in partitions])
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read now, sorted."""
+        return calls.partitions_of(self._native.assignment())
+
+    def subscription(self) -> list[str]:
+        """Return the topics that are subscribed to by name, sorted."""
+        return self._native.subscription()
+
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[int]:
+        """Return the numbers of a topic's partitions, sorted."""
+        found: list[int] = await result_of(self._native.partitions(topic, timeout))
+        return found
+
+    # Reading
+
+    async def poll(self, timeout: float | None = None) -> Record[Any, Any] | None:
+        """Return the next record, or ``None`` after ``timeout`` seconds; see ``Consumer.poll``."""
+        deadline = calls.deadline_after(timeout)
+        while True:
+            record = self._native.poll(0)
+            if isinstance(record, Handover):
+                await self._show(record)
+            elif record is not None:
+                self._handed_out += 1
+                if self._handed_out % RECORDS_AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+                return record
+            elif not await self._wait(deadline):
+                return None
+
+    async def consume(
+        self, max_records: int | None = None, timeout: float | None = None
+    ) -> list[Record[Any, Any]]:
+        """Return records as soon as there are any; see ``Consumer.consume``."""
+        limit = self._native.max_poll_records if max_records is None else max_records
+        calls.checked_limits(limit, 1)
+        deadline = calls.deadline_after(timeout)
+        while True:
+            records = self._native.consume(limit, 0)
+            if isinstance(records, Handover):
+                await self._show(records)
+            elif records:
+                await asyncio.sleep(0)
+                return records
+            elif not await self._wait(deadline):
+                return records
+
+    async def next_batch(
+        self,
+        max_records: int = calls.BATCH_RECORDS,
+        max_bytes: int = calls.BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> RecordBatch | None:
+        """Return records without an object for each; see ``Consumer.next_batch``."""
+        calls.checked_limits(max_records, max_bytes)
+        deadline = calls.deadline_after(timeout)
+        while True:
+            batch = self._native.next_batch(max_records, max_bytes, 0)
+            if isinstance(batch, Handover):
+                await self._show(batch)
+            elif batch is not None:
+                await asyncio.sleep(0)
+                return batch
+            elif not await self._wait(deadline):
+                return None
+
+    async def batches(
+        self,
+        max_records: int = calls.BATCH_RECORDS,
+        max_bytes: int = calls.BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> AsyncIterator[RecordBatch]:
+        """Iterate over batches; see ``Consumer.batches``."""
+        while (batch := await self.next_batch(max_records, max_bytes, timeout)) is not None:
+            yield batch
+
+    def __aiter__(self) -> Self:
+        """Iterate over records, for ever."""
+        return self
+
+    async def __anext__(self) -> Record[Any, Any]:
+        """Return the next record."""
+        record = await self.poll()
+        while record is None:
+            record = await self.poll()
+        return record
+
+    async def _wait(self, deadline: float | None) -> bool:
+        """Wait until there is something to look at; ``False`` when it is too late for that."""
+        left = calls.seconds_left(deadline)
+        if left == 0:
+            return False
+        wait = self._longest_wait if left is None else min(left, self._longest_wait)
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def settle() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def tell() -> None:
+            # A loop that was closed has nobody who waits.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle)
+
+        timer = loop.call_later(wait, settle)
+        try:
+            self._native.wake(tell)
+            await woken
+        finally:
+            timer.cancel()
+        return True
+
+    # Places
+
+    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """Go to an offset; see ``Consumer.seek``."""
+        self._native.seek(partition, *calls.place_of(offset))
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go to the first offset there is, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.BEGINNING)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go behind the last record, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.END)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: tuple[str, int]) -> None:
+        """Go to the first record that is as new as ``timestamp_ms``, or else behind the last."""
+        self._native.seek_to(list(partitions) or self.assignment(), max(timestamp_ms, 0))
+
+    async def position(self, partition: tuple[str, int], *, timeout: float | None = None) -> int:
+        """Return the next offset that is handed out; see ``Consumer.position``."""
+        offset: int = await result_of(self._native.position(partition, timeout))
+        return offset
+
+    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
+        """Return how many records are behind the position; see ``Consumer.lag``."""
+        wanted = calls.partitions_of(partitions) or self.assignment()
+        return {partition: self._native.lag(partition) for partition in wanted}
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hold back partitions, all assigned ones if none is given, until ``resume``."""
+        self._native.set_paused(list(partitions) or self.assignment(), True)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with partitions, all assigned ones if none is given."""
+        self._native.set_paused(list(partitions) or self.assignment(), False)
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the partitions that are paused, sorted."""
+        return calls.partitions_of(self._native.paused())
+
+    # What the group keeps, and what the log has
+
+    async def commit(self, offsets: Committable = None, *, timeout: float | None = None) -> None:
+        """Commit; see ``Consumer.commit``."""
+        await result_of(self._native.commit(calls.commit_rows(offsets), timeout))
+
+    async def committed(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return what the group committed; see ``Consumer.committed``."""
+        wanted = list(partitions) or self.assignment()
+        return calls.committed_of(await result_of(self._native.committed(wanted, timeout)))
+
+    async def offsets_for_times(
+        self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, ListedOffset | None]:
+        """Return the first record as new as each time; see ``Consumer.offsets_for_times``."""
+        rows = [(topic, partition, max(ms, 0)) for (topic, partition), ms in times.items()]
+        return calls.found_of(times, await result_of(self._native.offsets(rows, timeout)))
+
+    async def beginning_offsets(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset there is, of all assigned partitions if none is given."""
+        return await self._ends(partitions, calls.BEGINNING, timeout)
+
+    async def end_offsets(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record, of all assigned partitions if none is given."""
+        return await self._ends(partitions, calls.END, timeout)
+
+    async def _ends(
+        self, partitions: tuple[tuple[str, int], ...], end: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        wanted = list(partitions) or self.assignment()
+        rows = [(topic, partition, end) for topic, partition in wanted]
+        return calls.ends_of(await result_of(self._native.offsets(rows, timeout)))
+
+    # Its end
+
+    async def close(self, timeout: float = 5, *, commit: bool = True) -> None:
+        """Commit what was handed out, leave the group, end the thread; see ``Consumer.close``."""
+        if self._native.closed:
+            return
+        try:
+            await self._tell("revoke", self.assignment())
+        finally:
+            await asyncio.to_thread(self._native.close, timeout, not commit)
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close. After an exception what the last call handed out is not committed."""
+        await self.close(commit=kind is None)
+
+    async def _show(self, handover: Handover) -> None:
+        """Let whoever listens see what changes hands, then let it happen."""
+        try:
+            if handover.what == "revoke":
+                try:
+                    await result_of(self._native.before_event())
+                except KafkaliteError as error:
+                    calls.warn_of_commit(error)
+            await self._tell(handover.what, calls.partitions_of(handover.partitions))
+        finally:
+            self._native.finish_event()
+
+    async def _tell(self, what: str, partitions: list[TopicPartition]) -> None:
+        listener = self._listeners[what]
+        if listener is not None and (partitions or what == "assign"):
+            told = listener(partitions)
+            if inspect.isawaitable(told):
+                await told

@@ -1,0 +1,439 @@
+"""Reading records, one by one or many at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import consumer_calls as calls
+from ._native import Handover
+from .errors import KafkaliteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from .config import ConfigValue, ConsumerOptions
+    from .consumer_calls import Committable, Deserializer, TopicSelection
+    from .descriptions import CommittedOffset, ListedOffset
+    from .records import Record, RecordBatch, TopicPartition
+
+__all__ = ["Consumer"]
+
+
+class Consumer:
+    """Reads records of topics, alone or as a member of a group; a context manager.
+
+    The client's own thread fetches ahead and keeps the membership, whatever the program does.
+    What is handed out stays this consumer's until it comes back: a rebalance waits for the next
+    call, ``max_poll_interval_ms`` at most. Not meant for several threads at once; ``close``,
+    ``pause`` and the like may be called from any.
+
+    Args:
+        topics: Names, or one pattern (compiled, or a text that begins with ``^``) that whole
+            names match. None: see ``subscribe`` and ``assign``. Without a group all partitions
+            are read.
+        group_id: The group that shares the partitions and keeps what was committed.
+        config: Keys of Kafka with dots.
+        on_assign: Called with the partitions that were assigned; it may seek in them.
+        on_revoke: Called with those that are given up, which may still be committed.
+        on_lost: Called with those that somebody else may have already; ``on_revoke`` is, where
+            this is missing.
+        key_deserializer: Makes keys out of bytes; null stays ``None``.
+        value_deserializer: The same for values.
+        cfg: Keys of Kafka as keywords, such as ``auto_offset_reset="earliest"``.
+
+    Raises:
+        ConfigError: A key or a value that cannot be.
+
+    Source:
+        Kafka's ``KafkaConsumer``; keys of ``ConsumerConfig``.
+    """
+
+    def __init__(
+        self,
+        *topics: TopicSelection,
+        group_id: str | None = None,
+        config: Mapping[str, ConfigValue | None] | None = None,
+        on_assign: Callable[[list[TopicPartition]], object] | None = None,
+        on_revoke: Callable[[list[TopicPartition]], object] | None = None,
+        on_lost: Callable[[list[TopicPartition]], object] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **cfg: Unpack[ConsumerOptions],
+    ) -> None:
+        """Make a consumer; nothing is sent before something is subscribed to."""
+        deserializers = (key_deserializer, value_deserializer)
+        self._native = calls.native_consumer(group_id, config, cfg, deserializers)
+        self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
+        self._native.set_listened_to(any(self._listeners.values()))
+        if topics:
+            self.subscribe(*topics)
+
+    # What is read
+
+    def subscribe(self, *topics: TopicSelection) -> None:
+        """Read these topics in place of those before; the group decides which partitions.
+
+        Args:
+            topics: Names, or one pattern.
+
+        Raises:
+            InvalidArgumentError: Neither names nor one pattern, or a pattern that is none.
+            IllegalStateError: Partitions were assigned by hand.
+        """
+        calls.subscribe(self._native, topics)
+
+    def unsubscribe(self) -> None:
+        """Read nothing any more, and leave the group; what is done is committed first.
+
+        Raises:
+            BrokerError: The last commit was refused; it is unsubscribed all the same.
+        """
+        try:
+            self._give_up()
+        finally:
+            self._native.unsubscribe()
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions, without the group's help.
+
+        Args:
+            partitions: Topic and number of each. They begin at the group's committed offset, if
+                there is a group that has one, else where ``auto_offset_reset`` says.
+
+        Raises:
+            IllegalStateError: Topics are subscribed to.
+        """
+        self._native.assign([(topic, partition) for topic, partition in partitions])
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read now, sorted."""
+        return calls.partitions_of(self._native.assignment())
+
+    def subscription(self) -> list[str]:
+        """Return the topics that are subscribed to by name, sorted."""
+        return self._native.subscription()
+
+    def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[int]:
+        """Return the numbers of a topic's partitions, sorted.
+
+        Raises:
+            UnknownTopicError: There is no such topic.
+        """
+        found: list[int] = self._native.partitions(topic, timeout).result()
+        return found
+
+    # Reading
+
+    def poll(self, timeout: float | None = None) -> Record[Any, Any] | None:
+        """Return the next record.
+
+        Args:
+            timeout: How long to wait, in seconds; ``None`` is for ever.
+
+        Returns:
+            The record, or ``None`` when none came in time.
+
+        Raises:
+            SerializationError: A deserializer failed; the record stays the next one.
+            OffsetOutOfRangeError: The position is not in the log, and no policy says where to go.
+            NoOffsetError: There is no position, and no policy.
+            InvalidRecordError: A batch that cannot be read; it stays the next one.
+            NoBrokerReachable: Nobody has ever answered.
+            FencedInstanceError: Another member has this ``group_instance_id``.
+        """
+        record = self._native.poll(timeout)
+        if not isinstance(record, Handover):
+            return record
+        deadline = calls.deadline_after(timeout)
+        while isinstance(record, Handover):
+            self._show(record)
+            record = self._native.poll(calls.seconds_left(deadline))
+        return record
+
+    def consume(
+        self, max_records: int | None = None, timeout: float | None = None
+    ) -> list[Record[Any, Any]]:
+        """Return records as soon as there are any.
+
+        Args:
+            max_records: How many at most; ``max_poll_records`` if it is not given.
+            timeout: How long to wait for the first, in seconds; ``None`` is for ever.
+
+        Returns:
+            At least one record, or an empty list when none came in time.
+
+        Raises:
+            KafkaliteError: As ``poll``.
+        """
+        limit = self._native.max_poll_records if max_records is None else max_records
+        calls.checked_limits(limit, 1)
+        deadline = calls.deadline_after(timeout)
+        records = self._native.consume(limit, timeout)
+        while isinstance(records, Handover):
+            self._show(records)
+            records = self._native.consume(limit, calls.seconds_left(deadline))
+        return records
+
+    def next_batch(
+        self,
+        max_records: int = calls.BATCH_RECORDS,
+        max_bytes: int = calls.BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> RecordBatch | None:
+        """Return records without an object for each, as soon as there are any.
+
+        Args:
+            max_records: How many at most.
+            max_bytes: Bytes of their keys and values at most; one record is returned whatever
+                its size.
+            timeout: How long to wait for the first, in seconds; ``None`` is for ever.
+
+        Returns:
+            A batch, or ``None`` when nothing came in time.
+
+        Raises:
+            KafkaliteError: As ``poll``; a deserializer is called by the batch's own methods.
+        """
+        calls.checked_limits(max_records, max_bytes)
+        deadline = calls.deadline_after(timeout)
+        batch = self._native.next_batch(max_records, max_bytes, timeout)
+        while isinstance(batch, Handover):
+            self._show(batch)
+            left = calls.seconds_left(deadline)
+            batch = self._native.next_batch(max_records, max_bytes, left)
+        return batch
+
+    def batches(
+        self,
+        max_records: int = calls.BATCH_RECORDS,
+        max_bytes: int = calls.BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> Iterator[RecordBatch]:
+        """Iterate over batches, each as soon as there is anything.
+
+        Args:
+            max_records: Records of one batch at most.
+            max_bytes: Bytes of keys and values of one batch at most.
+            timeout: The iteration ends when nothing comes for so many seconds; ``None`` is never.
+
+        Raises:
+            KafkaliteError: As ``poll``.
+        """
+        while (batch := self.next_batch(max_records, max_bytes, timeout)) is not None:
+            yield batch
+
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
+        """Iterate over records, for ever."""
+        native_poll = self._native.poll
+        while True:
+            record = native_poll(None)
+            if isinstance(record, Handover):
+                self._show(record)
+            elif record is not None:
+                yield record
+
+    # Places
+
+    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """Go to an offset; the next record of the partition is the first one from there on.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+            InvalidArgumentError: The offset is negative.
+        """
+        self._native.seek(partition, *calls.place_of(offset))
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go to the first offset there is, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.BEGINNING)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go behind the last record, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.END)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: tuple[str, int]) -> None:
+        """Go to the first record that is as new as ``timestamp_ms``, or else behind the last."""
+        self._native.seek_to(list(partitions) or self.assignment(), max(timestamp_ms, 0))
+
+    def position(self, partition: tuple[str, int], *, timeout: float | None = None) -> int:
+        """Return the next offset that is handed out.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+            RequestTimedOut: It was not found out in time.
+        """
+        offset: int = self._native.position(partition, timeout).result()
+        return offset
+
+    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
+        """Return how many records are behind the position, of all partitions if none is given.
+
+        What the last fetch told counts: nothing is asked. ``None`` before the first.
+        """
+        wanted = calls.partitions_of(partitions) or self.assignment()
+        return {partition: self._native.lag(partition) for partition in wanted}
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hold back partitions, all assigned ones if none is given, until ``resume``.
+
+        Raises:
+            IllegalStateError: A partition is not assigned.
+        """
+        self._native.set_paused(list(partitions) or self.assignment(), True)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with partitions, all assigned ones if none is given."""
+        self._native.set_paused(list(partitions) or self.assignment(), False)
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the partitions that are paused, sorted."""
+        return calls.partitions_of(self._native.paused())
+
+    # What the group keeps
+
+    def commit(self, offsets: Committable = None, *, timeout: float | None = None) -> None:
+        """Commit, and wait for it.
+
+        Args:
+            offsets: A record or a batch, which are done; or the next offset by partition. All
+                that was handed out, if it is not given.
+            timeout: In seconds; ``default_api_timeout_ms`` if it is not given.
+
+        Raises:
+            RebalanceError: The group went on without this member, or forms anew.
+            IllegalStateError: There is no group.
+        """
+        self._native.commit(calls.commit_rows(offsets), timeout).result()
+
+    def commit_async(
+        self,
+        offsets: Committable = None,
+        callback: Callable[[KafkaliteError | None], object] | None = None,
+    ) -> None:
+        """Commit, and go on. Commits go out in the order of their calls.
+
+        Args:
+            offsets: As for ``commit``.
+            callback: Called on the client's thread with the error, or ``None``; it must not wait
+                for this consumer.
+        """
+        operation = self._native.commit(calls.commit_rows(offsets), None)
+
+        def tell() -> None:
+            error: KafkaliteError | None = None
+            try:
+                operation.result(0)
+            except KafkaliteError as failure:
+                error = failure
+            if callback is not None:
+                callback(error)
+
+        operation.add_done_callback(tell)
+
+    def committed(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return what the group committed, of all assigned partitions if none is given.
+
+        Partitions without a committed offset are left out.
+
+        Raises:
+            IllegalStateError: There is no group.
+        """
+        wanted = list(partitions) or self.assignment()
+        return calls.committed_of(self._native.committed(wanted, timeout).result())
+
+    # What the log has
+
+    def offsets_for_times(
+        self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, ListedOffset | None]:
+        """Return the first record of each partition that is as new as its time.
+
+        Args:
+            times: Milliseconds since 1970, UTC, by partition.
+            timeout: In seconds; ``default_api_timeout_ms`` if it is not given.
+
+        Raises:
+            UnknownTopicError: There is no such topic or partition.
+        """
+        rows = [(topic, partition, max(ms, 0)) for (topic, partition), ms in times.items()]
+        return calls.found_of(times, self._native.offsets(rows, timeout).result())
+
+    def beginning_offsets(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset there is, of all assigned partitions if none is given."""
+        return self._ends(partitions, calls.BEGINNING, timeout)
+
+    def end_offsets(
+        self, *partitions: tuple[str, int], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record, of all assigned partitions if none is given."""
+        return self._ends(partitions, calls.END, timeout)
+
+    def _ends(
+        self, partitions: tuple[tuple[str, int], ...], end: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        wanted = list(partitions) or self.assignment()
+        rows = [(topic, partition, end) for topic, partition in wanted]
+        return calls.ends_of(self._native.offsets(rows, timeout).result())
+
+    # Its end
+
+    def close(self, timeout: float = 5, *, commit: bool = True) -> None:
+        """Commit what was handed out, leave the group, end the thread. Closing twice does nothing.
+
+        Args:
+            timeout: How long it may take, in seconds.
+            commit: Whether the records of the last call count as done; those of earlier calls do.
+                Only with ``enable_auto_commit``.
+
+        Raises:
+            BrokerError: The last commit was refused; it is closed all the same.
+        """
+        if self._native.closed:
+            return
+        try:
+            self._tell("revoke", self.assignment())
+        finally:
+            self._native.close(timeout, not commit)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close. After an exception what the last call handed out is not committed."""
+        self.close(commit=kind is None)
+
+    def _show(self, handover: Handover) -> None:
+        """Let whoever listens see what changes hands, then let it happen."""
+        try:
+            if handover.what == "revoke":
+                try:
+                    self._native.before_event().result()
+                except KafkaliteError as error:
+                    calls.warn_of_commit(error)
+            self._tell(handover.what, calls.partitions_of(handover.partitions))
+        finally:
+            self._native.finish_event()
+
+    def _tell(self, what: str, partitions: list[TopicPartition]) -> None:
+        listener = self._listeners[what]
+        if listener is not None and (partitions or what == "assign"):
+            listener(partitions)
+
+    def _give_up(self) -> None:
+        """Commit what is done and tell whoever listens that all is given up."""
+        partitions = self.assignment()
+        if partitions:
+            self._native.before_unsubscribe().result()
+            self._tell("revoke", partitions)

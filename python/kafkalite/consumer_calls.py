@@ -1,0 +1,160 @@
+"""What ``Consumer`` and ``AsyncConsumer`` have in common: arguments in, rows of the binary out."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ._native import Consumer as NativeConsumer
+from ._native import Record, RecordBatch
+from .config import ConfigValue, merged
+from .descriptions import CommittedOffset, ListedOffset
+from .errors import InvalidArgumentError, KafkaliteError
+from .records import TopicPartition
+
+#: What can be subscribed to: topics by name, or by one pattern that whole names match.
+TopicSelection = str | re.Pattern[str]
+#: What makes a key or a value out of bytes; null stays ``None``.
+Deserializer = Callable[[bytes], Any]
+#: What can be committed: what was handed out, records, batches, or offsets by partition.
+Committable = (
+    Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int | CommittedOffset] | None
+)
+
+BEGINNING, END = -2, -1
+#: Records of one ``RecordBatch`` where nobody says otherwise.
+BATCH_RECORDS = 65_536
+#: Bytes of one ``RecordBatch`` where nobody says otherwise.
+BATCH_BYTES = 16 << 20
+
+
+def native_consumer(
+    group_id: str | None,
+    config: Mapping[str, ConfigValue | None] | None,
+    keywords: Mapping[str, object],
+    deserializers: tuple[Deserializer | None, Deserializer | None],
+) -> NativeConsumer:
+    """Make the binary's consumer."""
+    native = NativeConsumer(merged(config, {**keywords, "group_id": group_id}), *deserializers)
+    for warning in native.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return native
+
+
+def subscribe(native: NativeConsumer, topics: tuple[TopicSelection, ...]) -> None:
+    """Subscribe to names, or to one pattern."""
+    names: set[str] = set()
+    patterns: list[str] = []
+    for topic in topics:
+        if isinstance(topic, re.Pattern):
+            patterns.append(topic.pattern)
+        elif not isinstance(topic, str):
+            raise InvalidArgumentError(f"INVALID_REQUEST: topics: {topic!r} is no name or pattern")
+        elif topic.startswith("^"):
+            # No topic is called so: librdkafka's clients write patterns like this.
+            patterns.append(topic)
+        else:
+            names.add(topic)
+    if len(patterns) + bool(names) != 1:
+        raise InvalidArgumentError("INVALID_REQUEST: topics: give names, or one pattern")
+    native.subscribe(names, patterns[0] if patterns else None)
+
+
+def seconds_left(deadline: float | None) -> float | None:
+    """How long a wait may take that ends at ``deadline`` of the monotonic clock."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def deadline_after(timeout: float | None) -> float | None:
+    """When a wait of ``timeout`` seconds ends; ``None`` is never."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def partitions_of(rows: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+    """Partitions as the binary tells them."""
+    return [TopicPartition(*row) for row in rows]
+
+
+def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | None:
+    """What is to be committed, as the binary takes it; ``None`` is all that was handed out.
+
+    Raises:
+        InvalidArgumentError: An offset that is negative, or nothing that can be committed.
+    """
+    if offsets is None:
+        return None
+    if isinstance(offsets, Record):
+        after = offsets.offset + 1
+        return [(offsets.topic, offsets.partition, after, offsets.leader_epoch, "")]
+    if isinstance(offsets, RecordBatch):
+        return [(*end, "") for end in offsets.ends]
+    if not isinstance(offsets, Mapping):
+        raise InvalidArgumentError(f"INVALID_REQUEST: offsets: {offsets!r} cannot be committed")
+    rows = []
+    for (topic, partition), offset in offsets.items():
+        place, epoch = place_of(offset)
+        if place < 0:
+            raise InvalidArgumentError(
+                f"INVALID_REQUEST: offsets: {place} of {topic}-{partition} is negative"
+            )
+        metadata = "" if isinstance(offset, int) else offset.metadata
+        rows.append((topic, partition, place, epoch, metadata))
+    return rows
+
+
+def place_of(offset: int | CommittedOffset) -> tuple[int, int]:
+    """Return offset and leader epoch, -1 for one that is not known."""
+    if isinstance(offset, int):
+        return offset, -1
+    return offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch
+
+
+def known(number: int) -> int | None:
+    """Return what stands on the wire as -1 as ``None``."""
+    return number if number >= 0 else None
+
+
+def committed_of(rows: Iterable[Any]) -> dict[TopicPartition, CommittedOffset]:
+    """Committed offsets as the binary tells them."""
+    return {
+        TopicPartition(topic, partition): CommittedOffset(offset, known(epoch), metadata)
+        for topic, partition, offset, epoch, metadata in rows
+    }
+
+
+def found_of(
+    partitions: Iterable[tuple[str, int]], rows: Iterable[Any]
+) -> dict[TopicPartition, ListedOffset | None]:
+    """Offsets of times as the binary tells them; ``None`` where there is none."""
+    found: dict[TopicPartition, ListedOffset | None]
+    found = dict.fromkeys(partitions_of(partitions))
+    for topic, partition, offset, timestamp_ms, epoch in rows:
+        told = ListedOffset(offset, known(timestamp_ms), known(epoch))
+        found[TopicPartition(topic, partition)] = told
+    return found
+
+
+def ends_of(rows: Iterable[Any]) -> dict[TopicPartition, int]:
+    """Offsets of ends as the binary tells them."""
+    return {TopicPartition(topic, partition): offset for topic, partition, offset, *_ in rows}
+
+
+def warn_of_commit(error: KafkaliteError) -> None:
+    """Say that the last commit of revoked partitions failed: their next owner reads them again."""
+    logging.getLogger("kafkalite.consumer").warning("commit before a rebalance: %s", error)
+
+
+def checked_limits(max_records: int, max_bytes: int) -> None:
+    """Refuse limits under which nothing could be handed out.
+
+    Raises:
+        InvalidArgumentError: A limit below 1, or more bytes than an Arrow column can count.
+    """
+    if max_records < 1:
+        raise InvalidArgumentError(f"INVALID_REQUEST: max_records: {max_records} is below 1")
+    if not 1 <= max_bytes < 1 << 31:
+        raise InvalidArgumentError(f"INVALID_REQUEST: max_bytes: {max_bytes} is not in 1..2^31-1")

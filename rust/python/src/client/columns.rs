@@ -1,0 +1,167 @@
+//! From slices of records to Arrow's columns.
+//!
+//! | column | type |
+//! |---|---|
+//! | topic | dictionary of int32 and utf8 |
+//! | partition | int32 |
+//! | offset | int64 |
+//! | timestamp | timestamp[ms, UTC], null where a record has none |
+//! | key, value | binary, may be null |
+//! | headers | list of struct { key: utf8, value: binary } |
+
+use std::collections::HashMap;
+
+use kafkalite_arrow::export::{Column, Validity, Values};
+use kafkalite_client::record_block::{RecordSlice, RecordView};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+
+/// A column of bytes in the making.
+struct BytesColumn {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+    validity: Validity,
+}
+
+impl BytesColumn {
+    /// Room for `rows` values of `total` bytes.
+    fn new(rows: usize, total: usize) -> PyResult<Self> {
+        if i32::try_from(total).is_err() {
+            let why = "an Arrow column of bytes ends at 2 GiB: take smaller batches";
+            return Err(PyOverflowError::new_err(why));
+        }
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        let validity = Validity::with_capacity(rows);
+        Ok(Self { offsets, bytes: Vec::with_capacity(total), validity })
+    }
+
+    #[inline]
+    fn push(&mut self, value: Option<&[u8]>) {
+        if let Some(value) = value {
+            self.bytes.extend_from_slice(value);
+        }
+        // `new` saw that all of them together fit.
+        self.offsets.push(self.bytes.len() as i32);
+        self.validity.push(value.is_some());
+    }
+
+    fn column(self, name: &str) -> Column {
+        let Self { offsets, bytes, validity } = self;
+        Column::nullable(name, validity, Values::Binary { offsets, bytes })
+    }
+
+    fn text_column(self, name: &str) -> Column {
+        let Self { offsets, bytes, validity: _ } = self;
+        Column::new(name, offsets.len() - 1, Values::Utf8 { offsets, bytes })
+    }
+}
+
+/// All columns of the records in `slices`, as one struct.
+///
+/// # Errors
+/// If a column's bytes pass what its type can count.
+pub fn table(slices: &[RecordSlice]) -> PyResult<Column> {
+    let rows = slices.iter().map(RecordSlice::len).sum();
+    let columns = vec![
+        topics(slices, rows)?,
+        partitions(slices, rows),
+        numbers(slices, rows),
+        timestamps(slices, rows),
+        part(slices, rows, "key", |view| view.key)?,
+        part(slices, rows, "value", |view| view.value)?,
+        headers(slices, rows)?,
+    ];
+    Ok(Column::new("", rows, Values::Struct(columns)))
+}
+
+fn views(slices: &[RecordSlice]) -> impl Iterator<Item = RecordView<'_>> {
+    slices.iter().flat_map(RecordSlice::iter)
+}
+
+fn topics(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
+    let mut places: HashMap<&str, i32> = HashMap::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut indices = Vec::with_capacity(rows);
+    for slice in slices {
+        let topic = &*slice.block.cursor().partition().topic;
+        let place = *places.entry(topic).or_insert_with(|| {
+            names.push(topic);
+            names.len() as i32 - 1
+        });
+        indices.resize(indices.len() + slice.len(), place);
+    }
+    let mut words = BytesColumn::new(names.len(), names.iter().map(|name| name.len()).sum())?;
+    for name in names {
+        words.push(Some(name.as_bytes()));
+    }
+    let words = Box::new(words.text_column(""));
+    Ok(Column::new("topic", rows, Values::Dictionary { indices, words }))
+}
+
+fn partitions(slices: &[RecordSlice], rows: usize) -> Column {
+    let mut numbers = Vec::with_capacity(rows);
+    for slice in slices {
+        let number = slice.block.cursor().partition().partition;
+        numbers.resize(numbers.len() + slice.len(), number);
+    }
+    Column::new("partition", rows, Values::Int32(numbers))
+}
+
+fn numbers(slices: &[RecordSlice], rows: usize) -> Column {
+    let mut offsets = Vec::with_capacity(rows);
+    offsets.extend(views(slices).map(|view| view.offset));
+    Column::new("offset", rows, Values::Int64(offsets))
+}
+
+fn timestamps(slices: &[RecordSlice], rows: usize) -> Column {
+    let mut times = Vec::with_capacity(rows);
+    let mut validity = Validity::with_capacity(rows);
+    for view in views(slices) {
+        times.push(view.timestamp_ms);
+        validity.push(view.timestamp_ms != -1);
+    }
+    Column::nullable("timestamp", validity, Values::TimestampMs(times))
+}
+
+fn part(
+    slices: &[RecordSlice],
+    rows: usize,
+    name: &str,
+    part: impl for<'a> Fn(&RecordView<'a>) -> Option<&'a [u8]>,
+) -> PyResult<Column> {
+    let total = views(slices).map(|view| part(&view).map_or(0, <[u8]>::len)).sum();
+    let mut column = BytesColumn::new(rows, total)?;
+    for view in views(slices) {
+        column.push(part(&view));
+    }
+    Ok(column.column(name))
+}
+
+fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
+    let mut ends = Vec::with_capacity(rows + 1);
+    ends.push(0);
+    let (mut count, mut key_bytes, mut value_bytes) = (0_usize, 0, 0);
+    for view in views(slices) {
+        if view.header_count() > 0 {
+            for (key, value) in view.headers() {
+                count += 1;
+                // A name that is no UTF-8 grows when it is mended: three bytes for each at most.
+                key_bytes += key.len() * 3;
+                value_bytes += value.map_or(0, <[u8]>::len);
+            }
+        }
+        ends.push(count as i32);
+    }
+    let mut keys = BytesColumn::new(count, key_bytes)?;
+    let mut values = BytesColumn::new(count, value_bytes)?;
+    for view in views(slices).filter(|view| view.header_count() > 0) {
+        for (key, value) in view.headers() {
+            keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
+            values.push(value);
+        }
+    }
+    let item = Values::Struct(vec![keys.text_column("key"), values.column("value")]);
+    let items = Box::new(Column::new("item", count, item));
+    Ok(Column::new("headers", rows, Values::List { offsets: ends, items }))
+}

@@ -1,0 +1,491 @@
+//! `_native.Consumer`: what `Consumer` and `AsyncConsumer` are made of.
+//!
+//! `poll`, `consume` and `next_batch` wait with the GIL released and look for Ctrl-C ten times a
+//! second. What changes hands is returned in place of records, as a [`Handover`]: the caller shows
+//! it to whoever listens, then calls `finish_event`. Everything that asks a broker starts an operation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kafkalite_client::commits::{Committed, Offsets};
+use kafkalite_client::consumer::{Limits, Next, calls};
+use kafkalite_client::cursor::Position;
+use kafkalite_client::fork::AtHome;
+use kafkalite_client::group_state::GroupEvent;
+use kafkalite_client::record_block::RecordSlice;
+use kafkalite_client::subscription::Wish;
+use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+use super::operation::Operation;
+use super::record::{Deserializers, Record, TopicNames};
+use super::record_batch::{RecordBatch, records};
+use super::interpreter;
+use super::shell::begin_on;
+use crate::error::client_error;
+
+/// How long Ctrl-C may wait.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Topic and number.
+type Place = (String, i32);
+
+/// Topic, number, offset, leader epoch, metadata.
+type CommitRow = (String, i32, i64, i32, String);
+
+/// A consumer.
+#[pyclass(frozen, module = "kafkalite._native")]
+pub struct Consumer {
+    inside: AtHome<kafkalite_client::Consumer>,
+    deserializers: Arc<Deserializers>,
+    names: Mutex<TopicNames>,
+    /// What was returned and not finished yet.
+    event: Mutex<Option<GroupEvent>>,
+    warnings: Vec<String>,
+}
+
+fn partition((topic, number): Place) -> TopicPartition {
+    TopicPartition::new(topic, number)
+}
+
+fn place(partition: &TopicPartition) -> Place {
+    (partition.topic.to_string(), partition.partition)
+}
+
+fn places(partitions: &[TopicPartition]) -> Vec<Place> {
+    partitions.iter().map(place).collect()
+}
+
+/// When a wait of `timeout` seconds ends; `None` for never.
+fn deadline(timeout: Option<f64>) -> Option<Instant> {
+    let timeout = Duration::try_from_secs_f64(timeout?.max(0.0)).ok()?;
+    Instant::now().checked_add(timeout)
+}
+
+/// Partitions that change hands.
+#[pyclass(frozen, get_all, module = "kafkalite._native")]
+pub struct Handover {
+    /// `assign`, `revoke` or `lost`.
+    what: &'static str,
+    partitions: Vec<Place>,
+}
+
+impl Handover {
+    fn of(event: &GroupEvent) -> Self {
+        let (what, partitions) = match event {
+            GroupEvent::Revoke(partitions) => ("revoke", partitions),
+            GroupEvent::Assign(partitions) => ("assign", partitions),
+            GroupEvent::Lost(partitions) => ("lost", partitions),
+        };
+        Self { what, partitions: places(partitions) }
+    }
+}
+
+/// What a call of a consumer found.
+enum Found {
+    Slices(Vec<RecordSlice>),
+    Event(Py<PyAny>),
+    Nothing,
+}
+
+impl Consumer {
+    fn get(&self, py: Python<'_>) -> PyResult<&kafkalite_client::Consumer> {
+        self.inside.get().map_err(|error| client_error(py, &error))
+    }
+
+    /// Waits for records or an event.
+    fn next(&self, py: Python<'_>, limits: Limits, timeout: Option<f64>) -> PyResult<Found> {
+        let consumer = self.get(py)?;
+        let deadline = deadline(timeout);
+        loop {
+            let step = Instant::now() + SIGNALS_EVERY;
+            let until = deadline.map_or(step, |deadline| deadline.min(step));
+            match py.detach(|| consumer.next(limits, until)) {
+                Ok(Next::Records(slices)) => return Ok(Found::Slices(slices)),
+                Ok(Next::Event(event)) => {
+                    let told = Py::new(py, Handover::of(&event))?;
+                    *self.event.lock() = Some(event);
+                    return Ok(Found::Event(told.into_any()));
+                }
+                Ok(Next::Nothing) => {}
+                Err(error) => return Err(client_error(py, &error)),
+            }
+            py.check_signals()?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(Found::Nothing);
+            }
+        }
+    }
+
+    /// When a call to brokers ends: in `timeout` seconds, or as the configuration says.
+    fn limit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Instant> {
+        let usual = self.get(py)?.config().client.api_timeout;
+        Ok(deadline(timeout).unwrap_or_else(|| Instant::now() + usual))
+    }
+
+    fn begin<F, T>(
+        &self,
+        py: Python<'_>,
+        what: &'static str,
+        future: F,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Operation>
+    where
+        F: Future<Output = Result<T, ClientError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let begun = begin_on(self.get(py)?.runtime(), what, future, convert);
+        begun.map_err(|error| client_error(py, &error))
+    }
+
+    /// Records of slices; where one cannot be made, those before it, and the rest goes back.
+    fn make(&self, py: Python<'_>, slices: &[RecordSlice]) -> PyResult<Vec<Record>> {
+        let mut names = self.names.lock();
+        if self.deserializers.are_none() {
+            return records(py, slices, &self.deserializers, &mut names);
+        }
+        let mut made = Vec::new();
+        for (at, slice) in slices.iter().enumerate() {
+            let partition = slice.block.cursor().partition();
+            let name = names.of(py, partition);
+            for (index, view) in slice.iter().enumerate() {
+                match self.deserializers.record(py, &name, partition.partition, &view) {
+                    Ok(record) => made.push(record),
+                    Err(error) => {
+                        let consumer = self.get(py)?;
+                        consumer.give_back(slice, slice.from + index);
+                        for later in &slices[at + 1..] {
+                            consumer.give_back(later, later.from);
+                        }
+                        return if made.is_empty() { Err(error) } else { Ok(made) };
+                    }
+                }
+            }
+        }
+        Ok(made)
+    }
+}
+
+#[pymethods]
+impl Consumer {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        pairs: BTreeMap<String, String>,
+        key_deserializer: Option<Py<PyAny>>,
+        value_deserializer: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        interpreter::watch(py)?;
+        let consumer = ConsumerConfig::from_pairs(&pairs).and_then(|config| {
+            let warnings = config.client.warnings.clone();
+            let consumer = py.detach(|| kafkalite_client::Consumer::new(config))?;
+            Ok((consumer, warnings))
+        });
+        let (consumer, warnings) = consumer.map_err(|error| client_error(py, &error))?;
+        let deserializers = Deserializers { key: key_deserializer, value: value_deserializer };
+        Ok(Self {
+            inside: AtHome::new(consumer),
+            deserializers: Arc::new(deserializers),
+            names: Mutex::default(),
+            event: Mutex::default(),
+            warnings,
+        })
+    }
+
+    /// What the configuration has that changes nothing.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.get(py)?.is_closed())
+    }
+
+    #[getter]
+    fn group_id(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.config().group_id.clone())
+    }
+
+    #[getter]
+    fn max_poll_records(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.config().max_poll_records)
+    }
+
+    /// In seconds.
+    #[getter]
+    fn max_poll_interval(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.get(py)?.config().max_poll_interval.as_secs_f64())
+    }
+
+    /// Reads topics by name, or those whose whole name matches `pattern`.
+    fn subscribe(
+        &self,
+        py: Python<'_>,
+        topics: BTreeSet<String>,
+        pattern: Option<&str>,
+    ) -> PyResult<()> {
+        let wish = match pattern {
+            Some(pattern) => kafkalite_client::topic_pattern::filter(pattern).map(Wish::Pattern),
+            None => Ok(Wish::Topics(topics.into_iter().map(Into::into).collect())),
+        };
+        let consumer = self.get(py)?;
+        let done = wish.and_then(|wish| consumer.subscribe(wish));
+        done.map_err(|error| client_error(py, &error))
+    }
+
+    fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
+        self.get(py)?.unsubscribe().map_err(|error| client_error(py, &error))
+    }
+
+    fn assign(&self, py: Python<'_>, partitions: Vec<Place>) -> PyResult<()> {
+        let partitions = partitions.into_iter().map(partition).collect();
+        self.get(py)?.assign(&partitions).map_err(|error| client_error(py, &error))
+    }
+
+    fn assignment(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
+        Ok(places(&self.get(py)?.assignment()))
+    }
+
+    fn subscription(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.subscription().iter().map(ToString::to_string).collect())
+    }
+
+    fn paused(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
+        Ok(places(&self.get(py)?.paused()))
+    }
+
+    fn set_paused(&self, py: Python<'_>, partitions: Vec<Place>, paused: bool) -> PyResult<()> {
+        let partitions: Vec<_> = partitions.into_iter().map(partition).collect();
+        let done = self.get(py)?.set_paused(&partitions, paused);
+        done.map_err(|error| client_error(py, &error))
+    }
+
+    fn seek(&self, py: Python<'_>, to: Place, offset: i64, leader_epoch: i32) -> PyResult<()> {
+        let done = self.get(py)?.seek(&partition(to), Position { offset, leader_epoch });
+        done.map_err(|error| client_error(py, &error))
+    }
+
+    /// Goes to a time in ms; -2 is the beginning and -1 the end.
+    fn seek_to(&self, py: Python<'_>, partitions: Vec<Place>, time: i64) -> PyResult<()> {
+        let partitions: Vec<_> = partitions.into_iter().map(partition).collect();
+        self.get(py)?.seek_to(&partitions, time).map_err(|error| client_error(py, &error))
+    }
+
+    /// Whether every change of hands is returned, or only what is given up.
+    fn set_listened_to(&self, py: Python<'_>, listened_to: bool) -> PyResult<()> {
+        self.get(py)?.set_listened_to(listened_to);
+        Ok(())
+    }
+
+    /// The next record; or a handover; None after `timeout` seconds.
+    fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        let cheap = self.inside.get_cheaply().map_err(|error| client_error(py, &error))?;
+        let ready = cheap.next_decoded(|cursor, view| {
+            let name = self.names.lock().of(py, cursor.partition());
+            self.deserializers.record(py, &name, cursor.partition().partition, &view)
+        });
+        let record = match ready {
+            Some(record) => record?,
+            None => {
+                match self.next(py, Limits { max_records: 1, max_bytes: usize::MAX }, timeout)? {
+                    Found::Slices(slices) => {
+                        let mut made = self.make(py, &slices)?;
+                        match made.pop() {
+                            Some(record) => record,
+                            None => return Ok(None),
+                        }
+                    }
+                    Found::Event(event) => return Ok(Some(event)),
+                    Found::Nothing => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(Py::new(py, record)?.into_any()))
+    }
+
+    /// A list of records; or a handover; an empty list after `timeout` seconds.
+    fn consume(
+        &self,
+        py: Python<'_>,
+        max_records: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        match self.next(py, Limits { max_records, max_bytes: usize::MAX }, timeout)? {
+            Found::Slices(slices) => {
+                Ok(self.make(py, &slices)?.into_pyobject(py)?.into_any().unbind())
+            }
+            Found::Event(event) => Ok(event),
+            Found::Nothing => Ok(pyo3::types::PyList::empty(py).into_any().unbind()),
+        }
+    }
+
+    /// A batch of records; or a handover; None after `timeout` seconds.
+    fn next_batch(
+        &self,
+        py: Python<'_>,
+        max_records: usize,
+        max_bytes: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        match self.next(py, Limits { max_records, max_bytes }, timeout)? {
+            Found::Slices(slices) => {
+                let batch = RecordBatch::new(slices, Arc::clone(&self.deserializers));
+                Ok(Some(Py::new(py, batch)?.into_any()))
+            }
+            Found::Event(event) => Ok(Some(event)),
+            Found::Nothing => Ok(None),
+        }
+    }
+
+    /// What is due before the event that was returned is shown: the last commit, if any.
+    fn before_event(&self, py: Python<'_>) -> PyResult<Operation> {
+        let consumer = self.get(py)?;
+        let event = self.event.lock().clone().unwrap_or(GroupEvent::Assign(Vec::new()));
+        let deadline = Instant::now() + consumer.config().client.request_timeout;
+        let due = calls::before_event(Arc::clone(consumer.shared()), event, deadline);
+        self.begin(py, "the last commit of revoked partitions", due, none)
+    }
+
+    /// What is due before it is unsubscribed: the last commit, if commits are automatic.
+    fn before_unsubscribe(&self, py: Python<'_>) -> PyResult<Operation> {
+        let consumer = self.get(py)?;
+        consumer.finish();
+        let gone = GroupEvent::Revoke(consumer.assignment());
+        let deadline = Instant::now() + consumer.config().client.request_timeout;
+        let due = calls::before_event(Arc::clone(consumer.shared()), gone, deadline);
+        self.begin(py, "the last commit", due, none)
+    }
+
+    /// The event that was returned takes effect.
+    fn finish_event(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.get(py)?;
+        if let Some(event) = self.event.lock().take() {
+            consumer.finish_event(&event);
+        }
+        Ok(())
+    }
+
+    /// Calls `callback()` once, on the client's thread, when a call would not have to wait.
+    fn wake(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let consumer = self.get(py)?;
+        let wake = move || {
+            // No interpreter any more means nobody to tell.
+            interpreter::enter(|py| {
+                if let Err(error) = callback.call0(py) {
+                    error.write_unraisable(py, Some(callback.bind(py)));
+                }
+            });
+        };
+        py.detach(|| consumer.wake_when_ready(Box::new(wake)));
+        Ok(())
+    }
+
+    /// Commits offsets (topic, number, offset, leader epoch, metadata), or what was handed out.
+    fn commit(
+        &self,
+        py: Python<'_>,
+        offsets: Option<Vec<CommitRow>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let consumer = self.get(py)?;
+        let shared = Arc::clone(consumer.shared());
+        let given = |(topic, number, offset, leader_epoch, metadata): CommitRow| {
+            let committed = Committed { position: Position { offset, leader_epoch }, metadata };
+            (TopicPartition::new(topic, number), committed)
+        };
+        let offsets: Offsets = match offsets {
+            Some(offsets) => offsets.into_iter().map(given).collect(),
+            None => calls::handed_out(&shared),
+        };
+        let commit = calls::commit(shared, offsets, self.limit(py, timeout)?);
+        self.begin(py, "a commit", commit, none)
+    }
+
+    /// What the group committed: a [`CommitRow`] for each partition that has an offset.
+    fn committed(
+        &self,
+        py: Python<'_>,
+        partitions: Vec<Place>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let shared = Arc::clone(self.get(py)?.shared());
+        let partitions = partitions.into_iter().map(partition).collect();
+        let asked = calls::committed(shared, partitions, self.limit(py, timeout)?);
+        self.begin(py, "committed offsets", asked, |py, told| {
+            let rows = told.into_iter().filter_map(|(partition, committed)| {
+                let Committed { position, metadata } = committed?;
+                let (topic, number) = place(&partition);
+                Some((topic, number, position.offset, position.leader_epoch, metadata))
+            });
+            Ok(rows.collect::<Vec<_>>().into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// The next offset that is handed out.
+    fn position(&self, py: Python<'_>, of: Place, timeout: Option<f64>) -> PyResult<Operation> {
+        let shared = Arc::clone(self.get(py)?.shared());
+        let asked = calls::position(shared, partition(of), self.limit(py, timeout)?);
+        self.begin(py, "a position", asked, |py, position| {
+            Ok(position.offset.into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// Offsets of times (topic, number, ms; -2 and -1 are the ends): (topic, number, offset, ms,
+    /// leader epoch) of those that have one.
+    fn offsets(
+        &self,
+        py: Python<'_>,
+        times: Vec<(String, i32, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let shared = Arc::clone(self.get(py)?.shared());
+        let wanted = times
+            .into_iter()
+            .map(|(topic, number, time)| (TopicPartition::new(topic, number), time));
+        let asked = calls::offsets(shared, wanted.collect(), self.limit(py, timeout)?);
+        self.begin(py, "offsets", asked, |py, told| {
+            let rows = told.into_iter().filter_map(|(partition, answer)| {
+                let answer = answer?;
+                let (topic, number) = place(&partition);
+                Some((topic, number, answer.offset, answer.timestamp_ms, answer.leader_epoch))
+            });
+            Ok(rows.collect::<Vec<_>>().into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// The partitions of a topic.
+    fn partitions(
+        &self,
+        py: Python<'_>,
+        name: String,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let shared = Arc::clone(self.get(py)?.shared());
+        let asked = calls::topic(shared, name, self.limit(py, timeout)?);
+        self.begin(py, "a topic's partitions", asked, |py, topic| {
+            let numbers: Vec<_> = topic.partitions.iter().map(|one| one.index).collect();
+            Ok(numbers.into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    fn lag(&self, py: Python<'_>, of: Place) -> PyResult<Option<i64>> {
+        Ok(self.get(py)?.lag(&partition(of)))
+    }
+
+    /// Commits what was handed out (`abandon` leaves out the last call's), leaves the group, and
+    /// ends the thread.
+    fn close(&self, py: Python<'_>, timeout: f64, abandon: bool) -> PyResult<()> {
+        let consumer = self.get(py)?;
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
+        let closed = py.detach(|| consumer.close(timeout.min(Duration::from_secs(3_600)), abandon));
+        closed.map_err(|error| client_error(py, &error))
+    }
+}
+
+fn none(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {
+    Ok(py.None())
+}
