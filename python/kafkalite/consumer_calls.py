@@ -21,9 +21,7 @@ TopicSelection = str | re.Pattern[str]
 #: What makes a key or a value out of bytes; null stays ``None``.
 Deserializer = Callable[[bytes], Any]
 #: What can be committed: what was handed out, records, batches, or offsets by partition.
-Committable = (
-    Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int | CommittedOffset] | None
-)
+Committable = Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int | CommittedOffset] | None
 
 BEGINNING, END = -2, -1
 #: Records of one ``RecordBatch`` where nobody says otherwise.

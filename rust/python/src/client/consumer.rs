@@ -2,7 +2,7 @@
 //!
 //! `poll`, `consume` and `next_batch` wait with the GIL released and look for Ctrl-C ten times a
 //! second. What changes hands is returned in place of records, as a [`Handover`]: the caller shows
-//! it to whoever listens, then calls `finish_event`. Everything that asks a broker starts an operation.
+//! it to whoever listens, then calls `finish_event`. All that asks a broker starts an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use super::interpreter;
 use super::operation::Operation;
 use super::record::{Deserializers, Record, TopicNames};
 use super::record_batch::{RecordBatch, records};
-use super::interpreter;
 use super::shell::begin_on;
 use crate::error::client_error;
 
