@@ -234,3 +234,6 @@ where
 {
     futures.into_iter().collect::<tokio::task::JoinSet<T>>().join_all().await
 }
+
+#[cfg(test)]
+mod tests;

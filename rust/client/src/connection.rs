@@ -33,6 +33,7 @@ pub use versions::Versions;
 /// A connection whose broker has told its versions. Dropping it closes it.
 pub struct Connection {
     shared: Arc<Shared>,
+    place: HostPort,
     peer: HostPort,
     versions: Versions,
 }
@@ -57,7 +58,8 @@ impl Connection {
         task::spawn(Arc::clone(&shared), stream, config);
         // From here on a failure drops `unready`, which ends the task.
         let peer = peer.unwrap_or_else(|| place.clone());
-        let mut unready = Self { shared, peer, versions: Versions::default() };
+        let place = place.clone();
+        let mut unready = Self { shared, place, peer, versions: Versions::default() };
         let left = limit.saturating_sub(began.elapsed()).min(config.request_timeout);
         unready.versions = handshake::ask_versions(&unready.shared, left).await?;
         Ok(unready)
@@ -143,9 +145,9 @@ impl Connection {
         &self.shared.address
     }
 
-    /// Where it leads to, as an IP address and a port.
-    pub fn peer(&self) -> &HostPort {
-        &self.peer
+    /// Whether it leads to `place`, by the name it was asked for or by its IP address.
+    pub fn leads_to(&self, place: &HostPort) -> bool {
+        self.place == *place || self.peer == *place
     }
 
     /// Ends it: what waits fails with `Disconnected`.

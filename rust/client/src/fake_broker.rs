@@ -68,7 +68,7 @@ pub enum Answer {
 pub struct FakeBroker {
     pub place: HostPort,
     asked: Arc<Mutex<Vec<i16>>>,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
@@ -99,7 +99,13 @@ impl FakeBroker {
             }
         };
         runtime.spawn(accept).expect("it runs");
-        Self { place, asked, _runtime: runtime }
+        Self { place, asked, runtime }
+    }
+
+    /// Ends it; when this returns its port is free.
+    pub fn stop(self) -> HostPort {
+        assert!(self.runtime.shutdown(std::time::Duration::from_secs(10)), "it ends");
+        self.place
     }
 
     /// How often it was asked.

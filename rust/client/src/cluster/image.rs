@@ -249,28 +249,21 @@ impl ClusterImage {
         Some(next)
     }
 
-    /// Topics that somebody looked up since they were last told, or that are younger than
-    /// `max_idle`; the others are forgotten. With the image without those, if there are any.
-    pub(super) fn split_used(
-        &self,
-        max_idle: std::time::Duration,
-        now: Instant,
-    ) -> (Vec<String>, Option<Self>) {
-        let (kept, idle): (Vec<_>, Vec<_>) = self.topics.values().partition(|topic| {
-            topic.used.load(Ordering::Relaxed)
-                || now.saturating_duration_since(topic.updated) < max_idle
-        });
-        let names = kept.into_iter().map(|topic| topic.name.clone()).collect();
-        if idle.is_empty() {
-            return (names, None);
-        }
+    /// The image without topics that nobody looked up since they were last told, `max_idle` ago or
+    /// longer; `None` if there are none.
+    pub(super) fn used(&self, max_idle: std::time::Duration, now: Instant) -> Option<Self> {
+        let idle = |topic: &TopicImage| {
+            !topic.used.load(Ordering::Relaxed)
+                && now.saturating_duration_since(topic.updated) >= max_idle
+        };
         let mut next = self.clone();
-        for topic in idle {
-            next.topics.remove(&topic.name);
+        next.topics.retain(|_, topic| !idle(topic));
+        if next.topics.len() == self.topics.len() {
+            return None;
         }
         next.generation += 1;
         next.index_names();
-        (names, Some(next))
+        Some(next)
     }
 }
 

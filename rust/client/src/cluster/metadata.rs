@@ -7,6 +7,7 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse,
 };
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -36,8 +37,7 @@ impl Cluster {
     /// Asks for everything known once more, soon, and does not wait for it.
     pub fn request_refresh(&self) {
         self.enter();
-        let names = self.image().topics().map(|topic| topic.name.clone()).collect();
-        self.want(Wanted::Topics(names));
+        self.want(Wanted::Known);
     }
 
     /// Adds a wish and sees to it that somebody works through the schedule.
@@ -121,13 +121,18 @@ impl Cluster {
     }
 
     fn request(&self, batch: &Batch, version: i16) -> MetadataRequest {
-        let topic = |name: &String| MetadataRequestTopic {
-            name: Some(name.clone()),
+        let topic = |name: &str| MetadataRequestTopic {
+            name: Some(name.to_owned()),
             ..MetadataRequestTopic::default()
         };
-        let all = batch.all || (version == 0 && batch.topics.is_empty());
+        let image = self.image();
+        let mut names: BTreeSet<&str> = batch.topics.iter().map(String::as_str).collect();
+        if batch.known {
+            names.extend(image.topics().map(|topic| topic.name.as_str()));
+        }
+        let all = batch.all || (version == 0 && names.is_empty());
         MetadataRequest {
-            topics: (!all).then(|| batch.topics.iter().map(topic).collect()),
+            topics: (!all).then(|| names.into_iter().map(topic).collect()),
             // Asking for all topics creates none.
             allow_auto_topic_creation: self.0.config.allow_auto_create_topics,
             ..MetadataRequest::default()
@@ -172,12 +177,7 @@ async fn keep(inner: Weak<Inner>, age: Duration) {
     loop {
         tokio::time::sleep(age).await;
         let Some(inner) = inner.upgrade() else { return };
-        let mut names = Vec::new();
-        inner.change_image(|image| {
-            let (used, next) = image.split_used(inner.config.metadata_max_idle, Instant::now());
-            names = used;
-            next
-        });
-        Cluster(inner).want(Wanted::Topics(names));
+        inner.change_image(|image| image.used(inner.config.metadata_max_idle, Instant::now()));
+        Cluster(inner).want(Wanted::Known);
     }
 }

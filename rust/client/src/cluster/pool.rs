@@ -7,6 +7,7 @@ use crate::error::ClientError;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Answers come in the order of requests, so what may wait long has a connection of its own.
@@ -23,6 +24,8 @@ pub enum Lane {
 /// All connections.
 pub struct Pool {
     slots: Mutex<HashMap<(NodeId, Lane), Arc<Slot>>>,
+    /// Connections that were tried.
+    tries: AtomicU64,
 }
 
 /// A broker's place in the pool.
@@ -46,16 +49,19 @@ impl Slot {
     /// The connection, if it lives and leads where it should.
     fn living(&self, place: &HostPort) -> Option<Arc<Connection>> {
         let open = self.open.lock();
-        let leads_there = |connection: &Connection| {
-            connection.address() == place.to_string() || connection.peer() == place
-        };
-        open.as_ref().filter(|open| !open.is_closed() && leads_there(open)).cloned()
+        open.as_ref().filter(|open| !open.is_closed() && open.leads_to(place)).cloned()
     }
 }
 
 impl Pool {
     pub fn new() -> Self {
-        Self { slots: Mutex::new(HashMap::new()) }
+        Self { slots: Mutex::new(HashMap::new()), tries: AtomicU64::new(0) }
+    }
+
+    /// How many connections were tried so far.
+    #[cfg(test)]
+    pub fn tries(&self) -> u64 {
+        self.tries.load(Ordering::Relaxed)
     }
 
     fn slot(&self, node: NodeId, lane: Lane) -> Arc<Slot> {
@@ -88,6 +94,7 @@ impl Pool {
         if let Some(not_before) = attempts.not_before {
             tokio::time::sleep_until(not_before.into()).await;
         }
+        self.tries.fetch_add(1, Ordering::Relaxed);
         let limit = config.setup_timeout.with_jitter(attempts.failures + 1, u32::MAX / 2);
         match Connection::open(place, config, limit).await {
             Ok(connection) => {

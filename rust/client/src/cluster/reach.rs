@@ -173,9 +173,7 @@ impl Cluster {
             return;
         }
         let Some(open) = self.0.reach.anonymous.lock().take() else { return };
-        let found = image.brokers().find(|broker| {
-            broker.place == *open.peer() || broker.place.to_string() == open.address()
-        });
+        let found = image.brokers().find(|broker| open.leads_to(&broker.place));
         if let Some(broker) = found {
             self.0.pool.adopt(broker.id, open);
         } else if self.0.pool.least_loaded().is_none() {

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub enum Wanted {
     /// Brokers alone.
     Brokers,
+    /// Brokers and all topics that are known when it is asked.
+    Known,
     /// Brokers and these topics.
     Topics(Vec<String>),
     /// Brokers and all topics there are.
@@ -27,6 +29,8 @@ pub struct Batch {
     pub ticket: u64,
     /// Whether all topics are wanted.
     pub all: bool,
+    /// Whether the topics that are known already are wanted.
+    pub known: bool,
     /// The topics that are.
     pub topics: BTreeSet<String>,
 }
@@ -51,11 +55,12 @@ struct Asked {
     failures: u32,
 }
 
-/// Something that is asked for: the brokers, all topics, or a topic.
+/// Something that is asked for: the brokers, all topics, those that are known, or a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Item {
     Brokers,
     All,
+    Known,
     Topic(String),
 }
 
@@ -91,6 +96,7 @@ impl Schedule {
             Wanted::Brokers => {}
             Wanted::Topics(names) => batch.topics.extend(names),
             Wanted::All => batch.all = true,
+            Wanted::Known => batch.known = true,
         }
         batch.ticket
     }
@@ -113,7 +119,7 @@ impl Schedule {
         for item in items(batch) {
             let name = match &item {
                 Item::Topic(name) => Some(name.as_str()),
-                Item::Brokers | Item::All => None,
+                Item::Brokers | Item::All | Item::Known => None,
             };
             let good = good(name);
             let asked = self.asked.entry(item).or_insert(Asked { again: now, failures: 0 });
@@ -125,10 +131,11 @@ impl Schedule {
 
 /// What a batch asks for. Brokers come with everything, so they count only where nothing else does.
 fn items(batch: &Batch) -> impl Iterator<Item = Item> {
-    let alone = !batch.all && batch.topics.is_empty();
+    let alone = !batch.all && !batch.known && batch.topics.is_empty();
     let whole = batch.all.then_some(Item::All);
+    let known = batch.known.then_some(Item::Known);
     let topics = batch.topics.iter().map(|name| Item::Topic(name.clone()));
-    alone.then_some(Item::Brokers).into_iter().chain(whole).chain(topics)
+    alone.then_some(Item::Brokers).into_iter().chain(whole).chain(known).chain(topics)
 }
 
 #[cfg(test)]

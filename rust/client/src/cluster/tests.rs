@@ -1,12 +1,17 @@
 use super::*;
 use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, config, metadata, raw, topic};
 use crate::runtime::Runtime;
-use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
+};
 use kafkalite_protocol::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
 };
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
+use kafkalite_protocol::messages::{ApiKey, Wire};
+
+mod outages;
 
 /// Runs `what` with a cluster on a thread of its own.
 fn run<F, T>(config: ClientConfig, what: impl FnOnce(Cluster) -> F) -> T
@@ -261,8 +266,51 @@ fn metadata_is_asked_for_again_when_it_is_old() {
         cluster.topic("t", soon()).await.expect("known");
         let mut images = cluster.images();
         for _ in 0..3 {
+            // Whoever looks at a topic keeps it.
+            assert!(cluster.image().topic("t").is_some());
             images.changed().await.expect("the cluster lives");
         }
         assert!(cluster.image().topic("t").is_some(), "and forgets nothing");
+    });
+}
+
+#[test]
+fn brokers_of_long_ago_are_spoken_to_in_their_versions() {
+    // As Kafka 2.1 serves them.
+    let ranges = [(3, 0, 7), (10, 0, 2), (12, 0, 2), (18, 0, 2)];
+    let broker = FakeBroker::start(move |asked| {
+        let response = ApiVersionsResponse {
+            error_code: if asked.header.api_version > 2 { 35 } else { 0 },
+            ..ApiVersionsResponse::default()
+        };
+        if asked.is(ApiKey::ApiVersions) && asked.header.api_version > 2 {
+            let mut writer = kafkalite_protocol::Writer::new();
+            response.encode(&mut writer, 0);
+            return raw(asked.header.correlation_id, &writer.into_bytes());
+        }
+        let api =
+            |(api_key, min_version, max_version)| ApiVersion { api_key, min_version, max_version };
+        if asked.is(ApiKey::ApiVersions) {
+            let api_keys = ranges.map(api).into();
+            let served = ApiVersionsResponse { api_keys, ..response };
+            return asked.answer::<ApiVersionsRequest>(&served);
+        }
+        if asked.is(ApiKey::FindCoordinator) {
+            let request: FindCoordinatorRequest = asked.read();
+            assert_eq!((asked.header.api_version, request.key.as_str()), (2, "g"));
+            let response = FindCoordinatorResponse {
+                node_id: NODE,
+                host: asked.place.host.clone(),
+                port: i32::from(asked.place.port),
+                ..FindCoordinatorResponse::default()
+            };
+            return asked.answer::<FindCoordinatorRequest>(&response);
+        }
+        assert_eq!(asked.header.api_version, 7);
+        Answer::Usual
+    });
+    run(broker.config(&[]), |cluster| async move {
+        cluster.topic("t", soon()).await.expect("known");
+        assert_eq!(cluster.coordinator(CoordinatorKind::Group, "g").await, Ok(NODE));
     });
 }

@@ -10,6 +10,8 @@ use bytes::{Bytes, BytesMut};
 const FIRST_BYTES: usize = 16 << 10;
 /// How far memory is ahead of what has arrived.
 const STEP_BYTES: usize = 512 << 10;
+/// A response larger than this takes its memory with it; smaller ones leave it to the next.
+const KEEP_BYTES: usize = 4 << 20;
 /// The size before every response.
 const SIZE_BYTES: usize = 4;
 
@@ -83,6 +85,9 @@ impl Frames {
         }
         let frame = self.memory.split_to(total).freeze();
         self.filled -= total;
+        if total > KEEP_BYTES && self.filled == 0 {
+            self.memory = BytesMut::new();
+        }
         Ok(Some(frame.slice(SIZE_BYTES..)))
     }
 

@@ -1,0 +1,198 @@
+use super::*;
+use crate::fake_broker::{Answer, Asked, FakeBroker, NODE};
+use crate::runtime::Runtime;
+use crate::topic_partition::TopicPartition;
+use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::messages::create_topics::{
+    CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
+};
+use kafkalite_protocol::messages::describe_groups::{
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
+};
+use kafkalite_protocol::messages::find_coordinator::{
+    Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
+};
+use kafkalite_protocol::messages::list_offsets::{
+    ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
+};
+
+const FAST: [(&str, &str); 2] = [("retry.backoff.ms", "1"), ("retry.backoff.max.ms", "2")];
+
+/// Runs `what` with an admin client of `broker`.
+fn run<F, T>(broker: &FakeBroker, what: impl FnOnce(Admin) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let runtime = Runtime::start("test").expect("a thread");
+    let result = what(Admin::new(Cluster::new(broker.config(&FAST))));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    runtime.call(async move { Ok(result.await) }, deadline).expect("it ends")
+}
+
+fn topic(name: &str) -> NewTopic {
+    NewTopic { name: name.into(), partitions: 1, replication_factor: 1, ..NewTopic::default() }
+}
+
+fn created(asked: &Asked, code: impl Fn(&str) -> ErrorCode) -> Answer {
+    let request: CreateTopicsRequest = asked.read();
+    let result = |name: String| CreatableTopicResult {
+        error_code: code(&name) as i16,
+        name,
+        ..CreatableTopicResult::default()
+    };
+    let topics = request.topics.into_iter().map(|topic| result(topic.name)).collect();
+    asked.answer::<CreateTopicsRequest>(&CreateTopicsResponse { topics, throttle_time_ms: 0 })
+}
+
+#[test]
+fn of_several_things_those_that_failed_in_passing_are_tried_again() {
+    let broker = FakeBroker::start(|asked| {
+        if !asked.is(ApiKey::CreateTopics) {
+            return Answer::Usual;
+        }
+        let request: CreateTopicsRequest = asked.read();
+        let names: Vec<_> = request.topics.iter().map(|topic| topic.name.as_str()).collect();
+        assert_eq!(names, if asked.before == 0 { vec!["a", "b", "c"] } else { vec!["b"] });
+        let first = asked.before == 0;
+        created(asked, |name| match name {
+            "b" if first => ErrorCode::NotController,
+            "c" => ErrorCode::InvalidTopicException,
+            _ => ErrorCode::None,
+        })
+    });
+    let each = run(&broker, |admin| async move {
+        admin.create_topics(["a", "b", "c"].map(topic).into(), true, None).await
+    });
+    let each = each.expect("the way there is good");
+    let outcome = |(name, result): &(String, Result<_, ClientError>)| {
+        (name.clone(), result.as_ref().err().and_then(ClientError::code))
+    };
+    let refused = Some(ErrorCode::InvalidTopicException);
+    let expected = [("a".to_owned(), None), ("b".to_owned(), None), ("c".to_owned(), refused)];
+    assert_eq!(each.iter().map(outcome).collect::<Vec<_>>(), expected);
+    // Who the controller is was asked again.
+    assert!(broker.count(ApiKey::Metadata) >= 2);
+}
+
+#[test]
+fn a_call_whose_connection_breaks_is_made_again() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::CreateTopics) {
+        true if asked.before == 0 => Answer::Close,
+        true => created(asked, |_| ErrorCode::None),
+        false => Answer::Usual,
+    });
+    let each =
+        run(
+            &broker,
+            |admin| async move { admin.create_topics(vec![topic("a")], true, None).await },
+        );
+    assert!(each.is_ok_and(|each| each[0].1.is_ok()));
+}
+
+#[test]
+fn an_answer_that_leaves_something_out_is_malformed() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::CreateTopics) {
+        true => asked.answer::<CreateTopicsRequest>(&CreateTopicsResponse::default()),
+        false => Answer::Usual,
+    });
+    let each =
+        run(
+            &broker,
+            |admin| async move { admin.create_topics(vec![topic("a")], true, None).await },
+        );
+    let (_, result) = each.expect("the way there is good").remove(0);
+    assert!(matches!(result, Err(ClientError::MalformedResponse { .. })), "{result:?}");
+}
+
+#[test]
+fn a_call_that_nobody_answers_ends_with_its_time() {
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::CreateTopics) {
+        true => Answer::Silence,
+        false => Answer::Usual,
+    });
+    let each = run(&broker, |admin| async move {
+        let limit = Some(Duration::from_millis(50));
+        admin.create_topics(vec![topic("a")], true, limit).await
+    });
+    let (_, result) = each.expect("the way there is good").remove(0);
+    assert!(matches!(result, Err(ClientError::Timeout { .. })), "{result:?}");
+}
+
+/// Broker `NODE` is the coordinator of every group.
+fn coordinator(asked: &Asked) -> Answer {
+    let request: FindCoordinatorRequest = asked.read();
+    let found = |key: String| Coordinator {
+        key,
+        node_id: NODE,
+        host: asked.place.host.clone(),
+        port: i32::from(asked.place.port),
+        ..Coordinator::default()
+    };
+    let coordinators = request.coordinator_keys.into_iter().map(found).collect();
+    let response = FindCoordinatorResponse { coordinators, ..Default::default() };
+    asked.answer::<FindCoordinatorRequest>(&response)
+}
+
+#[test]
+fn a_group_whose_coordinator_moved_is_asked_for_at_the_new_one() {
+    let broker = FakeBroker::start(|asked| {
+        if asked.is(ApiKey::FindCoordinator) {
+            return coordinator(asked);
+        }
+        if !asked.is(ApiKey::DescribeGroups) {
+            return Answer::Usual;
+        }
+        let request: DescribeGroupsRequest = asked.read();
+        let moved = ErrorCode::NotCoordinator;
+        let code = if asked.before == 0 { moved } else { ErrorCode::None };
+        let group = |group_id: String| DescribedGroup {
+            group_id,
+            error_code: code as i16,
+            group_state: "Empty".into(),
+            ..DescribedGroup::default()
+        };
+        let groups = request.groups.into_iter().map(group).collect();
+        let response = DescribeGroupsResponse { groups, ..Default::default() };
+        asked.answer::<DescribeGroupsRequest>(&response)
+    });
+    let each =
+        run(&broker, |admin| async move { admin.describe_groups(vec!["g".into()], None).await });
+    let (_, group) = each.expect("the way there is good").remove(0);
+    assert_eq!(group.map(|group| group.state), Ok("Empty".to_owned()));
+    assert_eq!(broker.count(ApiKey::FindCoordinator), 2);
+}
+
+#[test]
+fn a_partition_whose_leader_moves_is_looked_up_again() {
+    let broker = FakeBroker::start(|asked| {
+        if !asked.is(ApiKey::ListOffsets) {
+            return Answer::Usual;
+        }
+        let request: ListOffsetsRequest = asked.read();
+        let moved = ErrorCode::NotLeaderOrFollower;
+        let code = if asked.before == 0 { moved } else { ErrorCode::None };
+        let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
+            name: topic.name,
+            partitions: vec![ListOffsetsPartitionResponse {
+                partition_index: 0,
+                error_code: code as i16,
+                offset: 42,
+                ..ListOffsetsPartitionResponse::default()
+            }],
+        });
+        let response = ListOffsetsResponse { topics: topics.collect(), throttle_time_ms: 0 };
+        asked.answer::<ListOffsetsRequest>(&response)
+    });
+    let each = run(&broker, |admin| async move {
+        let times =
+            vec![(TopicPartition::new("t", 0), LATEST), (TopicPartition::new("t", 9), LATEST)];
+        let isolation = crate::config::IsolationLevel::ReadUncommitted;
+        admin.list_offsets(times, isolation, None).await
+    });
+    let each = each.expect("the way there is good");
+    assert_eq!(each[0].1.as_ref().map(|listed| listed.offset), Ok(42));
+    let missing = each[1].1.as_ref().expect_err("there is no such partition");
+    assert_eq!(missing.code(), Some(ErrorCode::UnknownTopicOrPartition));
+    assert_eq!(broker.count(ApiKey::ListOffsets), 2);
+}
