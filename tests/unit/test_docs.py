@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite import _native
+from kafkalite.cli.program import COMMANDS
 
 if TYPE_CHECKING:
     from tests.conftest import Process
@@ -113,3 +114,31 @@ def test_the_error_reference_tells_of_every_code_the_broker_gives() -> None:
     given = {spelled[name.lower()] for name in told_by_the_broker() if name.lower() in spelled}
     assert len(given) > 50
     assert given - explained == {"NONE"}
+
+
+#: Pages that speak of other clients' names.
+FOREIGN = {"from-confluent-kafka", "from-kafka-python"}
+
+#: Not keys of ours: named because they are refused, or files.
+NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
+
+
+def prose() -> dict[str, str]:
+    """What the pages say, but for decisions, which speak of their time."""
+    pages = [README, *DOCS.glob("*.md"), *DOCS.glob("[!a]*/*.md")]
+    return {page.stem: page.read_text() for page in pages if page.stem not in FOREIGN}
+
+
+def test_every_key_that_the_docs_name_exists() -> None:
+    keys = {key.name for key in _native.config_keys()} | {key[0] for key in _native.client_keys()}
+    shape = re.compile(r"`([a-z]+(?:\.[a-z]+)+)(?:=[^`]*)?`")
+    named = {name for text in prose().values() for name in shape.findall(text)}
+    files = {name for name in named if name.endswith((".md", ".py", ".rs", ".properties", ".toml"))}
+    assert len(named & keys) > 40
+    assert named - files - keys == NAMED_ALL_THE_SAME
+
+
+def test_every_command_that_the_docs_name_exists() -> None:
+    named = {verb for text in prose().values() for verb in re.findall(r"`kafkalite ([a-z]+)", text)}
+    assert len(named) >= 5
+    assert named <= set(COMMANDS)
