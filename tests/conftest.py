@@ -116,9 +116,29 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     started.close()
 
 
+class Elsewhere(Process):
+    """A Kafka that runs already, in the place of a process of ours."""
+
+    def __init__(self, address: str) -> None:
+        self.ready = address
+
+    @property
+    def admin(self) -> str:  # type: ignore[override]
+        """A test that looks into our broker has nothing to look into."""
+        pytest.skip("this test asks a broker of ours")
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """One broker for all tests that need nothing special of it, with the dev profile."""
+def broker(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Process]:
+    """One broker for all tests that need nothing special of it, with the dev profile.
+
+    With ``--kafkalite-external=HOST:PORT`` it is the one that runs there.
+    """
+    if external := pytestconfig.getoption("kafkalite_external", None):
+        yield Elsewhere(external)
+        return
     started = Processes(tmp_path_factory.mktemp("broker"))
     yield started.serve("--profile", "dev")
     started.close()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ._native import RecentRequest
     from .broker_process import BrokerProcess
+    from .records import Record
 
     #: What runs the broker: threads here, or a process.
     _Engine: TypeAlias = _native.Broker | BrokerProcess
@@ -204,6 +205,35 @@ class Broker:
             if left <= 0:
                 raise TimeoutError(f"the broker does not answer within {timeout} s")
             time.sleep(min(0.01, left))
+
+    def expect(self, topic: str, n: int, timeout: float = 10.0) -> list[Record[bytes, bytes]]:
+        """Read the first records of a topic, waiting until there are enough.
+
+        Args:
+            topic: A topic of this broker.
+            n: How many records.
+            timeout: Seconds to wait for all of them.
+
+        Returns:
+            Exactly ``n`` records, those of one partition in their order.
+
+        Raises:
+            RequestTimedOut: Fewer came in time.
+        """
+        from .consumer import Consumer
+        from .errors import RequestTimedOut
+
+        deadline = time.monotonic() + timeout
+        found: list[Record[bytes, bytes]] = []
+        servers = self.bootstrap_servers
+        with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            while len(found) < n:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    text = f"{topic} has {len(found)} records after {timeout:g} s, not {n}"
+                    raise RequestTimedOut(f"REQUEST_TIMED_OUT: {text}")
+                found += consumer.consume(n - len(found), timeout=left)
+        return found
 
     def __enter__(self) -> Self:
         """Start."""

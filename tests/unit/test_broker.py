@@ -307,3 +307,12 @@ def test_it_remembers_the_last_requests() -> None:
     assert all(stage is not None and stage >= 0 for stage in stages)
     assert produced.total_ms is not None
     assert broker.recent_requests() == []
+
+
+@both
+def test_it_waits_for_records_and_returns_them(in_process: bool) -> None:
+    with kafkalite.Broker(topics="t", in_process=in_process) as broker:
+        produce(broker.bootstrap_servers, b"1", b"2", b"3")
+        assert [record.value for record in broker.expect("t", 2)] == [b"1", b"2"]
+        with pytest.raises(TimeoutError, match=r"t has 3 records after 0\.1 s, not 4"):
+            broker.expect("t", 4, timeout=0.1)

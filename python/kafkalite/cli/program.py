@@ -21,6 +21,7 @@ COMMANDS = (
     "dev",
     "topics",
     "groups",
+    "consume",
     "perf",
     "doctor",
     "log",
