@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed bench wheel sdist wheel-test licenses docs clean
+	conformance-setup frameworks frameworks-installed spark-test bench wheel sdist wheel-test licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -20,13 +20,13 @@ test: lint rust-test develop python-test
 
 fmt: $(VENV)/dev-installed
 	cargo fmt
-	$(BIN)/ruff format python release docs tests benches
-	$(BIN)/ruff check --fix python release docs tests benches
+	$(BIN)/ruff format python spark_connector release docs tests benches
+	$(BIN)/ruff check --fix python spark_connector release docs tests benches
 
 lint: $(VENV)/dev-installed
 	cargo fmt --all --check
-	$(BIN)/ruff format --check python release docs tests benches
-	$(BIN)/ruff check python release docs tests benches
+	$(BIN)/ruff format --check python spark_connector release docs tests benches
+	$(BIN)/ruff check python spark_connector release docs tests benches
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
@@ -63,6 +63,20 @@ $(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements
 	$(BIN)/python -m venv $(VENV)/frameworks
 	$(VENV)/frameworks/bin/pip install --quiet --disable-pip-version-check \
 		-r tests/frameworks/requirements.txt
+	touch $@
+
+## The connector against a real Spark, in a venv of its own; needs Java 17: make spark-test ARGS="-k sink"
+spark-test: develop $(VENV)/spark/installed
+	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
+		$(VENV)/spark/bin/python -m pytest tests/spark/live $(ARGS)
+
+# It sees the package of the checkout, and has Spark besides: nobody else needs that.
+$(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
+	$(BIN)/python -m venv $(VENV)/spark
+	$(VENV)/spark/bin/pip install --quiet --disable-pip-version-check \
+		-r tests/spark/live/requirements.txt
+	echo "$(abspath python)" > $$($(VENV)/spark/bin/python -c 'import site; print(site.getsitepackages()[0])')/checkout.pth
+	echo "$(abspath spark_connector)" >> $$($(VENV)/spark/bin/python -c 'import site; print(site.getsitepackages()[0])')/checkout.pth
 	touch $@
 
 conformance-setup: $(VENV)/conformance-installed frameworks-installed

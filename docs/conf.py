@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "tables",
+    "spark_options",
 ]
 exclude_patterns = ["requirements.txt", "state.md"]
 nitpicky = False

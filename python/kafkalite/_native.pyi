@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar, final, overload
 __all__ = [
     "AdminClient",
     "Broker",
+    "ColumnBatch",
     "ConfigKey",
     "ConfigOrigin",
     "Consumer",
@@ -13,6 +14,7 @@ __all__ = [
     "LogBatch",
     "LogRecord",
     "Operation",
+    "RangeReader",
     "RecentRequest",
     "Record",
     "RecordBatch",
@@ -248,6 +250,34 @@ class Consumer:
     def partitions(self, name: str, timeout: float | None) -> Operation: ...
     def lag(self, of: tuple[str, int]) -> int | None: ...
     def close(self, timeout: float, abandon: bool) -> None: ...
+
+@final
+class RangeReader:
+    def __new__(cls, pairs: dict[str, str]) -> RangeReader: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def lost(self) -> int: ...
+    def start(
+        self,
+        ranges: Sequence[tuple[str, int, int, int]],
+        columns: Sequence[str],
+        batch_bytes: int,
+        batch_rows: int,
+        may_lose: bool,
+        stall_timeout: float,
+    ) -> None: ...
+    def next_batch(self) -> ColumnBatch | None: ...
+    def stop(self) -> None: ...
+    def close(self, timeout: float) -> None: ...
+
+@final
+class ColumnBatch:
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class Broker:

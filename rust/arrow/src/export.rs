@@ -23,6 +23,8 @@ pub enum Values {
     Int64(Vec<i64>),
     /// Milliseconds since 1970, UTC.
     TimestampMs(Vec<i64>),
+    /// Microseconds since 1970, UTC.
+    TimestampUs(Vec<i64>),
     /// Bytes: value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
     Binary {
         /// One more than there are rows.
@@ -68,6 +70,12 @@ impl Validity {
     #[must_use]
     pub fn with_capacity(rows: usize) -> Self {
         Self { bits: Vec::with_capacity(rows.div_ceil(8)), rows: 0, nulls: 0 }
+    }
+
+    /// Of `rows` rows, none of them null: a column whose type allows nulls all the same.
+    #[must_use]
+    pub fn all(rows: usize) -> Self {
+        Self { bits: vec![0xff; rows.div_ceil(8)], rows, nulls: 0 }
     }
 
     /// Adds a row.
@@ -129,7 +137,9 @@ impl Column {
         };
         let right = match &self.values {
             Values::Int32(values) => values.len() == rows,
-            Values::Int64(values) | Values::TimestampMs(values) => values.len() == rows,
+            Values::Int64(values) | Values::TimestampMs(values) | Values::TimestampUs(values) => {
+                values.len() == rows
+            }
             Values::Binary { offsets, bytes } => fits(offsets, bytes.len()),
             Values::Utf8 { offsets, bytes } => {
                 fits(offsets, bytes.len()) && std::str::from_utf8(bytes).is_ok()
@@ -157,6 +167,7 @@ impl Column {
             Values::Int32(_) => ("i", Vec::new(), None),
             Values::Int64(_) => ("l", Vec::new(), None),
             Values::TimestampMs(_) => ("tsm:UTC", Vec::new(), None),
+            Values::TimestampUs(_) => ("tsu:UTC", Vec::new(), None),
             Values::Binary { .. } => ("z", Vec::new(), None),
             Values::Utf8 { .. } => ("u", Vec::new(), None),
             Values::Dictionary { words, .. } => ("i", Vec::new(), Some(words.schema())),
@@ -177,7 +188,7 @@ impl Column {
         let (mut buffers, mut children, mut dictionary) = (Vec::new(), Vec::new(), None);
         match self.values {
             Values::Int32(values) => buffers.push(Buffer::Int32(values)),
-            Values::Int64(values) | Values::TimestampMs(values) => {
+            Values::Int64(values) | Values::TimestampMs(values) | Values::TimestampUs(values) => {
                 buffers.push(Buffer::Int64(values));
             }
             Values::Binary { offsets, bytes } | Values::Utf8 { offsets, bytes } => {
@@ -224,6 +235,7 @@ impl Column {
             Values::Int32(_) => Values::Int32(Vec::new()),
             Values::Int64(_) => Values::Int64(Vec::new()),
             Values::TimestampMs(_) => Values::TimestampMs(Vec::new()),
+            Values::TimestampUs(_) => Values::TimestampUs(Vec::new()),
             Values::Binary { .. } => Values::Binary { offsets, bytes: Vec::new() },
             Values::Utf8 { .. } => Values::Utf8 { offsets, bytes: Vec::new() },
             Values::Dictionary { words, .. } => {

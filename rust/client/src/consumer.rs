@@ -31,7 +31,7 @@ pub mod calls;
 mod handout;
 mod shared;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use handout::Limits;
 pub use shared::Shared;

@@ -28,6 +28,7 @@ pub mod offsets;
 pub mod partitioner;
 mod positions;
 pub mod producer;
+pub mod ranges;
 pub mod record_block;
 pub mod runtime;
 pub mod sender;

@@ -27,10 +27,10 @@ use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, metadata, topic};
 
 /// A log of one partition: records from `start` to `end`, two in a batch.
 #[derive(Clone)]
-struct Log {
-    start: i64,
-    end: i64,
-    epoch: i32,
+pub struct Log {
+    pub start: i64,
+    pub end: i64,
+    pub epoch: i32,
 }
 
 impl Log {
@@ -49,7 +49,7 @@ impl Log {
         bytes.into()
     }
 
-    fn fetch(&self, partition: i32, offset: i64) -> PartitionData {
+    pub fn fetch(&self, partition: i32, offset: i64) -> PartitionData {
         let out_of_range = offset < self.start || offset > self.end;
         let code = if out_of_range { ErrorCode::OffsetOutOfRange } else { ErrorCode::None };
         let records = if out_of_range { Bytes::new() } else { self.batches_from(offset) };
@@ -65,7 +65,7 @@ impl Log {
 }
 
 /// Answers Fetch by `serve`, for every partition that the request lists.
-fn fetch(asked: &Asked, serve: impl Fn(i32, i64) -> PartitionData) -> Answer {
+pub fn fetch(asked: &Asked, serve: impl Fn(i32, i64) -> PartitionData) -> Answer {
     let request: FetchRequest = asked.read();
     let topics = request.topics.into_iter().map(|topic| FetchableTopicResponse {
         topic: topic.topic,
@@ -83,7 +83,7 @@ fn fetch(asked: &Asked, serve: impl Fn(i32, i64) -> PartitionData) -> Answer {
     asked.answer::<FetchRequest>(&FetchResponse { responses, ..FetchResponse::default() })
 }
 
-fn list_offsets(asked: &Asked, log: &Log) -> Answer {
+pub fn list_offsets(asked: &Asked, log: &Log) -> Answer {
     let request: ListOffsetsRequest = asked.read();
     let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
         name: topic.name,
@@ -107,7 +107,7 @@ fn list_offsets(asked: &Asked, log: &Log) -> Answer {
     asked.answer::<ListOffsetsRequest>(&response)
 }
 
-fn broker(log: Log) -> FakeBroker {
+pub fn broker(log: Log) -> FakeBroker {
     FakeBroker::start(move |asked| {
         if asked.is(ApiKey::Fetch) {
             fetch(asked, |partition, offset| log.fetch(partition, offset))
@@ -137,17 +137,17 @@ fn reading(broker: &FakeBroker, settings: &[(&str, &str)]) -> Consumer {
     consumer
 }
 
-fn x() -> TopicPartition {
+pub fn x() -> TopicPartition {
     TopicPartition::new("x", 0)
 }
 
-const ALL: Limits = Limits { max_records: usize::MAX, max_bytes: usize::MAX };
+pub const ALL: Limits = Limits { max_records: usize::MAX, max_bytes: usize::MAX };
 
-fn soon() -> Instant {
+pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-fn values(slices: &[RecordSlice]) -> Vec<i64> {
+pub fn values(slices: &[RecordSlice]) -> Vec<i64> {
     let number = |record: RecordView<'_>| {
         let text = std::str::from_utf8(record.value.expect("tests write values"));
         text.expect("tests write text").parse().expect("tests write numbers")

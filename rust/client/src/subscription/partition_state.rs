@@ -63,6 +63,8 @@ pub struct PartitionState {
     held: bool,
     /// Nothing is fetched behind an error that waits to be handed out.
     stalled: bool,
+    /// Nothing is fetched from there on.
+    end: Option<i64>,
 }
 
 impl PartitionState {
@@ -82,7 +84,13 @@ impl PartitionState {
             paused: false,
             held: false,
             stalled: false,
+            end: None,
         }
+    }
+
+    /// Fetches nothing from `end` on; records behind it may come along in a batch.
+    pub fn set_end(&mut self, end: i64) {
+        self.end = Some(end);
     }
 
     /// The place in it.
@@ -241,6 +249,7 @@ impl PartitionState {
             && !self.paused
             && !self.stalled
             && self.is_due(now)
+            && self.end.is_none_or(|end| self.next_fetch.offset < end)
             && self.cursor.buffered_bytes() < partition_bytes;
         if !ready {
             return None;

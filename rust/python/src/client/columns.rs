@@ -17,7 +17,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 /// A column of bytes in the making.
-struct BytesColumn {
+pub(super) struct BytesColumn {
     offsets: Vec<i32>,
     bytes: Vec<u8>,
     validity: Validity,
@@ -25,7 +25,7 @@ struct BytesColumn {
 
 impl BytesColumn {
     /// Room for `rows` values of `total` bytes.
-    fn new(rows: usize, total: usize) -> PyResult<Self> {
+    pub(super) fn new(rows: usize, total: usize) -> PyResult<Self> {
         if i32::try_from(total).is_err() {
             let why = "an Arrow column of bytes ends at 2 GiB: take smaller batches";
             return Err(PyOverflowError::new_err(why));
@@ -37,7 +37,7 @@ impl BytesColumn {
     }
 
     #[inline]
-    fn push(&mut self, value: Option<&[u8]>) {
+    pub(super) fn push(&mut self, value: Option<&[u8]>) {
         if let Some(value) = value {
             self.bytes.extend_from_slice(value);
         }
@@ -46,9 +46,15 @@ impl BytesColumn {
         self.validity.push(value.is_some());
     }
 
-    fn column(self, name: &str) -> Column {
+    pub(super) fn column(self, name: &str) -> Column {
         let Self { offsets, bytes, validity } = self;
         Column::nullable(name, validity, Values::Binary { offsets, bytes })
+    }
+
+    /// Of a type that allows nulls, as Spark wants it.
+    pub(super) fn nullable_text(self, name: &str) -> Column {
+        let Self { offsets, bytes, validity } = self;
+        Column::nullable(name, validity, Values::Utf8 { offsets, bytes })
     }
 
     fn text_column(self, name: &str) -> Column {
@@ -75,7 +81,7 @@ pub fn table(slices: &[RecordSlice]) -> PyResult<Column> {
     Ok(Column::new("", rows, Values::Struct(columns)))
 }
 
-fn views(slices: &[RecordSlice]) -> impl Iterator<Item = RecordView<'_>> {
+pub(super) fn views(slices: &[RecordSlice]) -> impl Iterator<Item = RecordView<'_>> {
     slices.iter().flat_map(RecordSlice::iter)
 }
 
@@ -124,7 +130,7 @@ fn timestamps(slices: &[RecordSlice], rows: usize) -> Column {
     Column::nullable("timestamp", validity, Values::TimestampMs(times))
 }
 
-fn part(
+pub(super) fn part(
     slices: &[RecordSlice],
     rows: usize,
     name: &str,

@@ -9,6 +9,7 @@ mod columns;
 mod consumer;
 pub mod interpreter;
 pub mod operation;
+mod ranges;
 mod record;
 mod record_batch;
 pub mod shell;
@@ -38,5 +39,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<consumer::Handover>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<record_batch::RecordBatch>()?;
+    module.add_class::<ranges::ColumnBatch>()?;
+    module.add_class::<ranges::RangeReader>()?;
     module.add_function(wrap_pyfunction!(client_keys, module)?)
 }

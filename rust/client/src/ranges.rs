@@ -1,0 +1,304 @@
+//! Reads offset ranges `[start, end)` of partitions, each once, and ends when all are read.
+//!
+//! A consumer without a group does the work; nothing is fetched from a range's end on. An end need
+//! not exist: where compaction or markers of transactions took the last records, a range ends with
+//! the position that passes it. Offsets that the log does not have any more are an error, or
+//! counted and passed over, as the caller wishes. A reader can be given other ranges afterwards:
+//! its connections stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use kafkalite_protocol::ErrorCode;
+
+use crate::config::ConsumerConfig;
+use crate::consumer::{Consumer, Limits, Next, calls};
+use crate::cursor::Position;
+use crate::error::ClientError;
+use crate::record_block::RecordSlice;
+use crate::subscription::{EARLIEST, LATEST};
+use crate::topic_partition::TopicPartition;
+
+#[cfg(test)]
+mod tests;
+
+/// How often ranges are looked at whose last records are not handed out, being markers.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Without a record for this long the log is asked whether it still has what is wanted.
+const DOUBT_AFTER: Duration = Duration::from_secs(5);
+
+/// Records of one partition, by their offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetRange {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The first offset that is wanted.
+    pub start: i64,
+    /// The first one that is not.
+    pub end: i64,
+}
+
+/// What to do, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeOptions {
+    /// Whether offsets that the log does not have any more are passed over, not an error.
+    pub may_lose: bool,
+    /// Without a record for this long it is an error.
+    pub stall_timeout: Duration,
+}
+
+/// What a caller gets.
+#[derive(Debug)]
+pub enum Step {
+    /// Records of one or more ranges.
+    Records(Vec<RecordSlice>),
+    /// Nothing came in time.
+    Nothing,
+    /// All ranges are read.
+    End,
+}
+
+/// Reads offset ranges.
+pub struct RangeReader {
+    consumer: Consumer,
+    options: RangeOptions,
+    ends: BTreeMap<TopicPartition, i64>,
+    last_progress: Instant,
+    doubted: Instant,
+    lost: u64,
+}
+
+impl RangeReader {
+    /// A reader without ranges; no I/O happens. Group and reset policy of `config` do not matter.
+    ///
+    /// # Errors
+    /// If the system gives it no thread.
+    pub fn new(mut config: ConsumerConfig) -> Result<Self, ClientError> {
+        config.group_id = None;
+        config.auto_commit = false;
+        config.auto_offset_reset = crate::config::AutoOffsetReset::None;
+        let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
+        let now = Instant::now();
+        Ok(Self {
+            consumer: Consumer::new(config)?,
+            options,
+            ends: BTreeMap::new(),
+            last_progress: now,
+            doubted: now,
+            lost: 0,
+        })
+    }
+
+    /// Reads these ranges and forgets those before.
+    ///
+    /// # Errors
+    /// If a partition has two ranges or a negative offset.
+    pub fn start(
+        &mut self,
+        ranges: &[OffsetRange],
+        options: RangeOptions,
+    ) -> Result<(), ClientError> {
+        let refused = |why: String| ClientError::InvalidArgument { what: "ranges".to_owned(), why };
+        // Cursors of earlier ranges are retired with their partitions.
+        self.consumer.assign(&BTreeSet::new())?;
+        self.ends.clear();
+        for range in ranges {
+            if range.start < 0 {
+                return Err(refused(format!("{} begins at {}", range.partition, range.start)));
+            }
+            let known = self.ends.insert(range.partition.clone(), range.end);
+            if known.is_some() {
+                return Err(refused(format!("{} has two", range.partition)));
+            }
+        }
+        let empty = ranges.iter().filter(|range| range.start >= range.end);
+        for range in empty {
+            self.ends.remove(&range.partition);
+        }
+        self.consumer.assign(&self.ends.keys().cloned().collect())?;
+        for range in ranges.iter().filter(|range| range.start < range.end) {
+            let mut subscription = self.consumer.shared().subscription.lock();
+            if let Some(state) = subscription.get_mut(&range.partition) {
+                state.set_end(range.end);
+            }
+            drop(subscription);
+            self.consumer.seek(&range.partition, Position::at(range.start))?;
+        }
+        let now = Instant::now();
+        (self.last_progress, self.doubted, self.lost) = (now, now, 0);
+        self.options = options;
+        Ok(())
+    }
+
+    /// Nothing more is wanted of the ranges.
+    pub fn stop(&mut self) {
+        self.ends.clear();
+        // Closed, or in another process: there is nothing to stop.
+        let _ = self.consumer.assign(&BTreeSet::new());
+    }
+
+    /// Offsets that were wanted and are not there any more, since [`RangeReader::start`].
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Waits for records until `deadline`.
+    ///
+    /// # Errors
+    /// What keeps it from reading, `REQUEST_TIMED_OUT` after the time without a record, or
+    /// `OFFSET_OUT_OF_RANGE` where offsets are gone and must not be.
+    pub fn next(&mut self, limits: Limits, deadline: Instant) -> Result<Step, ClientError> {
+        loop {
+            if self.ends.is_empty() {
+                return Ok(Step::End);
+            }
+            let until = deadline.min(Instant::now() + LOOK_EVERY);
+            match self.consumer.next(limits, until) {
+                Ok(Next::Records(slices)) => {
+                    let slices = self.within(slices);
+                    self.last_progress = Instant::now();
+                    self.leave_what_is_read()?;
+                    if !slices.is_empty() {
+                        return Ok(Step::Records(slices));
+                    }
+                }
+                Ok(_) => self.leave_what_is_read()?,
+                Err(error) if error.code() == Some(ErrorCode::OffsetOutOfRange) => {
+                    self.look_for_loss()?;
+                }
+                Err(error) => return Err(error),
+            }
+            let now = Instant::now();
+            if now - self.last_progress >= DOUBT_AFTER && now - self.doubted >= DOUBT_AFTER {
+                self.doubted = now;
+                self.look_for_loss()?;
+            }
+            self.check_stall()?;
+            if Instant::now() >= deadline && !self.ends.is_empty() {
+                return Ok(Step::Nothing);
+            }
+        }
+    }
+
+    fn check_stall(&self) -> Result<(), ClientError> {
+        let waited = self.last_progress.elapsed();
+        if waited < self.options.stall_timeout || self.ends.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = self.ends.keys().map(ToString::to_string).collect();
+        let what = format!("a record of {}", names.join(", "));
+        Err(ClientError::Timeout { what, after_ms: waited.as_millis() as u64 })
+    }
+
+    /// What of the slices is in the ranges: batches come whole.
+    fn within(&self, slices: Vec<RecordSlice>) -> Vec<RecordSlice> {
+        let cut = |mut slice: RecordSlice| {
+            let end = *self.ends.get(slice.block.cursor().partition())?;
+            if slice.block.offset(slice.to - 1) >= end {
+                let records = slice.from..slice.to;
+                slice.to = slice.from
+                    + records.take_while(|index| slice.block.offset(*index) < end).count();
+            }
+            (!slice.is_empty()).then_some(slice)
+        };
+        slices.into_iter().filter_map(cut).collect()
+    }
+
+    fn position(&self, partition: &TopicPartition) -> Option<i64> {
+        let subscription = self.consumer.shared().subscription.lock();
+        Some(subscription.get(partition)?.position()?.offset)
+    }
+
+    /// Whether records of it wait to be handed out: they are here, whatever its log has now.
+    fn has_more(&self, partition: &TopicPartition) -> bool {
+        let subscription = self.consumer.shared().subscription.lock();
+        subscription.get(partition).is_some_and(|state| state.cursor().buffered_bytes() > 0)
+    }
+
+    fn leave_what_is_read(&mut self) -> Result<(), ClientError> {
+        let read: Vec<_> = self
+            .ends
+            .iter()
+            .filter(|(partition, end)| self.position(partition).is_some_and(|at| at >= **end))
+            .map(|(partition, _)| partition.clone())
+            .collect();
+        self.leave(&read)
+    }
+
+    fn leave(&mut self, partitions: &[TopicPartition]) -> Result<(), ClientError> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        for partition in partitions {
+            self.ends.remove(partition);
+        }
+        // What came along behind their ends goes with them.
+        self.consumer.assign(&self.ends.keys().cloned().collect())
+    }
+
+    /// Asks for both ends of every log that is still read. What is gone
+    /// - case A: must not be: an error
+    /// - case B: is all of the rest: the range is over
+    /// - case C: is its beginning: it goes on where the log begins
+    fn look_for_loss(&mut self) -> Result<(), ClientError> {
+        let (Some(first), Some(last)) = (self.ask(EARLIEST)?, self.ask(LATEST)?) else {
+            return Ok(());
+        };
+        let ends = self.ends.clone();
+        for (partition, end) in &ends {
+            let (Some(at), Some(first), Some(last)) =
+                (self.position(partition), first.get(partition), last.get(partition))
+            else {
+                continue;
+            };
+            if self.has_more(partition) {
+                continue;
+            }
+            let (from, to) = if at < *first {
+                (at, (*first).min(*end))
+            } else if at >= *last && *last < *end {
+                (at, *end)
+            } else {
+                continue;
+            };
+            if !self.options.may_lose {
+                let about = format!(
+                    "offsets {from} to {} of {partition} are gone: its log has {first} to {last}",
+                    to - 1
+                );
+                return Err(ClientError::broker(ErrorCode::OffsetOutOfRange, about));
+            }
+            self.lost += (to - from) as u64;
+            tracing::warn!(%partition, from, to, "offsets are gone and passed over");
+            if to >= *end {
+                self.leave(std::slice::from_ref(partition))?;
+            } else {
+                self.consumer.seek(partition, Position::at(to))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One end of every log; `None` if nobody could say, and waiting may help.
+    fn ask(&self, about: i64) -> Result<Option<BTreeMap<TopicPartition, i64>>, ClientError> {
+        let wanted = self.ends.keys().map(|partition| (partition.clone(), about)).collect();
+        let shared = std::sync::Arc::clone(self.consumer.shared());
+        let deadline = Instant::now() + self.consumer.config().client.request_timeout;
+        let asked = calls::offsets(shared, wanted, deadline);
+        match self.consumer.runtime().call(asked, deadline) {
+            Ok(found) => {
+                let found = found.into_iter();
+                Ok(Some(found.filter_map(|(one, at)| Some((one, at?.offset))).collect()))
+            }
+            Err(error) if error.retriable() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends its thread and connections, within `timeout`.
+    pub fn close(&self, timeout: Duration) {
+        // Without a group there is nothing that could fail.
+        let _ = self.consumer.close(timeout, true);
+    }
+}

@@ -1,0 +1,192 @@
+//! `_native.RangeReader`: offset ranges of partitions into Arrow's columns.
+//!
+//! Waiting, decoding and the making of columns happen without the GIL, on the caller's thread; only
+//! fetching has a thread of its own. A batch is handed over once, without a copy.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kafkalite_arrow::export::Column;
+use kafkalite_client::consumer::Limits;
+use kafkalite_client::ranges::{self, OffsetRange, RangeOptions, Step};
+use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::error::client_error;
+
+mod columns;
+
+use columns::Field;
+
+/// How long Ctrl-C may wait.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+struct Inside {
+    reader: ranges::RangeReader,
+    fields: Vec<Field>,
+    limits: Limits,
+}
+
+/// Reads offset ranges, one set of them after the other.
+#[pyclass(frozen, module = "kafkalite._native")]
+pub struct RangeReader {
+    inside: Mutex<Inside>,
+    warnings: Vec<String>,
+}
+
+/// Topic, partition, first offset, end offset.
+type Range = (String, i32, i64, i64);
+
+#[pymethods]
+impl RangeReader {
+    #[new]
+    fn new(py: Python<'_>, pairs: BTreeMap<String, String>) -> PyResult<Self> {
+        let made = ConsumerConfig::from_pairs(&pairs).and_then(|config| {
+            let warnings = config.client.warnings.clone();
+            Ok((py.detach(|| ranges::RangeReader::new(config))?, warnings))
+        });
+        let (reader, warnings) = made.map_err(|error| client_error(py, &error))?;
+        let limits = Limits { max_records: usize::MAX, max_bytes: usize::MAX };
+        Ok(Self { inside: Mutex::new(Inside { reader, fields: Vec::new(), limits }), warnings })
+    }
+
+    /// What the configuration has that changes nothing.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
+    /// Begins with these ranges and forgets those before; columns are told by name.
+    #[expect(clippy::too_many_arguments, reason = "Python's class gives them names")]
+    fn start(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<Range>,
+        columns: Vec<String>,
+        batch_bytes: usize,
+        batch_rows: usize,
+        may_lose: bool,
+        stall_timeout: f64,
+    ) -> PyResult<()> {
+        let fields = columns.iter().map(|name| Field::named(name)).collect::<PyResult<_>>()?;
+        let ranges: Vec<_> = ranges
+            .into_iter()
+            .map(|(topic, partition, start, end)| {
+                let partition = TopicPartition::new(topic, partition);
+                OffsetRange { partition, start, end }
+            })
+            .collect();
+        let stall_timeout =
+            Duration::try_from_secs_f64(stall_timeout.max(0.0)).unwrap_or(Duration::MAX);
+        let options = RangeOptions { may_lose, stall_timeout };
+        py.detach(|| {
+            let mut inside = self.inside.lock();
+            inside.fields = fields;
+            inside.limits = Limits { max_records: batch_rows.max(1), max_bytes: batch_bytes };
+            inside.reader.start(&ranges, options)
+        })
+        .map_err(|error| client_error(py, &error))
+    }
+
+    /// The next batch; `None` when all ranges are read.
+    fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ColumnBatch>> {
+        loop {
+            match py.detach(|| self.step()) {
+                Ok(Step::Records(slices)) => {
+                    let table = py.detach(|| {
+                        let inside = self.inside.lock();
+                        columns::table(&slices, &inside.fields)
+                    })?;
+                    return Ok(Some(ColumnBatch::new(table)));
+                }
+                Ok(Step::End) => return Ok(None),
+                Ok(Step::Nothing) => py.check_signals()?,
+                Err(error) => return Err(client_error(py, &error)),
+            }
+        }
+    }
+
+    /// Nothing more is wanted of these ranges; says nothing where it is closed already.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.inside.lock().reader.stop());
+    }
+
+    /// Offsets that were wanted and are gone, since the last start.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.inside.lock().reader.lost()
+    }
+
+    /// Ends its thread and connections, within `timeout` seconds.
+    fn close(&self, py: Python<'_>, timeout: f64) {
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
+        py.detach(|| self.inside.lock().reader.close(timeout));
+    }
+}
+
+impl RangeReader {
+    fn step(&self) -> Result<Step, ClientError> {
+        let mut inside = self.inside.lock();
+        let limits = inside.limits;
+        inside.reader.next(limits, Instant::now() + SIGNALS_EVERY)
+    }
+}
+
+/// Columns of records that were read together.
+#[pyclass(frozen, module = "kafkalite.ranges")]
+pub struct ColumnBatch {
+    rows: usize,
+    table: Mutex<Option<Column>>,
+}
+
+impl ColumnBatch {
+    fn new(table: Column) -> Self {
+        Self { rows: table.rows(), table: Mutex::new(Some(table)) }
+    }
+
+    fn take(&self) -> PyResult<Column> {
+        let gone = || PyValueError::new_err("this batch was handed over already");
+        self.table.lock().take().ok_or_else(gone)
+    }
+}
+
+#[pymethods]
+impl ColumnBatch {
+    fn __len__(&self) -> usize {
+        self.rows
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ColumnBatch of {} records>", self.rows)
+    }
+
+    /// The columns as one Arrow array, with its type: the reader owns them afterwards.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // What the reader would rather have is a wish: it may cast.
+        let _ = requested_schema;
+        let (schema, array) = self.take()?.export();
+        Ok((
+            PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
+            PyCapsule::new_with_value(py, array, c"arrow_array")?,
+        ))
+    }
+
+    /// The columns as an Arrow stream of one array: the reader owns it afterwards.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        PyCapsule::new_with_value(py, self.take()?.into_stream(), c"arrow_array_stream")
+    }
+}

@@ -1,0 +1,23 @@
+"""Kafka as a source of Apache Spark, without a jar.
+
+``spark.read.format("kafkalite")`` and ``spark.readStream``, with the options of Spark's own Kafka
+connector. What each file is:
+
+- ``options``: one table of options, parsed once
+- ``offsets``: offsets as JSON, in Spark's own shape
+- ``plan``: from offsets and limits to the ranges that tasks read; pure
+- ``cluster``: what is asked of brokers to plan
+- ``reader``, ``stream_reader``: batches and streams of records
+- ``source``: what Spark calls
+"""
+
+__all__ = ["KafkaliteSource"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the source when it is first used: the pure parts need no Spark."""
+    if name != "KafkaliteSource":
+        raise AttributeError(f"module 'kafkalite_spark' has no attribute {name!r}")
+    from .source import KafkaliteSource
+
+    return KafkaliteSource

@@ -1,0 +1,124 @@
+"""What is asked of brokers to plan: which partitions there are, and their offsets.
+
+Lives in a process of the driver, with one connection that stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from .errors import OptionError, ReadError
+from .offsets import EARLIEST, LATEST, Offsets, Partition
+from .options import At, ReadOptions
+
+if TYPE_CHECKING:
+    from kafkalite.admin import AdminClient
+
+__all__ = ["Cluster", "admin_client"]
+
+
+def admin_client(kafka: Mapping[str, str]) -> AdminClient:
+    """Return an admin client with those of the keys that it understands."""
+    from kafkalite.admin import AdminClient
+    from kafkalite.config import AdminOptions
+
+    known = {name.replace("_", ".") for name in AdminOptions.__annotations__}
+    return AdminClient(config={key: value for key, value in kafka.items() if key in known})
+
+
+class Cluster:
+    """Answers the questions of planning."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Connect when first asked."""
+        self._options = options
+        self._admin = admin_client(options.kafka)
+        level = options.kafka.get("isolation.level", "read_uncommitted")
+        self._isolation: Any = level
+
+    def close(self) -> None:
+        """End the connection."""
+        self._admin.close(timeout=1.0)
+
+    def partitions(self) -> list[Partition]:
+        """Return the partitions to read, in order.
+
+        Raises:
+            UnknownTopicError: A topic that was named does not exist.
+        """
+        if self._options.assigned:
+            return list(self._options.assigned)
+        if self._options.pattern is not None:
+            whole = re.compile(self._options.pattern)
+            topics = [one for one in self._admin.list_topics() if whole.fullmatch(one.name)]
+        else:
+            topics = list(self._admin.describe_topics(self._options.topics).values())
+        return sorted((one.name, each.partition) for one in topics for each in one.partitions)
+
+    def ends(self, partitions: Iterable[Partition], at: Literal["earliest", "latest"]) -> Offsets:
+        """Return one end of each log; under ``read_committed`` the latest is the last stable."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        told = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
+        return {(one.topic, one.partition): found.offset for one, found in told.items()}
+
+    def committed_to(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets for a group without members."""
+        self._admin.alter_group_offsets(group, offsets)
+
+    def resolved(self, at: At, partitions: list[Partition]) -> Offsets:
+        """Return the offset of each partition that ``at`` means.
+
+        Raises:
+            OptionError: It names other partitions, or no record is so new.
+        """
+        if at.everywhere is not None:
+            return self.ends(partitions, "earliest" if at.everywhere == EARLIEST else "latest")
+        if at.offsets is not None:
+            self._check_names(at, at.offsets, partitions)
+            return self._numbers(at.offsets)
+        if at.timestamps is not None:
+            self._check_names(at, at.timestamps, partitions)
+            times = at.timestamps
+        else:
+            times = dict.fromkeys(partitions, at.timestamp or 0)
+        return self._by_time(at, times)
+
+    def _check_names(self, at: At, told: Offsets, partitions: list[Partition]) -> None:
+        """As in Spark: who names one partition names all."""
+        if set(told) == set(partitions):
+            return
+        missing = ", ".join(f"{t}-{p}" for t, p in sorted(set(partitions) - set(told)))
+        strange = ", ".join(f"{t}-{p}" for t, p in sorted(set(told) - set(partitions)))
+        why = " and ".join(
+            text
+            for text, names in ((f"leaves out {missing}", missing), (f"names {strange}", strange))
+            if names
+        )
+        raise OptionError(at.option, f"{why}: it must name all partitions that are read")
+
+    def _numbers(self, offsets: Offsets) -> Offsets:
+        resolved = dict(offsets)
+        for word, number in (("earliest", EARLIEST), ("latest", LATEST)):
+            asked = [partition for partition, at in offsets.items() if at == number]
+            resolved |= self.ends(asked, word)  # type: ignore[arg-type]
+        return resolved
+
+    def _by_time(self, at: At, times: Offsets) -> Offsets:
+        resolved: Offsets = {}
+        for time in sorted(set(times.values())):
+            asked = [partition for partition, one in times.items() if one == time]
+            for one, found in self._admin.list_offsets(asked, time).items():
+                resolved[one.topic, one.partition] = found.offset
+        late = sorted(partition for partition, offset in resolved.items() if offset < 0)
+        starts = at.option.startswith("starting")
+        if late and starts and not self._options.no_later_record_is_latest:
+            names = ", ".join(f"{topic}-{number}" for topic, number in late)
+            raise ReadError(
+                f"{at.option}: {names} have no record as new as that. "
+                "With startingOffsetsByTimestampStrategy=latest they begin at their end"
+            )
+        return resolved | self.ends(late, "latest")

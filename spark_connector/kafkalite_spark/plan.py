@@ -1,0 +1,158 @@
+"""From offsets and limits to the ranges that tasks read. Pure: no clock, no broker.
+
+- ``limited``: how far a micro-batch goes, so that no partition starves
+- ``tasks``: large ranges are split, small ones share a task
+
+Spark plans a batch again when it replays it, so equal arguments give equal answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .offsets import Offsets, Partition
+
+__all__ = ["Range", "limited", "ranges_between", "size_of", "tasks"]
+
+
+@dataclass(frozen=True, order=True)
+class Range:
+    """Offsets ``[start, end)`` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; there may be fewer records."""
+        return max(0, self.end - self.start)
+
+
+def ranges_between(start: Mapping[Partition, int], end: Mapping[Partition, int]) -> list[Range]:
+    """Return what lies between, partition by partition in order; nothing that is empty."""
+    ranges = [
+        Range(topic, partition, start[topic, partition], until)
+        for (topic, partition), until in sorted(end.items())
+        if (topic, partition) in start
+    ]
+    return [one for one in ranges if one.size > 0]
+
+
+def size_of(start: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
+    """Return how many offsets lie between."""
+    return sum(one.size for one in ranges_between(start, end))
+
+
+def limited(start: Mapping[Partition, int], end: Mapping[Partition, int], most: int) -> Offsets:
+    """Return the end of a micro-batch of ``most`` offsets, shared in proportion to what waits.
+
+    Args:
+        start: Where the micro-batch begins.
+        end: What there is.
+        most: Offsets at most; where there are more partitions than that, one of each goes all the
+            same, as in Spark's own source: none starves.
+    """
+    waiting = {(one.topic, one.partition): one.size for one in ranges_between(start, end)}
+    total = sum(waiting.values())
+    until = dict(end)
+    if total <= most:
+        return until
+    given = 0
+    shares: list[tuple[float, Partition]] = []
+    for partition, size in waiting.items():
+        share = size * most / total
+        # A partition with little gets a whole offset before others get their fractions.
+        whole = min(size, max(1, int(share)))
+        until[partition] = start[partition] + whole
+        given += whole
+        shares.append((share - int(share), partition))
+    # What rounding left over goes to those who lost most by it.
+    for _, partition in sorted(shares, key=lambda one: (-one[0], one[1])):
+        if given >= most:
+            break
+        if until[partition] < end[partition]:
+            until[partition] += 1
+            given += 1
+    return until
+
+
+def tasks(
+    ranges: list[Range],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    rows_per_task: int = 250_000,
+) -> list[list[Range]]:
+    """Return the ranges of each task, no partition twice in one.
+
+    Large ranges are split in proportion when fewer than ``min_partitions`` would come of it, and
+    wherever they pass ``max_records``. Small ones are packed, first fit, up to ``rows_per_task``
+    (and ``max_records``), as long as ``min_partitions`` tasks are left.
+    """
+    pieces = [piece for one in ranges for piece in _at_most(one, max_records)]
+    if min_partitions is not None and len(pieces) < min_partitions:
+        return [[piece] for piece in _split(pieces, min_partitions)]
+    room = rows_per_task if max_records is None else min(rows_per_task, max_records)
+    packed = _packed(pieces, room)
+    if min_partitions is not None and len(packed) < min_partitions:
+        return _dealt(pieces, min_partitions)
+    return packed
+
+
+def _at_most(one: Range, most: int | None) -> list[Range]:
+    if most is None or one.size <= most:
+        return [one]
+    return _cut(one, -(-one.size // most))
+
+
+def _cut(one: Range, pieces: int) -> list[Range]:
+    """Cut into so many pieces whose sizes differ by one at most."""
+    pieces = max(1, min(pieces, one.size))
+    edges = [one.start + one.size * index // pieces for index in range(pieces + 1)]
+    return [replace(one, start=edges[i], end=edges[i + 1]) for i in range(pieces)]
+
+
+def _split(ranges: list[Range], wanted: int) -> list[Range]:
+    """Split in proportion to size, into ``wanted`` pieces or a few more."""
+    total = sum(one.size for one in ranges)
+    pieces = []
+    for one in ranges:
+        pieces += _cut(one, max(1, round(one.size * wanted / total)))
+    return pieces
+
+
+def _packed(ranges: list[Range], room: int) -> list[list[Range]]:
+    alone = [[one] for one in ranges if one.size > room]
+    small = sorted((one for one in ranges if one.size <= room), key=lambda one: -one.size)
+    packs: list[tuple[int, list[Range]]] = []
+    for one in small:
+        for index, (used, pack) in enumerate(packs):
+            # A reader reads a partition once at a time.
+            twice = any((p.topic, p.partition) == (one.topic, one.partition) for p in pack)
+            if used + one.size <= room and not twice:
+                pack.append(one)
+                packs[index] = (used + one.size, pack)
+                break
+        else:
+            packs.append((one.size, [one]))
+    return sorted([sorted(pack) for _, pack in packs] + alone)
+
+
+def _dealt(ranges: list[Range], hands: int) -> list[list[Range]]:
+    """Deal ranges to ``hands`` tasks, the largest first to who has least."""
+    dealt: list[list[Range]] = [[] for _ in range(hands)]
+    for one in sorted(ranges, key=lambda one: (-one.size, one)):
+        fitting = [
+            hand
+            for hand in dealt
+            if all((p.topic, p.partition) != (one.topic, one.partition) for p in hand)
+        ]
+        target = min(fitting, key=lambda hand: sum(p.size for p in hand)) if fitting else None
+        if target is None:
+            dealt.append([one])
+        else:
+            target.append(one)
+    return sorted(sorted(hand) for hand in dealt if hand)

@@ -1,0 +1,209 @@
+"""Streams: micro-batch after micro-batch, each between two offsets that Spark writes down.
+
+Spark asks for the latest offset about every 12 ms while nothing happens; brokers are asked less
+and less often then. Micro-batches are planned from their two offsets alone, so that a replay reads
+the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from . import plan
+from .cluster import Cluster
+from .errors import ReadError
+from .offsets import Offsets, from_json, to_json
+from .options import ReadOptions
+from .tasks import in_tasks, read_ranges
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+    # Spark 4.0 and 4.1 know no limits and end AvailableNow after one micro-batch.
+    ReadAllAvailable = ReadLimit = ReadMaxRows = SupportsTriggerAvailableNow = None  # type: ignore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KafkaliteStreamReader"]
+
+log = logging.getLogger(__name__)
+
+#: Without news brokers are asked again after so long, in seconds.
+IDLE_POLL_S = 0.05
+#: Partitions are looked for again after so long, in seconds.
+DISCOVERY_S = 1.0
+
+_MIXIN: tuple[type, ...] = (
+    () if SupportsTriggerAvailableNow is None else (SupportsTriggerAvailableNow,)
+)
+
+
+class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[misc]
+    """Plans in a process of the driver, for as long as the query runs; reads in tasks."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        columns: list[str],
+        clock: Callable[[], float] = time.monotonic,
+        cluster: Cluster | None = None,
+    ) -> None:
+        """Hold plain data until it is asked something: it is pickled."""
+        self._options = options
+        self._columns = columns
+        self._clock = clock
+        self._cluster = cluster
+        self._known: Offsets = {}
+        self._asked_at = self._looked_at = self._triggered_at = float("-inf")
+        self._partitions: list[tuple[str, int]] = []
+        self._quiet = False
+        self._pinned: Offsets | None = None
+        self._last: Offsets | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave connections and what is remembered here: tasks need none of it."""
+        return {"_options": self._options, "_columns": self._columns}
+
+    def _asked(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster(self._options)
+        return self._cluster
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where a new query begins."""
+        cluster = self._asked()
+        self._last = cluster.resolved(self._options.start, cluster.partitions())
+        return to_json(self._last)
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Return the limit of a micro-batch; Spark hands it to ``latestOffset``."""
+        most = self._options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember what there is now: the query ends there."""
+        cluster = self._asked()
+        self._pinned = cluster.ends(cluster.partitions(), "latest")
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """Return where the next micro-batch ends; ``start`` again if there is none.
+
+        Spark 4.0 and 4.1 tell neither the start nor a limit: the last answer was the start.
+        """
+        begun = from_json(start) if start is not None else self._last or {}
+        end = self._next_end(begun)
+        if getattr(limit, "max_rows", None) is not None:
+            end = self._limited(begun, end, limit.max_rows)
+        if end != begun:
+            self._triggered_at = self._clock()
+        self._last = end
+        return to_json(end)
+
+    def _limited(self, begun: Offsets, end: Offsets, most: int) -> Offsets:
+        # A partition that is new in `end` has no start yet and no records in this micro-batch.
+        return plan.limited(begun, end, most)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return what there is, whatever the limits: lag is measured against it."""
+        return to_json(self._known) if self._known else None
+
+    def _next_end(self, begun: Offsets) -> Offsets:
+        latest = self._latest(begun)
+        end: Offsets = {}
+        for partition, at in latest.items():
+            if partition not in begun:
+                continue
+            if at < begun[partition]:
+                self._lost(f"{_name(partition)} ends at {at}, before {begun[partition]}")
+            end[partition] = at
+        gone = sorted(set(begun) - set(latest))
+        if gone:
+            self._lost(f"{', '.join(map(_name, gone))} are gone")
+        new = sorted(set(latest) - set(begun))
+        if new:
+            # They begin at their first record, in the micro-batch after this one.
+            first = self._asked().ends(new, "earliest")
+            late = [partition for partition in new if first[partition] > 0]
+            if late:
+                self._lost(f"{', '.join(map(_name, late))} began before they were seen")
+            end |= first
+        if not new and not gone and self._waits_for_more(begun, end):
+            return begun
+        return end
+
+    def _waits_for_more(self, begun: Offsets, end: Offsets) -> bool:
+        least = self._options.min_offsets
+        if least is None or self._pinned is not None:
+            return False
+        late = self._clock() - self._triggered_at >= self._options.max_delay_s
+        return not late and plan.size_of(begun, end) < least
+
+    def _latest(self, begun: Offsets) -> Offsets:
+        if self._pinned is not None:
+            # Partitions that came since do not count, those that a checkpoint has do.
+            return self._pinned
+        now = self._clock()
+        caught_up = self._quiet and self._known == begun
+        if caught_up and now - self._asked_at < IDLE_POLL_S:
+            return self._known
+        cluster = self._asked()
+        if now - self._looked_at >= DISCOVERY_S:
+            self._partitions = cluster.partitions()
+            self._looked_at = now
+        self._asked_at = now
+        before, self._known = self._known, cluster.ends(self._partitions, "latest")
+        self._quiet = self._known == before
+        return self._known
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise ReadError(
+                f"{what}: records may be lost. Was a topic deleted or made anew? With "
+                "failOnDataLoss=false the query goes on with what there is"
+            )
+        log.warning("kafkalite: %s: records may be lost", what)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return what each task reads: a function of the two offsets and the options alone."""
+        planned = plan.tasks(
+            plan.ranges_between(from_json(start), from_json(end)),
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+            rows_per_task=self._options.rows_per_task,
+        )
+        return in_tasks(planned)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one task."""
+        return read_ranges(partition, self._options, self._columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell lag tools how far the query is, if that was asked for; never fails it."""
+        group = self._options.commit_to_group
+        if group is None:
+            return
+        try:
+            self._asked().committed_to(group, from_json(end))
+        except Exception as error:  # noqa: BLE001
+            log.warning("kafkalite: offsets were not committed to group %s: %s", group, error)
+
+    def stop(self) -> None:
+        """End the connection."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+
+def _name(partition: tuple[str, int]) -> str:
+    return f"{partition[0]}-{partition[1]}"

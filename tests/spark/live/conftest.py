@@ -1,0 +1,94 @@
+"""One Spark session and one broker for all tests, small: two slots, few shuffle partitions."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from kafkalite import AdminClient
+from tests.conftest import Process
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return a session on two slots, with the Unix sockets that make tasks quick."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.task.maxFailures", "1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+class Topic:
+    """A topic of its own for a test."""
+
+    def __init__(self, servers: str, name: str, partitions: int) -> None:
+        """Make it."""
+        self.servers, self.name = servers, name
+        with AdminClient(bootstrap_servers=servers) as admin:
+            admin.create_topic(name, partitions=partitions)
+
+    def _producer(self) -> Producer:
+        # A new one each time: it knows partitions that came since.
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+
+    def fill(self, count: int, *, partition: int = 0, first: int = 0) -> None:
+        """Write ``count`` records whose value is their number, from ``first`` on."""
+        producer = self._producer()
+        for number in range(first, first + count):
+            text = str(number).encode()
+            producer.produce(self.name, text, key=b"k" + text, partition=partition)
+            if number % 10_000 == 0:
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def write(self, value: bytes | None, **more: object) -> None:
+        """Write one record."""
+        producer = self._producer()
+        producer.produce(self.name, value, **more)
+        assert producer.flush(60) == 0
+
+
+@pytest.fixture
+def make_topic(broker: Process) -> Callable[..., Topic]:
+    """Return what makes topics of one partition or more."""
+
+    def make(partitions: int = 1) -> Topic:
+        return Topic(broker.ready, f"spark-{next(_numbers)}", partitions)
+
+    return make
+
+
+@pytest.fixture
+def read(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Return what reads a topic as a batch."""
+
+    def load(topic: Topic, schema: str | None = None, **options: object) -> DataFrame:
+        reader = (
+            spark.read.format("kafkalite")
+            .option("kafka.bootstrap.servers", topic.servers)
+            .option("subscribe", topic.name)
+        )
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load

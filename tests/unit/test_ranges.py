@@ -1,0 +1,78 @@
+"""Range readers: each range once, to its end. What is in their columns is judged with Spark's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkalite import AdminClient, ConfigError, KafkaliteError
+from kafkalite.ranges import RangeReader
+from tests.conftest import Process
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def topic(broker: Process) -> str:
+    """A topic of two partitions with 1,000 records each."""
+    name = f"ranges-{next(_numbers)}"
+    with AdminClient(bootstrap_servers=broker.ready) as admin:
+        admin.create_topic(name, partitions=2)
+    producer = Producer({"bootstrap.servers": broker.ready})
+    for number in range(2_000):
+        producer.produce(name, str(number).encode(), partition=number % 2)
+    assert producer.flush(30) == 0
+    return name
+
+
+@pytest.fixture
+def reader(broker: Process) -> Iterator[RangeReader]:
+    """A reader of the broker."""
+    with RangeReader(bootstrap_servers=broker.ready) as made:
+        yield made
+
+
+def test_ranges_are_read_to_their_ends_and_a_reader_goes_on_with_others(
+    topic: str, reader: RangeReader
+) -> None:
+    for start, end in [(0, 1_000), (17, 400), (5, 5)]:
+        batches = list(reader.read([(topic, 0, start, end), (topic, 1, start, end)], batch_rows=64))
+        assert sum(map(len, batches)) == 2 * (end - start)
+        assert max(map(len, batches), default=0) <= 64
+
+
+def test_whoever_leaves_early_may_read_something_else(topic: str, reader: RangeReader) -> None:
+    batches = reader.read([(topic, 0, 0, 1_000)], batch_rows=10)
+    assert len(next(batches)) == 10
+    del batches
+    assert sum(map(len, reader.read([(topic, 1, 990, 1_000)]))) == 10
+
+
+def test_offsets_that_are_gone_are_an_error_or_counted(topic: str, reader: RangeReader) -> None:
+    with pytest.raises(KafkaliteError, match=r"OFFSET_OUT_OF_RANGE.*2000 to 2009 of .* are gone"):
+        list(reader.read([(topic, 0, 2_000, 2_010)]))
+    assert list(reader.read([(topic, 0, 2_000, 2_010)], may_lose=True)) == []
+    assert reader.lost == 10
+
+
+@pytest.mark.parametrize(
+    ("ranges", "columns", "words"),
+    [
+        ([("t", 0, 0, 5), ("t", 0, 5, 9)], ["value"], "t-0 has two"),
+        ([("t", 0, -2, 5)], ["value"], "t-0 begins at -2"),
+        ([("t", 0, 0, 5)], ["values"], "no column `values`: there are key"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_at_once(
+    reader: RangeReader, ranges: list[tuple[str, int, int, int]], columns: list[str], words: str
+) -> None:
+    with pytest.raises((ValueError, KafkaliteError), match=words):
+        reader.read(ranges, columns=columns)
+
+
+def test_a_key_that_no_consumer_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"fetch\.min\.byte"):
+        RangeReader(config={"fetch.min.byte": 1})
