@@ -251,6 +251,10 @@ impl Consumer {
             self.shared.group.notify_one();
         }
         let event = member.show_event();
+        if let Some(code) = member.failure().filter(|_| event.is_none()) {
+            let about = format!("membership in group {}", member.config().group_id);
+            return Err(ClientError::broker(code, about));
+        }
         drop(member);
         if let Some(GroupEvent::Revoke(gone) | GroupEvent::Lost(gone)) = &event {
             self.shared.subscription.lock().hold(gone);

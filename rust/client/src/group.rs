@@ -114,16 +114,12 @@ impl Group<'_> {
     /// about to be given up waits for the user, who may be working on it.
     fn show_events(&self) {
         let mut member = self.member.lock();
-        if let Some(code) = member.take_error() {
-            let group = &member.config().group_id;
-            self.shared.report(ClientError::broker(code, format!("membership in group {group}")));
-        }
         while !self.shared.is_listened_to() && !member.next_event_is_revoke() {
             let Some(event) = member.show_event() else { break };
             self.shared.apply(&event);
             member.acknowledge();
         }
-        if member.has_event() {
+        if member.has_event() || member.failure().is_some() {
             drop(member);
             self.shared.buffer.call_attention();
         }

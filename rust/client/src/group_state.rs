@@ -172,7 +172,7 @@ pub struct GroupMember {
     last_heartbeat: Instant,
     last_answer: Instant,
     last_poll: Instant,
-    error: Option<ErrorCode>,
+    failure: Option<ErrorCode>,
 }
 
 impl GroupMember {
@@ -202,7 +202,7 @@ impl GroupMember {
             last_heartbeat: now,
             last_answer: now,
             last_poll: now,
-            error: None,
+            failure: None,
         }
     }
 
@@ -241,9 +241,10 @@ impl GroupMember {
         self.phase == Phase::Stable && self.rejoin_reason.is_none() && self.is_quiet()
     }
 
-    /// Why it cannot be a member any more; told once.
-    pub fn take_error(&mut self) -> Option<ErrorCode> {
-        self.error.take()
+    /// Why it cannot be a member any more; only leaving ends that.
+    #[must_use]
+    pub fn failure(&self) -> Option<ErrorCode> {
+        self.failure
     }
 
     /// Whether the user has something to see.
@@ -351,6 +352,7 @@ impl GroupMember {
     pub fn leave(&mut self, reason: &str) -> Option<Action> {
         let goodbye = self.goodbye(reason);
         self.phase = Phase::Outside;
+        self.failure = None;
         self.forget_membership();
         self.member_id.clear();
         self.events.clear();

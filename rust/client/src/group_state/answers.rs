@@ -207,13 +207,7 @@ impl GroupMember {
     fn fail(&mut self, code: ErrorCode) {
         self.lose_generation();
         self.phase = Phase::Failed;
-        self.error = Some(code);
-    }
-
-    /// Whether joining again could help: after a fatal refusal only a new consumer does.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.phase == Phase::Failed
+        self.failure = Some(code);
     }
 }
 

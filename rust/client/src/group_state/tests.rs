@@ -279,11 +279,12 @@ fn a_static_member_never_says_goodbye() {
 fn a_fenced_member_fails_for_good() {
     let mut run = stable(Run::eager(), "x-0");
     run.heartbeat(ErrorCode::FencedInstanceId);
-    assert_eq!(run.member.take_error(), Some(ErrorCode::FencedInstanceId));
+    assert_eq!(run.member.failure(), Some(ErrorCode::FencedInstanceId));
     assert_eq!(run.see(), [GroupEvent::Lost(partitions("x-0"))]);
     run.member.user_called(run.now);
     assert_eq!(run.next(), Action::Wait(None));
-    assert_eq!(run.member.take_error(), None);
+    run.member.leave("unsubscribed");
+    assert_eq!(run.member.failure(), None);
 }
 
 #[test]

@@ -1,0 +1,209 @@
+"""The consumer for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from kafkalite import CommittedOffset, TopicPartition, errors
+from tests.client.consuming import PATIENCE_S, Cluster, numbered, part, values
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run with patience, whatever the loop hangs on."""
+    asyncio.run(asyncio.wait_for(main, PATIENCE_S))
+
+
+def test_records_come_one_by_one_in_lists_in_batches_and_by_iteration(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.write(topic, numbered(10))
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            record = await consumer.poll()
+            assert record is not None
+            read = values(await consumer.consume(2, timeout=5))
+            batch = await consumer.next_batch(max_records=3)
+            assert batch is not None
+            read += batch.values()
+            async for record in consumer:
+                read.append(record.value)
+                if len(read) == 9:
+                    break
+            assert read == numbered(10)[1:]
+            assert await consumer.poll(0) is None
+            assert await consumer.consume(timeout=0.01) == []
+
+    run(main())
+
+
+def test_batches_end_when_nothing_comes(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.write(topic, numbered(100))
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            sizes = [len(batch) async for batch in consumer.batches(30, timeout=0.6)]
+            assert sum(sizes) == 100
+            assert max(sizes) <= 30
+
+    run(main())
+
+
+def test_a_waiting_consumer_lets_other_tasks_run_and_wakes_for_records(cluster: Cluster) -> None:
+    topic = cluster.topic()
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0.001)
+
+            task = asyncio.create_task(others())
+            waiting = asyncio.create_task(consumer.poll())
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(cluster.write, topic, [b"x"])
+            record = await waiting
+            assert record is not None
+            task.cancel()
+            assert turns > 10
+
+    run(main())
+
+
+def test_a_busy_consumer_lets_other_tasks_run(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.write(topic, numbered(5_000))
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.create_task(others())
+            for _ in range(5_000):
+                assert await consumer.poll() is not None
+            task.cancel()
+            assert turns > 5_000 // 256
+
+    run(main())
+
+
+def test_a_call_that_is_cancelled_loses_no_record(cluster: Cluster) -> None:
+    topic = cluster.topic()
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            for _ in range(20):
+                waiting = asyncio.create_task(consumer.poll())
+                await asyncio.sleep(0.001)
+                waiting.cancel()
+            await asyncio.to_thread(cluster.write, topic, numbered(3))
+            polled = [await consumer.poll() for _ in range(3)]
+            assert [record.value for record in polled if record] == numbered(3)
+
+    run(main())
+
+
+def test_listeners_may_be_coroutines_and_commits_are_awaited(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), cluster.group()
+    cluster.write(topic, numbered(4))
+    seen: list[tuple[str, int]] = []
+
+    async def assigned(partitions: list[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        seen.append(("assign", len(partitions)))
+
+    def revoked(partitions: list[TopicPartition]) -> None:
+        seen.append(("revoke", len(partitions)))
+
+    async def main() -> None:
+        settings: dict[str, Any] = {"on_assign": assigned, "on_revoke": revoked}
+        async with cluster.async_consumer(topic, group_id=group, **settings) as consumer:
+            record = await consumer.poll()
+            assert record is not None
+            await consumer.commit(record)
+            assert await consumer.committed() == {part(topic): CommittedOffset(1, 0)}
+            assert await consumer.position(part(topic)) == 1
+            assert await consumer.end_offsets() == {part(topic): 4}
+            assert await consumer.beginning_offsets() == {part(topic): 0}
+            found = await consumer.offsets_for_times({part(topic): 0})
+            assert (found[part(topic)] or record).offset == 0
+            assert await consumer.partitions_for(topic) == [0]
+            consumer.seek(part(topic), 3)
+            record = await consumer.poll()
+            assert record is not None
+            assert (record.value, consumer.lag()) == (b"v3", {part(topic): 0})
+            await consumer.unsubscribe()
+            assert consumer.assignment() == []
+
+    run(main())
+    assert seen == [("assign", 1), ("revoke", 1)]
+
+
+def test_two_members_share_a_topic_and_lose_nothing(cluster: Cluster) -> None:
+    topic, group = cluster.topic(4), cluster.group()
+    seen: list[bytes | None] = []
+
+    async def member(count: int) -> None:
+        settings: dict[str, Any] = {"heartbeat_interval_ms": 50, "auto_commit_interval_ms": 50}
+        async with cluster.async_consumer(topic, group_id=group, **settings) as consumer:
+            while len(seen) < count:
+                record = await consumer.poll(0.05)
+                if record is not None:
+                    seen.append(record.value)
+
+    async def main() -> None:
+        first = asyncio.create_task(member(400))
+        for part_of_all in range(4):
+            texts = [f"{part_of_all}-{number}".encode() for number in range(100)]
+            await asyncio.to_thread(cluster.write, topic, texts)
+            if part_of_all == 1:
+                second = asyncio.create_task(member(400))
+        await asyncio.gather(first, second)
+
+    run(main())
+    assert len(set(seen)) == len(seen) == 400
+
+
+def test_a_closed_consumer_refuses_calls(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = cluster.async_consumer(cluster.topic())
+        await consumer.close()
+        await consumer.close()
+        with pytest.raises(errors.ClosedError):
+            await consumer.poll(0)
+
+    run(main())
+
+
+def test_a_member_that_only_waits_is_not_taken_for_gone(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), cluster.group()
+    seen: list[str] = []
+
+    async def main() -> None:
+        settings: dict[str, Any] = {
+            "max_poll_interval_ms": 200,
+            "on_lost": lambda _: seen.append("lost"),
+        }
+        async with cluster.async_consumer(topic, group_id=group, **settings) as consumer:
+            began = time.monotonic()
+            assert await consumer.poll(0.7) is None
+            assert time.monotonic() - began >= 0.7
+            assert len(consumer.assignment()) == 1
+
+    run(main())
+    assert seen == []

@@ -1,0 +1,416 @@
+"""Groups of our consumers and confluent-kafka's: members come, go and are killed."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkalite import Consumer, TopicPartition, errors
+from tests.client.consuming import PATIENCE_S, Cluster, numbered, part, read, settle, values
+from tests.client.member import Plan
+from tests.conftest import Processes
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 6
+#: Long enough for a loaded machine, short enough to wait for.
+SESSION_MS = 1_500
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker that lets sessions be short."""
+    started = Processes(tmp_path_factory.mktemp("groups"))
+    setting = "group.min.session.timeout.ms=100"
+    yield Cluster(started.serve("--profile", "dev", "--set", setting).ready)
+    started.close()
+
+
+@dataclass
+class Line:
+    """Something that a member told."""
+
+    at: int
+    what: str
+    partition: int
+    value: str
+
+
+@dataclass
+class Member:
+    """A process that reads as a member of a group."""
+
+    popen: subprocess.Popen[str]
+    lines: list[Line] = field(default_factory=list)
+    killed_at: int | None = None
+
+    def __post_init__(self) -> None:
+        """Follow what it tells."""
+        self._reader = threading.Thread(target=self._follow)
+        self._reader.start()
+
+    def _follow(self) -> None:
+        assert self.popen.stdout is not None
+        for text in self.popen.stdout:
+            at, what, partition, *value = text.split()
+            self.lines.append(Line(int(at), what, int(partition), "".join(value)))
+
+    def owned(self) -> set[int]:
+        """Return the partitions that it has, as far as it told."""
+        owned: set[int] = set()
+        for line in list(self.lines):
+            if line.what == "assign":
+                owned.add(line.partition)
+            elif line.what in {"revoke", "lost"}:
+                owned.discard(line.partition)
+        return owned
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it and read its last words."""
+        if self.popen.poll() is None:
+            if number == signal.SIGKILL:
+                self.killed_at = time.monotonic_ns()
+            self.popen.send_signal(number)
+        self.popen.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+
+    def intervals(self) -> Iterator[tuple[int, int, int]]:
+        """Yield partition, begin and end of each time that it owned one."""
+        begun: dict[int, int] = {}
+        for line in self.lines:
+            if line.what == "assign":
+                begun[line.partition] = line.at
+            elif line.what in {"revoke", "lost"} and line.partition in begun:
+                yield line.partition, begun.pop(line.partition), line.at
+        end = self.killed_at or time.monotonic_ns()
+        for partition, begin in begun.items():
+            yield partition, begin, end
+
+
+class Group:
+    """A group of processes on one topic, and a producer that keeps writing."""
+
+    def __init__(self, cluster: Cluster, strategy: str, directory: Path) -> None:
+        self.cluster = cluster
+        self.strategy = strategy
+        self.name = cluster.group()
+        self.topic = cluster.topic(PARTITIONS)
+        self.members: list[Member] = []
+        self.written = 0
+        self._errors = (directory / "members.txt").open("w+")
+        self._stop = threading.Event()
+        self._writer = threading.Thread(target=self._write)
+
+    def start(self, kind: str, instance: str = "") -> Member:
+        """Start a member, ours or confluent-kafka's."""
+        plan = Plan(
+            kind,
+            self.cluster.bootstrap,
+            self.name,
+            self.topic,
+            self.strategy,
+            str(SESSION_MS),
+            instance,
+        )
+        command = [sys.executable, "-m", "tests.client.member", *plan]
+        popen = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
+        )
+        self.members.append(Member(popen))
+        return self.members[-1]
+
+    def _write(self) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5})
+        for number in itertools.count():
+            if self._stop.wait(0.002):
+                break
+            producer.produce(self.topic, str(number), partition=number % PARTITIONS)
+            self.written = number + 1
+        assert producer.flush(PATIENCE_S) == 0
+
+    def __enter__(self) -> Group:
+        """Begin to write."""
+        self._writer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        self.stop_writing()
+        for member in self.members:
+            member.end(signal.SIGKILL)
+        self._errors.close()
+
+    def stop_writing(self) -> None:
+        """Write no more."""
+        self._stop.set()
+        self._writer.join()
+
+    def wait_balanced(self, *members: Member) -> None:
+        """Wait until these share all partitions, as evenly as can be."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            owned = [member.owned() for member in members]
+            together = Counter(itertools.chain(*owned))
+            sizes = sorted(map(len, owned))
+            even = sizes[-1] - sizes[0] <= 1
+            if even and together == dict.fromkeys(range(PARTITIONS), 1):
+                return
+            assert time.monotonic() < deadline, (owned, self.complaints())
+            time.sleep(0.02)
+
+    def complaints(self) -> str:
+        """Return what the members wrote on stderr."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def processed(self) -> Counter[str]:
+        """Return how often each record was processed."""
+        lines = itertools.chain(*(list(member.lines) for member in self.members))
+        return Counter(line.value for line in lines if line.what == "record")
+
+    def wait_processed(self) -> Counter[str]:
+        """Stop writing and wait until all that was written was processed."""
+        self.stop_writing()
+        wanted = {str(number) for number in range(self.written)}
+        deadline = time.monotonic() + PATIENCE_S
+        while not wanted <= set(self.processed()):
+            assert time.monotonic() < deadline, (
+                sorted(wanted - set(self.processed()), key=int)[:20],
+                self.complaints(),
+            )
+            time.sleep(0.05)
+        return self.processed()
+
+    def check_that_nothing_was_owned_twice(self) -> None:
+        """Compare when each member owned what."""
+        by_partition: dict[int, list[tuple[int, int, int]]] = {}
+        for number, member in enumerate(self.members):
+            for partition, begin, end in member.intervals():
+                by_partition.setdefault(partition, []).append((begin, end, number))
+        for partition, intervals in by_partition.items():
+            for before, after in itertools.pairwise(sorted(intervals)):
+                assert before[1] <= after[0], (partition, before, after)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_members_of_two_clients_that_come_and_go_process_each_record_once(
+    quick: Cluster, strategy: str, tmp_path: Path
+) -> None:
+    with Group(quick, strategy, tmp_path) as group:
+        first = group.start("ours")
+        group.wait_balanced(first)
+        second = group.start("confluent")
+        group.wait_balanced(first, second)
+        third = group.start("ours")
+        group.wait_balanced(first, second, third)
+        second.end()
+        group.wait_balanced(first, third)
+        fourth = group.start("confluent")
+        group.wait_balanced(first, third, fourth)
+        first.end()
+        group.wait_balanced(third, fourth)
+        processed = group.wait_processed()
+        third.end()
+        fourth.end()
+        group.check_that_nothing_was_owned_twice()
+    twice = [value for value, times in processed.items() if times != 1]
+    assert twice == [], group.complaints()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_no_record_is_lost_when_members_of_either_client_are_killed(
+    quick: Cluster, strategy: str, tmp_path: Path
+) -> None:
+    with Group(quick, strategy, tmp_path) as group:
+        ours, theirs, other = (group.start(kind) for kind in ("ours", "confluent", "ours"))
+        group.wait_balanced(ours, theirs, other)
+        for victim in (ours, theirs):
+            victim.end(signal.SIGKILL)
+        group.wait_balanced(other)
+        group.wait_processed()
+        group.check_that_nothing_was_owned_twice()
+
+
+def test_a_static_member_that_comes_back_in_time_moves_nothing(
+    quick: Cluster, tmp_path: Path
+) -> None:
+    with Group(quick, "range", tmp_path) as group:
+        steady = group.start("ours", "a")
+        leaver = group.start("ours", "b")
+        group.wait_balanced(steady, leaver)
+        assignments = sum(line.what == "assign" for line in steady.lines)
+        had = leaver.owned()
+        leaver.end()
+        again = group.start("ours", "b")
+        group.wait_balanced(steady, again)
+        assert again.owned() == had
+        assert sum(line.what == "assign" for line in steady.lines) == assignments
+        processed = group.wait_processed()
+    assert set(processed.values()) == {1}
+
+
+def test_a_member_with_the_name_of_another_takes_its_place(quick: Cluster) -> None:
+    topic, group = quick.topic(), quick.group()
+    settings: dict[str, Any] = {"group_id": group, "group_instance_id": "one"}
+    settings["heartbeat_interval_ms"] = 50
+    with quick.consumer(topic, **settings) as first:
+        settle(first, 1)
+        with quick.consumer(topic, **settings) as second:
+            settle(second, 1)
+            with pytest.raises(errors.FencedInstanceError) as told:
+                deadline = time.monotonic() + PATIENCE_S
+                while time.monotonic() < deadline:
+                    first.poll(0.05)
+            assert told.value.fatal
+
+
+def test_listeners_see_what_changes_hands_before_it_does(quick: Cluster) -> None:
+    topic, group = quick.topic(2), quick.group()
+    quick.write(topic, numbered(4), partition=0)
+    seen: list[tuple[str, list[TopicPartition]]] = []
+
+    def assigned(partitions: list[TopicPartition]) -> None:
+        seen.append(("assign", partitions))
+        for partition in partitions:
+            if partition.partition == 0:
+                consumer.seek(partition, 3)
+
+    def revoked(partitions: list[TopicPartition]) -> None:
+        seen.append(("revoke", partitions))
+        assert set(partitions) <= set(consumer.assignment())
+        consumer.commit(dict.fromkeys(partitions, 1))
+
+    settings: dict[str, Any] = {"heartbeat_interval_ms": 50, "enable_auto_commit": False}
+    consumer = quick.consumer(
+        topic, group_id=group, on_assign=assigned, on_revoke=revoked, **settings
+    )
+    with consumer:
+        assert values(read(consumer, 1)) == [b"v3"]
+        both = [part(topic, 0), part(topic, 1)]
+        assert seen == [("assign", both)]
+        with quick.consumer(topic, group_id=group) as other:
+            deadline = time.monotonic() + PATIENCE_S
+            while len(other.assignment()) != 1:
+                assert time.monotonic() < deadline
+                consumer.poll(0.02)
+                other.poll(0.02)
+            while len(seen) < 3:
+                consumer.poll(0.02)
+            assert seen[1] == ("revoke", both)
+            assert seen[2][0] == "assign"
+            assert {place.offset for place in other.committed(*both).values()} == {1}
+    assert seen[-1][0] == "revoke"
+
+
+def test_a_listener_that_fails_fails_the_call_and_the_group_goes_on(quick: Cluster) -> None:
+    topic, group = quick.topic(), quick.group()
+    quick.write(topic, numbered(1))
+
+    def assigned(_: list[TopicPartition]) -> None:
+        raise LookupError
+
+    with quick.consumer(topic, group_id=group, on_assign=assigned) as consumer:
+        with pytest.raises(LookupError):
+            consumer.poll(PATIENCE_S)
+        assert values(read(consumer, 1)) == [b"v0"]
+
+
+def test_heartbeats_go_on_while_the_program_computes(quick: Cluster) -> None:
+    topic, group = quick.topic(), quick.group()
+    quick.write(topic, numbered(2))
+    seen: list[str] = []
+    settings: dict[str, Any] = {
+        "on_assign": lambda _: seen.append("assign"),
+        "on_lost": lambda _: seen.append("lost"),
+        "session_timeout_ms": 300,
+        "heartbeat_interval_ms": 50,
+    }
+    with quick.consumer(topic, group_id=group, **settings) as consumer:
+        read(consumer, 1)
+        end = time.monotonic() + 0.9
+        while time.monotonic() < end:
+            sum(range(1_000))
+        assert values(read(consumer, 1)) == [b"v1"]
+        consumer.commit()
+    assert seen == ["assign"]
+
+
+def test_a_program_that_does_not_come_back_loses_its_partitions_until_it_does(
+    quick: Cluster,
+) -> None:
+    topic, group = quick.topic(), quick.group()
+    quick.write(topic, numbered(3))
+    seen: list[str] = []
+    settings: dict[str, Any] = {
+        "on_assign": lambda _: seen.append("assign"),
+        "on_revoke": lambda _: seen.append("revoke"),
+        "on_lost": lambda _: seen.append("lost"),
+        "max_poll_interval_ms": 300,
+        "enable_auto_commit": False,
+    }
+    with quick.consumer(topic, group_id=group, **settings) as consumer:
+        assert values(read(consumer, 1)) == [b"v0"]
+        with quick.consumer(topic, group_id=group) as other:
+            assert values(read(other, 1)) == [b"v0"]
+        with pytest.raises(errors.RebalanceError):
+            consumer.commit()
+        assert values(read(consumer, 1)) == [b"v1"]
+    assert seen == ["assign", "lost", "assign", "revoke"]
+
+
+def test_unsubscribing_commits_and_leaves_and_another_subscription_joins_again(
+    quick: Cluster,
+) -> None:
+    topic, second, group = quick.topic(), quick.topic(), quick.group()
+    quick.write(topic, numbered(3))
+    quick.write(second, numbered(1, "second"))
+    with quick.consumer(topic, group_id=group) as consumer:
+        read(consumer, 2)
+        consumer.unsubscribe()
+        assert consumer.assignment() == []
+        with quick.consumer(topic, group_id=group) as other:
+            assert values(read(other, 1)) == [b"v2"]
+        consumer.subscribe(second)
+        assert values(read(consumer, 1)) == [b"second0"]
+        assert consumer.subscription() == [second]
+
+
+def test_topics_that_grow_are_dealt_anew(quick: Cluster) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+
+    topic, group = quick.topic(), quick.group()
+    quick.write(topic, numbered(1))
+    with quick.consumer(topic, group_id=group, metadata_max_age_ms=100) as consumer:
+        read(consumer, 1)
+        admin = AdminClient({"bootstrap.servers": quick.bootstrap})
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
+        settle(consumer, 3)
+        quick.write(topic, [b"new"], partition=2)
+        assert values(read(consumer, 1)) == [b"new"]
+
+
+def test_a_group_of_one_assignor_and_a_member_of_another_do_not_mix(quick: Cluster) -> None:
+    topic, group = quick.topic(), quick.group()
+
+    def consumer(strategy: str) -> Consumer:
+        return quick.consumer(topic, group_id=group, partition_assignment_strategy=strategy)
+
+    with consumer("range") as first:
+        settle(first, 1)
+        with consumer("sticky") as second:
+            for _ in range(2):
+                with pytest.raises(errors.GroupError, match="INCONSISTENT_GROUP_PROTOCOL"):
+                    second.poll(PATIENCE_S)
