@@ -127,6 +127,11 @@ impl ClusterImage {
         Some(topic)
     }
 
+    /// The same without keeping it fresh.
+    pub(super) fn peek(&self, name: &str) -> Option<&TopicImage> {
+        self.topics.get(name).map(|topic| &**topic)
+    }
+
     /// The topic with this id.
     pub fn topic_by_id(&self, id: Uuid) -> Option<&Arc<TopicImage>> {
         self.topic(self.names.get(&id)?)

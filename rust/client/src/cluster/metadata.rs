@@ -1,7 +1,7 @@
 //! Asking for metadata: one task at a time works through the schedule; callers wait for tickets.
 
 use super::schedule::{Batch, Next, Wanted};
-use super::{Cluster, ClusterImage, Inner};
+use super::{Cluster, ClusterImage, Inner, TopicImage};
 use crate::error::ClientError;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::metadata::{
@@ -80,7 +80,7 @@ async fn drive(inner: Arc<Inner>) {
                 let error = cluster.ask(&batch).await.err();
                 let image = cluster.image();
                 cluster.0.schedule.lock().answered(&batch, Instant::now(), |name| {
-                    error.is_none() && name.is_none_or(|name| is_served(&image, name))
+                    error.is_none() && is_served(&image, name)
                 });
                 cluster.0.answered.send_replace((batch.ticket, error));
                 cluster.keep_fresh();
@@ -89,10 +89,13 @@ async fn drive(inner: Arc<Inner>) {
     }
 }
 
-/// Whether a topic is known, and somebody leads each of its partitions.
-fn is_served(image: &ClusterImage, name: &str) -> bool {
-    let topic = image.topics().find(|topic| topic.name == name);
-    topic.is_some_and(|topic| topic.partitions.iter().all(|partition| partition.leader.is_some()))
+/// Whether a topic, or every one that is known, has a leader for each of its partitions.
+fn is_served(image: &ClusterImage, name: Option<&str>) -> bool {
+    let led = |topic: &TopicImage| topic.partitions.iter().all(|each| each.leader.is_some());
+    match name {
+        Some(name) => image.peek(name).is_some_and(led),
+        None => image.topics().all(|topic| led(topic)),
+    }
 }
 
 impl Cluster {

@@ -1,6 +1,8 @@
 use super::*;
 use crate::fake_broker::{NODE, metadata, topic};
 use kafkalite_protocol::messages::metadata::MetadataResponseBroker;
+use kafkalite_protocol::messages::{Versioned, Wire};
+use kafkalite_protocol::{Reader, Writer};
 use std::time::Duration;
 
 fn place() -> HostPort {
@@ -85,4 +87,36 @@ fn a_topic_that_nobody_looks_at_is_forgotten() {
     let next = image.used(Duration::from_secs(300), now + Duration::from_secs(301));
     let next = next.expect("an image without it");
     assert_eq!(next.topics().map(|topic| topic.name.as_str()).collect::<Vec<_>>(), ["used"]);
+}
+
+#[test]
+fn no_answer_that_can_be_decoded_makes_it_panic() {
+    let honest = told(vec![topic("a", 3, 7), topic("b", 1, 0)]);
+    let version = MetadataResponse::VERSIONS.max;
+    let mut writer = Writer::new();
+    honest.encode(&mut writer, version);
+    let bytes = writer.into_bytes();
+    let mut image = image(vec![topic("a", 3, 7)]);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut taken = 0;
+    for _ in 0..20_000 {
+        let mut wrong = bytes.to_vec();
+        for _ in 0..=random() % 3 {
+            let at = random() as usize % wrong.len();
+            wrong[at] = random() as u8;
+        }
+        let mut reader = Reader::new(wrong.into());
+        let Ok(answer) = MetadataResponse::decode(&mut reader, version) else { continue };
+        if let Ok(next) = image.after(answer, random() % 2 == 0, Instant::now()) {
+            taken += 1;
+            image = next;
+        }
+    }
+    assert!(taken > 1_000, "{taken} were good enough");
 }
