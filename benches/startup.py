@@ -2,7 +2,9 @@
 
 - from the start of the process to the first ApiVersions answer, beside ``python3 -c pass``, the
   floor of anything that Python starts;
-- a broker started inside a Python process, from the call until it serves;
+- a broker started inside a Python process, from the call until it serves, and many of them made
+  and started one after the other, with topics;
+- ``import kafkalite`` and ``kafkalite --version``;
 - resident memory when idle, and with many idle partitions, as it is and after a restart.
 
     python benches/startup.py            # prints the figures, exits with 1 when a gate is missed
@@ -23,6 +25,17 @@ from servers import API_VERSIONS, create_topics, exchange, serving
 TOPICS, PARTITIONS_EACH = 10, 1000
 DESCRIPTORS = 20_000
 SETTLE_S = 1.0
+MANY = """
+import time
+from kafkalite import Broker
+for _ in range(50):
+    begin = time.monotonic()
+    broker = Broker(topics={"orders": 3})
+    broker.start()
+    print(time.monotonic() - begin)
+    broker.close()
+"""
+IMPORT = "import time; t = time.monotonic(); import kafkalite; print(time.monotonic() - t)"
 EMBEDDED = """
 import sys, time
 from kafkalite import Broker
@@ -73,6 +86,30 @@ def embedded_start(rounds: int) -> dict[str, float]:
     return _milliseconds(times)
 
 
+def many_brokers() -> dict[str, float]:
+    """From ``Broker(...)`` until it serves, 50 times in one process."""
+    done = subprocess.run([sys.executable, "-c", MANY], check=True, capture_output=True, text=True)
+    return _milliseconds([float(line) for line in done.stdout.split()])
+
+
+def package_import(rounds: int) -> dict[str, float]:
+    """``import kafkalite``, each time in a fresh process."""
+    command = [sys.executable, "-c", IMPORT]
+    runs = (subprocess.run(command, check=True, capture_output=True) for _ in range(rounds))
+    return _milliseconds([float(done.stdout) for done in runs])
+
+
+def version(rounds: int) -> dict[str, float]:
+    """``kafkalite --version``, the whole process."""
+    times = []
+    for _ in range(rounds):
+        begin = time.monotonic()
+        command = [sys.executable, "-m", "kafkalite", "--version"]
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.monotonic() - begin)
+    return _milliseconds(times)
+
+
 def allow_descriptors() -> None:
     """Lets the servers started from here have just ``DESCRIPTORS``, as far as the system does."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -119,6 +156,9 @@ def measure(server_name: str, rounds: int) -> dict[str, dict[str, float]]:
         figures["first ApiVersions answer"] = first_answer(server_name, rounds)
         if server_name.split()[0] == "kafkalite":
             figures["embedded start"] = embedded_start(rounds)
+            figures["Broker() ready, 50 times"] = many_brokers()
+            figures["import kafkalite"] = package_import(rounds)
+            figures["kafkalite --version"] = version(rounds)
         figures["memory"] = memory(server_name)
     return figures
 
@@ -132,6 +172,9 @@ def missed(figures: dict[str, dict[str, float]]) -> list[str]:
             figures["first ApiVersions answer"]["median_ms"] <= 3 * floor
         ),
         "embedded start <= 20 ms": figures["embedded start"]["median_ms"] <= 20,
+        "Broker() ready <= 20 ms": figures["Broker() ready, 50 times"]["median_ms"] <= 20,
+        "import kafkalite <= 60 ms": figures["import kafkalite"]["median_ms"] <= 60,
+        "kafkalite --version <= 200 ms": figures["kafkalite --version"]["median_ms"] <= 200,
         "idle RSS <= 30 MiB": used["idle_rss_mib"] <= 30,
         "RSS per idle partition <= 4 KiB": max(
             used["rss_per_partition_kib"], used["rss_per_partition_after_restart_kib"]

@@ -267,11 +267,13 @@ class Broker:
             self._temporary = Path(temporary)
         held: list[socket.socket] = []
         host, port = self._address
-        keys = self._config | {
+        keys = {
             "listeners": f"PLAINTEXT://{_bracketed(host)}:{_hold(host, port, held)}",
             "log.dirs": temporary or str(self._data_dir),
             "kafkalite.admin.port": str(self._held_admin_port(held)),
-        }
+            # What is thrown away need not survive a power cut.
+            "kafkalite.disk.sync": _text(temporary is None),
+        } | self._config
         engine: _Engine
         if self._in_process:
             engine = _native.Broker(keys, self._topics)

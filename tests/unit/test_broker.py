@@ -241,6 +241,11 @@ def test_a_locked_directory_is_an_exception(tmp_path: Path, in_process: bool) ->
         kafkalite.Broker(data_dir=tmp_path, in_process=in_process).start()
 
 
+def test_keys_of_the_broker_win() -> None:
+    with kafkalite.Broker(port=1, config={"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
+        assert api_versions_error(broker.bootstrap_servers) == 0
+
+
 def test_the_environment_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKALITE_LOG_SEGMNET_BYTES", "1")
     for in_process in (True, False):

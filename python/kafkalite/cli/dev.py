@@ -53,9 +53,11 @@ def command(data_dir: str | None, quiet: bool, flags: tuple[str, ...]) -> int:
             say(_SNIPPETS.format(servers=servers))
 
     with ExitStack() as stack:
+        # What is said later is stronger: --admin-port in the flags wins.
+        words = ["--profile", "dev", "--admin-port", "0"]
         if data_dir is None:
             directory = tempfile.TemporaryDirectory(prefix="kafkalite-dev-")
             data_dir = stack.enter_context(directory)
-        # What is said later is stronger: --admin-port in the flags wins.
-        words = ["--profile", "dev", "--admin-port", "0", "--data-dir", data_dir, *flags]
-        return serve(words, on_ready=ready)
+            # What is thrown away need not survive a power cut.
+            words += ["--set", "kafkalite.disk.sync=false"]
+        return serve([*words, "--data-dir", data_dir, *flags], on_ready=ready)

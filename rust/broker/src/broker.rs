@@ -22,7 +22,7 @@ use crate::replication::{LogManager, Maintenance, Partitions, PartitionsConfig, 
 use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
 use kafkalite_log::LogError;
-use kafkalite_log::storage::{RealStorage, Storage};
+use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
@@ -94,7 +94,9 @@ impl Broker {
     /// # Errors
     /// See [`StartError`]; nothing of it runs then.
     pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
-        Self::start_with(config, Arc::new(SystemClock::new()), Arc::new(RealStorage))
+        let storage: Arc<dyn Storage> =
+            if config.disk_sync { Arc::new(RealStorage) } else { Arc::new(UnsyncedStorage) };
+        Self::start_with(config, Arc::new(SystemClock::new()), storage)
     }
 
     /// Starts a broker on a clock and a file system of the caller's.

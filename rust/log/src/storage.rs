@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 pub mod faulty;
 mod real;
+mod unsynced;
 
 pub use real::RealStorage;
+pub use unsynced::UnsyncedStorage;
 
 /// One open file. Positions are explicit: no shared cursor, so readers and the writer never meet.
 pub trait StorageFile: Send + Sync + Debug {
@@ -140,3 +142,6 @@ pub fn replace_file(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

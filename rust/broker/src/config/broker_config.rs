@@ -190,6 +190,8 @@ fields! {
     /// `offsets.topic.segment.bytes`
     offsets_topic_segment_bytes: i32 = number("offsets.topic.segment.bytes");
 
+    /// `kafkalite.disk.sync`
+    disk_sync: bool = boolean("kafkalite.disk.sync");
     /// `kafkalite.recent.requests`
     recent_requests: usize = number("kafkalite.recent.requests");
     /// `kafkalite.admin.host`

@@ -152,6 +152,8 @@ pub const OWN: &[ConfigKey] = keys! {
         "Address that metrics and health listen on.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
         "The cluster id of a data directory that is new. Unset: a random one.";
+    Low ReadOnly Boolean "kafkalite.disk.sync" = Text("true"), Any,
+        "false: never wait for the disk, for data that goes with the broker. A power cut loses it.";
     Low ReadOnly Int "kafkalite.recent.requests" = Text("0"), Between(0, 65_536),
         "How many of the last requests are remembered, with the time each took in every stage.";
     Low ReadOnly Int "kafkalite.stop.timeout.ms" = Text("5000"), AtLeast(0),

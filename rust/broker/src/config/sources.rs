@@ -34,8 +34,9 @@ const DEV: &[(&str, &str)] = &[
 
 const PREFIX: &str = "KAFKALITE_";
 
-/// Variables that are no keys: the log filter of the process.
-const NOT_KEYS: &[&str] = &["KAFKALITE_LOG"];
+/// Variables that are no keys of a broker: the log filter of the process, and where the command
+/// line's clients connect to.
+const NOT_KEYS: &[&str] = &["KAFKALITE_LOG", "KAFKALITE_BOOTSTRAP_SERVERS"];
 
 /// Reads `sources`, weakest first, each stronger than those before.
 ///
