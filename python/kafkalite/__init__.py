@@ -8,11 +8,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ._native import BatchDelivery as BatchDelivery
+    from ._native import DeliveredRange as DeliveredRange
+    from ._native import Delivery as Delivery
+    from ._native import RecordMetadata as RecordMetadata
     from ._native import __version__ as __version__
     from .admin import AdminClient as AdminClient
     from .admin_calls import OffsetAt as OffsetAt
     from .aio.admin import AsyncAdminClient as AsyncAdminClient
     from .aio.consumer import AsyncConsumer as AsyncConsumer
+    from .aio.producer import AsyncProducer as AsyncProducer
     from .broker import Broker as Broker
     from .consumer import Consumer as Consumer
     from .descriptions import Append as Append
@@ -76,17 +81,22 @@ if TYPE_CHECKING:
     from .errors import UnknownTopicError as UnknownTopicError
     from .errors import UnsupportedVersionError as UnsupportedVersionError
     from .logs import forward_logs as forward_logs
+    from .producer import Producer as Producer
     from .records import Record as Record
     from .records import RecordBatch as RecordBatch
     from .records import TopicPartition as TopicPartition
+    from .serializers import JsonSerializer as JsonSerializer
+    from .serializers import StringSerializer as StringSerializer
 
 __all__ = [
     "AdminClient",
     "Append",
     "AsyncAdminClient",
     "AsyncConsumer",
+    "AsyncProducer",
     "AuthenticationError",
     "AuthorizationError",
+    "BatchDelivery",
     "Broker",
     "BrokerDescription",
     "BrokerError",
@@ -103,6 +113,8 @@ __all__ = [
     "Consumer",
     "CoordinatorUnavailableError",
     "CreatedTopic",
+    "DeliveredRange",
+    "Delivery",
     "DeliveryTimeout",
     "FencedInstanceError",
     "ForkedClientError",
@@ -116,6 +128,7 @@ __all__ = [
     "InvalidPartitionsError",
     "InvalidRecordError",
     "InvalidTopicError",
+    "JsonSerializer",
     "KafkaliteError",
     "LeaderUnavailableError",
     "ListedOffset",
@@ -134,15 +147,18 @@ __all__ = [
     "PartitionDescription",
     "PartitionLag",
     "PolicyViolationError",
+    "Producer",
     "ProducerFencedError",
     "Reassignment",
     "RebalanceError",
     "Record",
     "RecordBatch",
+    "RecordMetadata",
     "ReplicaDescription",
     "RequestTimedOut",
     "SerializationError",
     "StorageError",
+    "StringSerializer",
     "Subtract",
     "TopicDescription",
     "TopicExistsError",
@@ -159,8 +175,10 @@ _HOMES = {
     "Append": "kafkalite.descriptions",
     "AsyncAdminClient": "kafkalite.aio.admin",
     "AsyncConsumer": "kafkalite.aio.consumer",
+    "AsyncProducer": "kafkalite.aio.producer",
     "AuthenticationError": "kafkalite.errors",
     "AuthorizationError": "kafkalite.errors",
+    "BatchDelivery": "kafkalite._native",
     "Broker": "kafkalite.broker",
     "BrokerDescription": "kafkalite.descriptions",
     "BrokerError": "kafkalite.errors",
@@ -177,6 +195,8 @@ _HOMES = {
     "Consumer": "kafkalite.consumer",
     "CoordinatorUnavailableError": "kafkalite.errors",
     "CreatedTopic": "kafkalite.descriptions",
+    "DeliveredRange": "kafkalite._native",
+    "Delivery": "kafkalite._native",
     "DeliveryTimeout": "kafkalite.errors",
     "FencedInstanceError": "kafkalite.errors",
     "ForkedClientError": "kafkalite.errors",
@@ -190,6 +210,7 @@ _HOMES = {
     "InvalidPartitionsError": "kafkalite.errors",
     "InvalidRecordError": "kafkalite.errors",
     "InvalidTopicError": "kafkalite.errors",
+    "JsonSerializer": "kafkalite.serializers",
     "KafkaliteError": "kafkalite.errors",
     "LeaderUnavailableError": "kafkalite.errors",
     "ListedOffset": "kafkalite.descriptions",
@@ -208,15 +229,18 @@ _HOMES = {
     "PartitionDescription": "kafkalite.descriptions",
     "PartitionLag": "kafkalite.descriptions",
     "PolicyViolationError": "kafkalite.errors",
+    "Producer": "kafkalite.producer",
     "ProducerFencedError": "kafkalite.errors",
     "Reassignment": "kafkalite.descriptions",
     "RebalanceError": "kafkalite.errors",
     "Record": "kafkalite.records",
     "RecordBatch": "kafkalite.records",
+    "RecordMetadata": "kafkalite._native",
     "ReplicaDescription": "kafkalite.descriptions",
     "RequestTimedOut": "kafkalite.errors",
     "SerializationError": "kafkalite.errors",
     "StorageError": "kafkalite.errors",
+    "StringSerializer": "kafkalite.serializers",
     "Subtract": "kafkalite.descriptions",
     "TopicDescription": "kafkalite.descriptions",
     "TopicExistsError": "kafkalite.errors",

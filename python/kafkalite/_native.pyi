@@ -1,24 +1,35 @@
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import GenericAlias
-from typing import Any, Generic, TypeVar, final, overload
+from typing import Any, Generic, Self, TypeVar, final, overload
+
+from .errors import KafkaliteError
+from .records import ArrowArray, ArrowStream, Data, Headers
 
 __all__ = [
     "AdminClient",
+    "BatchDelivery",
     "Broker",
     "ColumnBatch",
     "ConfigKey",
     "ConfigOrigin",
     "Consumer",
+    "DeliveredRange",
+    "Delivery",
+    "EventLoop",
     "Handover",
     "LogBatch",
     "LogRecord",
     "Operation",
+    "Producer",
     "RangeReader",
     "RecentRequest",
     "Record",
     "RecordBatch",
+    "RecordMetadata",
     "SegmentCheck",
+    "Turn",
     "__version__",
     "client_keys",
     "config_keys",
@@ -278,6 +289,127 @@ class ColumnBatch:
         self, requested_schema: object | None = None
     ) -> tuple[object, object]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class RecordMetadata:
+    def __new__(
+        cls, topic: str, partition: int, offset: int, timestamp_ms: int
+    ) -> RecordMetadata: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class DeliveredRange:
+    def __new__(
+        cls, topic: str, partition: int, base_offset: int, count: int
+    ) -> DeliveredRange: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Delivery:
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    def result(self, timeout: float | None = None) -> RecordMetadata: ...
+    def exception(self, timeout: float | None = None) -> KafkaliteError | None: ...
+    def done(self) -> bool: ...
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None: ...
+
+@final
+class BatchDelivery:
+    def __len__(self) -> int: ...
+    def result(self, timeout: float | None = None) -> list[DeliveredRange]: ...
+    def errors(self, timeout: float | None = None) -> dict[int, KafkaliteError]: ...
+    def done(self) -> bool: ...
+    def add_done_callback(self, callback: Callable[[BatchDelivery], object]) -> None: ...
+
+@final
+class EventLoop:
+    def __new__(cls, event_loop: asyncio.AbstractEventLoop) -> EventLoop: ...
+
+@final
+class Turn:
+    @property
+    def seconds(self) -> float: ...
+    def subscribe(self, callback: Callable[[KafkaliteError | None], object]) -> None: ...
+    def error(self) -> KafkaliteError: ...
+
+class Producer:
+    def __new__(
+        cls,
+        pairs: dict[str, str],
+        key_serializer: Callable[[Any], bytes] | None = None,
+        value_serializer: Callable[[Any], bytes] | None = None,
+    ) -> Self: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def _warnings(self) -> list[str]: ...
+    def send(
+        self,
+        topic: str,
+        value: object = None,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery: ...
+    def produce(
+        self,
+        topic: str,
+        value: object = None,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[KafkaliteError | None, RecordMetadata | None], object] | None = None,
+    ) -> None: ...
+    def send_batch(
+        self,
+        topic: str,
+        values: Sequence[object] | ArrowArray | ArrowStream,
+        *,
+        keys: Sequence[object] | ArrowArray | ArrowStream | None = None,
+        headers: Mapping[str, Data] | Sequence[Headers | None] | None = None,
+        timestamps: int | Sequence[int | None] | ArrowArray | ArrowStream | None = None,
+        partitions: int | Sequence[int | None] | ArrowArray | ArrowStream | None = None,
+    ) -> BatchDelivery: ...
+    def flush(self, timeout: float | None = None) -> None: ...
+    def partitions_for(self, topic: str) -> list[int]: ...
+    def metrics(self) -> dict[str, float]: ...
+    def _close(self, timeout: float) -> int: ...
+    def _try_send(
+        self,
+        event_loop: EventLoop,
+        future: asyncio.Future[RecordMetadata],
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        turn: Turn | None,
+    ) -> Turn | None: ...
 
 @final
 class Broker:

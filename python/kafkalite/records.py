@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 from ._native import Record, RecordBatch
 
-__all__ = ["Record", "RecordBatch", "TopicPartition"]
+__all__ = [
+    "ArrowArray",
+    "ArrowStream",
+    "Data",
+    "Headers",
+    "Record",
+    "RecordBatch",
+    "TopicPartition",
+]
+
+#: What bytes of a record may be made of; a text is written as UTF-8, ``None`` is null.
+Data = bytes | bytearray | memoryview | str | None
+
+#: Headers of a record, in order; a list of pairs may repeat a name.
+Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+class ArrowStream(Protocol):
+    """Whatever hands out Arrow data as a stream: a table, a data frame, a chunked array."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule named ``arrow_array_stream``."""
+
+
+class ArrowArray(Protocol):
+    """Whatever hands out Arrow data as one array."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return capsules named ``arrow_schema`` and ``arrow_array``."""
 
 
 class TopicPartition(NamedTuple):

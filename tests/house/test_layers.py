@@ -72,6 +72,7 @@ NATIVE_USERS = {
     "group_calls.py",
     "log_files.py",
     "logs.py",
+    "producer.py",
     "ranges.py",
     "records.py",
 }

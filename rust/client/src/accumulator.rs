@@ -225,9 +225,14 @@ impl<T> Accumulator<T> {
         if self.settings.partitioner == PartitionerKind::RoundRobin {
             return topic.sticky.next_in_turn(count);
         }
+        self.key_partition(key, count).unwrap_or_else(|| topic.sticky.current(count))
+    }
+
+    /// The partition of a key, where keys decide.
+    #[must_use]
+    pub fn key_partition(&self, key: Option<&[u8]>, partition_count: u32) -> Option<u32> {
         let key = key.filter(|_| !self.settings.ignore_keys);
-        let decided = by_key(self.settings.partitioner, key, count);
-        decided.unwrap_or_else(|| topic.sticky.current(count))
+        by_key(self.settings.partitioner, key, partition_count)
     }
 
     /// Refuses a record that no request can carry.

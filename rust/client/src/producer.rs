@@ -21,6 +21,9 @@ use crate::error::ClientError;
 use crate::runtime::{Call, Runtime};
 use crate::sender::{Metrics, Sender, Stop};
 
+pub use kafkalite_protocol::record_batch::write_header;
+
+pub mod bulk;
 #[cfg(test)]
 mod tests;
 

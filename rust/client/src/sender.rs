@@ -404,6 +404,8 @@ impl<T: Send + 'static> Sender<T> {
 
 async fn ask_identity(cluster: &Cluster) -> Result<Identity, ClientError> {
     let request = |_version| InitProducerIdRequest {
+        // An empty one would be a transactional producer's.
+        transactional_id: None,
         transaction_timeout_ms: i32::MAX,
         ..InitProducerIdRequest::default()
     };

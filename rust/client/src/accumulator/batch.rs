@@ -283,6 +283,16 @@ impl<T> Batch<T> {
         batch_size: usize,
     ) -> (Option<Report<T>>, bool) {
         let count = self.count();
+        let body = std::mem::replace(&mut self.body, Body::Raw(Vec::new()));
+        match body {
+            Body::Raw(bytes) | Body::Packed(bytes) => memory.recycle(bytes, batch_size),
+            Body::Sealed(bytes) if bytes.is_unique() => {
+                memory.recycle(Vec::from(bytes), batch_size);
+            }
+            Body::Sealed(_) => {}
+        }
+        // Whoever is told finds the memory free.
+        let mut kept = Some(self.memory).filter(|_| !self.tokens.is_empty());
         let mut all = false;
         let mut tell = |from: u32, to: u32, outcome: Result<Landed, Failure>| {
             if from < to {
@@ -300,18 +310,10 @@ impl<T> Batch<T> {
             from = index + 1;
         }
         tell(from, count, outcome);
-        let body = std::mem::replace(&mut self.body, Body::Raw(Vec::new()));
-        match body {
-            Body::Raw(bytes) | Body::Packed(bytes) => memory.recycle(bytes, batch_size),
-            Body::Sealed(bytes) if bytes.is_unique() => {
-                memory.recycle(Vec::from(bytes), batch_size);
-            }
-            Body::Sealed(_) => {}
-        }
         if self.tokens.is_empty() {
             return (None, all);
         }
-        let report = Report { handle: self.handle, tokens: self.tokens, memory: Some(self.memory) };
+        let report = Report { handle: self.handle, tokens: self.tokens, memory: kept.take() };
         (Some(report), all)
     }
 

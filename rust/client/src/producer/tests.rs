@@ -15,6 +15,7 @@ use kafkalite_protocol::record_batch::RecordBatch;
 use kafkalite_protocol::{ErrorCode, Records};
 use parking_lot::Mutex;
 
+use super::bulk::{Columns, Each};
 use super::*;
 use crate::accumulator::{RecordMetadata, Report};
 use crate::fake_broker::{Answer, Asked, FakeBroker};
@@ -258,4 +259,116 @@ fn a_partition_that_is_not_there_is_refused() {
         assert!(error.to_string().contains("t has 1 partitions"), "{error}");
     }
     assert_eq!(producer.partition(&topic, Some(0), None), Ok(0));
+}
+
+/// A producer that knows a topic of four partitions, and sends nothing.
+fn four() -> (FakeBroker, Producer<()>, Arc<TopicQueues<()>>) {
+    let broker = FakeBroker::start(usual);
+    let settings = [("linger.ms", "60000"), ("delivery.timeout.ms", "200000")];
+    let producer = start(config(&broker, &settings));
+    let topic = producer.accumulator.learn("four", 4);
+    (broker, producer, topic)
+}
+
+#[test]
+fn records_in_bulk_go_where_they_would_go_one_by_one() {
+    let (_broker, producer, topic) = four();
+    let texts: Vec<String> = (0..100).map(|index| format!("k{}", index % 7)).collect();
+    let values: Vec<_> = texts.iter().map(|text| Some(text.as_bytes())).collect();
+    let keys: Vec<_> = values.iter().enumerate().map(|(i, v)| v.filter(|_| i % 5 > 0)).collect();
+    let columns = Columns {
+        values: &values,
+        keys: Each::Own(&keys),
+        partitions: Each::Same(None),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
+    producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
+    let mut seen = Vec::new();
+    let mut last = BTreeMap::new();
+    for run in &bulk.runs {
+        for (offset, _) in run.indices.clone().enumerate() {
+            let index = bulk.position(run.at + offset);
+            let partition = run.handle.partition();
+            if let Some(key) = keys[index] {
+                assert_eq!(producer.partition(&topic, None, Some(key)), Ok(partition as u32));
+                assert!(last.insert((partition, key), index).is_none_or(|before| before < index));
+            }
+            seen.push(index);
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn in_a_topic_of_one_partition_a_bulk_keeps_its_order() {
+    let broker = FakeBroker::start(usual);
+    let producer = start(config(&broker, &[("linger.ms", "100")]));
+    let topic = topic(&producer);
+    let keys: Vec<_> = (0..5_000).map(|i| (i % 3 > 0).then_some(&b"key"[..])).collect();
+    let columns = Columns {
+        values: &keys,
+        keys: Each::Own(&keys),
+        partitions: Each::Same(None),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
+    producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
+    assert!((0..5_000).all(|at| bulk.position(at) == at));
+    assert_eq!(bulk.runs.iter().map(|run| run.indices.len()).sum::<usize>(), 5_000);
+}
+
+#[test]
+fn a_bulk_with_one_wrong_record_appends_nothing() {
+    let (_broker, producer, topic) = four();
+    let values = [Some(&b"v"[..]), Some(&b"v"[..])];
+    let columns = Columns {
+        values: &values,
+        keys: Each::Same(None),
+        partitions: Each::Own(&[Some(0), Some(4)]),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    assert!(producer.begin_bulk(&topic, &columns).is_err());
+    let large = vec![0; 2 << 20];
+    let values = [Some(&b"v"[..]), Some(&large)];
+    let columns = Columns { values: &values, partitions: Each::Same(None), ..columns };
+    assert!(matches!(
+        producer.begin_bulk(&topic, &columns),
+        Err(ClientError::MessageTooLarge { .. })
+    ));
+    assert_eq!(producer.memory().used(), 0);
+}
+
+#[test]
+fn a_bulk_larger_than_memory_goes_on_where_it_stopped() {
+    let broker = FakeBroker::start(usual);
+    let producer = start(config(&broker, &[("buffer.memory", "40000"), ("batch.size", "1000")]));
+    let topic = topic(&producer);
+    let texts: Vec<String> = (0..2_000).map(|index| format!("value {index:0>90}")).collect();
+    let values: Vec<_> = texts.iter().map(|text| Some(text.as_bytes())).collect();
+    let columns = Columns {
+        values: &values,
+        keys: Each::Same(None),
+        partitions: Each::Same(None),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
+    let mut stops = 0;
+    let mut line = None;
+    while let Err(no_room) = producer.go_on(&topic, &columns, &mut bulk, line) {
+        stops += 1;
+        let ticket = *line.get_or_insert_with(|| producer.wait_for_memory());
+        assert!(producer.memory().wait(ticket, no_room.needed, soon()));
+    }
+    if let Some(ticket) = line {
+        producer.memory().leave(ticket);
+    }
+    assert!(stops > 0);
+    assert!(bulk.runs.iter().all(|run| run.handle.wait_all(soon())));
+    assert_eq!(bulk.runs.iter().map(|run| run.indices.len()).sum::<usize>(), 2_000);
 }

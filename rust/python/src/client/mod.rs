@@ -12,7 +12,9 @@ pub mod operation;
 mod ranges;
 mod record;
 mod record_batch;
+mod producer;
 pub mod shell;
+pub mod waiting;
 
 use kafkalite_client::config;
 use pyo3::prelude::*;
@@ -41,5 +43,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<record_batch::RecordBatch>()?;
     module.add_class::<ranges::ColumnBatch>()?;
     module.add_class::<ranges::RangeReader>()?;
+    producer::add_to(module)?;
     module.add_function(wrap_pyfunction!(client_keys, module)?)
 }

@@ -1,0 +1,263 @@
+"""The producer for asyncio: one ``await`` means delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+from .. import _native
+from ..config import merged
+from ..errors import IllegalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Unpack
+
+    from .._native import DeliveredRange, RecordMetadata
+    from ..config import ConfigValue, ProducerOptions
+    from ..records import ArrowArray, ArrowStream, Data, Headers
+
+    ArrowData = ArrowArray | ArrowStream
+
+__all__ = ["AsyncProducer"]
+
+
+class AsyncProducer:
+    """Sends records to topics, from one event loop.
+
+    What may wait is awaited, and the loop goes on meanwhile: a topic's metadata, room in the
+    buffer, the delivery. To have many records on their way, await many sends together, or use
+    :meth:`send_batch`. The loop is woken once for all records that a broker acknowledged together.
+
+    Examples:
+        >>> async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+        ...     await producer.send("orders", b"hello", key=b"k1")
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Mapping[str, ConfigValue | None] | None = None,
+        key_serializer: Callable[[Any], bytes] | None = None,
+        value_serializer: Callable[[Any], bytes] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        """Make a producer; nothing is connected before the first record.
+
+        Args:
+            config: Keys as Kafka spells them, ``{"linger.ms": 5}``.
+            key_serializer: Makes keys into bytes; ``None`` stays ``None``.
+            value_serializer: Makes values into bytes; ``None`` stays ``None``.
+            **options: Keys as keywords, ``linger_ms=5``; they win over ``config``.
+
+        Raises:
+            ConfigError: A key that no producer has, or a value that it cannot have.
+        """
+        pairs = merged(config, options)
+        self._native = _native.Producer(pairs, key_serializer, value_serializer)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event_loop: _native.EventLoop | None = None
+        for warning in self._native._warnings:
+            warnings.warn(warning, stacklevel=2)
+
+    def _bind(self) -> tuple[asyncio.AbstractEventLoop, _native.EventLoop]:
+        """Return the running loop, which must be that of the first call."""
+        loop = asyncio.get_running_loop()
+        if self._event_loop is None or self._loop is None:
+            self._loop = loop
+            self._event_loop = _native.EventLoop(loop)
+        elif self._loop is not loop:
+            text = "ILLEGAL_STATE: this producer belongs to another event loop"
+            raise IllegalStateError(text)
+        return loop, self._event_loop
+
+    async def send(
+        self,
+        topic: str,
+        value: object = None,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record, and return where it was written.
+
+        Cancelling the wait does not take back a record that is on its way.
+
+        Args:
+            topic: Name of the topic, 1 to 249 characters.
+            value: The record's value; ``None`` is a tombstone. A text is written as UTF-8.
+            key: The record's key; decides about the partition.
+            partition: The partition, from 0; wins over the key.
+            headers: A mapping, or pairs of a name and bytes, text or ``None``.
+            timestamp_ms: In ms since 1970 (UTC); now, if not given.
+
+        Raises:
+            BufferFullError: ``buffer_memory`` stayed full for ``max_block_ms``.
+            MessageTooLarge: The record alone exceeds ``max_request_size`` bytes.
+            UnknownTopicError: There is no such topic after ``max_block_ms``.
+            DeliveryTimeout: No broker acknowledged it within ``delivery_timeout_ms``.
+            KafkaliteError: As the broker refused it.
+
+        Source:
+            Kafka protocol, Produce (key 0); KIP-794 for the sticky partitioner.
+        """
+        loop, event_loop = self._bind()
+        delivered: asyncio.Future[RecordMetadata] = loop.create_future()
+        turn: _native.Turn | None = None
+        while True:
+            turn = self._native._try_send(
+                event_loop, delivered, topic, value, key, partition, headers, timestamp_ms, turn
+            )
+            if turn is None:
+                return await delivered
+            await _wait_for(turn, loop)
+
+    async def send_batch(
+        self,
+        topic: str,
+        values: Sequence[object] | ArrowData,
+        *,
+        keys: Sequence[object] | ArrowData | None = None,
+        headers: Mapping[str, Data] | Sequence[Headers | None] | None = None,
+        timestamps: int | Sequence[int | None] | ArrowData | None = None,
+        partitions: int | Sequence[int | None] | ArrowData | None = None,
+    ) -> list[DeliveredRange]:
+        """Send many records at once, and return where they were written.
+
+        Args:
+            topic: Name of the topic.
+            values: A list of bytes, texts or ``None``, or Arrow data; as of
+                :meth:`kafkalite.Producer.send_batch`.
+            keys: A list or an Arrow array, as long as ``values``.
+            headers: A mapping for all records, or a list with one for each.
+            timestamps: In ms since 1970 (UTC): one for all, a list or an Arrow array.
+            partitions: One for all, a list or an Arrow array.
+
+        Raises:
+            PartialError: Some records failed: ``errors`` has their exceptions by index.
+            KafkaliteError: All of them failed with this.
+        """
+        loop, _ = self._bind()
+        finished: asyncio.Future[None] = loop.create_future()
+
+        def settle() -> None:
+            if not finished.done():
+                finished.set_result(None)
+
+        def tell(_: object) -> None:
+            # A loop that was closed has nobody who waits.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle)
+
+        # A batch may be larger than the buffer: a thread waits for room, not the loop.
+        delivery = await loop.run_in_executor(
+            None,
+            lambda: self._native.send_batch(
+                topic,
+                values,
+                keys=keys,
+                headers=headers,
+                timestamps=timestamps,
+                partitions=partitions,
+            ),
+        )
+        delivery.add_done_callback(tell)
+        await finished
+        return delivery.result(0)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything that was added so far at once, and wait until the fate of all is known.
+
+        Args:
+            timeout: Seconds to wait; ``None`` is as long as it takes.
+
+        Raises:
+            RequestTimedOut: It took longer; what is on its way may yet be delivered.
+        """
+        loop, _ = self._bind()
+        await loop.run_in_executor(None, self._native.flush, timeout)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the topic's partitions, in order; asks the cluster if they are not known.
+
+        Raises:
+            UnknownTopicError: There is no such topic after ``max_block_ms``.
+        """
+        loop, _ = self._bind()
+        return await loop.run_in_executor(None, self._native.partitions_for, topic)
+
+    def metrics(self) -> dict[str, float]:
+        """Return what the producer counts, by the names of Kafka's metrics.
+
+        Times are in ms, sizes in bytes.
+        """
+        return self._native.metrics()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the producer was closed."""
+        return self._native.closed
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Deliver what was added so far, and end. Closing again does nothing.
+
+        What is not delivered in time fails with ``ClosedError``, and a warning tells how many
+        records that are.
+
+        Args:
+            timeout: Seconds to deliver; what is left then takes a second at most.
+        """
+        loop = asyncio.get_running_loop()
+        lost = await loop.run_in_executor(None, self._native._close, timeout)
+        if lost:
+            text = f"{lost} records were not delivered before the producer was closed"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    async def __aenter__(self) -> Self:
+        """Return the producer."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the producer."""
+        await self.close()
+
+    def __repr__(self) -> str:
+        """Return what it is, and whether it is open."""
+        return f"<kafkalite.AsyncProducer {'closed' if self.closed else 'open'}>"
+
+
+async def _wait_for(turn: _native.Turn, loop: asyncio.AbstractEventLoop) -> None:
+    """Wait until it is time to try again.
+
+    Raises:
+        KafkaliteError: There will be no such time, or it did not come soon enough.
+    """
+    room: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: Exception | None) -> None:
+        if room.done():
+            return
+        if error is None:
+            room.set_result(None)
+        else:
+            room.set_exception(error)
+
+    def tell(error: Exception | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, error)
+
+    late = loop.call_later(turn.seconds, lambda: settle(turn.error()))
+    try:
+        turn.subscribe(tell)
+        await room
+    finally:
+        late.cancel()

@@ -1,0 +1,131 @@
+"""The producer: records in, batches out, on a thread of its own.
+
+Nothing needs to be polled. Records of one partition stay in the order in which they were sent, also
+where batches are sent again, and with ``enable_idempotence`` (the default) none is written twice.
+
+Source:
+    Kafka protocol, Produce (key 0) and InitProducerId (key 22); KIP-98, KIP-360, KIP-794.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from . import _native
+from ._native import BatchDelivery, DeliveredRange, Delivery, RecordMetadata
+from .config import merged
+from .errors import KafkaliteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Unpack
+
+    from .config import ConfigValue, ProducerOptions
+
+__all__ = ["BatchDelivery", "DeliveredRange", "Delivery", "Producer", "RecordMetadata"]
+
+#: How long the interpreter's end may take to deliver what is left, in seconds.
+_EXIT_TIMEOUT_S = 5.0
+
+_open: weakref.WeakSet[Producer] = weakref.WeakSet()
+_watching = False
+
+
+class Producer(_native.Producer):
+    """Sends records to topics.
+
+    Safe to use from several threads. A context manager: leaving it closes it. A producer that is
+    left open is closed at the end of the interpreter.
+
+    Examples:
+        >>> with Producer(bootstrap_servers="localhost:9092") as producer:
+        ...     producer.send("orders", b"hello", key=b"k1").result(timeout=5)
+    """
+
+    def __new__(
+        cls,
+        *,
+        config: Mapping[str, ConfigValue | None] | None = None,
+        key_serializer: Callable[[Any], bytes] | None = None,
+        value_serializer: Callable[[Any], bytes] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> Self:
+        """Make a producer; nothing is connected before the first record.
+
+        Args:
+            config: Keys as Kafka spells them, ``{"linger.ms": 5}``.
+            key_serializer: Makes keys into bytes; ``None`` stays ``None``.
+            value_serializer: Makes values into bytes; ``None`` stays ``None``.
+            **options: Keys as keywords, ``linger_ms=5``; they win over ``config``.
+
+        Raises:
+            ConfigError: A key that no producer has, or a value that it cannot have.
+        """
+        producer = super().__new__(cls, merged(config, options), key_serializer, value_serializer)
+        for warning in producer._warnings:
+            warnings.warn(warning, stacklevel=2)
+        _remember(producer)
+        return producer
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Deliver what was added so far, call its callbacks, and end. Closing again does nothing.
+
+        What is not delivered in time fails with ``ClosedError``, and a warning tells how many
+        records that are.
+
+        Args:
+            timeout: Seconds to deliver; what is left then takes a second at most.
+        """
+        lost = self._close(timeout)
+        _open.discard(self)
+        if lost:
+            text = f"{lost} records were not delivered before the producer was closed"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def __enter__(self) -> Self:
+        """Return the producer."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the producer."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Close a producer that nobody closed."""
+        # An object whose making failed has nothing to close.
+        with contextlib.suppress(KafkaliteError, TypeError):
+            if not self.closed:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+                self.close()
+
+    def __repr__(self) -> str:
+        """Return what it is, and whether it is open."""
+        return f"<kafkalite.Producer {'closed' if self.closed else 'open'}>"
+
+
+def _remember(producer: Producer) -> None:
+    """Have the producer closed at the end of the interpreter.
+
+    What is registered last is called first: here, while threads may still call Python.
+    """
+    global _watching
+    _open.add(producer)
+    if not _watching:
+        _watching = True
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for producer in list(_open):
+        with contextlib.suppress(KafkaliteError):
+            producer.close(_EXIT_TIMEOUT_S)

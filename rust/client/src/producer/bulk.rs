@@ -1,0 +1,218 @@
+//! Many records at once, by column: some at a time are sorted by partition, so that a partition's
+//! batch is locked once for a run of records and not once for each.
+//!
+//! Records of one partition keep their order. What has no memory yet waits: [`Producer::go_on`]
+//! takes up where it stopped.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Producer;
+use crate::accumulator::{Handle, NoRoom, Record, Ticket, TopicQueues};
+use crate::error::ClientError;
+
+/// A value for all records, or one for each.
+#[derive(Clone, Copy, Debug)]
+pub enum Each<'a, V> {
+    /// The same for all.
+    Same(V),
+    /// One for each.
+    Own(&'a [V]),
+}
+
+impl<V: Copy> Each<'_, V> {
+    #[inline]
+    fn at(&self, index: usize) -> V {
+        match self {
+            Self::Same(value) => *value,
+            Self::Own(values) => values[index],
+        }
+    }
+}
+
+/// Headers as they lie in a record: how many, and their bytes.
+pub type RawHeaders<'a> = (i32, &'a [u8]);
+
+/// Records by column. Columns of one each are as long as `values`.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// Values; `None` is a tombstone.
+    pub values: &'a [Option<&'a [u8]>],
+    /// Keys; `None` is no key.
+    pub keys: Each<'a, Option<&'a [u8]>>,
+    /// Named partitions; `None` leaves it to the key.
+    pub partitions: Each<'a, Option<i32>>,
+    /// In ms since 1970.
+    pub timestamps: Each<'a, i64>,
+    /// Headers.
+    pub headers: Each<'a, RawHeaders<'a>>,
+}
+
+impl<'a> Columns<'a> {
+    #[inline]
+    fn record(&self, index: usize) -> Record<'a> {
+        Record {
+            timestamp_ms: self.timestamps.at(index),
+            key: self.keys.at(index),
+            value: self.values[index],
+            headers: self.headers.at(index),
+        }
+    }
+}
+
+/// Records that went into one batch, next to each other.
+pub struct BulkRun<T> {
+    /// Knows what becomes of them.
+    pub handle: Arc<Handle<T>>,
+    /// Their indices in the handle.
+    pub indices: Range<u32>,
+    /// Where they stand in the order of [`Bulk::position`].
+    pub at: usize,
+}
+
+/// Records that are sorted at a time. Those without a key stick to one partition for as long.
+const SLICE: usize = 2_048;
+
+/// How far a call with many records got.
+pub struct Bulk<T> {
+    /// Records by slice and partition, each partition's in their order; `None` is the order they
+    /// came in.
+    order: Option<Vec<u32>>,
+    /// Of the slice at work: each partition, and where its records end in the order.
+    buckets: Vec<(u32, usize)>,
+    bucket: usize,
+    /// How many are appended.
+    at: usize,
+    /// What was appended so far.
+    pub runs: Vec<BulkRun<T>>,
+}
+
+impl<T> Bulk<T> {
+    /// The record at place `at` of the order: its index in the columns.
+    #[must_use]
+    pub fn position(&self, at: usize) -> usize {
+        self.order.as_ref().map_or(at, |order| order[at] as usize)
+    }
+
+    /// The order of all records, if it is not the one they came in.
+    #[must_use]
+    pub fn into_parts(self) -> (Option<Vec<u32>>, Vec<BulkRun<T>>) {
+        (self.order, self.runs)
+    }
+
+    fn note(&mut self, handle: Arc<Handle<T>>, indices: Range<u32>) {
+        let count = indices.len();
+        match self.runs.last_mut() {
+            Some(last)
+                if Arc::ptr_eq(&last.handle, &handle) && last.indices.end == indices.start =>
+            {
+                last.indices.end = indices.end;
+            }
+            _ => self.runs.push(BulkRun { handle, indices, at: self.at }),
+        }
+        self.at += count;
+    }
+}
+
+impl<T: Send + 'static> Producer<T> {
+    /// Checks all records; nothing is appended yet.
+    ///
+    /// # Errors
+    /// If a record is too large, or names a partition that is not there.
+    pub fn begin_bulk(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+    ) -> Result<Bulk<T>, ClientError> {
+        for index in 0..columns.values.len() {
+            self.check_size(&columns.record(index))?;
+            if let named @ Some(_) = columns.partitions.at(index) {
+                self.partition(topic, named, None)?;
+            }
+        }
+        let is_alike =
+            matches!((columns.partitions, columns.keys), (Each::Same(_), Each::Same(None)));
+        let order = (!is_alike).then(Vec::new);
+        Ok(Bulk { order, buckets: Vec::new(), bucket: 0, at: 0, runs: Vec::new() })
+    }
+
+    /// Appends what is left, for as long as there is memory.
+    ///
+    /// # Errors
+    /// If there is none for the next record; call again with a ticket, once there may be.
+    pub fn go_on(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+        bulk: &mut Bulk<T>,
+        ticket: Option<Ticket>,
+    ) -> Result<(), NoRoom<T>> {
+        let count = columns.values.len();
+        while bulk.at < count {
+            let Some(order) = &mut bulk.order else {
+                let partition = self.bulk_partition(topic, columns, 0);
+                let mut records = (bulk.at..count).map(|index| columns.record(index)).peekable();
+                let run = self.append_run(topic, partition, &mut records, ticket)?;
+                bulk.note(run.handle, run.first..run.first + run.count);
+                continue;
+            };
+            if bulk.bucket == bulk.buckets.len() {
+                let end = count.min(bulk.at + SLICE);
+                bulk.buckets = self.sort(topic, columns, bulk.at..end, order);
+                bulk.bucket = 0;
+            }
+            let (partition, end) = bulk.buckets[bulk.bucket];
+            while bulk.at < end {
+                let rest = bulk.order.as_ref().map_or(&[][..], |order| &order[bulk.at..end]);
+                let records = rest.iter().map(|index| columns.record(*index as usize));
+                let run = self.append_run(topic, partition, &mut records.peekable(), ticket)?;
+                bulk.note(run.handle, run.first..run.first + run.count);
+            }
+            bulk.bucket += 1;
+        }
+        Ok(())
+    }
+
+    /// Where a record goes; all that nothing decides about, to the same partition for now.
+    fn bulk_partition(&self, topic: &TopicQueues<T>, columns: &Columns<'_>, index: usize) -> u32 {
+        match columns.partitions.at(index).and_then(|named| u32::try_from(named).ok()) {
+            Some(named) => named,
+            None => self.accumulator.partition(topic, columns.keys.at(index)),
+        }
+    }
+
+    /// Adds a slice of records to the order, by partition and in order within each: by counting.
+    fn sort(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+        slice: Range<usize>,
+        order: &mut Vec<u32>,
+    ) -> Vec<(u32, usize)> {
+        let base = slice.start;
+        let of: Vec<u32> =
+            slice.clone().map(|index| self.bulk_partition(topic, columns, index)).collect();
+        let most = of.iter().max().map_or(0, |most| *most as usize);
+        let mut next = vec![0_usize; most + 1];
+        for partition in &of {
+            next[*partition as usize] += 1;
+        }
+        let mut buckets = Vec::new();
+        let mut end = base;
+        for (partition, count) in next.iter_mut().enumerate() {
+            let start = end;
+            end += *count;
+            if *count > 0 {
+                buckets.push((partition as u32, end));
+            }
+            *count = start;
+        }
+        order.resize(slice.end, 0);
+        for (index, partition) in slice.zip(of) {
+            let place = &mut next[partition as usize];
+            order[*place] = index as u32;
+            *place += 1;
+        }
+        buckets
+    }
+}

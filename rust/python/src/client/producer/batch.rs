@@ -1,0 +1,397 @@
+//! `send_batch`: lists of bytes, or Arrow columns, into open batches, with the GIL released while
+//! records are written.
+
+use std::time::Instant;
+
+use kafkalite_arrow::Chunk;
+use kafkalite_client::ClientError;
+use kafkalite_client::producer::bulk::{Columns, Each, RawHeaders};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyList, PyMapping};
+
+use super::bulk::{Sent, list};
+use super::data::{column, elements, headers, is_list};
+use super::inside::{Inside, now_ms, serialize};
+use super::{Topic, arrow};
+
+/// What one call was given besides values.
+pub struct Arguments<'a, 'py> {
+    pub keys: Option<&'a Bound<'py, PyAny>>,
+    pub headers: Option<&'a Bound<'py, PyAny>>,
+    pub timestamps: Option<&'a Bound<'py, PyAny>>,
+    pub partitions: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// A column of numbers: one for all, or one for each.
+enum Numbers {
+    Same(Option<i64>),
+    Own(Vec<Option<i64>>),
+}
+
+/// Bytes that outlive the call's lists.
+enum Keys<'py> {
+    None,
+    Objects(Vec<Bound<'py, PyAny>>),
+    Chunks(Vec<Chunk>),
+}
+
+/// Sends all; what was appended when an exception is raised stays appended.
+pub fn send_all(
+    py: Python<'_>,
+    inside: &Inside,
+    topic: &Topic,
+    values: &Bound<'_, PyAny>,
+    arguments: &Arguments<'_, '_>,
+) -> PyResult<Sent> {
+    let deadline = Instant::now() + inside.producer.config().max_block;
+    let call = Call { py, inside, topic, deadline, now_ms: now_ms() };
+    let mut sent = Sent::new();
+    if !is_list(values)
+        && let Some(mut stream) = arrow::stream(values)?
+    {
+        let side = Side::new(arguments, None)?;
+        let mut base = 0;
+        while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(arrow::refused)? {
+            if chunk.rows() > 0 {
+                call.send_chunk(&chunk, &side, base, &mut sent)?;
+            }
+            base += chunk.rows();
+        }
+        side.check_length(base)?;
+        return Ok(sent);
+    }
+    let objects = elements(&list(py, &serialized(inside.value_serializer.as_ref(), values)?)?);
+    let mut owned = Vec::new();
+    let values = column(&objects, &mut owned, "value")?;
+    let side = Side::new(arguments, inside.key_serializer.as_ref())?;
+    side.check_length(values.len())?;
+    call.send_rows(&values, &side, 0, &mut sent)?;
+    Ok(sent)
+}
+
+/// Each element through the serializer, if there is one.
+fn serialized<'py>(
+    serializer: Option<&Py<PyAny>>,
+    values: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(serializer) = serializer else { return Ok(values.clone()) };
+    let out = PyList::empty(values.py());
+    for value in values.try_iter()? {
+        let value = value?;
+        out.append(if value.is_none() { value } else { serialize(serializer, &value)? })?;
+    }
+    Ok(out.into_any())
+}
+
+/// Everything besides values.
+struct Side<'py> {
+    keys: Keys<'py>,
+    partitions: Numbers,
+    timestamps: Numbers,
+    /// Headers of each record: how many, and where their bytes end; or one for all.
+    header_ends: Option<Vec<(i32, usize)>>,
+    header_bytes: Vec<u8>,
+    header_count: i32,
+}
+
+impl<'py> Side<'py> {
+    fn new(arguments: &Arguments<'_, 'py>, serializer: Option<&Py<PyAny>>) -> PyResult<Self> {
+        let mut side = Self {
+            keys: Keys::None,
+            partitions: numbers(arguments.partitions, "partitions")?,
+            timestamps: numbers(arguments.timestamps, "timestamps")?,
+            header_ends: None,
+            header_bytes: Vec::new(),
+            header_count: 0,
+        };
+        if let Some(keys) = arguments.keys {
+            side.keys = match is_list(keys) {
+                false => match chunks(keys)? {
+                    Some(chunks) => Keys::Chunks(chunks),
+                    None => return Err(PyTypeError::new_err("keys must be a list or Arrow")),
+                },
+                true => Keys::Objects(elements(&list(keys.py(), &serialized(serializer, keys)?)?)),
+            };
+        }
+        match arguments.headers {
+            None => {}
+            Some(all) if all.cast::<PyMapping>().is_ok() => {
+                side.header_count = headers(all, &mut side.header_bytes)?;
+            }
+            Some(each) => {
+                let mut ends = Vec::new();
+                for of_one in each.try_iter()? {
+                    let of_one = of_one?;
+                    let count = match of_one.is_none() {
+                        true => 0,
+                        false => headers(&of_one, &mut side.header_bytes)?,
+                    };
+                    ends.push((count, side.header_bytes.len()));
+                }
+                side.header_ends = Some(ends);
+            }
+        }
+        Ok(side)
+    }
+
+    /// Every column must have as many rows as there are values.
+    fn check_length(&self, rows: usize) -> PyResult<()> {
+        let keys = match &self.keys {
+            Keys::None => None,
+            Keys::Objects(objects) => Some(objects.len()),
+            Keys::Chunks(chunks) => Some(chunks.iter().map(Chunk::rows).sum()),
+        };
+        let lengths = [
+            ("keys", keys),
+            ("partitions", self.partitions.len()),
+            ("timestamps", self.timestamps.len()),
+            ("headers", self.header_ends.as_ref().map(Vec::len)),
+        ];
+        for (what, length) in lengths {
+            if let Some(length) = length.filter(|length| *length != rows) {
+                let text = format!("there are {rows} values and {length} {what}");
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Numbers {
+    fn len(&self) -> Option<usize> {
+        match self {
+            Self::Same(_) => None,
+            Self::Own(numbers) => Some(numbers.len()),
+        }
+    }
+}
+
+fn numbers(object: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Numbers> {
+    let Some(object) = object else { return Ok(Numbers::Same(None)) };
+    if object.is_instance_of::<PyInt>() {
+        return Ok(Numbers::Same(Some(object.extract()?)));
+    }
+    if is_list(object) {
+        return Ok(Numbers::Own(object.extract()?));
+    }
+    let Some(chunks) = chunks(object)? else {
+        return Err(PyTypeError::new_err(format!("{what} must be a number, a list or Arrow")));
+    };
+    let mut all = Vec::new();
+    for chunk in &chunks {
+        let column = chunk.column("").filter(|_| !chunk.has_columns());
+        let column =
+            column.ok_or_else(|| PyTypeError::new_err("expected an array, not a table"))?;
+        column.numbers(&mut all).map_err(arrow::refused)?;
+    }
+    Ok(Numbers::Own(all))
+}
+
+fn chunks(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Chunk>>> {
+    let Some(mut stream) = arrow::stream(object)? else { return Ok(None) };
+    let mut chunks = Vec::new();
+    while let Some(chunk) = stream.next_chunk().map_err(arrow::refused)? {
+        chunks.push(chunk);
+    }
+    Ok(Some(chunks))
+}
+
+/// One call of `send_batch`.
+struct Call<'a, 'py> {
+    py: Python<'py>,
+    inside: &'a Inside,
+    topic: &'a Topic,
+    deadline: Instant,
+    now_ms: i64,
+}
+
+impl Call<'_, '_> {
+    /// Sends the rows of a chunk: its columns win over what was given beside it.
+    fn send_chunk(
+        &self,
+        chunk: &Chunk,
+        side: &Side<'_>,
+        base: usize,
+        sent: &mut Sent,
+    ) -> PyResult<()> {
+        let mut values = Vec::new();
+        let Some(column) = chunk.column("value") else {
+            let names: Vec<_> = chunk.names().collect();
+            let text = format!("an Arrow table needs a column `value`; it has {names:?}");
+            return Err(PyValueError::new_err(text));
+        };
+        column.bytes(&mut values).map_err(arrow::refused)?;
+        let named = |name: &str| chunk.column(name).filter(|_| chunk.has_columns());
+        let (mut keys, mut partitions, mut times) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(column) = named("key") {
+            column.bytes(&mut keys).map_err(arrow::refused)?;
+        }
+        if let Some(column) = named("partition") {
+            column.numbers(&mut partitions).map_err(arrow::refused)?;
+        }
+        if let Some(column) = named("timestamp").or_else(|| named("timestamp_ms")) {
+            column.numbers(&mut times).map_err(arrow::refused)?;
+        }
+        let own = Own { keys, partitions, times };
+        self.send_with(&values, own, side, base, sent)
+    }
+
+    fn send_rows(
+        &self,
+        values: &[Option<&[u8]>],
+        side: &Side<'_>,
+        base: usize,
+        sent: &mut Sent,
+    ) -> PyResult<()> {
+        let own = Own { keys: Vec::new(), partitions: Vec::new(), times: Vec::new() };
+        self.send_with(values, own, side, base, sent)
+    }
+
+    fn send_with<'a>(
+        &self,
+        values: &[Option<&'a [u8]>],
+        own: Own<'a>,
+        side: &'a Side<'_>,
+        base: usize,
+        sent: &mut Sent,
+    ) -> PyResult<()> {
+        let rows = base..base + values.len();
+        let mut owned = Vec::new();
+        let mut keys = own.keys;
+        if keys.is_empty() {
+            match &side.keys {
+                Keys::None => {}
+                Keys::Objects(objects) => {
+                    keys = column(objects.get(rows.clone()).unwrap_or(&[]), &mut owned, "key")?;
+                }
+                Keys::Chunks(chunks) => keys = keys_of(chunks, &rows)?,
+            }
+        }
+        let partitions = picked(own.partitions, &side.partitions, &rows)?;
+        let partitions: Vec<_> = partitions.into_iter().map(partition).collect::<PyResult<_>>()?;
+        let times = picked(own.times, &side.timestamps, &rows)?;
+        let times: Vec<i64> = times.into_iter().map(|time| time.unwrap_or(self.now_ms)).collect();
+        let each = |count: usize| count == values.len() && count > 0;
+        if [keys.len(), partitions.len(), times.len()].iter().any(|n| *n > 0 && *n != values.len())
+        {
+            return side.check_length(rows.end);
+        }
+        let header_rows = header_rows(side, &rows)?;
+        let columns = Columns {
+            values,
+            keys: if each(keys.len()) { Each::Own(&keys) } else { Each::Same(None) },
+            partitions: if each(partitions.len()) {
+                Each::Own(&partitions)
+            } else {
+                Each::Same(side.one_partition()?)
+            },
+            timestamps: if each(times.len()) {
+                Each::Own(&times)
+            } else {
+                Each::Same(side.one_time().unwrap_or(self.now_ms))
+            },
+            headers: match &header_rows {
+                Some(rows) => Each::Own(rows),
+                None => Each::Same((side.header_count, &side.header_bytes)),
+            },
+        };
+        self.append(&columns, sent)
+    }
+
+    /// Writes the records, and waits for memory as often as it takes until the deadline.
+    fn append(&self, columns: &Columns<'_>, sent: &mut Sent) -> PyResult<()> {
+        let (py, producer, topic) = (self.py, &self.inside.producer, &**self.topic);
+        let failed = |error: ClientError| crate::error::client_error(py, &error);
+        let mut bulk = py.detach(|| producer.begin_bulk(topic, columns)).map_err(failed)?;
+        let mut result = py.detach(|| producer.go_on(topic, columns, &mut bulk, None));
+        while let Err(no_room) = result {
+            let line = match no_room.closed {
+                true => return Err(failed(producer.buffer_full(0))),
+                false => self.inside.wait_for_room(py, no_room.needed, self.deadline)?,
+            };
+            let ticket = Some(line.ticket());
+            result = py.detach(|| producer.go_on(topic, columns, &mut bulk, ticket));
+        }
+        let (order, runs) = bulk.into_parts();
+        sent.push(columns.values.len(), order, runs);
+        Ok(())
+    }
+}
+
+/// A chunk's own columns; empty where it has none.
+struct Own<'a> {
+    keys: Vec<Option<&'a [u8]>>,
+    partitions: Vec<Option<i64>>,
+    times: Vec<Option<i64>>,
+}
+
+impl Side<'_> {
+    fn one_partition(&self) -> PyResult<Option<i32>> {
+        match &self.partitions {
+            Numbers::Same(one) => partition(*one),
+            Numbers::Own(_) => Ok(None),
+        }
+    }
+
+    fn one_time(&self) -> Option<i64> {
+        match &self.timestamps {
+            Numbers::Same(one) => *one,
+            Numbers::Own(_) => None,
+        }
+    }
+}
+
+fn partition(number: Option<i64>) -> PyResult<Option<i32>> {
+    let narrow = |number: i64| {
+        let text = || PyValueError::new_err(format!("{number} is no partition"));
+        i32::try_from(number).map_err(|_| text())
+    };
+    number.map(narrow).transpose()
+}
+
+/// The chunk's own numbers, or those of its rows that were given beside it.
+fn picked(
+    own: Vec<Option<i64>>,
+    beside: &Numbers,
+    rows: &std::ops::Range<usize>,
+) -> PyResult<Vec<Option<i64>>> {
+    match beside {
+        Numbers::Own(numbers) if own.is_empty() => {
+            Ok(numbers.get(rows.clone()).unwrap_or(&[]).to_vec())
+        }
+        _ => Ok(own),
+    }
+}
+
+fn keys_of<'a>(
+    chunks: &'a [Chunk],
+    rows: &std::ops::Range<usize>,
+) -> PyResult<Vec<Option<&'a [u8]>>> {
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let column = chunk.column("").filter(|_| !chunk.has_columns());
+        let column =
+            column.ok_or_else(|| PyTypeError::new_err("keys are an array, not a table"))?;
+        column.bytes(&mut all).map_err(arrow::refused)?;
+    }
+    Ok(all.get(rows.clone()).unwrap_or(&[]).to_vec())
+}
+
+/// Headers of each of the rows; `None` where all have the same.
+fn header_rows<'a>(
+    side: &'a Side<'_>,
+    rows: &std::ops::Range<usize>,
+) -> PyResult<Option<Vec<RawHeaders<'a>>>> {
+    let Some(ends) = &side.header_ends else { return Ok(None) };
+    if ends.len() < rows.end {
+        side.check_length(rows.end)?;
+    }
+    let mut start = rows.start.checked_sub(1).map_or(0, |before| ends[before].1);
+    let of_row = ends[rows.clone()].iter().map(|(count, end)| {
+        let bytes = &side.header_bytes[start..*end];
+        start = *end;
+        (*count, bytes)
+    });
+    Ok(Some(of_row.collect()))
+}

@@ -1,0 +1,274 @@
+//! Telling Python what became of records: on one thread for each producer, many at a time.
+//!
+//! The client's thread only puts reports in a queue, so it never waits for the GIL. The thread here
+//! takes all there are, takes the GIL once, and calls callbacks in order; of an event loop's
+//! futures it makes one `call_soon_threadsafe`. It starts with the first record that somebody
+//! wants to be told of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Instant;
+
+use kafkalite_client::ClientError;
+use kafkalite_client::accumulator::{Failure, RecordMetadata as Metadata, Report, Sink};
+use parking_lot::{Condvar, Mutex};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::bulk::Watch;
+use super::delivery::{Delivery, RecordMetadata, exception};
+use crate::client::interpreter;
+
+/// Who wants to be told of a record.
+pub enum Token {
+    /// `callback(error, metadata)`.
+    Callback(Py<PyAny>),
+    /// `callback(delivery)`.
+    Done { callback: Py<PyAny>, delivery: Py<Delivery> },
+    /// A future of an event loop.
+    Future { future: Py<PyAny>, event_loop: Py<EventLoop> },
+    /// A batch of which this is one record.
+    Batch(Arc<Watch>),
+}
+
+/// An event loop that is told of several futures at once.
+#[pyclass(frozen, module = "kafkalite._native")]
+pub struct EventLoop {
+    event_loop: Py<PyAny>,
+}
+
+#[pymethods]
+impl EventLoop {
+    #[new]
+    fn new(event_loop: Py<PyAny>) -> Self {
+        Self { event_loop }
+    }
+}
+
+/// A callback, and what it is to be told.
+type Woken = (Py<PyAny>, Option<ClientError>);
+
+/// What is to be told to an event loop: future, result, whether it is an exception.
+type Settled = (Py<PyAny>, Py<PyAny>, bool);
+
+/// Sets the results of futures; runs on their loop. Those that were cancelled are left alone.
+#[pyfunction]
+pub fn settle(py: Python<'_>, settled: Vec<Settled>) -> PyResult<()> {
+    for (future, result, is_error) in settled {
+        if !future.call_method0(py, "done")?.is_truthy(py)? {
+            let method = if is_error { "set_exception" } else { "set_result" };
+            future.call_method1(py, method, (result,))?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Queue {
+    reports: Vec<Report<Token>>,
+    wakes: Vec<Woken>,
+    thread: Option<JoinHandle<()>>,
+    id: Option<ThreadId>,
+    closed: bool,
+}
+
+/// The queue of reports, and the thread that tells of them.
+#[derive(Default)]
+pub struct Callbacks {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    running: AtomicBool,
+    /// Tokens that were handed to the client, and those whose callbacks were called.
+    given: AtomicU64,
+    called: AtomicU64,
+}
+
+impl Sink<Token> for Callbacks {
+    fn reports(&self, reports: Vec<Report<Token>>) {
+        self.queue.lock().reports.extend(reports);
+        self.changed.notify_all();
+    }
+}
+
+impl Callbacks {
+    /// A token is about to be handed to the client: the thread must run.
+    pub fn expect(self: &Arc<Self>) {
+        self.given.fetch_add(1, Ordering::SeqCst);
+        self.start();
+    }
+
+    /// The token was not handed over after all.
+    pub fn forget(&self) {
+        self.called.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Starts the thread, if it does not run.
+    pub fn start(self: &Arc<Self>) {
+        if self.running.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if queue.thread.is_none() && !queue.closed {
+            let callbacks = Arc::clone(self);
+            let run = move || callbacks.run();
+            queue.thread =
+                std::thread::Builder::new().name("kafkalite-cb".to_owned()).spawn(run).ok();
+            queue.id = queue.thread.as_ref().map(|thread| thread.thread().id());
+            self.running.store(queue.thread.is_some(), Ordering::Relaxed);
+        }
+    }
+
+    /// Calls `callback(error)` on the thread, `error` being an exception or `None`.
+    pub fn wake(&self, callback: Py<PyAny>, error: Option<ClientError>) {
+        self.queue.lock().wakes.push((callback, error));
+        self.changed.notify_all();
+    }
+
+    /// Tokens handed over so far; see [`Self::wait_called`].
+    pub fn given(&self) -> u64 {
+        self.given.load(Ordering::SeqCst)
+    }
+
+    /// Whether this is the thread that calls callbacks.
+    pub fn is_here(&self) -> bool {
+        self.queue.lock().id == Some(std::thread::current().id())
+    }
+
+    /// Waits until as many callbacks were called as `given`; `false` if not by `until`.
+    pub fn wait_called(&self, given: u64, until: Instant) -> bool {
+        let mut queue = self.queue.lock();
+        while self.called.load(Ordering::SeqCst) < given {
+            if self.changed.wait_until(&mut queue, until).timed_out() {
+                return self.called.load(Ordering::SeqCst) >= given;
+            }
+        }
+        true
+    }
+
+    /// Ends the thread when it has told all it has; `false` if it has not by `until`.
+    pub fn close(&self, until: Instant) -> bool {
+        let thread = {
+            let mut queue = self.queue.lock();
+            queue.closed = true;
+            queue.thread.take()
+        };
+        self.changed.notify_all();
+        let Some(thread) = thread else { return true };
+        if thread.thread().id() == std::thread::current().id() {
+            return true;
+        }
+        let mut queue = self.queue.lock();
+        while self.running.load(Ordering::SeqCst) {
+            if self.changed.wait_until(&mut queue, until).timed_out() {
+                return false;
+            }
+        }
+        drop(queue);
+        let _ = thread.join();
+        true
+    }
+
+    fn run(&self) {
+        loop {
+            let (reports, wakes) = {
+                let mut queue = self.queue.lock();
+                while queue.reports.is_empty() && queue.wakes.is_empty() && !queue.closed {
+                    self.changed.wait(&mut queue);
+                }
+                let taken = (std::mem::take(&mut queue.reports), std::mem::take(&mut queue.wakes));
+                if taken.0.is_empty() && taken.1.is_empty() {
+                    self.running.store(false, Ordering::SeqCst);
+                    drop(queue);
+                    self.changed.notify_all();
+                    return;
+                }
+                taken
+            };
+            let count: u64 = reports.iter().map(|report| report.tokens.len() as u64).sum();
+            // No interpreter any more means nobody to tell.
+            interpreter::enter(|py| tell(py, reports, wakes));
+            let queue = self.queue.lock();
+            self.called.fetch_add(count, Ordering::SeqCst);
+            drop(queue);
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
+    for (callback, error) in wakes {
+        let error = error.map_or_else(|| py.None(), |error| exception(py, &error));
+        call(py, &callback, (error,));
+    }
+    let mut loops: Vec<(Py<EventLoop>, Vec<Settled>)> = Vec::new();
+    for report in reports {
+        // From here on the memory of the batch is free: callbacks may send.
+        drop(report.memory);
+        for token in report.tokens {
+            let Some(fate) = report.handle.result(token.index, token.timestamp_ms) else {
+                continue;
+            };
+            match token.value {
+                Token::Callback(callback) => tell_one(py, &callback, fate),
+                Token::Done { callback, delivery } => call(py, &callback, (delivery,)),
+                Token::Future { future, event_loop } => {
+                    let Some(settled) = settled(py, future, fate) else { continue };
+                    match loops.iter_mut().find(|(known, _)| known.is(&event_loop)) {
+                        Some((_, all)) => all.push(settled),
+                        None => loops.push((event_loop, vec![settled])),
+                    }
+                }
+                Token::Batch(watch) => watch.look(py),
+            }
+        }
+    }
+    for (event_loop, settled) in loops {
+        if let Err(error) = tell_loop(py, &event_loop, settled) {
+            // A loop that was closed has nobody who waits.
+            tracing_closed(py, &error);
+        }
+    }
+}
+
+/// `callback(error, None)` or `callback(None, metadata)`.
+fn tell_one(py: Python<'_>, callback: &Py<PyAny>, fate: Result<Metadata, Failure>) {
+    match fate {
+        Ok(metadata) => match Py::new(py, RecordMetadata::from(metadata)) {
+            Ok(metadata) => call(py, callback, (py.None(), metadata)),
+            Err(error) => error.write_unraisable(py, Some(callback.bind(py))),
+        },
+        Err(failure) => call(py, callback, (exception(py, &failure), py.None())),
+    }
+}
+
+/// What a callback raises goes to `sys.unraisablehook`.
+fn call<'py>(py: Python<'py>, callback: &Py<PyAny>, arguments: impl pyo3::call::PyCallArgs<'py>) {
+    if let Err(error) = callback.call1(py, arguments) {
+        error.write_unraisable(py, Some(callback.bind(py)));
+    }
+}
+
+fn settled(py: Python<'_>, future: Py<PyAny>, fate: Result<Metadata, Failure>) -> Option<Settled> {
+    match fate {
+        Ok(metadata) => {
+            let metadata = Py::new(py, RecordMetadata::from(metadata)).ok()?;
+            Some((future, metadata.into_any(), false))
+        }
+        Err(failure) => Some((future, exception(py, &failure), true)),
+    }
+}
+
+fn tell_loop(py: Python<'_>, event_loop: &Py<EventLoop>, all: Vec<Settled>) -> PyResult<()> {
+    let list = PyList::new(py, all)?;
+    let settle = wrap_pyfunction!(settle, py)?;
+    let event_loop = &event_loop.get().event_loop;
+    event_loop.call_method1(py, "call_soon_threadsafe", (settle, list)).map(|_| ())
+}
+
+/// Any other error than that of a closed loop is worth telling.
+fn tracing_closed(py: Python<'_>, error: &PyErr) {
+    if !error.is_instance_of::<pyo3::exceptions::PyRuntimeError>(py) {
+        error.clone_ref(py).write_unraisable(py, None);
+    }
+}

@@ -1,0 +1,96 @@
+//! From Python's objects to the bytes of records: keys, values, headers; one by one or in lists.
+
+use std::borrow::Cow;
+
+use kafkalite_client::producer::write_header;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMapping, PyString, PyTuple};
+
+/// Bytes of a record: borrowed where nobody can change them.
+pub type Data<'a> = Option<Cow<'a, [u8]>>;
+
+/// The bytes of `object`: of bytes, of a text its UTF-8, of anything else its buffer.
+///
+/// # Errors
+/// `TypeError` if it has none; `what` is what the error calls it.
+#[inline]
+pub fn data<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Data<'a>> {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok(Some(Cow::Borrowed(bytes.as_bytes())));
+    }
+    other_data(object, what)
+}
+
+#[cold]
+fn other_data<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Data<'a>> {
+    if object.is_none() {
+        return Ok(None);
+    }
+    if let Ok(text) = object.cast::<PyString>() {
+        return Ok(Some(Cow::Borrowed(text.to_str()?.as_bytes())));
+    }
+    match PyBuffer::<u8>::get(object) {
+        Ok(buffer) => Ok(Some(Cow::Owned(buffer.to_vec(object.py())?))),
+        Err(_) => {
+            let name = object.get_type().name()?;
+            let expected = format!("a record's {what} must be bytes, str or None, not {name}");
+            Err(PyTypeError::new_err(format!("{expected}; or pass a {what}_serializer")))
+        }
+    }
+}
+
+/// Encodes headers at the end of `out`: a mapping, or pairs of a name and bytes, text or `None`.
+/// Returns how many there are.
+pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
+    let items = match object.cast::<PyMapping>() {
+        Ok(mapping) => mapping.items()?.into_any(),
+        Err(_) => object.clone(),
+    };
+    let mut count = 0;
+    for item in items.try_iter()? {
+        let item = item?;
+        let (name, value) = item.extract::<(Bound<'_, PyString>, Bound<'_, PyAny>)>()?;
+        write_header(out, name.to_str()?, data(&value, "header")?.as_deref());
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The bytes of each element; borrowed from `list`, which nobody else has.
+pub fn column<'a>(
+    list: &'a [Bound<'_, PyAny>],
+    owned: &'a mut Vec<Vec<u8>>,
+    what: &str,
+) -> PyResult<Vec<Option<&'a [u8]>>> {
+    // Places of what had to be copied, and its number there.
+    let mut copies = Vec::new();
+    let mut out: Vec<Option<&'a [u8]>> = Vec::with_capacity(list.len());
+    for object in list {
+        match data(object, what)? {
+            Some(Cow::Borrowed(bytes)) => out.push(Some(bytes)),
+            Some(Cow::Owned(bytes)) => {
+                copies.push(out.len());
+                owned.push(bytes);
+                out.push(None);
+            }
+            None => out.push(None),
+        }
+    }
+    let owned: &'a [Vec<u8>] = owned;
+    for (place, bytes) in copies.into_iter().zip(owned) {
+        out[place] = Some(bytes);
+    }
+    Ok(out)
+}
+
+/// What the objects of a list are, held until their bytes are read.
+pub fn elements<'py>(list: &Bound<'py, PyList>) -> Vec<Bound<'py, PyAny>> {
+    list.iter().collect()
+}
+
+/// Whether `object` is a sequence of elements, not one value.
+pub fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
+}

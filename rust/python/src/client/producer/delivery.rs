@@ -1,0 +1,179 @@
+//! `Delivery`: what became of one record. `RecordMetadata`: where it is.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kafkalite_client::ClientError;
+use kafkalite_client::accumulator::{
+    Failure, Handle, RecordMetadata as Metadata, Token as Watched,
+};
+use kafkalite_client::fork::Home;
+use pyo3::prelude::*;
+
+use super::callbacks::{Callbacks, Token};
+use crate::client::waiting::{deadline_after, timed_out, wait};
+use crate::error::{client_error, client_exception};
+
+/// Where a record was written.
+///
+/// Attributes:
+///     topic: The topic's name.
+///     partition: The partition, from 0.
+///     offset: The record's place in the partition; -1 where the broker did not say: with
+///         ``acks=0``, or for a repeated batch that it wrote long before.
+///     timestamp_ms: In ms since 1970 (UTC): the record's own, or that of the append where the
+///         topic has ``message.timestamp.type=LogAppendTime``.
+#[pyclass(frozen, eq, hash, get_all, module = "kafkalite")]
+#[derive(PartialEq, Hash)]
+pub struct RecordMetadata {
+    topic: String,
+    partition: i32,
+    offset: i64,
+    timestamp_ms: i64,
+}
+
+impl From<Metadata> for RecordMetadata {
+    fn from(metadata: Metadata) -> Self {
+        let Metadata { topic, partition, offset, timestamp_ms } = metadata;
+        Self { topic: topic.to_string(), partition, offset, timestamp_ms }
+    }
+}
+
+#[pymethods]
+impl RecordMetadata {
+    #[new]
+    fn new(topic: String, partition: i32, offset: i64, timestamp_ms: i64) -> Self {
+        Self { topic, partition, offset, timestamp_ms }
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { topic, partition, offset, timestamp_ms } = self;
+        format!(
+            "RecordMetadata(topic='{topic}', partition={partition}, offset={offset}, \
+             timestamp_ms={timestamp_ms})"
+        )
+    }
+}
+
+/// The exception of a record that failed.
+pub fn exception(py: Python<'_>, failure: &ClientError) -> Py<PyAny> {
+    match client_exception(py, failure) {
+        Ok(exception) => exception.unbind(),
+        Err(other) => other.into_value(py).into_any(),
+    }
+}
+
+/// A record on its way.
+///
+/// It is delivered whether or not anybody asks for its delivery.
+#[pyclass(frozen, module = "kafkalite")]
+pub struct Delivery {
+    handle: Arc<Handle<Token>>,
+    callbacks: Arc<Callbacks>,
+    index: u32,
+    timestamp_ms: i64,
+    home: Home,
+}
+
+impl Delivery {
+    pub fn new(
+        handle: Arc<Handle<Token>>,
+        callbacks: Arc<Callbacks>,
+        index: u32,
+        timestamp_ms: i64,
+        home: Home,
+    ) -> Self {
+        Self { handle, callbacks, index, timestamp_ms, home }
+    }
+
+    fn fate(&self, py: Python<'_>) -> PyResult<Option<Result<Metadata, Failure>>> {
+        self.home.check_cheaply().map_err(|error| client_error(py, &error))?;
+        Ok(self.handle.result(self.index, self.timestamp_ms))
+    }
+
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<Metadata, Failure>> {
+        if let Some(fate) = self.fate(py)? {
+            return Ok(fate);
+        }
+        self.home.check().map_err(|error| client_error(py, &error))?;
+        let step = |until: Instant| self.handle.wait(self.index, self.timestamp_ms, until);
+        wait(py, deadline_after(timeout), step)?
+            .ok_or_else(|| timed_out(py, "the delivery of a record", timeout))
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    /// Wait until the record is delivered, and return where it is.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait; ``None`` is as long as it takes, which is
+    ///         ``delivery_timeout_ms`` at most.
+    ///
+    /// Raises:
+    ///     KafkaliteError: As the record failed.
+    ///     RequestTimedOut: Nothing is known after ``timeout`` seconds; the record may yet be
+    ///         delivered.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RecordMetadata> {
+        match self.wait(py, timeout)? {
+            Ok(metadata) => Ok(metadata.into()),
+            Err(failure) => Err(client_error(py, &failure)),
+        }
+    }
+
+    /// Wait until the record's fate is known, and return what it failed with, or ``None``.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait; ``None`` is as long as it takes.
+    ///
+    /// Raises:
+    ///     RequestTimedOut: Nothing is known after ``timeout`` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.wait(py, timeout)?.err().map(|failure| exception(py, &failure)))
+    }
+
+    /// Whether the record's fate is known.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.fate(py)?.is_some())
+    }
+
+    /// Call ``callback(delivery)`` once the record's fate is known; at once if it is known now.
+    ///
+    /// Callbacks are called on a thread of the producer, one after the other; what one raises goes
+    /// to ``sys.unraisablehook``.
+    fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        this.home.check_cheaply().map_err(|error| client_error(py, &error))?;
+        let value = Token::Done { callback, delivery: slf.clone().unbind() };
+        let token = Watched { index: this.index, timestamp_ms: this.timestamp_ms, value };
+        this.callbacks.expect();
+        if let Err(Watched { value: Token::Done { callback, delivery }, .. }) =
+            this.handle.watch(token)
+        {
+            this.callbacks.forget();
+            if let Err(error) = callback.call1(py, (delivery,)) {
+                error.write_unraisable(py, Some(callback.bind(py)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The partition the record goes to.
+    #[getter]
+    fn partition(&self) -> i32 {
+        self.handle.partition()
+    }
+
+    /// The topic the record goes to.
+    #[getter]
+    fn topic(&self) -> &str {
+        self.handle.topic()
+    }
+
+    fn __repr__(&self) -> String {
+        let (topic, partition) = (self.handle.topic(), self.handle.partition());
+        format!("<Delivery of a record to {topic} [{partition}]>")
+    }
+}

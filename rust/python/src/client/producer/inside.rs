@@ -1,0 +1,263 @@
+//! What a producer has in its process, and the path of one record through it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use kafkalite_client::accumulator::{NoRoom, Place, Record, Ticket};
+use kafkalite_client::fork::Home;
+use kafkalite_client::{ClientError, Producer as Core};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::callbacks::{Callbacks, Token};
+use super::{Topic, data};
+use crate::client::waiting::wait;
+use crate::error::client_error;
+
+/// What a producer has in the process it was made in.
+pub struct Inside {
+    pub producer: Core<Token>,
+    pub callbacks: Arc<Callbacks>,
+    pub key_serializer: Option<Py<PyAny>>,
+    pub value_serializer: Option<Py<PyAny>>,
+    /// The topic of the last record, found again by the identity of its name.
+    pub last_topic: Mutex<Option<(Py<PyString>, Topic)>>,
+    pub closed: AtomicBool,
+    pub home: Home,
+}
+
+/// A record as Python gave it.
+pub struct Arguments<'a, 'py> {
+    pub topic: &'a Bound<'py, PyString>,
+    pub value: Option<&'a Bound<'py, PyAny>>,
+    pub key: Option<&'a Bound<'py, PyAny>>,
+    pub partition: Option<i32>,
+    pub headers: Option<&'a Bound<'py, PyAny>>,
+    pub timestamp_ms: Option<i64>,
+}
+
+/// Milliseconds since 1970, now.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What a serializer makes of a value; what it raises is the cause of a `SerializationError`.
+pub fn serialize<'py>(
+    serializer: &Py<PyAny>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    serializer.bind(py).call1((value,)).map_err(|cause| {
+        let made = (|| {
+            let class = py.import("kafkalite.errors")?.getattr("SerializationError")?;
+            let text = format!("SERIALIZATION: {}", cause.value(py).repr()?);
+            class.call1((text,))
+        })();
+        let error = made.map_or_else(|other| other, PyErr::from_value);
+        error.set_cause(py, Some(cause));
+        error
+    })
+}
+
+/// A place in the line for memory; left when it is dropped.
+pub struct Line<'a> {
+    producer: &'a Core<Token>,
+    ticket: Ticket,
+}
+
+impl Line<'_> {
+    /// Names the place.
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        self.producer.memory().leave(self.ticket);
+    }
+}
+
+impl Inside {
+    /// The topic's queues, waiting for its metadata if it is new.
+    pub fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Topic> {
+        if let Some((last, topic)) = &*self.last_topic.lock()
+            && last.is(name)
+        {
+            return Ok(Arc::clone(topic));
+        }
+        let py = name.py();
+        let text = name.to_str()?;
+        let topic = match self.producer.topic(text) {
+            Some(topic) => topic,
+            None => self.look_up(py, text)?,
+        };
+        let before = self.last_topic.lock().replace((name.clone().unbind(), Arc::clone(&topic)));
+        // Dropped here, with the lock released: Python may run anything then.
+        drop(before);
+        Ok(topic)
+    }
+
+    fn look_up(&self, py: Python<'_>, name: &str) -> PyResult<Topic> {
+        let failed = |error: ClientError| client_error(py, &error);
+        self.home.check().map_err(failed)?;
+        let deadline = Instant::now() + self.producer.config().max_block;
+        let call = self.producer.look_up(name, deadline).map_err(failed)?;
+        let step = |until: Instant| call.wait(until.saturating_duration_since(Instant::now()));
+        // The call itself ends at the deadline; it knows best what was wrong.
+        wait(py, None, step)?.unwrap_or(Err(ClientError::Forked)).map_err(failed)
+    }
+
+    /// Waits in line until there may be memory.
+    ///
+    /// # Errors
+    /// `BufferFullError` at the deadline.
+    pub fn wait_for_room(
+        &self,
+        py: Python<'_>,
+        needed: usize,
+        deadline: Instant,
+    ) -> PyResult<Line<'_>> {
+        self.home.check().map_err(|error| client_error(py, &error))?;
+        let ticket = self.producer.wait_for_memory();
+        let line = Line { producer: &self.producer, ticket };
+        let memory = self.producer.memory();
+        let step = |until: Instant| memory.wait(ticket, needed, until).then_some(());
+        wait(py, Some(deadline), step)?
+            .ok_or_else(|| client_error(py, &self.producer.buffer_full(needed)))?;
+        Ok(line)
+    }
+
+    /// Appends a record; with its timestamp.
+    #[inline]
+    pub fn append(
+        &self,
+        py: Python<'_>,
+        arguments: &Arguments<'_, '_>,
+        token: Option<Token>,
+    ) -> PyResult<(Place<Token>, i64)> {
+        let failed = |error: ClientError| client_error(py, &error);
+        self.producer.check().map_err(failed)?;
+        let topic = self.topic(arguments.topic)?;
+        if self.key_serializer.is_some() || self.value_serializer.is_some() {
+            return self.append_serialized(py, &topic, arguments, token);
+        }
+        self.append_bytes(py, &topic, arguments, arguments.key, arguments.value, token)
+    }
+
+    #[cold]
+    fn append_serialized(
+        &self,
+        py: Python<'_>,
+        topic: &Topic,
+        arguments: &Arguments<'_, '_>,
+        token: Option<Token>,
+    ) -> PyResult<(Place<Token>, i64)> {
+        let through = |serializer: &Option<Py<PyAny>>, object: Option<&Bound<'_, PyAny>>| {
+            let object = object.filter(|object| !object.is_none());
+            match (serializer, object) {
+                (Some(serializer), Some(object)) => {
+                    Ok(Some(serialize(serializer, object)?.unbind()))
+                }
+                (_, object) => Ok::<_, PyErr>(object.map(|object| object.clone().unbind())),
+            }
+        };
+        let key = through(&self.key_serializer, arguments.key)?;
+        let value = through(&self.value_serializer, arguments.value)?;
+        let (key, value) = (key.map(|key| key.into_bound(py)), value.map(|v| v.into_bound(py)));
+        self.append_bytes(py, topic, arguments, key.as_ref(), value.as_ref(), token)
+    }
+
+    #[inline]
+    fn append_bytes(
+        &self,
+        py: Python<'_>,
+        topic: &Topic,
+        arguments: &Arguments<'_, '_>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        token: Option<Token>,
+    ) -> PyResult<(Place<Token>, i64)> {
+        let key = key.map_or(Ok(None), |key| data::data(key, "key"))?;
+        let value = value.map_or(Ok(None), |value| data::data(value, "value"))?;
+        let mut raw = Vec::new();
+        let count = match arguments.headers {
+            Some(headers) => data::headers(headers, &mut raw)?,
+            None => 0,
+        };
+        let timestamp_ms = arguments.timestamp_ms.unwrap_or_else(now_ms);
+        let record = Record {
+            timestamp_ms,
+            key: key.as_deref(),
+            value: value.as_deref(),
+            headers: (count, &raw),
+        };
+        let failed = |error: ClientError| client_error(py, &error);
+        self.producer.check_size(&record).map_err(failed)?;
+        let partition = self.producer.partition(topic, arguments.partition, record.key);
+        let partition = partition.map_err(failed)?;
+        let expects = token.is_some();
+        if expects {
+            self.callbacks.expect();
+        }
+        let place = match self.producer.append(topic, partition, record, token, None) {
+            Ok(place) => Ok(place),
+            Err(no_room) => self.append_later(py, topic, arguments.partition, record, no_room),
+        };
+        if expects && place.is_err() {
+            self.callbacks.forget();
+        }
+        Ok((place?, timestamp_ms))
+    }
+
+    /// Waits for memory, and appends then.
+    #[cold]
+    fn append_later(
+        &self,
+        py: Python<'_>,
+        topic: &Topic,
+        named: Option<i32>,
+        record: Record<'_>,
+        mut no_room: NoRoom<Token>,
+    ) -> PyResult<Place<Token>> {
+        let failed = |error: ClientError| client_error(py, &error);
+        let deadline = Instant::now() + self.producer.config().max_block;
+        loop {
+            if no_room.closed {
+                return Err(failed(self.producer.buffer_full(no_room.needed)));
+            }
+            let line = self.wait_for_room(py, no_room.needed, deadline)?;
+            // Another partition may be the one to stick to by now.
+            let partition = self.producer.partition(topic, named, record.key).map_err(failed)?;
+            let ticket = Some(line.ticket());
+            match self.producer.append(topic, partition, record, no_room.token, ticket) {
+                Ok(place) => return Ok(place),
+                Err(again) => no_room = again,
+            }
+        }
+    }
+
+    /// Sends all there is, and waits for it and for the callbacks; `false` if not by `deadline`.
+    pub fn flush(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
+        self.home.check().map_err(|error| client_error(py, &error))?;
+        let given = self.callbacks.given();
+        let mut flush = self.producer.flush().map_err(|error| client_error(py, &error))?;
+        if wait(py, deadline, |until| flush.wait(until).then_some(()))?.is_none() {
+            return Ok(false);
+        }
+        // A callback that flushes cannot wait for itself.
+        if self.callbacks.is_here() {
+            return Ok(true);
+        }
+        let called = |until: Instant| self.callbacks.wait_called(given, until).then_some(());
+        Ok(wait(py, deadline, called)?.is_some())
+    }
+
+    pub fn count(&self, name: &str) -> f64 {
+        let metrics = self.producer.metrics();
+        metrics.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, value)| *value)
+    }
+}

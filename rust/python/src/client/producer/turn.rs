@@ -1,0 +1,155 @@
+//! Sending from an event loop: what must be waited for becomes a callback, never a blocked loop.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kafkalite_client::ClientError;
+use kafkalite_client::accumulator::{Place, Record, Ticket};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+use super::callbacks::Token;
+use super::inside::{Arguments, Inside, now_ms, serialize};
+use super::{Producer, data};
+use crate::error::{client_error, client_exception};
+
+enum What {
+    /// The topic's metadata.
+    Topic(String),
+    /// Memory: a place in line, and how many bytes.
+    Memory(Ticket, usize),
+}
+
+/// What a record waits for.
+#[pyclass(frozen, module = "kafkalite._native")]
+pub struct Turn {
+    producer: Py<Producer>,
+    what: Mutex<What>,
+}
+
+impl Turn {
+    fn ticket(&self) -> Option<Ticket> {
+        match *self.what.lock() {
+            What::Memory(ticket, _) => Some(ticket),
+            What::Topic(_) => None,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket()
+            && let Ok(inside) = self.producer.get().inside.get_cheaply()
+        {
+            inside.producer.memory().leave(ticket);
+        }
+    }
+}
+
+#[pymethods]
+impl Turn {
+    /// Calls `callback(error)` on another thread when it is time to try again; `error` is an
+    /// exception if there will be no such time, else `None`.
+    fn subscribe(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let inside = self.producer.get().inside(py)?;
+        inside.callbacks.start();
+        match &*self.what.lock() {
+            What::Memory(ticket, needed) => {
+                let callbacks = Arc::clone(&inside.callbacks);
+                let wake = Box::new(move || callbacks.wake(callback, None));
+                inside.producer.memory().subscribe(*ticket, *needed, wake);
+                Ok(())
+            }
+            What::Topic(name) => {
+                let deadline = Instant::now() + inside.producer.config().max_block;
+                let callbacks = Arc::clone(&inside.callbacks);
+                let done = move |result: Result<_, _>| callbacks.wake(callback, result.err());
+                let begun = inside.producer.look_up_then(name, deadline, done);
+                begun.map_err(|error| client_error(py, &error))
+            }
+        }
+    }
+
+    /// The exception of having waited in vain.
+    fn error(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let producer = &self.producer.get().inside(py)?.producer;
+        let error = match &*self.what.lock() {
+            What::Memory(_, needed) => producer.buffer_full(*needed),
+            What::Topic(name) => {
+                let after_ms = producer.config().max_block.as_millis() as u64;
+                ClientError::Timeout { what: format!("the metadata of topic {name}"), after_ms }
+            }
+        };
+        Ok(client_exception(py, &error)?.unbind())
+    }
+
+    /// How long a record may wait, in seconds.
+    #[getter]
+    fn seconds(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.producer.get().inside(py)?.producer.config().max_block.as_secs_f64())
+    }
+}
+
+/// Appends the record if that needs no wait, else says what it waits for.
+pub fn try_send(
+    producer: &Bound<'_, Producer>,
+    arguments: &Arguments<'_, '_>,
+    token: Token,
+    turn: Option<&Bound<'_, Turn>>,
+) -> PyResult<Option<Turn>> {
+    let py = producer.py();
+    let inside = producer.get().inside(py)?;
+    let failed = |error: ClientError| client_error(py, &error);
+    inside.producer.check().map_err(failed)?;
+    let name = arguments.topic.to_str()?;
+    let Some(topic) = inside.producer.topic(name) else {
+        let what = Mutex::new(What::Topic(name.to_owned()));
+        return Ok(Some(Turn { producer: producer.clone().unbind(), what }));
+    };
+    let key = through(inside.key_serializer.as_ref(), arguments.key)?;
+    let value = through(inside.value_serializer.as_ref(), arguments.value)?;
+    let key = key.as_ref().map_or(Ok(None), |key| data::data(key, "key"))?;
+    let value = value.as_ref().map_or(Ok(None), |value| data::data(value, "value"))?;
+    let mut raw = Vec::new();
+    let count = match arguments.headers {
+        Some(headers) => data::headers(headers, &mut raw)?,
+        None => 0,
+    };
+    let record = Record {
+        timestamp_ms: arguments.timestamp_ms.unwrap_or_else(now_ms),
+        key: key.as_deref(),
+        value: value.as_deref(),
+        headers: (count, &raw),
+    };
+    inside.producer.check_size(&record).map_err(failed)?;
+    let partition = inside.producer.partition(&topic, arguments.partition, record.key);
+    let partition = partition.map_err(failed)?;
+    let ticket = turn.and_then(|turn| turn.get().ticket());
+    inside.callbacks.expect();
+    match inside.producer.append(&topic, partition, record, Some(token), ticket) {
+        Ok(Place { .. }) => Ok(None),
+        Err(no_room) => {
+            inside.callbacks.forget();
+            if no_room.closed {
+                return Err(failed(inside.producer.buffer_full(no_room.needed)));
+            }
+            Ok(Some(wait_in_line(producer, inside, no_room.needed)))
+        }
+    }
+}
+
+fn wait_in_line(producer: &Bound<'_, Producer>, inside: &Inside, needed: usize) -> Turn {
+    let what = Mutex::new(What::Memory(inside.producer.wait_for_memory(), needed));
+    Turn { producer: producer.clone().unbind(), what }
+}
+
+fn through<'py>(
+    serializer: Option<&Py<PyAny>>,
+    object: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let object = object.filter(|object| !object.is_none());
+    match (serializer, object) {
+        (Some(serializer), Some(object)) => serialize(serializer, object).map(Some),
+        (_, object) => Ok(object.cloned()),
+    }
+}

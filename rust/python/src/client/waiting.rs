@@ -1,0 +1,48 @@
+//! Waiting for a client from a thread of Python: without the GIL, and with an eye on Ctrl-C.
+
+use std::time::{Duration, Instant};
+
+use kafkalite_client::ClientError;
+use pyo3::prelude::*;
+
+use crate::error::client_error;
+
+/// How long Ctrl-C may wait.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// When a wait of `timeout` seconds ends; `None` for never.
+pub fn deadline_after(timeout: Option<f64>) -> Option<Instant> {
+    let timeout = Duration::try_from_secs_f64(timeout?.max(0.0)).ok()?;
+    Instant::now().checked_add(timeout)
+}
+
+/// Calls `step` with times to wait until, the GIL released, until it has something or `deadline`
+/// has passed; `None` for the latter.
+///
+/// # Errors
+/// What a signal's handler raises, `KeyboardInterrupt` for one.
+pub fn wait<R: Send>(
+    py: Python<'_>,
+    deadline: Option<Instant>,
+    mut step: impl FnMut(Instant) -> Option<R> + Send,
+) -> PyResult<Option<R>> {
+    loop {
+        let now = Instant::now();
+        let until = now.checked_add(SIGNALS_EVERY).unwrap_or(now);
+        let until = deadline.map_or(until, |deadline| until.min(deadline));
+        let done = py.detach(|| step(until));
+        if done.is_some() {
+            return Ok(done);
+        }
+        py.check_signals()?;
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(None);
+        }
+    }
+}
+
+/// The exception of a wait that took too long.
+pub fn timed_out(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
+    let after_ms = (timeout.unwrap_or(0.0).max(0.0) * 1e3) as u64;
+    client_error(py, &ClientError::Timeout { what: what.to_owned(), after_ms })
+}
