@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed spark-test bench wheel sdist wheel-test licenses docs clean
+	conformance-setup frameworks frameworks-installed spark-test pipeline bench wheel sdist wheel-test licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -20,13 +20,13 @@ test: lint rust-test develop python-test
 
 fmt: $(VENV)/dev-installed
 	cargo fmt
-	$(BIN)/ruff format python spark_connector release docs tests benches
-	$(BIN)/ruff check --fix python spark_connector release docs tests benches
+	$(BIN)/ruff format python spark_connector release docs examples tests benches
+	$(BIN)/ruff check --fix python spark_connector release docs examples tests benches
 
 lint: $(VENV)/dev-installed
 	cargo fmt --all --check
-	$(BIN)/ruff format --check python spark_connector release docs tests benches
-	$(BIN)/ruff check python spark_connector release docs tests benches
+	$(BIN)/ruff format --check python spark_connector release docs examples tests benches
+	$(BIN)/ruff check python spark_connector release docs examples tests benches
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
@@ -69,6 +69,13 @@ $(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements
 spark-test: develop $(VENV)/spark/installed
 	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
 		$(VENV)/spark/bin/python -m pytest tests/spark/live $(ARGS)
+
+## A stream of flights to Parquet, to a topic of aggregates and to a picture in dist/flights:
+## make pipeline ARGS="--flights 50000 --master 'local-cluster[2,1,1024]'"
+pipeline: develop $(VENV)/spark/installed
+	$(VENV)/spark/bin/pip install --quiet --disable-pip-version-check -r examples/requirements.txt
+	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
+		$(VENV)/spark/bin/python -m examples.flights.pipeline $(ARGS)
 
 # It sees the package of the checkout, and has Spark besides: nobody else needs that.
 $(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt

@@ -1,13 +1,14 @@
-"""Kafka as a source of Apache Spark, without a jar.
+"""Kafka as a source and a sink of Apache Spark, without a jar.
 
-``spark.read.format("kafkalite")`` and ``spark.readStream``, with the options of Spark's own Kafka
-connector. What each file is:
+``spark.read.format("kafkalite")``, ``spark.readStream``, ``df.write`` and ``df.writeStream``, with
+the options of Spark's own Kafka connector. What each file is:
 
 - ``options``: one table of options, parsed once
 - ``offsets``: offsets as JSON, in Spark's own shape
 - ``plan``: from offsets and limits to the ranges that tasks read; pure
 - ``cluster``: what is asked of brokers to plan
 - ``reader``, ``stream_reader``: batches and streams of records
+- ``writer``, ``sending``: the sinks
 - ``source``: what Spark calls
 """
 

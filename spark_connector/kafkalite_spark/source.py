@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from .errors import WriteError
-from .options import FALL_BACK, parse_read
-from .schema import checked_columns, source_schema
+from .options import FALL_BACK, WriteOptions, parse_read, parse_write
+from .schema import check_sink, checked_columns, source_schema
 
 __all__ = ["KafkaliteSource"]
 
@@ -41,9 +41,22 @@ class KafkaliteSource(DataSource):
         return KafkaliteStreamReader(options, checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """Refuse: there is no sink yet."""
-        raise WriteError(f"writing is not built yet; {FALL_BACK}")
+        """Return the writer of a batch."""
+        from .writer import KafkaliteWriter
+
+        if overwrite:
+            raise WriteError('a log is only added to: write with .mode("append")')
+        return KafkaliteWriter(self._write_options(schema, stream=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
-        """Refuse: there is no sink yet."""
-        raise WriteError(f"writing is not built yet; {FALL_BACK}")
+        """Return the writer of a stream; in complete mode every result is sent anew."""
+        from .writer import KafkaliteStreamWriter
+
+        if KafkaliteStreamWriter is None:
+            raise WriteError(f"writing streams needs PySpark 4.1 or newer; {FALL_BACK}")
+        return KafkaliteStreamWriter(self._write_options(schema, stream=True))
+
+    def _write_options(self, schema: StructType, *, stream: bool) -> WriteOptions:
+        options = parse_write(self.options, stream=stream)
+        check_sink(schema, options.topic, options.include_headers)
+        return options

