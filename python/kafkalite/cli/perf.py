@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .load import consume, e2e, produce
 from .stages import stages
 
 
@@ -12,4 +13,5 @@ def command() -> None:
     """Measure a cluster."""
 
 
-command.add_command(stages)
+for _command in (produce, consume, e2e, stages):
+    command.add_command(_command)

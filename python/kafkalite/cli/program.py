@@ -21,6 +21,7 @@ COMMANDS = (
     "dev",
     "topics",
     "groups",
+    "produce",
     "consume",
     "perf",
     "doctor",

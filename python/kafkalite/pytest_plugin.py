@@ -1,0 +1,208 @@
+"""The pytest plugin: a real broker for tests, ready in milliseconds.
+
+Nothing but pytest is imported until a fixture is used. ``--kafkalite-external=HOST:PORT``
+runs the same tests against a Kafka that runs already.
+
+===========================  ========  ====================================================
+fixture                      scope     what it is
+===========================  ========  ====================================================
+``kafkalite_broker``         session   a broker in this process; each xdist worker has its own
+``kafkalite_topic``          function  the name of a fresh topic, deleted afterwards
+``kafkalite_producer``       function  a producer
+``kafkalite_consumer``       function  a consumer of that topic, in a fresh group
+``kafkalite_admin``          function  an admin client
+``kafkalite_broker_options``  session  override it: keywords for the broker
+===========================  ========  ====================================================
+
+``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
+A failed test that used the broker gets two sections more: the tail of the broker's log, and
+its last requests with the time each took in every stage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from .admin import AdminClient
+    from .broker import Broker
+    from .consumer import Consumer
+    from .producer import Producer
+
+_BROKER = pytest.StashKey["Broker"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the one option."""
+    group = parser.getgroup("kafkalite", "a Kafka broker for tests")
+    group.addoption(
+        "--kafkalite-external",
+        metavar="HOST:PORT",
+        help="Use a Kafka that runs there instead of starting a broker.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "kafkalite_topic(partitions=1, config=None): what the topic of kafkalite_topic is like",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say so if somebody else's broker is used."""
+    external = config.getoption("kafkalite_external")
+    return f"kafkalite: external broker {external}" if external else None
+
+
+@pytest.fixture(scope="session")
+def kafkalite_broker_options() -> dict[str, Any]:
+    """Return keywords for ``Broker``; override it to change the session's broker."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafkalite_broker(
+    pytestconfig: pytest.Config, kafkalite_broker_options: dict[str, Any]
+) -> Iterator[Broker]:
+    """Run a broker for the session, or name the external one."""
+    external = pytestconfig.getoption("kafkalite_external")
+    if external:
+        from .external_broker import ExternalBroker
+
+        yield ExternalBroker(external)
+        return
+    from .broker import Broker
+
+    with Broker(**({"log_level": "info"} | kafkalite_broker_options)) as broker:
+        pytestconfig.stash[_BROKER] = broker
+        yield broker
+        del pytestconfig.stash[_BROKER]
+
+
+@pytest.fixture(scope="session")
+def _kafkalite_session_admin(kafkalite_broker: Broker) -> Iterator[AdminClient]:
+    """Make and delete topics: one client for all tests, because each costs a thread."""
+    from .admin import AdminClient
+
+    with AdminClient(bootstrap_servers=kafkalite_broker.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def kafkalite_topic(
+    request: pytest.FixtureRequest, _kafkalite_session_admin: AdminClient
+) -> Iterator[str]:
+    """Create a topic with a fresh name, and delete it afterwards."""
+    marker = request.node.get_closest_marker("kafkalite_topic")
+    wishes: dict[str, Any] = {"partitions": 1} | (marker.kwargs if marker else {})
+    name = _fresh(request.node.name)
+    _kafkalite_session_admin.create_topic(name, **wishes)
+    yield name
+    _delete(_kafkalite_session_admin, name)
+
+
+def _delete(admin: AdminClient, name: str) -> None:
+    from .errors import KafkaliteError, UnknownTopicError
+
+    try:
+        admin.delete_topic(name)
+    except UnknownTopicError:
+        pass  # The test did it.
+    except KafkaliteError as error:
+        # A test that killed the broker has said what it has to say; the topic goes with it.
+        import warnings
+
+        warnings.warn(pytest.PytestWarning(f"topic {name} stays: {error}"), stacklevel=1)
+
+
+def _fresh(test: str) -> str:
+    """Return a name that no other test, worker or run has; at most 249 characters."""
+    import re
+    import uuid
+
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", test).strip("-")[:60]
+    return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def kafkalite_admin(kafkalite_broker: Broker) -> Iterator[AdminClient]:
+    """Connect an admin client."""
+    from .admin import AdminClient
+
+    with AdminClient(bootstrap_servers=kafkalite_broker.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def kafkalite_producer(kafkalite_broker: Broker) -> Iterator[Producer]:
+    """Connect a producer that sends at once."""
+    from .producer import Producer
+
+    servers = kafkalite_broker.bootstrap_servers
+    with Producer(bootstrap_servers=servers, linger_ms=0) as producer:
+        yield producer
+
+
+@pytest.fixture
+def kafkalite_consumer(
+    request: pytest.FixtureRequest, kafkalite_broker: Broker, kafkalite_topic: str
+) -> Iterator[Consumer]:
+    """Subscribe a consumer to the test's topic, from its beginning, in a fresh group."""
+    from .consumer import Consumer
+
+    with Consumer(
+        kafkalite_topic,
+        group_id=_fresh(request.node.name),
+        bootstrap_servers=kafkalite_broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        yield consumer
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the broker said and did to the report of a failure."""
+    report = yield
+    if report.failed and "kafkalite_broker" in getattr(item, "fixturenames", ()):
+        broker = item.config.stash.get(_BROKER, None)
+        if broker is not None:
+            report.sections += _sections(broker)
+    return report
+
+
+def _sections(broker: Broker) -> list[tuple[str, str]]:
+    found = [
+        ("kafkalite broker log, last lines", "\n".join(broker.log_tail(40))),
+        ("kafkalite broker, last requests", _requests(broker)),
+    ]
+    return [(title, text) for title, text in found if text]
+
+
+def _requests(broker: Broker, most: int = 20) -> str:
+    """Return the last requests as a table, the newest last; times in ms."""
+    recent = broker.recent_requests()[-most:]
+    if not recent:
+        return ""
+    head = (
+        f"{'ago':>9} {'api':<20}{'queue':>8}{'handler':>9}{'waited':>9}{'sending':>9}{'total':>9}"
+    )
+    lines = [f"{head}  client"]
+    for seen in recent:
+        stages = (seen.queue_ms, seen.handler_ms, seen.waited_ms, seen.sending_ms, seen.total_ms)
+        queue, handler, waited, sending, total = (
+            "-" if stage is None else f"{stage:.2f}" for stage in stages
+        )
+        api = f"{seen.api} v{seen.version}"
+        lines.append(
+            f"{seen.age_ms:>9.0f} {api:<20}{queue:>8}{handler:>9}{waited:>9}{sending:>9}{total:>9}"
+            f"  {seen.client_id or '-'} {seen.peer}"
+        )
+    return "\n".join(lines)

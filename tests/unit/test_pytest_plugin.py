@@ -1,0 +1,151 @@
+"""The pytest plugin, run by pytest on small suites of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import kafkalite
+
+pytest_plugins = ["pytester"]
+
+ROUND_TRIP = """
+    import pytest
+
+    @pytest.mark.parametrize("value", [b"one", b"two"])
+    def test_round_trip(kafkalite_topic, kafkalite_producer, kafkalite_consumer, value):
+        kafkalite_producer.send(kafkalite_topic, value).result(timeout=10)
+        assert kafkalite_consumer.poll(timeout=10).value == value
+"""
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, int]:
+    """How many tests passed, failed and so on."""
+    return {name: count for name, count in result.parseoutcomes().items() if name != "seconds"}
+
+
+def test_it_imports_nothing_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:
+    program = (
+        "import sys, kafkalite.pytest_plugin\n"
+        "print(*(name for name in sys.modules if name.startswith('kafkalite')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["kafkalite", "kafkalite.pytest_plugin"]
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing():
+            names = {name for name in sys.modules if name.startswith("kafkalite")}
+            assert names == {"kafkalite", "kafkalite.pytest_plugin"}
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess()) == {"passed": 1}
+
+
+def test_a_record_goes_round_with_the_fixtures_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ROUND_TRIP)
+    assert outcomes(pytester.runpytest_subprocess("-W", "error")) == {"passed": 2}
+
+
+def test_every_worker_has_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(ROUND_TRIP)
+    assert outcomes(pytester.runpytest_subprocess("-n", "2")) == {"passed": 2}
+
+
+def test_the_same_suite_runs_against_an_external_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        ROUND_TRIP
+        + """
+    def test_mine(kafkalite_broker):
+        assert kafkalite_broker.bootstrap_servers == "{servers}"
+
+    def test_that_needs_its_own(kafkalite_broker):
+        kafkalite_broker.kill()
+    """
+    )
+    with kafkalite.Broker() as broker:
+        servers = broker.bootstrap_servers
+        (file,) = pytester.path.glob("test_*.py")
+        file.write_text(file.read_text().replace("{servers}", servers))
+        result = pytester.runpytest_subprocess(f"--kafkalite-external={servers}", "-rs")
+    assert outcomes(result) == {"passed": 3, "skipped": 1}
+    result.stdout.fnmatch_lines([f"kafkalite: external broker {servers}", "*one that stays*"])
+
+
+def test_a_marker_says_what_the_topic_is_like(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafkalite_topic(partitions=3, config={"cleanup.policy": "compact"})
+        def test_topic(kafkalite_topic, kafkalite_admin):
+            assert len(kafkalite_admin.describe_topic(kafkalite_topic).partitions) == 3
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess("--strict-markers")) == {"passed": 1}
+
+
+def test_topics_are_fresh_and_gone_afterwards(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        names = []
+
+        def test_one(kafkalite_topic):
+            names.append(kafkalite_topic)
+
+        def test_deleted_by_the_test(kafkalite_topic, kafkalite_admin):
+            names.append(kafkalite_topic)
+            kafkalite_admin.delete_topic(kafkalite_topic)
+
+        def test_all_gone(kafkalite_admin):
+            assert len(set(names)) == 2
+            assert not set(names) & set(kafkalite_admin.list_topics())
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess("-W", "error")) == {"passed": 3}
+
+
+def test_the_options_of_the_broker_can_be_overridden(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafkalite_broker_options():
+            return {"topics": {"mine": 2}, "admin_port": 0}
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_options(kafkalite_broker):
+            assert kafkalite_broker.admin_url
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess()) == {"passed": 1}
+
+
+def test_a_failure_shows_what_the_broker_said_and_did(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_fails(kafkalite_broker):
+            kafkalite_broker.wait_ready()
+            assert False
+
+        def test_fails_without():
+            assert False
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    assert outcomes(result) == {"failed": 2}
+    text = result.stdout.str()
+    assert text.count("kafkalite broker log, last lines") == 1
+    assert re.search(r"INFO +kafkalite\.broker\S* serving listener=PLAINTEXT", text)
+    assert text.count("kafkalite broker, last requests") == 1
+    assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d +\d+\.\d\d", text)
