@@ -23,7 +23,7 @@ def producer(kafkalite_bootstrap: str) -> Iterator[kl.Producer]:
 
 
 def test_a_delivery_tells_where_its_record_is(name: str, producer: kl.Producer) -> None:
-    delivery = producer.send(name, b"v", timestamp_ms=NOW_MS)
+    delivery = producer.send(name, b"v", partition=0, timestamp_ms=NOW_MS)
     metadata = delivery.result(timeout=PATIENCE_S)
     assert (metadata.topic, metadata.partition, metadata.offset) == (name, 0, 0)
     assert metadata.timestamp_ms == NOW_MS
@@ -43,7 +43,7 @@ def test_every_callback_is_called_once_and_in_order(name: str, producer: kl.Prod
         told.append(metadata.offset)
 
     for _ in range(5_000):
-        producer.produce(name, b"v", on_delivery=tell)
+        producer.produce(name, b"v", partition=0, on_delivery=tell)
     producer.flush(PATIENCE_S)
     assert told == list(range(5_000)), "after a flush all callbacks were called"
 
