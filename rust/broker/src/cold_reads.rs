@@ -27,6 +27,10 @@ use crate::response_queue::{Piece, Responder, Response};
 #[cfg(test)]
 mod tests;
 
+/// What was written in this time, in ms, is in the page cache: the kernel has hardly written it
+/// back yet. How far it is from the log's end says less: a slow log's last MiB may be of last week.
+const FRESH_MS: i64 = 30_000;
+
 /// One system call reads this much.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -121,7 +125,7 @@ impl ColdReads {
     /// Calls `then` once `slices` are in the page cache: now, on the caller's thread, if they are;
     /// else on a thread of the pool after reading them in.
     pub fn when_resident(&self, mut slices: Vec<FileSlice>, then: impl FnOnce() + Send + 'static) {
-        slices.retain(|slice| !(self.is_resident)(slice));
+        slices.retain(|slice| self.is_cold(slice));
         if slices.is_empty() { then() } else { self.read_in(slices, Box::new(then)) }
     }
 
@@ -146,7 +150,15 @@ impl ColdReads {
             Piece::File(slice) if slice.length > 0 => Some(slice),
             _ => None,
         });
-        files.filter(|slice| !(self.is_resident)(slice)).cloned().collect()
+        files.filter(|slice| self.is_cold(slice)).cloned().collect()
+    }
+
+    /// Asks the kernel, unless the range is as good as in memory.
+    fn is_cold(&self, slice: &FileSlice) -> bool {
+        let is_fresh = slice.written_ms.is_some_and(|written_ms| {
+            (0..FRESH_MS).contains(&self.clock.wall_ms().saturating_sub(written_ms))
+        });
+        !is_fresh && !(self.is_resident)(slice)
     }
 }
 

@@ -55,6 +55,8 @@ pub struct FileSlice {
     pub position: u64,
     /// Bytes.
     pub length: u32,
+    /// All of it was written then or later, in ms of wall time; `None` is long ago, or unknown.
+    pub written_ms: Option<i64>,
 }
 
 impl FileSlice {

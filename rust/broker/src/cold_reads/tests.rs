@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn slice(length: u32) -> FileSlice {
     let file = crate::response_queue::tests::segment(&vec![5; length as usize]);
-    FileSlice { file, position: 0, length }
+    FileSlice { file, position: 0, length, written_ms: None }
 }
 
 fn pool(is_resident: bool) -> (Arc<Metrics>, ColdReads) {
@@ -140,4 +140,28 @@ fn stopping_sends_what_waits() {
     drop(release);
     pool.stop();
     assert!(received.try_recv().is_ok());
+}
+
+#[test]
+fn what_was_just_written_is_not_asked_for() {
+    let clock = Arc::new(crate::clock::ManualClock::new(100_000));
+    let metrics = Arc::new(Metrics::new());
+    let all_cold = Arc::new(|_: &FileSlice| false);
+    let pool = ColdReads::start(1, 4 << 20, all_cold, clock, Arc::clone(&metrics));
+    let pool = pool.expect("a thread");
+    for (written_ms, read_in) in [
+        (None, true),
+        (Some(100_000), false),
+        (Some(70_001), false),
+        (Some(70_000), true),
+        // The clock was set back since.
+        (Some(100_001), true),
+    ] {
+        let before = read_bytes(&metrics);
+        let (sent, received) = mpsc::channel();
+        let slice = FileSlice { written_ms, ..slice(5_000) };
+        pool.when_resident(vec![slice], move || sent.send(()).expect("the test listens"));
+        received.recv_timeout(PATIENCE).expect("it runs");
+        assert_eq!(read_bytes(&metrics) > before, read_in, "written at {written_ms:?}");
+    }
 }

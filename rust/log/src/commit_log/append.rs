@@ -353,7 +353,7 @@ impl InFlight<'_> {
         if let Some(tail) = &mut *self.log.tail.lock() {
             let mut at = active.size();
             for (header, ..) in &group.batches {
-                tail.push(header.base_offset, Position(at), header.size() as u32);
+                tail.push(header.base_offset, Position(at), header.size() as u32, now_ms);
                 at += header.size() as u32;
             }
         }

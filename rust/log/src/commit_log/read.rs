@@ -25,6 +25,7 @@ struct Start {
     next: Option<Arc<Segment>>,
     position: Position,
     batch_size: u32,
+    written_ms: Option<i64>,
 }
 
 impl CommitLog {
@@ -85,7 +86,9 @@ impl CommitLog {
         left -= length;
         let mut result = ReadResult { slices: Vec::with_capacity(1), bytes: 0 };
         let position = u64::from(start.position.0);
-        result.push(FileSlice { file: start.segment.file()?, position, length });
+        // What follows in the log was written later.
+        let written_ms = start.written_ms;
+        result.push(FileSlice { file: start.segment.file()?, position, length, written_ms });
         let mut next = start.next;
         // On into the next segments, as far as the bytes go.
         while let Some(segment) = next.filter(|segment| left > 0 && segment.base_offset() < upper) {
@@ -94,7 +97,8 @@ impl CommitLog {
             let length = self.limit(&segment, after.as_ref(), upper)?.min(left);
             left -= length;
             if length > 0 {
-                result.push(FileSlice { file: segment.file()?, position: 0, length });
+                let file = segment.file()?;
+                result.push(FileSlice { file, position: 0, length, written_ms });
             }
             next = after;
         }
@@ -129,14 +133,15 @@ impl CommitLog {
     fn start(&self, from: Offset) -> Result<Option<Start>, LogError> {
         let Some((mut segment, mut next)) = self.segment_at(from) else { return Ok(None) };
         if let Some(known) = self.known_start(from, &segment) {
-            let (position, batch_size) = (known.position, known.size);
-            return Ok(Some(Start { segment, next, position, batch_size }));
+            let Located { position, size: batch_size, written_ms, .. } = known;
+            return Ok(Some(Start { segment, next, position, batch_size, written_ms }));
         }
         let mut target = from;
         loop {
             if let Some((position, header)) = segment.locate(target)? {
                 let batch_size = header.size() as u32;
-                return Ok(Some(Start { segment, next, position, batch_size }));
+                let written_ms = None;
+                return Ok(Some(Start { segment, next, position, batch_size, written_ms }));
             }
             let Some(following) = next else { return Ok(None) };
             target = following.base_offset();

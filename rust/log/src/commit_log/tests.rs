@@ -150,6 +150,24 @@ fn the_look_up_range_holds_the_header_that_a_read_starts_with() {
 }
 
 #[test]
+fn a_slice_says_when_it_was_written_if_it_was_lately() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    append(&log, 3);
+    let written = |from| {
+        let read = log.read(Offset(from), u32::MAX, log.log_end_offset(), true).unwrap();
+        read.slices.iter().map(|slice| slice.written_ms).collect::<Vec<_>>()
+    };
+    assert_eq!(written(0), [None], "nobody had read yet, so nobody took notes");
+    append(&log, 3);
+    assert_eq!(written(3), [Some(NOW_MS)]);
+    log.roll(NOW_MS).unwrap();
+    append(&log, 3);
+    assert_eq!(written(3), [Some(NOW_MS); 2], "what follows was written later");
+    assert_eq!(written(0), [None; 2]);
+}
+
+#[test]
 fn a_read_beyond_either_end_is_out_of_range() {
     let fixture = Fixture::new(LogConfig::default());
     let log = fixture.fresh();

@@ -149,7 +149,8 @@ impl Segment {
         let header = HEADER_LENGTH as u32;
         let end = to.map_or(size, |to| to.0.saturating_add(header).min(size));
         let length = end.saturating_sub(from.0);
-        Ok(Some(FileSlice { file: self.file()?, position: from.0.into(), length }))
+        let position = from.0.into();
+        Ok(Some(FileSlice { file: self.file()?, position, length, written_ms: None }))
     }
 
     fn find(

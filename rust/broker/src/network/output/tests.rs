@@ -14,7 +14,7 @@ const MIN: usize = 1_000;
 /// A range whose bytes the record below makes up.
 fn file(position: u64, length: u32) -> Piece {
     static EMPTY: LazyLock<Arc<SegmentFile>> = LazyLock::new(|| segment(b""));
-    Piece::File(FileSlice { file: Arc::clone(&EMPTY), position, length })
+    Piece::File(FileSlice { file: Arc::clone(&EMPTY), position, length, written_ms: None })
 }
 
 /// The byte of every file at `position`.

@@ -19,7 +19,7 @@ fn serve_ranges(file: Arc<SegmentFile>) -> impl Fn(Request) + Send + Sync + 'sta
         let mut position = 0;
         for length in lengths {
             let file = Arc::clone(&file);
-            pieces.push(Piece::File(FileSlice { file, position, length }));
+            pieces.push(Piece::File(FileSlice { file, position, length, written_ms: None }));
             position += u64::from(length);
         }
         pieces.push(Piece::Mem(Bytes::from_static(b"end")));
