@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
+
+#: Pages that speak of other programs' names.
+FOREIGN = {"from-confluent-kafka", "from-kafka-python", "spark"}
+
+#: Its blocks need Spark, which is not installed here: `tests/spark` runs what they show.
+SPARK = DOCS / "guides" / "spark.md"
 PAGES = [README, DOCS / "index.md", DOCS / "quickstart.md", *sorted((DOCS / "guides").glob("*.md"))]
+PAGES.remove(SPARK)
 
 #: How long a block may take; on a loaded machine all is slow.
 PATIENCE_S = 120
@@ -115,9 +122,6 @@ def test_the_error_reference_tells_of_every_code_the_broker_gives() -> None:
     assert len(given) > 50
     assert given - explained == {"NONE"}
 
-
-#: Pages that speak of other clients' names.
-FOREIGN = {"from-confluent-kafka", "from-kafka-python"}
 
 #: Not keys of ours: named because they are refused, or files.
 NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
