@@ -254,6 +254,7 @@ fn start_groups(
         offset_metadata_max_bytes: config.offset_metadata_max_bytes,
         offsets_retention_ms: config.offsets_retention_ms,
         offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
+        memory_bytes: config.group_memory_bytes,
         codec: Codec::from_id(config.offsets_topic_codec).unwrap_or(Codec::None),
     };
     let groups = GroupCoordinator::new(limits, clock, timer.clone(), Arc::new(topic));

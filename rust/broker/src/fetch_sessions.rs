@@ -95,6 +95,16 @@ struct Slot<W> {
 
 type Slots<W> = HashMap<i32, Slot<W>>;
 
+/// Partitions that the sessions of consumers may have together: a stranger may name as many as fit
+/// into a request, whether they exist or not, and each is remembered.
+const MAX_PARTITIONS: usize = 1_000_000;
+
+/// Whether one more session, or one that grew, of `size` partitions would be too much to remember.
+fn is_too_much<W>(slots: &Slots<W>, except: i32, size: usize) -> bool {
+    let others = slots.iter().filter(|(id, slot)| **id != except && !slot.privileged);
+    others.map(|(_, slot)| slot.size).sum::<usize>() + size > MAX_PARTITIONS
+}
+
 /// All sessions, at most `max.incremental.fetch.session.cache.slots`.
 #[derive(Debug)]
 pub struct FetchSessions<W> {
@@ -183,6 +193,9 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         let size = session.len();
         let (session, evicted) = {
             let mut slots = self.slots.lock();
+            if !reader.is_follower() && is_too_much(&slots, 0, size) {
+                return (FetchContext::Sessionless, once(request, version));
+            }
             let evicted = if slots.len() < self.max_slots {
                 None
             } else {
@@ -240,10 +253,24 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
             self.close(id);
             return Ok((FetchContext::Sessionless, once(request, version)));
         }
-        if let Some(slot) = self.slots.lock().get_mut(&id) {
-            slot.last_used_ms = now_ms;
-            slot.size = size;
+        let mut slots = self.slots.lock();
+        let grew = slots.get(&id).is_some_and(|slot| size > slot.size);
+        let too_much = grew && is_too_much(&slots, id, size);
+        match slots.get_mut(&id) {
+            // It begins anew, and then without a session.
+            Some(slot) if too_much && !slot.privileged => {
+                let closed = slots.remove(&id);
+                drop(slots);
+                drop(closed);
+                return Err(ErrorCode::FetchSessionIdNotFound);
+            }
+            Some(slot) => {
+                slot.last_used_ms = now_ms;
+                slot.size = size;
+            }
+            None => {}
         }
+        drop(slots);
         Ok((FetchContext::Incremental(shared), looks))
     }
 }

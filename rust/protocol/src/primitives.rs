@@ -9,7 +9,7 @@ mod writer;
 
 use bytes::Bytes;
 
-pub use reader::{DecodeError, MAX_MEMORY_BYTES, MAX_STRING_BYTES, Reader};
+pub use reader::{DecodeError, MAX_MEMORY_BYTES, MAX_REQUEST_ELEMENTS, MAX_STRING_BYTES, Reader};
 pub use writer::{WirePiece, Writer};
 
 /// The record batches of a produce request or a fetch response.

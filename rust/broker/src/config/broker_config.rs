@@ -171,6 +171,8 @@ fields! {
     group_initial_rebalance_delay_ms: i32 = number("group.initial.rebalance.delay.ms");
     /// `group.max.size`
     group_max_size: usize = number("group.max.size");
+    /// `kafkalite.group.memory.bytes`
+    group_memory_bytes: usize = number("kafkalite.group.memory.bytes");
     /// `offset.metadata.max.bytes`
     offset_metadata_max_bytes: usize = number("offset.metadata.max.bytes");
     /// `offsets.commit.timeout.ms`

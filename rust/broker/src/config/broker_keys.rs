@@ -136,6 +136,8 @@ pub const OWN: &[ConfigKey] = keys! {
         "File ranges from this size on are sent with sendfile, shorter ones are copied.";
     Medium ReadOnly Long "kafkalite.memory.budget.bytes" = Text("33554432"), AtLeast(1),
         "Memory for half-received large requests of all connections together.";
+    Medium ReadOnly Long "kafkalite.group.memory.bytes" = Text("268435456"), AtLeast(1),
+        "Memory for what the members of all groups tell when they join; more members are refused.";
     Medium ReadOnly Int "kafkalite.frame.deadline.ms" = Text("30000"), AtLeast(1),
         "How long a request may stay half-sent, beside a second for each pace's worth of bytes.";
     Low ReadOnly Int "kafkalite.frame.min.bytes.per.second" = Text("65536"), AtLeast(1),

@@ -1,5 +1,6 @@
 //! Describing and listing groups.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
@@ -42,8 +43,13 @@ impl GroupCoordinator {
     /// empty filter lets everything through. With it COORDINATOR_LOAD_IN_PROGRESS while some groups
     /// are not here yet.
     pub fn list(&self, states: &[String], types: &[String]) -> (ErrorCode, Vec<ListedGroup>) {
-        let is_wanted = |filter: &[String], value: &str| {
-            filter.is_empty() || filter.iter().any(|name| name.eq_ignore_ascii_case(value))
+        // There may be many groups, and a stranger chooses how long the filters are.
+        let lower = |filter: &[String]| -> HashSet<String> {
+            filter.iter().map(|name| name.to_ascii_lowercase()).collect()
+        };
+        let (states, types) = (lower(states), lower(types));
+        let is_wanted = |filter: &HashSet<String>, value: &str| {
+            filter.is_empty() || filter.contains(&value.to_ascii_lowercase())
         };
         let is_loading = self.loads.read().iter().any(|load| *load != Load::Active)
             || (self.loads.read().is_empty() && self.around.topic.partition_count() > 0);
@@ -52,8 +58,8 @@ impl GroupCoordinator {
         let listed = groups.iter().map(|group| group.look(|inner| inner.state.list()));
         let wanted = listed.filter(|group| {
             group.group_state != State::Dead.name()
-                && is_wanted(states, &group.group_state)
-                && is_wanted(types, &group.group_type)
+                && is_wanted(&states, &group.group_state)
+                && is_wanted(&types, &group.group_type)
         });
         (error, wanted.collect())
     }

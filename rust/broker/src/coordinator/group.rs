@@ -6,6 +6,7 @@
 //! reach the log in the order in which the group decided them.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use kafkalite_protocol::compression::Codec;
@@ -77,6 +78,8 @@ pub(super) struct Surroundings {
     pub topic: Arc<dyn OffsetsTopic>,
     /// What its batches are written with.
     pub codec: Codec,
+    /// About the memory that the members of all groups cost.
+    pub held_bytes: AtomicUsize,
 }
 
 impl Surroundings {
@@ -100,6 +103,8 @@ pub(super) struct Inner {
     joins: HashMap<Token, Answer<JoinGroupResponse>>,
     syncs: HashMap<Token, Answer<SyncGroupResponse>>,
     next_token: u64,
+    /// What this group has on the account of all.
+    charged_bytes: usize,
     outbox: VecDeque<Effect>,
     is_draining: bool,
 }
@@ -179,6 +184,7 @@ impl Group {
             joins: HashMap::new(),
             syncs: HashMap::new(),
             next_token: 0,
+            charged_bytes: 0,
             outbox: VecDeque::new(),
             is_draining: false,
         };
@@ -209,10 +215,22 @@ impl Group {
             let now = self.around.now();
             let result = event(&mut inner, now);
             inner.collect();
+            self.charge(&mut inner);
             result
         };
         self.drain();
         result
+    }
+
+    /// Brings the account of all groups up to date.
+    fn charge(&self, inner: &mut Inner) {
+        let held = inner.state.held_bytes();
+        let before = std::mem::replace(&mut inner.charged_bytes, held);
+        if held >= before {
+            self.around.held_bytes.fetch_add(held - before, Ordering::Relaxed);
+        } else {
+            self.around.held_bytes.fetch_sub(before - held, Ordering::Relaxed);
+        }
     }
 
     /// Carries the outbox out. If another thread is at it, or one further up this stack, it will.
@@ -266,6 +284,13 @@ impl Group {
                 }
             }
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let charged = self.inner.get_mut().charged_bytes;
+        self.around.held_bytes.fetch_sub(charged, Ordering::Relaxed);
     }
 }
 

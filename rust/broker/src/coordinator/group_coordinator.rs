@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -16,8 +17,8 @@ use kafkalite_protocol::messages::leave_group::{
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use parking_lot::{Mutex, RwLock};
 
-use super::group::{Answer, Group, GroupTimer, Inner, Surroundings};
-use super::group_state::{GroupLimits, GroupState, JoinContext, Now};
+use super::group::{Answer, Effect, Group, GroupTimer, Inner, Surroundings};
+use super::group_state::{GroupLimits, GroupState, JoinContext, Now, asked_weight};
 use super::offsets::GroupOffsets;
 use super::offsets_topic::{OffsetsTopic, partition_of};
 use crate::clock::Clock;
@@ -43,6 +44,8 @@ pub struct GroupCoordinatorConfig {
     pub offsets_retention_check_interval_ms: i64,
     /// `offsets.topic.compression.codec`
     pub codec: Codec,
+    /// `kafkalite.group.memory.bytes`
+    pub memory_bytes: usize,
 }
 
 impl Default for GroupCoordinatorConfig {
@@ -57,6 +60,7 @@ impl Default for GroupCoordinatorConfig {
             offsets_retention_ms: 604_800_000,
             offsets_retention_check_interval_ms: 600_000,
             codec: Codec::None,
+            memory_bytes: 256 << 20,
         }
     }
 }
@@ -100,7 +104,13 @@ impl GroupCoordinator {
         let codec = config.codec;
         Self {
             config,
-            around: Arc::new(Surroundings { clock, timer, topic, codec }),
+            around: Arc::new(Surroundings {
+                clock,
+                timer,
+                topic,
+                codec,
+                held_bytes: AtomicUsize::new(0),
+            }),
             groups: Groups::default(),
             loads: RwLock::new(Vec::new()),
             loading: Mutex::new(()),
@@ -194,16 +204,32 @@ impl GroupCoordinator {
                 Err(error) => return answer(refuse(error)),
             }
         }
+        // Weighed before a group is made for it, and again beside what the member has already.
+        let asked = asked_weight(&request.protocols);
+        let too_much = ErrorCode::GroupMaxSizeReached;
+        if request.member_id.is_empty() && !self.has_memory_for(asked) {
+            return answer(refuse(too_much));
+        }
         let mut answer = Some(answer);
         let joined = self.on_group_or_new(&request.group_id, true, |inner, now| {
-            if let Some(answer) = answer.take() {
-                let token = inner.park_join(answer);
-                inner.state.join(now, token, &context, &request);
+            let more = asked.saturating_sub(inner.state.held_by(&request.member_id));
+            let Some(answer) = answer.take() else { return };
+            if more > 0 && !self.has_memory_for(more) {
+                let response = refuse(too_much);
+                return inner.push(Effect::Run(Box::new(move || answer(response))));
             }
+            let token = inner.park_join(answer);
+            inner.state.join(now, token, &context, &request);
         });
         if let (Err(error), Some(answer)) = (joined, answer) {
             answer(refuse(error));
         }
+    }
+
+    /// Whether members may cost so much more.
+    fn has_memory_for(&self, bytes: usize) -> bool {
+        let held = self.around.held_bytes.load(Ordering::Relaxed);
+        held.saturating_add(bytes) <= self.config.memory_bytes
     }
 
     /// SyncGroup. `answer` is called once, now or when the leader's assignment is stored.

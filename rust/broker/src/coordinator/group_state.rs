@@ -28,6 +28,7 @@ use super::subscription::subscribed_topics;
 
 mod describe;
 mod join;
+mod known_protocols;
 mod leave;
 mod load;
 mod rebalance;
@@ -38,12 +39,16 @@ mod tests;
 mod timers;
 
 pub use join::JoinContext;
+use known_protocols::KnownProtocols;
+pub(in crate::coordinator) use known_protocols::{asked_weight, weight};
 pub(in crate::coordinator) use rebalance::response_error;
 
 /// The member id of who has none yet.
 pub const UNKNOWN_MEMBER_ID: &str = "";
 /// The protocol type of consumers; their metadata tells which topics they read.
 pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
+/// About what an id costs that was given out and not used yet.
+const PENDING_BYTES: usize = 256;
 /// How long a new member's JoinGroup may wait before the member is given up (Kafka: 5 minutes).
 pub const NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 300_000;
 
@@ -165,7 +170,7 @@ pub struct GroupState {
     pending_syncs: BTreeSet<String>,
     awaiting_joins: usize,
     /// Protocol name -> how many members know it.
-    protocol_counts: HashMap<String, usize>,
+    known_protocols: KnownProtocols,
     new_member_added: bool,
     join_phase: Option<(i64, JoinPhase)>,
     sync_deadline_ms: Option<i64>,
@@ -196,7 +201,7 @@ impl GroupState {
             pending_joins: BTreeMap::new(),
             pending_syncs: BTreeSet::new(),
             awaiting_joins: 0,
-            protocol_counts: HashMap::new(),
+            known_protocols: KnownProtocols::default(),
             new_member_added: false,
             join_phase: None,
             sync_deadline_ms: None,
@@ -322,6 +327,16 @@ impl GroupState {
         if self.members.contains_key(member_id) { Ok(()) } else { Err(ErrorCode::UnknownMemberId) }
     }
 
+    /// About the memory that members and given-out ids cost.
+    pub fn held_bytes(&self) -> usize {
+        self.known_protocols.bytes() + self.pending_joins.len() * PENDING_BYTES
+    }
+
+    /// About what one member costs of it.
+    pub fn held_by(&self, member_id: &str) -> usize {
+        self.members.get(member_id).map_or(0, |member| weight(&member.protocols))
+    }
+
     /// Whether a member of that type with those protocols fits in.
     fn supports_protocols(&self, protocol_type: &str, protocols: &[Protocol]) -> bool {
         if self.state == State::Empty {
@@ -332,7 +347,7 @@ impl GroupState {
     }
 
     fn is_known_to_all(&self, protocol: &str) -> bool {
-        self.protocol_counts.get(protocol).copied().unwrap_or(0) == self.members.len()
+        self.known_protocols.known_by(protocol) == self.members.len()
     }
 
     /// The protocol with the most votes among those that all members know.
@@ -355,7 +370,7 @@ impl GroupState {
         if self.leader.is_none() {
             self.leader = Some(member.member_id.clone());
         }
-        count_protocols(&mut self.protocol_counts, &member.protocols, true);
+        self.known_protocols.add(&member.protocols);
         if let Some(instance_id) = &member.group_instance_id {
             self.static_members.insert(instance_id.clone(), member.member_id.clone());
         }
@@ -369,7 +384,7 @@ impl GroupState {
         self.fail_join(member_id, UNKNOWN_MEMBER_ID.to_owned(), ErrorCode::UnknownMemberId);
         self.fail_sync(member_id, ErrorCode::UnknownMemberId);
         if let Some(member) = self.members.remove(member_id) {
-            count_protocols(&mut self.protocol_counts, &member.protocols, false);
+            self.known_protocols.remove(&member.protocols);
             if let Some(instance_id) = &member.group_instance_id {
                 self.static_members.remove(instance_id);
             }
@@ -436,19 +451,6 @@ impl GroupState {
                 self.replacement_stored(now, replacement, error);
             }
             Some(PendingAppend::Empty) | None => {}
-        }
-    }
-}
-
-fn count_protocols(counts: &mut HashMap<String, usize>, protocols: &[Protocol], more: bool) {
-    for (name, _) in protocols {
-        if more {
-            *counts.entry(name.clone()).or_default() += 1;
-        } else if let Some(count) = counts.get_mut(name) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(name);
-            }
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: Kafka's `ClassicGroupMember`.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use kafkalite_protocol::messages::join_group::JoinGroupRequestProtocol;
 
@@ -70,13 +72,9 @@ impl Member {
 
 /// The protocols of a request, without repetitions of a name.
 pub fn protocols_of(request: &[JoinGroupRequestProtocol]) -> Vec<Protocol> {
-    let mut protocols: Vec<Protocol> = Vec::with_capacity(request.len().min(16));
-    for protocol in request {
-        if !protocols.iter().any(|(name, _)| *name == protocol.name) {
-            protocols.push((protocol.name.clone(), own(&protocol.metadata)));
-        }
-    }
-    protocols
+    let mut names = HashSet::new();
+    let once = request.iter().filter(|protocol| names.insert(protocol.name.as_str()));
+    once.map(|protocol| (protocol.name.clone(), own(&protocol.metadata))).collect()
 }
 
 /// A copy of its own: a slice would keep the whole frame alive as long as the member lives.

@@ -340,3 +340,19 @@ fn closing_a_session_frees_its_slot() {
     sessions.resolve(&request(7, -1, &[]), V11, 0, opening(9)).expect("a final fetch");
     assert!(sessions.is_empty());
 }
+
+#[test]
+fn sessions_of_consumers_remember_a_bounded_number_of_partitions() {
+    let sessions = sessions(10);
+    let many: Vec<i32> = (0..600_000).collect();
+    open(&sessions, &many);
+    let resolved = sessions.resolve(&request(0, 0, &many), V11, 0, opening(8));
+    assert!(matches!(resolved, Ok((FetchContext::Sessionless, _))), "it is answered all the same");
+    let follower = FetchRequest { replica_id: 2, ..request(0, 0, &many) };
+    let resolved = sessions.resolve(&follower, V11, 0, opening(9));
+    assert!(matches!(resolved, Ok((FetchContext::Full(_), _))), "a follower is none of them");
+    let more: Vec<i32> = (600_000..1_100_000).collect();
+    let resolved = sessions.resolve(&request(7, 1, &more), V11, 0, opening(8));
+    assert_eq!(resolved.err(), Some(ErrorCode::FetchSessionIdNotFound));
+    assert_eq!(sessions.len(), 1);
+}

@@ -12,7 +12,7 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
-    let topics = call.request.topics.iter().map(|topic| DeleteRecordsTopicResult {
+    let deleted = call.request.topics.iter().map(|topic| DeleteRecordsTopicResult {
         name: topic.name.clone(),
         partitions: (topic.partitions.iter())
             .map(|partition| {
@@ -21,8 +21,16 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
             })
             .collect(),
     });
-    let response = DeleteRecordsResponse { topics: topics.collect(), ..Default::default() };
-    call.reply.send(&response);
+    let mut topics: Vec<_> = deleted.collect();
+    // Before anybody is answered, and once for all of them: each time waits for the disk.
+    let any = topics.iter().flat_map(|topic| &topic.partitions).any(|one| one.error_code == 0);
+    if let Some(error) = any.then(|| rooms.partitions.checkpoint_log_starts().err()).flatten() {
+        let all = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+        for deleted in all.filter(|partition| partition.error_code == 0) {
+            *deleted = answer(deleted.partition_index, Err(error));
+        }
+    }
+    call.reply.send(&DeleteRecordsResponse { topics, ..Default::default() });
 }
 
 fn answer(
@@ -53,7 +61,5 @@ fn delete(rooms: &Rooms, topic: &str, index: i32, offset: i64) -> Result<Offset,
         return Err(ErrorCode::PolicyViolation);
     }
     let to = if offset == -1 { partition.high_watermark() } else { Offset(offset) };
-    let start = partition.delete_records(to, rooms.clock.wall_ms())?;
-    rooms.partitions.checkpoint_log_starts()?;
-    Ok(start)
+    partition.delete_records(to, rooms.clock.wall_ms())
 }

@@ -13,6 +13,7 @@ use kafkalite_protocol::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
+use std::collections::HashSet;
 
 /// The number of `DYNAMIC_BROKER_LOGGER_CONFIG` on the wire.
 const DYNAMIC_BROKER_LOGGER: i8 = 6;
@@ -34,7 +35,9 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
             configs: entries.filter(|entry| is_asked(resource, &entry.name)).collect(),
         }
     };
-    let mut results: Vec<_> = request.resources.iter().map(describe).collect();
+    let mut told = HashSet::new();
+    let once = request.resources.iter().filter(|resource| told.insert(identity(resource)));
+    let mut results: Vec<_> = once.map(describe).collect();
     for entry in results.iter_mut().flat_map(|result| &mut result.configs) {
         if !request.include_synonyms {
             entry.synonyms.clear();
@@ -44,6 +47,18 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
         }
     }
     reply.send(&DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() });
+}
+
+/// What a resource is, however it is spelled: one that is named a million times is told once, as
+/// its answer is much longer than its name.
+fn identity(resource: &DescribeConfigsResource) -> (i8, Result<i32, &str>) {
+    let name = resource.resource_name.as_str();
+    let is_broker = matches!(
+        ConfigResourceType::from_code(resource.resource_type),
+        Some(ConfigResourceType::Broker | ConfigResourceType::BrokerLogger)
+    );
+    let id = if is_broker { name.parse::<i32>().map_err(|_| name) } else { Err(name) };
+    (resource.resource_type, id)
 }
 
 /// No list of keys asks for all, and so does an empty one.

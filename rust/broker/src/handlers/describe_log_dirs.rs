@@ -9,17 +9,24 @@ use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
     DescribeLogDirsResult, DescribeLogDirsTopic,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DescribeLogDirsRequest>) {
-    let wanted = |partition: &Partition| match &call.request.topics {
-        None => true,
-        Some(topics) => topics.iter().any(|topic| {
-            topic.topic == partition.topic() && topic.partitions.contains(&partition.index())
-        }),
+    let asked = call.request.topics.as_ref().map(|topics| {
+        let mut asked: HashMap<&str, HashSet<i32>> = HashMap::new();
+        for topic in topics {
+            asked.entry(&topic.topic).or_default().extend(&topic.partitions);
+        }
+        asked
+    });
+    let wanted = |partition: &Partition| {
+        let named = |asked: &HashMap<&str, HashSet<i32>>| {
+            asked.get(partition.topic()).is_some_and(|some| some.contains(&partition.index()))
+        };
+        asked.as_ref().is_none_or(named)
     };
     let all = rooms.partitions.all();
     let of_dir = |dir: &LogDirectory| {

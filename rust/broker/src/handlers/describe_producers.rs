@@ -9,12 +9,16 @@ use kafkalite_protocol::messages::describe_producers::{
     TopicResponse,
 };
 use kafkalite_protocol::{ErrorCode, LeaderEpoch};
+use std::collections::HashSet;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DescribeProducersRequest>) {
+    // A partition that is named a million times is told once: it may have many producers.
+    let mut told = HashSet::new();
     let topics = call.request.topics.iter().map(|topic| TopicResponse {
         name: topic.name.clone(),
         partitions: (topic.partition_indexes.iter())
+            .filter(|index| told.insert((topic.name.as_str(), **index)))
             .map(|index| describe(rooms, &topic.name, *index))
             .collect(),
     });

@@ -52,17 +52,19 @@ pub fn handle(rooms: &Rooms, call: Call<ListOffsetsRequest>) {
         _ => FetchReader::ReadUncommitted,
     };
     let mut response = ListOffsetsResponse::default();
+    let named = call.request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|asked| (topic.name.as_str(), asked.partition_index))
+    });
+    let mut seen = HashSet::new();
+    let twice: HashSet<_> = named.filter(|name| !seen.insert(*name)).collect();
+    // Kafka's answer names each partition once, also one that was asked twice.
+    let mut told = HashSet::new();
     for topic in &call.request.topics {
-        let mut seen = HashSet::new();
-        let twice: HashSet<_> = (topic.partitions.iter())
-            .map(|partition| partition.partition_index)
-            .filter(|index| !seen.insert(*index))
-            .collect();
-        // Kafka's answer names each partition once, also one that was asked twice.
-        let mut told = HashSet::new();
-        let once = topic.partitions.iter().filter(|asked| told.insert(asked.partition_index));
+        let name = topic.name.as_str();
+        let once = topic.partitions.iter();
+        let once = once.filter(|asked| told.insert((name, asked.partition_index)));
         let partitions = once.map(|asked| {
-            let found = if twice.contains(&asked.partition_index) {
+            let found = if twice.contains(&(name, asked.partition_index)) {
                 Err(ErrorCode::InvalidRequest)
             } else {
                 look_up(rooms, &topic.name, asked, version, reader)

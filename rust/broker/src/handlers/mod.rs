@@ -94,7 +94,7 @@ impl<R: Request> Call<R> {
     pub fn decode(request: QueuedRequest) -> Result<Self, HandlerError> {
         let QueuedRequest { header, body, context, responder, .. } = request;
         let version = header.api_version;
-        let request = R::decode(&mut Reader::new(body), version)
+        let request = R::decode(&mut Reader::of_request(body), version)
             .map_err(|source| HandlerError::Malformed { api: R::API_KEY, version, source })?;
         let reply = Reply {
             version,

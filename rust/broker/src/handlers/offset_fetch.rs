@@ -12,6 +12,8 @@ use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// First version with several groups.
 const BATCH_VERSION: i16 = 8;
@@ -26,7 +28,10 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetFetchRequest>) {
     let version = reply.version;
     let image = rooms.controller.image();
     if version >= BATCH_VERSION {
+        // A group that is named a million times is answered once: it may have many offsets.
+        let mut told = HashSet::new();
         let groups = request.groups.into_iter();
+        let groups = groups.filter(|group| told.insert(group.group_id.clone()));
         let groups = groups.map(|group| fetch(rooms, &image, group, version)).collect();
         return reply.send(&OffsetFetchResponse { groups, ..OffsetFetchResponse::default() });
     }
@@ -78,9 +83,16 @@ fn fetch_asked(
     rooms: &Rooms,
     image: &MetadataImage,
     group_id: &str,
-    topics: Vec<OffsetFetchRequestTopics>,
+    mut topics: Vec<OffsetFetchRequestTopics>,
     version: i16,
 ) -> Result<Vec<OffsetFetchResponseTopics>, Refused> {
+    // So may a partition, whose offset may come with 4 KiB of text.
+    let mut told = HashSet::new();
+    for topic in &mut topics {
+        let name: Arc<str> = Arc::from(topic.name.as_str());
+        let id = topic.topic_id;
+        topic.partition_indexes.retain(|index| told.insert((id, name.clone(), *index)));
+    }
     let by_id = version >= TOPIC_ID_VERSION;
     let named: Vec<(String, Vec<i32>)> = topics
         .iter()
@@ -100,10 +112,10 @@ fn fetch_asked(
             return refused(topic, ErrorCode::UnknownTopicId);
         }
         let values = committed.get(place).map_or(&[][..], |(_, values)| values.as_slice());
-        let partitions = topic.partition_indexes.iter().map(|index| {
-            let value = values.iter().find(|(partition, _)| partition == index);
-            partition(*index, value.map(|(_, value)| value))
-        });
+        let values: HashMap<i32, &OffsetCommitValue> =
+            values.iter().map(|(index, value)| (*index, value)).collect();
+        let indexes = topic.partition_indexes.iter();
+        let partitions = indexes.map(|index| partition(*index, values.get(index).copied()));
         topic_answer(&topic.name, topic.topic_id, partitions.collect())
     });
     Ok(answer.collect())

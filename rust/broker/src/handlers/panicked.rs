@@ -43,7 +43,7 @@ where
     R::Response: Wire,
 {
     let version = slot.api_version;
-    let request = body.and_then(|body| R::decode(&mut Reader::new(body), version).ok());
+    let request = body.and_then(|body| R::decode(&mut Reader::of_request(body), version).ok());
     let response = match request {
         Some(request) => request.answer(version),
         None => R::whole(version),

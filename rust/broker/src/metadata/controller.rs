@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
-pub use names::{collides, invalid_topic_name};
+pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
 pub use placement::validate_assignment;
 pub use rules::TableRules;
@@ -163,16 +163,18 @@ impl Controller {
     ) -> Vec<Result<(), ApiError>> {
         let image = self.image();
         let rules = TableRules::new(Arc::clone(config));
-        let create = |name: &&str| {
-            let topic = auto_topic(name, rules.broker(), &image)
-                .ok_or(ErrorCode::UnknownTopicOrPartition)?;
-            let defaults = TopicDefaults::of(rules.broker());
-            match self.create_topics(&[topic], defaults, &rules, false).pop() {
-                Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
-                _ => Ok(()),
-            }
+        let asked: Vec<_> =
+            names.iter().map(|name| auto_topic(name, rules.broker(), &image)).collect();
+        // In one change: a stranger may ask for many, and each change waits for the disk.
+        let topics: Vec<NewTopic> = asked.iter().flatten().cloned().collect();
+        let defaults = TopicDefaults::of(rules.broker());
+        let mut created = self.create_topics(&topics, defaults, &rules, false).into_iter();
+        let answer = |asked: Option<NewTopic>| match asked.and_then(|_| created.next()) {
+            None => Err(ErrorCode::UnknownTopicOrPartition.into()),
+            Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
+            Some(_) => Ok(()),
         };
-        names.iter().map(create).collect()
+        asked.into_iter().map(answer).collect()
     }
 
     /// Deletes topics by name or id; each is answered for itself.

@@ -2,7 +2,9 @@
 //!
 //! All memory that decoding one frame takes, the frame itself aside, is charged to one account of
 //! [`MAX_MEMORY_BYTES`] before it is allocated. So neither a count that lies nor a frame of many
-//! tiny elements (one byte can stand for a struct of a hundred) costs more than that.
+//! tiny elements (one byte can stand for a struct of a hundred) costs more than that. Each element
+//! of a request is answered for, often by more bytes than it has: so a request, unlike an answer,
+//! may hold [`MAX_REQUEST_ELEMENTS`] of them and no more.
 
 use crate::types::Uuid;
 use bytes::Bytes;
@@ -10,6 +12,9 @@ use bytes::Bytes;
 /// Most memory that the values of one frame may take. The largest honest request, a fetch of
 /// 100,000 partitions, takes about 10 MB.
 pub const MAX_MEMORY_BYTES: usize = 64 << 20;
+/// Most elements of all arrays of one request together. An honest one that names every partition of
+/// a large broker has a fifth of that.
+pub const MAX_REQUEST_ELEMENTS: usize = 1_000_000;
 /// Most tagged fields of one struct.
 pub const MAX_TAGS: u32 = 10_000;
 /// Longest string, in bytes: Kafka refuses longer ones in both spellings.
@@ -37,6 +42,9 @@ pub enum DecodeError {
     /// More strings and elements than any honest frame has.
     #[error("the frame's values take more than {MAX_MEMORY_BYTES} bytes of memory")]
     TooMuchMemory,
+    /// More elements of arrays than any honest request has.
+    #[error("the request's arrays have more than {MAX_REQUEST_ELEMENTS} elements")]
+    TooManyElements,
     /// More tagged fields than any honest struct has.
     #[error("{count} tagged fields are more than {MAX_TAGS}")]
     TooManyTags {
@@ -62,6 +70,7 @@ pub struct Reader {
     /// Where this reader stops: the frame's end, or that of the tagged field that is being read.
     end: usize,
     memory_left: usize,
+    elements_left: usize,
 }
 
 macro_rules! numbers {
@@ -78,7 +87,12 @@ impl Reader {
     /// Reads from the start of `bytes`.
     pub fn new(bytes: Bytes) -> Self {
         let end = bytes.len();
-        Self { frame: bytes, at: 0, end, memory_left: MAX_MEMORY_BYTES }
+        Self { frame: bytes, at: 0, end, memory_left: MAX_MEMORY_BYTES, elements_left: usize::MAX }
+    }
+
+    /// Reads a request, whose elements are bounded.
+    pub fn of_request(bytes: Bytes) -> Self {
+        Self { elements_left: MAX_REQUEST_ELEMENTS, ..Self::new(bytes) }
     }
 
     /// Bytes not yet read.
@@ -252,6 +266,8 @@ impl Reader {
         count: usize,
         mut read: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
+        let left = self.elements_left.checked_sub(count);
+        self.elements_left = left.ok_or(DecodeError::TooManyElements)?;
         self.charge(count.saturating_mul(size_of::<T>()))?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {

@@ -104,6 +104,20 @@ fn a_count_that_costs_more_than_the_account_is_refused_before_memory_is_taken() 
 }
 
 #[test]
+fn all_arrays_of_a_request_together_have_a_bounded_number_of_elements() {
+    let half = MAX_REQUEST_ELEMENTS / 2;
+    for (count, outcome) in [(half, None), (half + 1, Some(DecodeError::TooManyElements))] {
+        let bytes = Bytes::from(vec![0; 2 * count]);
+        let two = |mut reader: Reader| {
+            reader.elements(count, Reader::i8)?;
+            reader.elements(count, Reader::i8)
+        };
+        assert_eq!(two(Reader::of_request(bytes.clone())).err(), outcome);
+        assert!(two(Reader::new(bytes)).is_ok(), "an answer may have more");
+    }
+}
+
+#[test]
 fn a_tagged_field_ends_where_its_size_says() {
     let mut writer = Writer::new();
     writer.unsigned_varint(3);

@@ -215,8 +215,8 @@ impl GroupState {
         token: Option<Token>,
     ) {
         let Some(member) = self.members.get_mut(member_id) else { return };
-        super::count_protocols(&mut self.protocol_counts, &member.protocols, false);
-        super::count_protocols(&mut self.protocol_counts, &protocols, true);
+        self.known_protocols.remove(&member.protocols);
+        self.known_protocols.add(&protocols);
         member.protocols = protocols;
         member.rebalance_timeout_ms = rebalance_timeout_ms;
         member.session_timeout_ms = session_timeout_ms;

@@ -3,6 +3,7 @@
 //! Source: Kafka's `Topic`, word for word where a client sees the words.
 
 use super::super::image::MetadataImage;
+use std::collections::HashMap;
 
 /// The longest name, in characters: a directory is named `TOPIC-PARTITION`.
 const MAX_NAME_LENGTH: usize = 249;
@@ -28,8 +29,38 @@ pub fn invalid_topic_name(name: &str) -> Option<String> {
     }
 }
 
+/// From how many new names on it pays to look at every old one once.
+const MANY: usize = 16;
+
+/// The names that topics have, as their metrics spell them: there `.` and `_` are the same.
+pub struct TakenNames<'a> {
+    image: &'a MetadataImage,
+    /// Spelled with `_` -> as it is; only where many are asked for.
+    plain: Option<HashMap<String, &'a str>>,
+}
+
+impl<'a> TakenNames<'a> {
+    /// Those of `image`, for `asked` questions.
+    pub fn of(image: &'a MetadataImage, asked: usize) -> Self {
+        let plain = |name: &'a str| (name.replace('.', "_"), name);
+        let all = || image.topics.iter().map(|topic| plain(&topic.name)).collect();
+        Self { image, plain: (asked >= MANY).then(all) }
+    }
+
+    /// The topic whose metrics would have the name of `name`'s.
+    pub fn collides(&self, name: &str) -> Option<String> {
+        match &self.plain {
+            None => collides(self.image, name),
+            Some(plain) => {
+                let other = *plain.get(&name.replace('.', "_"))?;
+                (other != name).then(|| other.to_owned())
+            }
+        }
+    }
+}
+
 /// The topic whose metrics would have the name of `name`'s: there `.` and `_` are the same.
-pub fn collides(image: &MetadataImage, name: &str) -> Option<String> {
+fn collides(image: &MetadataImage, name: &str) -> Option<String> {
     if !name.contains(['.', '_']) {
         return None;
     }

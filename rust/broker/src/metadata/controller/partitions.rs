@@ -23,21 +23,29 @@ pub struct NewPartitions {
 
 /// Decides which of `topics` get more partitions.
 pub fn create_partitions(image: &MetadataImage, topics: &[NewPartitions]) -> Decision<()> {
-    let mut records = Vec::new();
-    let mut answers = Vec::with_capacity(topics.len());
-    let mut total = 0;
-    for topic in topics {
-        answers.push(added(image, topic).map(|(topic_id, partitions)| {
-            total += partitions.len();
-            records.push(MetadataRecord::CreatePartitions { topic_id, partitions });
-        }));
-    }
-    if total > MAX_PARTITIONS_PER_REQUEST {
+    // Counted before anything is built for them.
+    if topics.iter().map(|topic| partitions_asked(image, topic)).sum::<usize>()
+        > MAX_PARTITIONS_PER_REQUEST
+    {
         let message = "Excessively large number of partitions per request.";
         let error = ApiError::new(ErrorCode::PolicyViolation, message);
-        return (Vec::new(), topics.iter().map(|_| Err(error.clone())).collect());
+        return (Vec::new(), vec![Err(error); topics.len()]);
     }
+    let mut records = Vec::new();
+    let answers = topics.iter().map(|topic| {
+        added(image, topic).map(|(topic_id, partitions)| {
+            records.push(MetadataRecord::CreatePartitions { topic_id, partitions });
+        })
+    });
+    let answers = answers.collect();
     (records, answers)
+}
+
+/// How many partitions a topic would get more; none if there is no such topic.
+fn partitions_asked(image: &MetadataImage, asked: &NewPartitions) -> usize {
+    let present = image.topic(&asked.name).map(|topic| topic.partition_count());
+    let more = present.map_or(0, |present| asked.count.saturating_sub(present));
+    usize::try_from(more).unwrap_or(0)
 }
 
 fn added(
@@ -57,10 +65,6 @@ fn added(
         ));
     }
     let more = asked.count - present;
-    if usize::try_from(more).is_ok_and(|more| more > MAX_PARTITIONS_PER_REQUEST) {
-        let message = "Excessively large number of partitions per request.";
-        return Err(ApiError::new(ErrorCode::PolicyViolation, message));
-    }
     let partitions = match &asked.assignments {
         None => place(image, present, more, replication_factor(topic))?,
         Some(assignments) => by_hand(image, topic, more, assignments)?,

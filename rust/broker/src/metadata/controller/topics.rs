@@ -7,7 +7,7 @@ use super::super::image::{CLUSTER_METADATA_TOPIC, Configs, MetadataImage};
 use super::super::records::{MetadataRecord, PartitionRecord};
 use super::Decision;
 use super::configs::ConfigRules;
-use super::names::{collides, invalid_topic_name};
+use super::names::{TakenNames, invalid_topic_name};
 use super::placement::{new_partition, place, validate_assignment};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::{BTreeMap, HashSet};
@@ -82,8 +82,9 @@ pub fn create_topics(
         let error = ApiError::new(ErrorCode::PolicyViolation, message);
         return (records, vec![Err(error); topics.len()]);
     }
+    let taken = TakenNames::of(image, topics.len());
     for (topic, id) in topics.iter().zip(ids) {
-        let decided = create_topic(image, topic, *id, defaults, rules).and_then(|made| {
+        let decided = create_topic(image, &taken, topic, *id, defaults, rules).and_then(|made| {
             // Two new names may collide with each other as well as with an old one.
             if names.insert(topic.name.replace('.', "_")) {
                 return Ok(made);
@@ -107,6 +108,7 @@ fn partitions_asked(topic: &NewTopic, defaults: TopicDefaults) -> usize {
 
 fn create_topic(
     image: &MetadataImage,
+    taken: &TakenNames<'_>,
     topic: &NewTopic,
     id: Uuid,
     defaults: TopicDefaults,
@@ -125,7 +127,7 @@ fn create_topic(
         let message = format!("Topic '{name}' already exists.");
         return Err(ApiError::new(ErrorCode::TopicAlreadyExists, message));
     }
-    if let Some(other) = collides(image, name) {
+    if let Some(other) = taken.collides(name) {
         return Err(collision(name, &other));
     }
     let configs = rules.new_topic_configs(&topic.configs)?;

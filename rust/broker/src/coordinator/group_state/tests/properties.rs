@@ -127,7 +127,7 @@ impl Run {
         }
         let statics = members.values().filter(|member| member.is_static()).count();
         assert_eq!(statics, group.static_members.len());
-        for (name, count) in &group.protocol_counts {
+        for (name, count) in group.known_protocols.counts() {
             let known =
                 members.values().filter(|member| member.protocols.iter().any(|p| p.0 == *name));
             assert_eq!(known.count(), *count, "{name}");
