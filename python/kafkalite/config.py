@@ -102,6 +102,7 @@ class ConsumerOptions(ClientOptions, total=False):
     exclude_internal_topics: bool | None
     allow_auto_create_topics: bool | None
     kafkalite_fetch_buffer_max_bytes: int | None
+    kafkalite_batch_max_bytes: int | None
 
 
 def merged(

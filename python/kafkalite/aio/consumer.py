@@ -70,6 +70,7 @@ class AsyncConsumer:
         # Waiting longer would look as if nobody asked any more.
         self._longest_wait = self._native.max_poll_interval / 3
         self._handed_out = 0
+        self._woken: asyncio.Future[None] | None = None
         if topics:
             self.subscribe(*topics)
 
@@ -184,8 +185,16 @@ class AsyncConsumer:
         if left == 0:
             return False
         wait = self._longest_wait if left is None else min(left, self._longest_wait)
+        await asyncio.wait([self._waking()], timeout=wait)
+        return True
+
+    def _waking(self) -> asyncio.Future[None]:
+        """Return a future for when there is something to look at; all who wait share it."""
         loop = asyncio.get_running_loop()
-        woken = loop.create_future()
+        before = self._woken
+        if before is not None and not before.done() and before.get_loop() is loop:
+            return before
+        woken: asyncio.Future[None] = loop.create_future()
 
         def settle() -> None:
             if not woken.done():
@@ -196,13 +205,9 @@ class AsyncConsumer:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle)
 
-        timer = loop.call_later(wait, settle)
-        try:
-            self._native.wake(tell)
-            await woken
-        finally:
-            timer.cancel()
-        return True
+        self._native.wake(tell)
+        self._woken = woken
+        return woken
 
     # Places
 

@@ -159,6 +159,7 @@ impl Consumer {
         subscription.set_wish(Wish::Nothing);
         subscription.keep_only(&BTreeSet::new(), Status::NoPosition);
         drop(subscription);
+        self.shared.buffer.clear();
         let goodbye = self.shared.member.as_ref().and_then(|member| member.lock().leave(reason));
         self.shared.group.notify_one();
         self.shared.look_again();
@@ -408,7 +409,6 @@ impl Consumer {
             // Without a goodbye the session's end does it.
             let _ = self.runtime.call(left, deadline);
         }
-        self.shared.buffer.clear();
         self.shared.cluster.disconnect();
         self.runtime.shutdown(deadline.saturating_duration_since(Instant::now()));
         committed

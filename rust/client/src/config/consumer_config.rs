@@ -84,6 +84,8 @@ pub struct ConsumerConfig {
     pub exclude_internal_topics: bool,
     /// `kafkalite.fetch.buffer.max.bytes`.
     pub fetch_buffer_max_bytes: usize,
+    /// `kafkalite.batch.max.bytes`.
+    pub batch_max_bytes: usize,
 }
 
 impl ConsumerConfig {
@@ -125,6 +127,7 @@ impl ConsumerConfig {
             client_rack: text("client.rack").unwrap_or_default(),
             exclude_internal_topics: values.flag("exclude.internal.topics"),
             fetch_buffer_max_bytes: values.count("kafkalite.fetch.buffer.max.bytes"),
+            batch_max_bytes: values.count("kafkalite.batch.max.bytes"),
             client,
         })
     }

@@ -49,4 +49,6 @@ pub static KEYS: &[ClientKey] = keys! {
         "Whether asking for a topic may create it, if the broker allows it too.";
     Consumer Int "kafkalite.fetch.buffer.max.bytes" = Some("67108864"), AtLeast(1),
         "Bytes that are fetched ahead of the program at most; one response may pass it.";
+    Consumer Int "kafkalite.batch.max.bytes" = Some("268435456"), AtLeast(1),
+        "What the records of one batch may take when they are decompressed.";
 };

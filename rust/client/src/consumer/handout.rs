@@ -231,6 +231,7 @@ fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, ClientError>
     let options = DecodeOptions {
         check_crcs: shared.config.check_crcs,
         read_committed: shared.config.isolation_level == IsolationLevel::ReadCommitted,
+        batch_max_bytes: shared.config.batch_max_bytes,
     };
     let empty = Arc::new(RecordBlock::new(Arc::clone(&cursor), from));
     Ok(Some(Open {

@@ -119,14 +119,11 @@ impl FetchBuffer {
     /// The next that is neither stale nor paused; stale ones are dropped on the way.
     pub fn pop(&self) -> Option<Fetched> {
         let mut inside = self.inside.lock();
-        inside.queue.retain(|fetched| !fetched.cursor.is_retired());
+        while inside.queue.front().is_some_and(|fetched| fetched.cursor.is_retired()) {
+            inside.queue.pop_front();
+        }
         let at = inside.queue.iter().position(|fetched| fetched.cursor.is_open())?;
         inside.queue.remove(at)
-    }
-
-    /// Puts back what was popped and not used up.
-    pub fn push_front(&self, fetched: Fetched) {
-        self.inside.lock().queue.push_front(fetched);
     }
 
     /// Lets callers look at something else than records.

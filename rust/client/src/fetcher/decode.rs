@@ -16,9 +16,6 @@ use kafkalite_protocol::record_batch::{BatchHeader, RecordBatch, RecordBatchErro
 use crate::cursor::{Cursor, Position};
 use crate::record_block::RecordBlock;
 
-/// What the records of one batch may take, decompressed.
-pub const DECOMPRESSED_MAX_BYTES: usize = 1 << 30;
-
 /// What the records of a control batch may take.
 const MARKER_MAX_BYTES: usize = 1 << 16;
 
@@ -38,6 +35,8 @@ pub struct DecodeOptions {
     pub check_crcs: bool,
     /// Whether records of aborted transactions are left out.
     pub read_committed: bool,
+    /// What the records of one batch may take, decompressed.
+    pub batch_max_bytes: usize,
 }
 
 /// A batch that cannot be read.
@@ -169,7 +168,7 @@ impl Decoder {
             push_all(block, &self.bytes, RecordIter::new(header, batch.payload()), from)?;
             return Ok(batch.payload().len());
         }
-        let payload = decompress(header.codec()?, batch.payload(), DECOMPRESSED_MAX_BYTES)?;
+        let payload = decompress(header.codec()?, batch.payload(), self.options.batch_max_bytes)?;
         block.reserve(count.min(payload.len() / 7));
         block.begin_run(&payload, epoch, kind);
         push_all(block, &payload, RecordIter::new(header, &payload), from)?;

@@ -14,8 +14,9 @@ use crate::cursor::{Cursor, Position};
 use crate::record_block::RecordBlock;
 use crate::topic_partition::TopicPartition;
 
-const CHECKED: DecodeOptions = DecodeOptions { check_crcs: true, read_committed: false };
-const COMMITTED: DecodeOptions = DecodeOptions { check_crcs: true, read_committed: true };
+const CHECKED: DecodeOptions =
+    DecodeOptions { check_crcs: true, read_committed: false, batch_max_bytes: 1 << 20 };
+const COMMITTED: DecodeOptions = DecodeOptions { read_committed: true, ..CHECKED };
 
 fn cursor() -> Arc<Cursor> {
     Arc::new(Cursor::new(TopicPartition::new("x", 0), Position::at(0)))
@@ -136,6 +137,17 @@ fn compressed_bytes_that_lie_are_an_error_and_not_memory() {
         }
         let unchecked = DecodeOptions { check_crcs: false, ..CHECKED };
         assert!(decoder(0, &[damaged], unchecked).next_block(1, 1).is_err(), "{codec:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_inflates_beyond_its_cap_is_an_error() {
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let mut builder = RecordBatchBuilder::new(codec);
+        builder.append(0, None, Some(&vec![0; 2 << 20]), &[]);
+        let mut decoder = decoder(0, &[sealed(builder, 0)], CHECKED);
+        let failure = decoder.next_block(1, 1).expect_err("it is too large");
+        assert!(failure.why.to_string().contains("exceed"), "{codec:?}: {}", failure.why);
     }
 }
 

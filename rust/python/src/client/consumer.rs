@@ -19,6 +19,7 @@ use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use super::handover::{Handover, Place, partition, place, places};
 use super::interpreter;
 use super::operation::Operation;
 use super::record::{Deserializers, Record, TopicNames};
@@ -29,8 +30,8 @@ use crate::error::client_error;
 /// How long Ctrl-C may wait.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// Topic and number.
-type Place = (String, i32);
+/// How long a consumer that nobody closed holds up whoever drops it.
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Topic, number, offset, leader epoch, metadata.
 type CommitRow = (String, i32, i64, i32, String);
@@ -46,40 +47,18 @@ pub struct Consumer {
     warnings: Vec<String>,
 }
 
-fn partition((topic, number): Place) -> TopicPartition {
-    TopicPartition::new(topic, number)
-}
-
-fn place(partition: &TopicPartition) -> Place {
-    (partition.topic.to_string(), partition.partition)
-}
-
-fn places(partitions: &[TopicPartition]) -> Vec<Place> {
-    partitions.iter().map(place).collect()
-}
-
 /// When a wait of `timeout` seconds ends; `None` for never.
 fn deadline(timeout: Option<f64>) -> Option<Instant> {
     let timeout = Duration::try_from_secs_f64(timeout?.max(0.0)).ok()?;
     Instant::now().checked_add(timeout)
 }
 
-/// Partitions that change hands.
-#[pyclass(frozen, get_all, module = "kafkalite._native")]
-pub struct Handover {
-    /// `assign`, `revoke` or `lost`.
-    what: &'static str,
-    partitions: Vec<Place>,
-}
-
-impl Handover {
-    fn of(event: &GroupEvent) -> Self {
-        let (what, partitions) = match event {
-            GroupEvent::Revoke(partitions) => ("revoke", partitions),
-            GroupEvent::Assign(partitions) => ("assign", partitions),
-            GroupEvent::Lost(partitions) => ("lost", partitions),
-        };
-        Self { what, partitions: places(partitions) }
+impl Drop for Consumer {
+    /// Nobody closed it: its thread ends, and may need the interpreter for its last word.
+    fn drop(&mut self) {
+        if let Ok(consumer) = self.inside.get() {
+            Python::attach(|py| py.detach(|| consumer.runtime().shutdown(DROP_TIMEOUT)));
+        }
     }
 }
 

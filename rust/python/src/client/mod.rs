@@ -7,6 +7,7 @@
 mod admin;
 mod columns;
 mod consumer;
+mod handover;
 pub mod interpreter;
 pub mod operation;
 mod ranges;
@@ -38,7 +39,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
     module.add_class::<admin::AdminClient>()?;
     module.add_class::<consumer::Consumer>()?;
-    module.add_class::<consumer::Handover>()?;
+    module.add_class::<handover::Handover>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<record_batch::RecordBatch>()?;
     module.add_class::<ranges::ColumnBatch>()?;
