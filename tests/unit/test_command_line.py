@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 
@@ -126,6 +127,32 @@ def test_config_show_tells_who_said_what() -> None:
         2,
         "hint: did you mean num.partitions?",
     )
+
+
+def on_a_terminal(*words: str, **environment: str) -> str:
+    """What ``python -m kafkalite`` with these words writes to a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kafkalite", *words]
+    variables = {**os.environ, "TERM": "xterm", "COLUMNS": "200", **environment}
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=variables)
+    os.close(theirs)
+    written = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            written += part
+    except OSError:
+        pass  # Linux says so that the other end is closed.
+    os.close(ours)
+    assert child.wait() == 0
+    return written.decode()
+
+
+def test_colours_are_for_terminals_that_want_them() -> None:
+    words = ("config", "show", "--origin", "--profile", "dev")
+    assert "\x1b[" in on_a_terminal(*words)
+    plain = on_a_terminal(*words, NO_COLOR="1")
+    assert "\x1b[" not in plain
+    assert plain.replace("\r\n", "\n") == told(*words).stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -62,7 +63,7 @@ def answer_table(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) 
         return answer_json(list(rows))
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     heads = [column.replace("_", " ") for column in columns]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         return _rich_table(heads, cells)
     widths = [max(len(line[at]) for line in [heads, *cells]) for at in range(len(heads))]
     for line in [heads, *cells]:
