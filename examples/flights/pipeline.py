@@ -28,6 +28,7 @@ from pyspark.sql import functions as fn
 import kafkalite as kl
 from examples.flights.table import counted, flights
 from kafkalite.ranges import RangeReader
+from kafkalite_spark.foreach_batch import writes_to
 
 SOURCE, TARGET, PARTITIONS = "flights", "flights_by_hour", 4
 FLIGHT = (
@@ -103,17 +104,6 @@ def to_lake(stream: DataFrame, lake: Path, checkpoint: Path) -> None:
     query.awaitTermination()
 
 
-def sink(servers: str) -> Callable[[DataFrame, int], None]:
-    """Return what writes the changed windows of a micro-batch to the topic."""
-
-    def write(changed: DataFrame, _batch: int) -> None:
-        changed.write.format("kafkalite").mode("append").option(
-            "kafka.bootstrap.servers", servers
-        ).option("topic", TARGET).save()
-
-    return write
-
-
 def to_topic(stream: DataFrame, servers: str, checkpoint: Path) -> None:
     """Count by carrier and hour, and write every change of a count; the last one is right."""
     windows = (
@@ -127,7 +117,7 @@ def to_topic(stream: DataFrame, servers: str, checkpoint: Path) -> None:
     )
     query = (
         windows.writeStream.outputMode("update")
-        .foreachBatch(sink(servers))
+        .foreachBatch(writes_to(servers, TARGET))
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()

@@ -9,6 +9,8 @@ the options of Spark's own Kafka connector. What each file is:
 - ``cluster``: what is asked of brokers to plan
 - ``reader``, ``stream_reader``: batches and streams of records
 - ``writer``, ``sending``: the sinks
+- ``foreach_batch``: the sink for the output mode `update`
+- ``lag``, ``progress``: how far a stream is behind
 - ``source``: what Spark calls
 """
 

@@ -95,6 +95,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         """Remember what there is now: the query ends there."""
         cluster = self._asked()
         self._pinned = cluster.ends(cluster.partitions(), "latest")
+        self._known = self._pinned
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends; ``start`` again if there is none.
@@ -104,15 +105,12 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         begun = from_json(start) if start is not None else self._last or {}
         end = self._next_end(begun)
         if getattr(limit, "max_rows", None) is not None:
-            end = self._limited(begun, end, limit.max_rows)
+            # A partition that is new in `end` has no start yet, and no records this time.
+            end = plan.limited(begun, end, limit.max_rows)
         if end != begun:
             self._triggered_at = self._clock()
         self._last = end
         return to_json(end)
-
-    def _limited(self, begun: Offsets, end: Offsets, most: int) -> Offsets:
-        # A partition that is new in `end` has no start yet and no records in this micro-batch.
-        return plan.limited(begun, end, most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return what there is, whatever the limits: lag is measured against it."""

@@ -11,6 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from kafkalite_spark.foreach_batch import writes_to
+from kafkalite_spark.progress import KafkaliteProgress
+
 
 def write(frame: DataFrame, near: Any, **options: object) -> None:
     writer = frame.write.format("kafkalite").mode("append")
@@ -115,3 +118,36 @@ def test_a_stream_is_written_to_a_topic(
     )
     query.awaitTermination(120)
     assert sorted(int(row.value) for row in read(target).collect()) == list(range(4_000))
+
+
+def test_changed_windows_are_written_in_update_mode_by_foreach_batch(
+    spark: SparkSession,
+    make_topic: Callable[..., Any],
+    read: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    source, target = make_topic(), make_topic()
+    source.fill(100)
+    lags: list[int] = []
+    listener = KafkaliteProgress(lambda _query, lag: lags.append(lag.total))
+    spark.streams.addListener(listener)
+    query = (
+        spark.readStream.format("kafkalite")
+        .option("kafka.bootstrap.servers", source.servers)
+        .option("subscribe", source.name)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 60)
+        .load()
+        .groupBy((fn.col("offset") % 4).cast("string").alias("key"))
+        .agg(fn.count("*").cast("string").alias("value"))
+        .writeStream.outputMode("update")
+        .foreachBatch(writes_to(target.servers, target.name))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    last = {bytes(row.key): bytes(row.value) for row in read(target).orderBy("offset").collect()}
+    assert last == dict.fromkeys((b"0", b"1", b"2", b"3"), b"25")
+    spark.streams.removeListener(listener)
+    assert lags[:1] == [40]
