@@ -10,10 +10,10 @@ mod consumer;
 mod handover;
 pub mod interpreter;
 pub mod operation;
+mod producer;
 mod ranges;
 mod record;
 mod record_batch;
-mod producer;
 pub mod shell;
 pub mod waiting;
 
