@@ -20,6 +20,8 @@ enum Kind {
     Signed(usize),
     /// An unsigned number of so many bytes.
     Unsigned(usize),
+    /// Lists, structs and whatever else: it may stand in a table, and is refused when it is read.
+    Other,
 }
 
 /// What values of a number column are times in: milliseconds are `value * multiply / divide`.
@@ -50,13 +52,9 @@ impl Shape {
     ) -> Result<Self, ImportError> {
         // SAFETY: the maker vouched for the schema.
         let (name, format) = unsafe { (text(schema.name), text(schema.format)) };
-        let (kind, unit) = kind_of(&format).ok_or_else(|| ImportError::Type {
-            name: name.clone(),
-            format: format.clone(),
-            expected: "bytes, text, an integer or a timestamp",
-        })?;
+        let (kind, unit) = kind_of(&format).unwrap_or((Kind::Other, None));
         let buffers = match kind {
-            Kind::Null => 0,
+            Kind::Null | Kind::Other => 0,
             Kind::Binary | Kind::LargeBinary | Kind::BinaryView => 3,
             Kind::FixedBinary(_) | Kind::Signed(_) | Kind::Unsigned(_) => 2,
         };
@@ -128,6 +126,7 @@ impl<'a> Column<'a> {
     /// # Errors
     /// If it holds neither bytes nor text.
     pub fn bytes(&self, out: &mut Vec<Option<&'a [u8]>>) -> Result<(), ImportError> {
+        self.refuse_other("bytes or text")?;
         out.reserve(self.rows);
         if let Some(dictionary) = &self.shape.dictionary {
             return self.dictionary_bytes(dictionary, out);
@@ -153,7 +152,9 @@ impl<'a> Column<'a> {
                 let views = self.buffer::<[u8; 16]>(1);
                 self.each(out, |row| self.view(views, row))?;
             }
-            Kind::Signed(_) | Kind::Unsigned(_) => return Err(self.wrong("bytes or text")),
+            Kind::Signed(_) | Kind::Unsigned(_) | Kind::Other => {
+                return Err(self.wrong("bytes or text"));
+            }
         }
         Ok(())
     }
@@ -164,6 +165,7 @@ impl<'a> Column<'a> {
     /// # Errors
     /// If it holds no numbers, or one beyond 2^63.
     pub fn numbers(&self, out: &mut Vec<Option<i64>>) -> Result<(), ImportError> {
+        self.refuse_other("integers or timestamps")?;
         out.reserve(self.rows);
         let unit = self.shape.unit.unwrap_or(Unit { multiply: 1, divide: 1 });
         for row in 0..self.rows {
@@ -179,6 +181,11 @@ impl<'a> Column<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Before a buffer of it is looked at: nobody counted them.
+    fn refuse_other(&self, expected: &'static str) -> Result<(), ImportError> {
+        if self.shape.kind == Kind::Other { Err(self.wrong(expected)) } else { Ok(()) }
     }
 
     fn wrong(&self, expected: &'static str) -> ImportError {
