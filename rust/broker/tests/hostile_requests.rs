@@ -88,11 +88,16 @@ fn what_is_named_many_times_is_told_once() {
         topics,
         ..OffsetFetchRequestGroup::default()
     };
-    let groups = [vec![group(Some(vec![topic]))], vec![group(None); 1_000]].concat();
+    let named = group(Some(vec![topic]));
+    let other = OffsetFetchRequestGroup { group_id: "h".into(), ..group(None) };
+    let groups = [vec![named.clone(), named], vec![group(None); 1_000], vec![other]].concat();
     let request = OffsetFetchRequest { groups, ..OffsetFetchRequest::default() };
     let answer = client.call(&request, 9);
-    assert_eq!(answer.groups.len(), 1);
-    assert_eq!(answer.groups[0].topics[0].partitions.len(), 1);
+    let told: Vec<usize> = (answer.groups.iter())
+        .map(|group| group.topics.iter().map(|topic| topic.partitions.len()).sum())
+        .collect();
+    // As it was asked for, everything the group has (nothing), and another group.
+    assert_eq!(told, [1, 0, 0, 0]);
 
     let topic = TopicRequest { name: "t".into(), partition_indexes: vec![0; MANY] };
     let request = DescribeProducersRequest { topics: vec![topic.clone(), topic] };

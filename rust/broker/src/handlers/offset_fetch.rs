@@ -28,11 +28,13 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetFetchRequest>) {
     let version = reply.version;
     let image = rooms.controller.image();
     if version >= BATCH_VERSION {
-        // A group that is named a million times is answered once: it may have many offsets.
-        let mut told = HashSet::new();
+        // All that a group has is told once, however often it is asked for: it may be much.
+        let mut whole = HashSet::new();
+        let mut told = Told::new();
         let groups = request.groups.into_iter();
-        let groups = groups.filter(|group| told.insert(group.group_id.clone()));
-        let groups = groups.map(|group| fetch(rooms, &image, group, version)).collect();
+        let once =
+            groups.filter(|group| group.topics.is_some() || whole.insert(group.group_id.clone()));
+        let groups = once.map(|group| fetch(rooms, &image, group, version, &mut told)).collect();
         return reply.send(&OffsetFetchResponse { groups, ..OffsetFetchResponse::default() });
     }
     let topics = request.topics.map(|topics| {
@@ -50,7 +52,7 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetFetchRequest>) {
         topics,
         ..OffsetFetchRequestGroup::default()
     };
-    reply.send(&of_one(fetch(rooms, &image, group, version)));
+    reply.send(&of_one(fetch(rooms, &image, group, version, &mut Told::new())));
 }
 
 fn fetch(
@@ -58,9 +60,12 @@ fn fetch(
     image: &MetadataImage,
     group: OffsetFetchRequestGroup,
     version: i16,
+    told: &mut Told,
 ) -> OffsetFetchResponseGroup {
     let found = match group.topics {
-        Some(topics) => fetch_asked(rooms, image, &group.group_id, topics, version),
+        Some(topics) => {
+            fetch_asked(rooms, image, &group.group_id, once(told, &group.group_id, topics), version)
+        }
         None => fetch_all(rooms, image, &group.group_id, version).map_err(|error| (error, None)),
     };
     let answer = OffsetFetchResponseGroup {
@@ -77,22 +82,33 @@ fn fetch(
     }
 }
 
+/// Partitions that an answer tells already: group, topic by id and name, partition.
+type Told = HashSet<(Arc<str>, Uuid, Arc<str>, i32)>;
+
+/// What is asked for, each partition of a group once: its offset may come with 4 KiB of text.
+fn once(
+    told: &mut Told,
+    group_id: &str,
+    mut topics: Vec<OffsetFetchRequestTopics>,
+) -> Vec<OffsetFetchRequestTopics> {
+    let group: Arc<str> = Arc::from(group_id);
+    for topic in &mut topics {
+        let (id, name) = (topic.topic_id, Arc::<str>::from(topic.name.as_str()));
+        let indexes = &mut topic.partition_indexes;
+        indexes.retain(|index| told.insert((group.clone(), id, name.clone(), *index)));
+    }
+    topics
+}
+
 type Refused = (ErrorCode, Option<Vec<OffsetFetchResponseTopics>>);
 
 fn fetch_asked(
     rooms: &Rooms,
     image: &MetadataImage,
     group_id: &str,
-    mut topics: Vec<OffsetFetchRequestTopics>,
+    topics: Vec<OffsetFetchRequestTopics>,
     version: i16,
 ) -> Result<Vec<OffsetFetchResponseTopics>, Refused> {
-    // So may a partition, whose offset may come with 4 KiB of text.
-    let mut told = HashSet::new();
-    for topic in &mut topics {
-        let name: Arc<str> = Arc::from(topic.name.as_str());
-        let id = topic.topic_id;
-        topic.partition_indexes.retain(|index| told.insert((id, name.clone(), *index)));
-    }
     let by_id = version >= TOPIC_ID_VERSION;
     let named: Vec<(String, Vec<i32>)> = topics
         .iter()
