@@ -35,37 +35,89 @@ struct Run {
     timestamp_type: TimestampType,
 }
 
-/// One record, viewed in its block.
+/// One record, viewed in its block. What is not asked for is not looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
-    /// Its place in the log.
-    pub offset: i64,
-    /// In ms; -1 without one.
-    pub timestamp_ms: i64,
-    /// Who set the timestamp.
-    pub timestamp_type: TimestampType,
-    /// The epoch of the leader that appended it.
-    pub leader_epoch: i32,
-    /// `None` is null, unlike an empty key.
-    pub key: Option<&'a [u8]>,
-    /// `None` is a tombstone.
-    pub value: Option<&'a [u8]>,
-    header_count: i32,
-    headers: &'a [u8],
+    run: &'a Run,
+    span: &'a Span,
 }
 
 impl<'a> RecordView<'a> {
+    /// Its place in the log.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.span.offset
+    }
+
+    /// In ms; -1 without one.
+    #[must_use]
+    pub fn timestamp_ms(&self) -> i64 {
+        self.span.timestamp_ms
+    }
+
+    /// Who set the timestamp.
+    #[must_use]
+    pub fn timestamp_type(&self) -> TimestampType {
+        self.run.timestamp_type
+    }
+
+    /// The epoch of the leader that appended it.
+    #[must_use]
+    pub fn leader_epoch(&self) -> i32 {
+        self.run.leader_epoch
+    }
+
+    /// `None` is null, unlike an empty key.
+    #[must_use]
+    #[inline]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        part(&self.run.bytes, self.span.key_at, self.span.key_length)
+    }
+
+    /// `None` is a tombstone.
+    #[must_use]
+    #[inline]
+    pub fn value(&self) -> Option<&'a [u8]> {
+        part(&self.run.bytes, self.span.value_at, self.span.value_length)
+    }
+
     /// How many headers it has.
     #[must_use]
     pub fn header_count(&self) -> usize {
         // The decoder refuses negative counts.
-        self.header_count as usize
+        self.span.header_count as usize
     }
 
     /// Its headers, in order; keys may repeat.
     #[must_use]
     pub fn headers(&self) -> HeaderIter<'a> {
-        HeaderIter::new(self.header_count, self.headers)
+        let headers = &self.run.bytes[self.span.headers_at as usize..];
+        HeaderIter::new(self.span.header_count, headers)
+    }
+}
+
+/// What the records of a block have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of all keys.
+    pub key_bytes: usize,
+    /// Bytes of all values.
+    pub value_bytes: usize,
+    /// Records with a key.
+    pub keys: usize,
+    /// Records with a value.
+    pub values: usize,
+    /// Headers of all records.
+    pub headers: usize,
+}
+
+impl Totals {
+    fn add(&mut self, span: &Span) {
+        self.key_bytes += span.key_length.max(0) as usize;
+        self.value_bytes += span.value_length.max(0) as usize;
+        self.keys += usize::from(span.key_length >= 0);
+        self.values += usize::from(span.value_length >= 0);
+        self.headers += span.header_count as usize;
     }
 }
 
@@ -171,7 +223,7 @@ impl RecordBlock {
     #[must_use]
     pub fn get(&self, index: usize) -> RecordView<'_> {
         let run = self.runs.partition_point(|run| run.first <= index) - 1;
-        view(&self.runs[run], &self.spans[index])
+        RecordView { run: &self.runs[run], span: &self.spans[index] }
     }
 
     /// The records `from..to`, in order.
@@ -181,7 +233,7 @@ impl RecordBlock {
             while self.runs.get(run + 1).is_some_and(|next| next.first <= from + index) {
                 run += 1;
             }
-            view(&self.runs[run], span)
+            RecordView { run: &self.runs[run], span }
         })
     }
 
@@ -214,20 +266,6 @@ fn part(bytes: &[u8], at: u32, length: i32) -> Option<&[u8]> {
     (length >= 0).then(|| &bytes[at as usize..at as usize + length as usize])
 }
 
-#[inline]
-fn view<'a>(run: &'a Run, span: &Span) -> RecordView<'a> {
-    RecordView {
-        offset: span.offset,
-        timestamp_ms: span.timestamp_ms,
-        timestamp_type: run.timestamp_type,
-        leader_epoch: run.leader_epoch,
-        key: part(&run.bytes, span.key_at, span.key_length),
-        value: part(&run.bytes, span.value_at, span.value_length),
-        header_count: span.header_count,
-        headers: &run.bytes[span.headers_at as usize..],
-    }
-}
-
 /// Some consecutive records of a block.
 #[derive(Clone, Debug)]
 pub struct RecordSlice {
@@ -250,6 +288,33 @@ impl RecordSlice {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.from == self.to
+    }
+
+    /// Shows the records to `see`, in order: quicker than a loop over [`RecordSlice::iter`].
+    #[inline]
+    pub fn visit<'a>(&'a self, mut see: impl FnMut(RecordView<'a>)) {
+        let block = &*self.block;
+        let mut at = self.from;
+        let mut number = block.runs.partition_point(|run| run.first <= at).saturating_sub(1);
+        while at < self.to {
+            let run = &block.runs[number];
+            number += 1;
+            let end = block.runs.get(number).map_or(self.to, |next| next.first.min(self.to));
+            for span in &block.spans[at..end] {
+                see(RecordView { run, span });
+            }
+            at = end;
+        }
+    }
+
+    /// What its records have together.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for span in &self.block.spans[self.from..self.to] {
+            totals.add(span);
+        }
+        totals
     }
 
     /// The records, in order.

@@ -149,7 +149,7 @@ pub fn soon() -> Instant {
 
 pub fn values(slices: &[RecordSlice]) -> Vec<i64> {
     let number = |record: RecordView<'_>| {
-        let text = std::str::from_utf8(record.value.expect("tests write values"));
+        let text = std::str::from_utf8(record.value().expect("tests write values"));
         text.expect("tests write text").parse().expect("tests write numbers")
     };
     slices.iter().flat_map(|slice| slice.iter().map(number).collect::<Vec<_>>()).collect()
@@ -169,7 +169,7 @@ fn read(consumer: &Consumer, count: usize) -> Result<Vec<i64>, ClientError> {
 
 /// The offset of the next record that is decoded already.
 fn decoded(consumer: &Consumer) -> Option<i64> {
-    consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset))?.ok()
+    consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset()))?.ok()
 }
 
 const EARLIEST_RESET: (&str, &str) = ("auto.offset.reset", "earliest");

@@ -11,7 +11,7 @@ use kafkalite_protocol::{LeaderEpoch, Offset};
 use super::buffer::{Content, FetchBuffer};
 use super::decode::{Aborted, DecodeOptions, Decoder};
 use crate::cursor::{Cursor, Position};
-use crate::record_block::RecordBlock;
+use crate::record_block::{RecordBlock, RecordSlice};
 use crate::topic_partition::TopicPartition;
 
 const CHECKED: DecodeOptions =
@@ -56,7 +56,7 @@ fn decoder(from: i64, parts: &[Vec<u8>], options: DecodeOptions) -> Decoder {
 
 fn values(block: &RecordBlock) -> Vec<String> {
     let text = |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or(b"null")).into();
-    block.iter(0, block.len()).map(|record| text(record.value)).collect()
+    block.iter(0, block.len()).map(|record| text(record.value())).collect()
 }
 
 fn all_values(mut decoder: Decoder) -> Vec<String> {
@@ -74,14 +74,33 @@ fn records_of_every_codec_come_out_with_all_they_carry() {
         let block = decoder.next_block(100, usize::MAX).expect("readable").expect("records");
         assert_eq!(values(&block), ["0", "1", "2", "3", "4"], "{codec:?}");
         let third = block.get(2);
-        assert_eq!((third.offset, third.timestamp_ms, third.leader_epoch), (2, 1_002, 4));
-        assert_eq!(third.timestamp_type, TimestampType::CreateTime);
+        assert_eq!((third.offset(), third.timestamp_ms(), third.leader_epoch()), (2, 1_002, 4));
+        assert_eq!(third.timestamp_type(), TimestampType::CreateTime);
         assert_eq!(
-            (third.key, third.headers().collect::<Vec<_>>()),
+            (third.key(), third.headers().collect::<Vec<_>>()),
             (None, vec![(&b"h"[..], None)])
         );
         assert_eq!(block.next(), Position { offset: 5, leader_epoch: 4 });
         assert!(decoder.next_block(100, usize::MAX).expect("readable").is_none());
+    }
+}
+
+#[test]
+fn a_slice_shows_its_records_and_sums_them_up_across_runs() {
+    let parts = [batch(0, 3, Codec::None), batch(3, 9, Codec::Lz4), batch(12, 2, Codec::None)];
+    let mut decoder = decoder(0, &parts, CHECKED);
+    let block = decoder.next_block(100, usize::MAX).expect("readable").expect("records");
+    let block = Arc::new(block);
+    for (from, to) in [(0, 14), (2, 4), (5, 13), (3, 3), (13, 14)] {
+        let slice = RecordSlice { block: Arc::clone(&block), from, to };
+        let mut seen = Vec::new();
+        slice.visit(|record| seen.push(record.offset()));
+        assert_eq!(seen, slice.iter().map(|record| record.offset()).collect::<Vec<_>>());
+        assert_eq!(seen, (from as i64..to as i64).collect::<Vec<_>>());
+        let value_bytes = (from..to).map(|offset| offset.to_string().len()).sum();
+        let totals = slice.totals();
+        assert_eq!((totals.values, totals.keys), (to - from, 0));
+        assert_eq!((totals.value_bytes, totals.headers), (value_bytes, to - from));
     }
 }
 

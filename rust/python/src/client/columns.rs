@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use kafkalite_arrow::export::{Column, Validity, Values};
-use kafkalite_client::record_block::{RecordSlice, RecordView};
+use kafkalite_client::record_block::RecordSlice;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
@@ -36,14 +36,29 @@ impl BytesColumn {
         Ok(Self { offsets, bytes: Vec::with_capacity(total), validity })
     }
 
+    /// A column of `rows` nulls.
+    fn nulls(rows: usize) -> Self {
+        let mut validity = Validity::with_capacity(rows);
+        (0..rows).for_each(|_| validity.push(false));
+        Self { offsets: vec![0; rows + 1], bytes: Vec::new(), validity }
+    }
+
     #[inline]
     pub(super) fn push(&mut self, value: Option<&[u8]>) {
+        self.push_bytes(value, false);
+    }
+
+    /// Adds a value; where all are known to be `valid`, their bits are set later, all at once.
+    #[inline]
+    fn push_bytes(&mut self, value: Option<&[u8]>, valid: bool) {
         if let Some(value) = value {
             self.bytes.extend_from_slice(value);
         }
         // `new` saw that all of them together fit.
         self.offsets.push(self.bytes.len() as i32);
-        self.validity.push(value.is_some());
+        if !valid {
+            self.validity.push(value.is_some());
+        }
     }
 
     pub(super) fn column(self, name: &str) -> Column {
@@ -74,15 +89,11 @@ pub fn table(slices: &[RecordSlice]) -> PyResult<Column> {
         partitions(slices, rows),
         numbers(slices, rows),
         timestamps(slices, rows),
-        part(slices, rows, "key", |view| view.key)?,
-        part(slices, rows, "value", |view| view.value)?,
+        part(slices, rows, Part::Key)?,
+        part(slices, rows, Part::Value)?,
         headers(slices, rows)?,
     ];
     Ok(Column::new("", rows, Values::Struct(columns)))
-}
-
-pub(super) fn views(slices: &[RecordSlice]) -> impl Iterator<Item = RecordView<'_>> {
-    slices.iter().flat_map(RecordSlice::iter)
 }
 
 fn topics(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
@@ -116,56 +127,88 @@ fn partitions(slices: &[RecordSlice], rows: usize) -> Column {
 
 fn numbers(slices: &[RecordSlice], rows: usize) -> Column {
     let mut offsets = Vec::with_capacity(rows);
-    offsets.extend(views(slices).map(|view| view.offset));
+    for slice in slices {
+        slice.visit(|view| offsets.push(view.offset()));
+    }
     Column::new("offset", rows, Values::Int64(offsets))
 }
 
 fn timestamps(slices: &[RecordSlice], rows: usize) -> Column {
     let mut times = Vec::with_capacity(rows);
     let mut validity = Validity::with_capacity(rows);
-    for view in views(slices) {
-        times.push(view.timestamp_ms);
-        validity.push(view.timestamp_ms != -1);
+    for slice in slices {
+        slice.visit(|view| {
+            times.push(view.timestamp_ms());
+            validity.push(view.timestamp_ms() != -1);
+        });
     }
     Column::nullable("timestamp", validity, Values::TimestampMs(times))
 }
 
-pub(super) fn part(
-    slices: &[RecordSlice],
-    rows: usize,
-    name: &str,
-    part: impl for<'a> Fn(&RecordView<'a>) -> Option<&'a [u8]>,
-) -> PyResult<Column> {
-    let total = views(slices).map(|view| part(&view).map_or(0, <[u8]>::len)).sum();
+/// The half of a record that becomes a column.
+#[derive(Clone, Copy)]
+pub enum Part {
+    Key,
+    Value,
+}
+
+/// Keys or values: how many bytes there are is known before the first is copied.
+pub fn part(slices: &[RecordSlice], rows: usize, part: Part) -> PyResult<Column> {
+    let (mut total, mut valid) = (0, 0);
+    for totals in slices.iter().map(RecordSlice::totals) {
+        let (bytes, count) = match part {
+            Part::Key => (totals.key_bytes, totals.keys),
+            Part::Value => (totals.value_bytes, totals.values),
+        };
+        total += bytes;
+        valid += count;
+    }
     let mut column = BytesColumn::new(rows, total)?;
-    for view in views(slices) {
-        column.push(part(&view));
+    let name = match part {
+        Part::Key => "key",
+        Part::Value => "value",
+    };
+    if valid == 0 {
+        // Records without keys are common, and nulls take no looking at.
+        return Ok(BytesColumn::nulls(rows).column(name));
+    }
+    let all_valid = valid == rows;
+    for slice in slices {
+        match part {
+            Part::Key => slice.visit(|view| column.push_bytes(view.key(), all_valid)),
+            Part::Value => slice.visit(|view| column.push_bytes(view.value(), all_valid)),
+        }
+    }
+    if all_valid {
+        column.validity = Validity::all(rows);
     }
     Ok(column.column(name))
 }
 
 fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
-    let mut ends = Vec::with_capacity(rows + 1);
-    ends.push(0);
-    let (mut count, mut key_bytes, mut value_bytes) = (0_usize, 0, 0);
-    for view in views(slices) {
-        if view.header_count() > 0 {
+    let count = slices.iter().map(|slice| slice.totals().headers).sum();
+    let (mut key_bytes, mut value_bytes) = (0, 0);
+    let mut ends = vec![0; if count == 0 { rows + 1 } else { 1 }];
+    let with_headers = slices.iter().filter(|_| count > 0);
+    for slice in with_headers.clone() {
+        slice.visit(|view| {
             for (key, value) in view.headers() {
-                count += 1;
                 // A name that is no UTF-8 grows when it is mended: three bytes for each at most.
                 key_bytes += key.len() * 3;
                 value_bytes += value.map_or(0, <[u8]>::len);
             }
-        }
-        ends.push(count as i32);
+            ends.push(ends[ends.len() - 1] + view.header_count() as i32);
+        });
     }
     let mut keys = BytesColumn::new(count, key_bytes)?;
     let mut values = BytesColumn::new(count, value_bytes)?;
-    for view in views(slices).filter(|view| view.header_count() > 0) {
-        for (key, value) in view.headers() {
-            keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
-            values.push(value);
-        }
+    for slice in with_headers {
+        slice.visit(|view| {
+            for (key, value) in view.headers() {
+                keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
+                values.push(value);
+            }
+        });
     }
     let item = Values::Struct(vec![keys.text_column("key"), values.column("value")]);
     let items = Box::new(Column::new("item", count, item));

@@ -155,18 +155,18 @@ impl Deserializers {
         let make = |bytes, with: &Option<Py<PyAny>>, what| {
             made(py, bytes, with.as_ref()).map_err(|cause| {
                 let place = format!("{}-{partition}", topic.bind(py));
-                deserialization_error(py, what, &place, view.offset, cause)
+                deserialization_error(py, what, &place, view.offset(), cause)
             })
         };
         Ok(Record {
             topic: topic.clone_ref(py),
             partition,
-            offset: view.offset,
-            timestamp_ms: view.timestamp_ms,
-            log_append_time: view.timestamp_type == TimestampType::LogAppendTime,
-            leader_epoch: view.leader_epoch,
-            key: make(view.key, &self.key, "key")?,
-            value: make(view.value, &self.value, "value")?,
+            offset: view.offset(),
+            timestamp_ms: view.timestamp_ms(),
+            log_append_time: view.timestamp_type() == TimestampType::LogAppendTime,
+            leader_epoch: view.leader_epoch(),
+            key: make(view.key(), &self.key, "key")?,
+            value: make(view.value(), &self.value, "value")?,
             headers: headers(py, view)?,
         })
     }

@@ -137,12 +137,12 @@ impl RecordBatch {
 
     /// All values, deserialized if the consumer has a deserializer.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.list(py, |view| view.value, self.deserializers.value.as_ref())
+        self.list(py, |view| view.value(), self.deserializers.value.as_ref())
     }
 
     /// All keys, deserialized if the consumer has a deserializer.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.list(py, |view| view.key, self.deserializers.key.as_ref())
+        self.list(py, |view| view.key(), self.deserializers.key.as_ref())
     }
 
     /// All headers: a tuple of pairs for each record.
@@ -159,13 +159,13 @@ impl RecordBatch {
     /// The offsets, as a memoryview of 64-bit integers.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.numbers(py, "q", |_, view| view.offset.to_ne_bytes())
+        self.numbers(py, "q", |_, view| view.offset().to_ne_bytes())
     }
 
     /// The timestamps in ms, as a memoryview of 64-bit integers; -1 where there is none.
     #[getter]
     fn timestamps_ms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.numbers(py, "q", |_, view| view.timestamp_ms.to_ne_bytes())
+        self.numbers(py, "q", |_, view| view.timestamp_ms().to_ne_bytes())
     }
 
     /// The partitions' numbers, as a memoryview of 32-bit integers.

@@ -18,7 +18,7 @@ use kafkalite_client::record_block::{RecordSlice, RecordView};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::client::columns::{BytesColumn, part, views};
+use crate::client::columns::{BytesColumn, Part, part};
 
 /// A column that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +68,24 @@ pub fn table(slices: &[RecordSlice], fields: &[Field]) -> PyResult<Column> {
 fn column(slices: &[RecordSlice], rows: usize, field: Field) -> PyResult<Column> {
     let all = |name, values| Ok(Column::nullable(name, Validity::all(rows), values));
     match field {
-        Field::Key => part(slices, rows, "key", |view| view.key),
-        Field::Value => part(slices, rows, "value", |view| view.value),
+        Field::Key => part(slices, rows, Part::Key),
+        Field::Value => part(slices, rows, Part::Value),
         Field::Topic => topics(slices, rows),
         Field::Partition => {
             let numbers =
                 by_slice(slices, rows, |slice| slice.block.cursor().partition().partition);
             all("partition", Values::Int32(numbers))
         }
-        Field::Offset => all("offset", Values::Int64(by_record(slices, rows, |view| view.offset))),
+        Field::Offset => {
+            all("offset", Values::Int64(by_record(slices, rows, |view| view.offset())))
+        }
         Field::Timestamp => {
-            let micros = |view: RecordView<'_>| view.timestamp_ms.saturating_mul(1_000);
+            let micros = |view: RecordView<'_>| view.timestamp_ms().saturating_mul(1_000);
             all("timestamp", Values::TimestampUs(by_record(slices, rows, micros)))
         }
         Field::TimestampType => {
-            let kind = |view: RecordView<'_>| match view.timestamp_type {
-                _ if view.timestamp_ms == -1 => -1,
+            let kind = |view: RecordView<'_>| match view.timestamp_type() {
+                _ if view.timestamp_ms() == -1 => -1,
                 TimestampType::CreateTime => 0,
                 TimestampType::LogAppendTime => 1,
             };
@@ -131,7 +133,7 @@ fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
     ends.push(0);
     let mut validity = Validity::with_capacity(rows);
     let (mut count, mut key_bytes, mut value_bytes) = (0_usize, 0, 0);
-    for view in views(slices) {
+    for view in slices.iter().flat_map(RecordSlice::iter) {
         for (key, value) in view.headers() {
             count += 1;
             // A name that is no UTF-8 grows when it is mended: three bytes for each at most.
@@ -143,7 +145,7 @@ fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
     }
     let mut keys = BytesColumn::new(count, key_bytes)?;
     let mut values = BytesColumn::new(count, value_bytes)?;
-    for (key, value) in views(slices).flat_map(|view| view.headers()) {
+    for (key, value) in slices.iter().flat_map(RecordSlice::iter).flat_map(|view| view.headers()) {
         keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
         values.push(value);
     }
