@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from typing import TYPE_CHECKING, Any
 
 from .. import consumer_calls as calls
@@ -71,6 +72,7 @@ class AsyncConsumer:
         self._longest_wait = self._native.max_poll_interval / 3
         self._handed_out = 0
         self._woken: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         if topics:
             self.subscribe(*topics)
 
@@ -191,23 +193,26 @@ class AsyncConsumer:
     def _waking(self) -> asyncio.Future[None]:
         """Return a future for when there is something to look at; all who wait share it."""
         loop = asyncio.get_running_loop()
-        before = self._woken
-        if before is not None and not before.done() and before.get_loop() is loop:
-            return before
-        woken: asyncio.Future[None] = loop.create_future()
+        if self._woken is not None and not self._woken.done() and self._woken.get_loop() is loop:
+            return self._woken
+        if self._loop is not loop:
+            self._forget_loop()
+            self._loop = loop
+            loop.add_reader(self._native.wake_fd(), self._wake)
+        self._woken = loop.create_future()
+        self._native.arm()
+        return self._woken
 
-        def settle() -> None:
-            if not woken.done():
-                woken.set_result(None)
+    def _wake(self) -> None:
+        """Take the bytes out of the pipe that the client's thread wrote to."""
+        os.read(self._native.wake_fd(), 4096)
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
-        def tell() -> None:
-            # A loop that was closed has nobody who waits.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle)
-
-        self._native.wake(tell)
-        self._woken = woken
-        return woken
+    def _forget_loop(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._native.wake_fd())
+        self._loop = None
 
     # Places
 
@@ -297,6 +302,7 @@ class AsyncConsumer:
         try:
             await self._tell("revoke", self.assignment())
         finally:
+            self._forget_loop()
             await asyncio.to_thread(self._native.close, timeout, not commit)
 
     async def __aenter__(self) -> Self:

@@ -174,7 +174,10 @@ impl Consumer {
     /// What keeps it from reading and does not pass by itself; calling again goes on.
     pub fn next(&self, limits: Limits, deadline: Instant) -> Result<Next, ClientError> {
         self.check()?;
-        let mut handout = self.handout.lock();
+        // Another thread may be in a call: it has its turn first, and we may come too late.
+        let Some(mut handout) = self.handout.try_lock_until(deadline) else {
+            return Ok(Next::Nothing);
+        };
         handout.finish();
         loop {
             self.shared.check_open()?;
@@ -206,7 +209,8 @@ impl Consumer {
             return None;
         }
         self.shared.called();
-        self.handout.lock().take_decoded(make)
+        // Whoever makes a record may wait for what another caller holds.
+        self.handout.try_lock()?.take_decoded(make)
     }
 
     /// What was handed out is done, as when the next call begins.

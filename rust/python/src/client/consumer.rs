@@ -5,7 +5,9 @@
 //! it to whoever listens, then calls `finish_event`. All that asks a broker starts an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::io::{PipeReader, PipeWriter, Write};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kafkalite_client::commits::{Committed, Offsets};
@@ -45,6 +47,8 @@ pub struct Consumer {
     /// What was returned and not finished yet.
     event: Mutex<Option<GroupEvent>>,
     warnings: Vec<String>,
+    /// Wakes event loops.
+    pipe: OnceLock<(PipeReader, PipeWriter)>,
 }
 
 /// When a wait of `timeout` seconds ends; `None` for never.
@@ -72,6 +76,14 @@ enum Found {
 impl Consumer {
     fn get(&self, py: Python<'_>) -> PyResult<&kafkalite_client::Consumer> {
         self.inside.get().map_err(|error| client_error(py, &error))
+    }
+
+    fn pipe(&self) -> PyResult<&(PipeReader, PipeWriter)> {
+        if self.pipe.get().is_none() {
+            // Another thread may have been quicker: then its pipe counts.
+            let _ = self.pipe.set(std::io::pipe()?);
+        }
+        Ok(self.pipe.get().expect("it was set a line above, by us or by another"))
     }
 
     /// Waits for records or an event.
@@ -121,14 +133,13 @@ impl Consumer {
 
     /// Records of slices; where one cannot be made, those before it, and the rest goes back.
     fn make(&self, py: Python<'_>, slices: &[RecordSlice]) -> PyResult<Vec<Record>> {
-        let mut names = self.names.lock();
         if self.deserializers.are_none() {
-            return records(py, slices, &self.deserializers, &mut names);
+            return records(py, slices, &self.deserializers, &self.names);
         }
         let mut made = Vec::new();
         for (at, slice) in slices.iter().enumerate() {
             let partition = slice.block.cursor().partition();
-            let name = names.of(py, partition);
+            let name = self.names.lock().of(py, partition);
             for (index, view) in slice.iter().enumerate() {
                 match self.deserializers.record(py, &name, partition.partition, &view) {
                     Ok(record) => made.push(record),
@@ -170,6 +181,7 @@ impl Consumer {
             names: Mutex::default(),
             event: Mutex::default(),
             warnings,
+            pipe: OnceLock::new(),
         })
     }
 
@@ -332,7 +344,7 @@ impl Consumer {
     /// What is due before it is unsubscribed: the last commit, if commits are automatic.
     fn before_unsubscribe(&self, py: Python<'_>) -> PyResult<Operation> {
         let consumer = self.get(py)?;
-        consumer.finish();
+        py.detach(|| consumer.finish());
         let gone = GroupEvent::Revoke(consumer.assignment());
         let deadline = Instant::now() + consumer.config().client.request_timeout;
         let due = calls::before_event(Arc::clone(consumer.shared()), gone, deadline);
@@ -348,18 +360,21 @@ impl Consumer {
         Ok(())
     }
 
-    /// Calls `callback()` once, on the client's thread, when a call would not have to wait.
-    fn wake(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+    /// A file descriptor that can be read once for each `arm`, when a call would not have to wait.
+    /// Whoever holds the GIL for long does not hold up the client's thread.
+    fn wake_fd(&self) -> PyResult<i32> {
+        Ok(self.pipe()?.0.as_raw_fd())
+    }
+
+    /// Asks for one byte in the pipe.
+    fn arm(&self, py: Python<'_>) -> PyResult<()> {
         let consumer = self.get(py)?;
+        let mut writer = self.pipe()?.1.try_clone()?;
         let wake = move || {
-            // No interpreter any more means nobody to tell.
-            interpreter::enter(|py| {
-                if let Err(error) = callback.call0(py) {
-                    error.write_unraisable(py, Some(callback.bind(py)));
-                }
-            });
+            // At most one byte for each time it was asked for, so there is room.
+            let _ = writer.write_all(&[1]);
         };
-        py.detach(|| consumer.wake_when_ready(Box::new(wake)));
+        consumer.wake_when_ready(Box::new(wake));
         Ok(())
     }
 

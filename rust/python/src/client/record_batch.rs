@@ -132,7 +132,7 @@ impl RecordBatch {
 
     /// All records as objects.
     fn records(&self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        records(py, &self.slices, &self.deserializers, &mut self.names.lock())
+        records(py, &self.slices, &self.deserializers, &self.names)
     }
 
     /// All values, deserialized if the consumer has a deserializer.
@@ -277,12 +277,13 @@ pub fn records(
     py: Python<'_>,
     slices: &[RecordSlice],
     deserializers: &Deserializers,
-    names: &mut TopicNames,
+    names: &Mutex<TopicNames>,
 ) -> PyResult<Vec<Record>> {
     let mut all = Vec::with_capacity(slices.iter().map(RecordSlice::len).sum());
     for slice in slices {
         let partition = slice.block.cursor().partition();
-        let name = names.of(py, partition);
+        // Not held while Python's own code may run: it may wait for us.
+        let name = names.lock().of(py, partition);
         for view in slice.iter() {
             all.push(deserializers.record(py, &name, partition.partition, &view)?);
         }
