@@ -1,0 +1,187 @@
+"""How fast Python's producers are, ours beside confluent-kafka's, against one broker in one run.
+
+    python benches/client_produce.py                      # 100-byte and 1-KiB values
+    python benches/client_produce.py --sizes 100 --rounds 9 --gate
+
+Each round sends the same records by every way, one after the other, in an order that turns; a way's
+time is from its first call to the end of the flush, so what a client only promises is not counted.
+The ratio is taken inside a round and the median is over the rounds: a machine that is busy with
+other things slows all ways alike, and only ratios are worth comparing.
+
+Both producers have acks=all, are idempotent and linger for 5 ms; batch sizes are each client's own
+default. What is measured: records a second, from bytes that exist already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import confluent_kafka
+
+import kafkalite as kl
+
+TOPIC = "speed"
+#: Records of one call of ``send_batch``.
+CHUNK = 10_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to send, and the least it must be faster than confluent-kafka's ``produce``."""
+
+    name: str
+    gate: float | None
+    send: Callable[[str, list[bytes]], None]
+
+
+def confluent(servers: str, values: list[bytes]) -> None:
+    """confluent-kafka's ``produce``, as its documentation shows it."""
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+        }
+    )
+    for value in values:
+        while True:
+            try:
+                producer.produce(TOPIC, value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    while producer.flush(60):
+        pass
+
+
+def produce(servers: str, values: list[bytes]) -> None:
+    """Ours, record by record."""
+    with kl.Producer(bootstrap_servers=servers) as producer:
+        for value in values:
+            producer.produce(TOPIC, value)
+        producer.flush()
+
+
+def send(servers: str, values: list[bytes]) -> None:
+    """Ours, record by record, each with a delivery."""
+    with kl.Producer(bootstrap_servers=servers) as producer:
+        for value in values:
+            producer.send(TOPIC, value)
+        producer.flush()
+
+
+def send_batch(servers: str, values: list[bytes]) -> None:
+    """Ours, ten thousand at a time."""
+    with kl.Producer(bootstrap_servers=servers) as producer:
+        for start in range(0, len(values), CHUNK):
+            producer.send_batch(TOPIC, values[start : start + CHUNK])
+        producer.flush()
+
+
+def arrow(servers: str, values: list[bytes]) -> None:
+    """Ours, from Arrow arrays that were made before."""
+    arrays = arrow_of(values)
+    began = time.perf_counter()
+    with kl.Producer(bootstrap_servers=servers) as producer:
+        for array in arrays:
+            producer.send_batch(TOPIC, array)
+        producer.flush()
+    elapsed.append(time.perf_counter() - began)
+
+
+#: A way that prepares something says here how long the rest took.
+elapsed: list[float] = []
+
+
+def arrow_of(values: list[bytes]) -> list[object]:
+    """The values as binary arrays of one chunk each."""
+    import pyarrow
+
+    return [
+        pyarrow.array(values[start : start + CHUNK], pyarrow.binary())
+        for start in range(0, len(values), CHUNK)
+    ]
+
+
+WAYS = [
+    Way("confluent produce", None, confluent),
+    Way("produce", 1.0, produce),
+    Way("send", None, send),
+    Way("send_batch", 3.0, send_batch),
+    Way("Arrow in", 3.0, arrow),
+]
+
+
+def measure(servers: str, way: Way, values: list[bytes]) -> float:
+    """Records a second of one way, once."""
+    gc.collect()
+    elapsed.clear()
+    began = time.perf_counter()
+    way.send(servers, values)
+    took = elapsed[0] if elapsed else time.perf_counter() - began
+    return len(values) / took
+
+
+def compare(servers: str, size: int, count: int, rounds: int) -> dict[str, tuple[float, float]]:
+    """Median records a second and median ratio of each way."""
+    values = [b"%0*d" % (size, number) for number in range(count)]
+    for way in WAYS:
+        way.send(servers, values[: count // 20])
+    rates: dict[str, list[float]] = {way.name: [] for way in WAYS}
+    for number in range(rounds):
+        turn = number % len(WAYS)
+        for way in WAYS[turn:] + WAYS[:turn]:
+            rates[way.name].append(measure(servers, way, values))
+    base = rates[WAYS[0].name]
+    return {
+        name: (
+            statistics.median(of),
+            statistics.median(rate / first for rate, first in zip(of, base, strict=True)),
+        )
+        for name, of in rates.items()
+    }
+
+
+def main() -> int:
+    """Run it; 1 if a gate is missed and ``--gate`` was given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1024])
+    parser.add_argument(
+        "--megabytes", type=int, default=100, help="of values, each way, each round"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument(
+        "--bootstrap-servers", help="a broker that runs; else one of ours is started"
+    )
+    arguments = parser.parse_args()
+    missed = []
+    # A process of its own, as a broker usually is; what was read back once is deleted at once.
+    config = {"log.retention.bytes": 1 << 28, "log.segment.bytes": 1 << 26}
+    with kl.Broker(in_process=False, topics={TOPIC: 1}, config=config) as broker:
+        servers = arguments.bootstrap_servers or broker.bootstrap_servers
+        for size in arguments.sizes:
+            count = arguments.megabytes * 1_000_000 // size
+            print(f"{count} values of {size} bytes, {arguments.rounds} rounds")
+            for name, (rate, ratio) in compare(servers, size, count, arguments.rounds).items():
+                gate = next(way.gate for way in WAYS if way.name == name)
+                verdict = "" if gate is None else f"   gate {gate:.0f}x"
+                if gate is not None and ratio < gate:
+                    missed.append(f"{name}, {size} bytes: {ratio:.2f}x")
+                    verdict += "  MISSED"
+                print(f"  {name:<18} {rate / 1e3:8.0f} k/s {ratio:6.2f}x{verdict}")
+    for line in missed:
+        print(f"below its gate: {line}", file=sys.stderr)
+    return 1 if missed and arguments.gate else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
