@@ -20,7 +20,13 @@ enum Kind {
     Signed(usize),
     /// An unsigned number of so many bytes.
     Unsigned(usize),
-    /// Lists, structs and whatever else: it may stand in a table, and is refused when it is read.
+    /// Lists of the child's rows, with offsets of 32 bits; a map is one too.
+    List,
+    /// The same with offsets of 64 bits.
+    LargeList,
+    /// Named children.
+    Struct,
+    /// Whatever else: it may stand in a table, and is refused when it is read.
     Other,
 }
 
@@ -39,6 +45,8 @@ pub(super) struct Shape {
     unit: Option<Unit>,
     /// Of a column of dictionary indices: the dictionary.
     dictionary: Option<Box<Shape>>,
+    /// Of a list or a struct.
+    children: Vec<Shape>,
     /// First row in the buffers.
     start: usize,
 }
@@ -54,9 +62,10 @@ impl Shape {
         let (name, format) = unsafe { (text(schema.name), text(schema.format)) };
         let (kind, unit) = kind_of(&format).unwrap_or((Kind::Other, None));
         let buffers = match kind {
-            Kind::Null | Kind::Other => 0,
+            Kind::Null | Kind::Struct | Kind::Other => 0,
             Kind::Binary | Kind::LargeBinary | Kind::BinaryView => 3,
             Kind::FixedBinary(_) | Kind::Signed(_) | Kind::Unsigned(_) => 2,
+            Kind::List | Kind::LargeList => 2,
         };
         // A view has as many data buffers as it likes, between its views and their lengths.
         let enough = array.n_buffers >= buffers;
@@ -73,7 +82,30 @@ impl Shape {
             let (schema, array) = unsafe { (&*schema.dictionary, &*array.dictionary) };
             Some(Box::new(Self::new(schema, array, 0)?))
         };
-        Ok(Self { name, format, kind, unit, dictionary, start })
+        let children = match kind {
+            Kind::List | Kind::LargeList => Self::children(schema, array, 0)?,
+            Kind::Struct => Self::children(schema, array, array.offset)?,
+            _ => Vec::new(),
+        };
+        Ok(Self { name, format, kind, unit, dictionary, children, start })
+    }
+
+    fn children(
+        schema: &ArrowSchema,
+        array: &ArrowArray,
+        skipped: i64,
+    ) -> Result<Vec<Self>, ImportError> {
+        if array.n_children != schema.n_children {
+            return Err(ImportError::Invalid("children that its type does not have"));
+        }
+        let indices = 0..usize::try_from(array.n_children).unwrap_or(0);
+        let child = |index| {
+            // SAFETY: there are `n_children` children, of the array and of its type.
+            let (array, of) =
+                unsafe { (&**array.children.add(index), &**schema.children.add(index)) };
+            Self::new(of, array, skipped)
+        };
+        indices.map(child).collect()
     }
 }
 
@@ -93,6 +125,9 @@ fn kind_of(format: &str) -> Option<(Kind, Option<Unit>)> {
         "S" => plain(Kind::Unsigned(2)),
         "I" => plain(Kind::Unsigned(4)),
         "L" => plain(Kind::Unsigned(8)),
+        "+l" | "+m" => plain(Kind::List),
+        "+L" => plain(Kind::LargeList),
+        "+s" => plain(Kind::Struct),
         "tdm" => time(1, 1),
         _ if format.starts_with("tss:") => time(1_000, 1),
         _ if format.starts_with("tsm:") => time(1, 1),
@@ -107,12 +142,14 @@ fn kind_of(format: &str) -> Option<(Kind, Option<Unit>)> {
 pub struct Column<'a> {
     shape: &'a Shape,
     array: &'a ArrowArray,
+    /// First row in the buffers.
+    first: usize,
     rows: usize,
 }
 
 impl<'a> Column<'a> {
     pub(super) fn new(shape: &'a Shape, array: &'a ArrowArray, rows: usize) -> Self {
-        Self { shape, array, rows }
+        Self { shape, array, first: shape.start, rows }
     }
 
     /// How many rows.
@@ -126,7 +163,6 @@ impl<'a> Column<'a> {
     /// # Errors
     /// If it holds neither bytes nor text.
     pub fn bytes(&self, out: &mut Vec<Option<&'a [u8]>>) -> Result<(), ImportError> {
-        self.refuse_other("bytes or text")?;
         out.reserve(self.rows);
         if let Some(dictionary) = &self.shape.dictionary {
             return self.dictionary_bytes(dictionary, out);
@@ -152,8 +188,42 @@ impl<'a> Column<'a> {
                 let views = self.buffer::<[u8; 16]>(1);
                 self.each(out, |row| self.view(views, row))?;
             }
-            Kind::Signed(_) | Kind::Unsigned(_) | Kind::Other => {
-                return Err(self.wrong("bytes or text"));
+            _ => return Err(self.wrong("bytes or text")),
+        }
+        Ok(())
+    }
+
+    /// Appends each row's count of pairs to `counts`, and the pairs of all rows to `names` and
+    /// `values`: of a column of lists of two-column structs, or of maps.
+    ///
+    /// # Errors
+    /// If it holds no such lists, or an item of them is neither bytes nor text.
+    pub fn pairs(
+        &self,
+        counts: &mut Vec<usize>,
+        names: &mut Vec<Option<&'a [u8]>>,
+        values: &mut Vec<Option<&'a [u8]>>,
+    ) -> Result<(), ImportError> {
+        let is_list = matches!(self.shape.kind, Kind::List | Kind::LargeList);
+        let items =
+            self.shape.children.first().filter(|items| is_list && items.children.len() == 2);
+        let items = items.ok_or_else(|| self.wrong("lists of a name and a value"))?;
+        let bound = |row: usize| match self.shape.kind {
+            Kind::LargeList => at(self.buffer::<i64>(1), self.first + row),
+            _ => i64::from(at(self.buffer::<i32>(1), self.first + row)),
+        };
+        let backwards = ImportError::Invalid("a list that ends before it begins");
+        for row in 0..self.rows {
+            let (from, to) = (usize::try_from(bound(row)), usize::try_from(bound(row + 1)));
+            let (Ok(from), Ok(to)) = (from, to) else { return Err(backwards) };
+            let count = to.checked_sub(from).ok_or(backwards.clone())?;
+            let count = if self.is_null(row) { 0 } else { count };
+            counts.push(count);
+            for (index, out) in [(0, &mut *names), (1, &mut *values)] {
+                let shape = &items.children[index];
+                // SAFETY: `Shape::new` saw that the list has a child, and that it has two.
+                let array = unsafe { &**(**self.array.children).children.add(index) };
+                Column { shape, array, first: shape.start + from, rows: count }.bytes(out)?;
             }
         }
         Ok(())
@@ -165,7 +235,10 @@ impl<'a> Column<'a> {
     /// # Errors
     /// If it holds no numbers, or one beyond 2^63.
     pub fn numbers(&self, out: &mut Vec<Option<i64>>) -> Result<(), ImportError> {
-        self.refuse_other("integers or timestamps")?;
+        // Before a buffer of it is looked at: nobody counted them.
+        if !matches!(self.shape.kind, Kind::Null | Kind::Signed(_) | Kind::Unsigned(_)) {
+            return Err(self.wrong("integers or timestamps"));
+        }
         out.reserve(self.rows);
         let unit = self.shape.unit.unwrap_or(Unit { multiply: 1, divide: 1 });
         for row in 0..self.rows {
@@ -183,18 +256,13 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
-    /// Before a buffer of it is looked at: nobody counted them.
-    fn refuse_other(&self, expected: &'static str) -> Result<(), ImportError> {
-        if self.shape.kind == Kind::Other { Err(self.wrong(expected)) } else { Ok(()) }
-    }
-
     fn wrong(&self, expected: &'static str) -> ImportError {
         let (name, format) = (self.shape.name.clone(), self.shape.format.clone());
         ImportError::Type { name, format, expected }
     }
 
     fn number(&self, row: usize) -> Result<i64, ImportError> {
-        let row = self.shape.start + row;
+        let row = self.first + row;
         Ok(match self.shape.kind {
             Kind::Null => 0,
             Kind::Signed(1) => i64::from(at(self.buffer::<i8>(1), row)),
@@ -252,7 +320,7 @@ impl<'a> Column<'a> {
         read: impl Fn(usize) -> Option<&'a [u8]>,
     ) -> Result<(), ImportError> {
         let backwards = ImportError::Invalid("a value that ends before it begins");
-        let first = self.shape.start;
+        let first = self.first;
         if self.array.null_count == 0 || self.buffer::<u8>(0).is_null() {
             for row in first..first + self.rows {
                 out.push(Some(read(row).ok_or(backwards.clone())?));
@@ -300,7 +368,7 @@ impl<'a> Column<'a> {
         if bits.is_null() || self.array.null_count == 0 {
             return false;
         }
-        let row = self.shape.start + row;
+        let row = self.first + row;
         at(bits, row / 8) >> (row % 8) & 1 == 0
     }
 

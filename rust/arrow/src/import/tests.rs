@@ -176,7 +176,7 @@ fn a_struct_has_columns_by_name_and_its_offset_is_theirs() {
 fn a_column_of_any_type_may_stand_beside_those_that_are_read() {
     let lists = array(3, 0, Vec::new(), Vec::new());
     let parent = array(3, 0, vec![Vec::new()], vec![texts(0, 3), lists]);
-    let of = vec![schema("u", "value", Vec::new()), schema("+l", "headers", Vec::new())];
+    let of = vec![schema("u", "value", Vec::new()), schema("+w:3", "headers", Vec::new())];
     let chunk = one(schema("+s", "", of), parent).unwrap();
     assert_eq!(bytes(&chunk, "value").len(), 3);
     let headers = chunk.column("headers").unwrap();
@@ -199,6 +199,29 @@ fn a_dictionary_is_looked_up() {
     drop(chunk);
     // SAFETY: made here; `release_array` knows nothing of dictionaries.
     drop(unsafe { Box::from_raw(values) });
+}
+
+#[test]
+fn lists_of_pairs_are_read_row_by_row() {
+    let pairs = || {
+        let of = vec![schema("u", "key", Vec::new()), schema("z", "value", Vec::new())];
+        schema("+s", "entries", of)
+    };
+    for (format, offset, expected) in [("+l", 0, vec![1, 0, 2]), ("+m", 1, vec![0, 2])] {
+        let items = array(3, 0, vec![Vec::new()], vec![texts(0, 3), texts(0, 3)]);
+        let lists = vec![vec![0b101], i32s(&[0, 1, 1, 3])];
+        let lists = array(3 - offset, offset, lists, vec![items]);
+        let chunk = one(schema(format, "headers", vec![pairs()]), lists).unwrap();
+        let (mut counts, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        chunk.column("").unwrap().pairs(&mut counts, &mut names, &mut values).unwrap();
+        assert_eq!(counts, expected);
+        assert_eq!(names, values);
+        assert_eq!(*names.last().unwrap(), Some(&b"ccc"[..]));
+        assert_eq!(names.len(), expected.iter().sum::<usize>());
+    }
+    let chunk = one(schema("u", "", Vec::new()), texts(0, 3)).unwrap();
+    let (mut counts, mut none) = (Vec::new(), (Vec::new(), Vec::new()));
+    assert!(chunk.column("").unwrap().pairs(&mut counts, &mut none.0, &mut none.1).is_err());
 }
 
 #[test]

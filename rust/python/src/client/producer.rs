@@ -170,8 +170,8 @@ impl Producer {
     ///     topic: As of :meth:`send`.
     ///     values: A list of bytes, texts or ``None``; or anything with ``__arrow_c_stream__`` or
     ///         ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb, ...): an array of bytes or
-    ///         texts, or a table with a column ``value`` and, if it likes, ``key``, ``partition``
-    ///         and ``timestamp``; further columns are ignored.
+    ///         texts, or a table with a column ``value`` and, if it likes, ``key``, ``partition``,
+    ///         ``timestamp`` and ``headers``; further columns are ignored.
     ///     keys: A list, or an Arrow array, as long as ``values``.
     ///     headers: A mapping for all records, or a list with one for each.
     ///     timestamps: In ms since 1970 (UTC): one for all, a list or an Arrow array; now, if not

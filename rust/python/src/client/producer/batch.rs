@@ -3,9 +3,10 @@
 
 use std::time::Instant;
 
-use kafkalite_arrow::Chunk;
+use kafkalite_arrow::{Chunk, Column};
 use kafkalite_client::ClientError;
 use kafkalite_client::producer::bulk::{Columns, Each, RawHeaders};
+use kafkalite_client::producer::write_header;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyMapping};
@@ -137,6 +138,15 @@ impl<'py> Side<'py> {
 
     /// Every column must have as many rows as there are values.
     fn check_length(&self, rows: usize) -> PyResult<()> {
+        self.check(rows, |length| length != rows)
+    }
+
+    /// The same while more values may come.
+    fn check_at_least(&self, rows: usize) -> PyResult<()> {
+        self.check(rows, |length| length < rows)
+    }
+
+    fn check(&self, rows: usize, is_wrong: impl Fn(usize) -> bool) -> PyResult<()> {
         let keys = match &self.keys {
             Keys::None => None,
             Keys::Objects(objects) => Some(objects.len()),
@@ -149,7 +159,7 @@ impl<'py> Side<'py> {
             ("headers", self.header_ends.as_ref().map(Vec::len)),
         ];
         for (what, length) in lengths {
-            if let Some(length) = length.filter(|length| *length != rows) {
+            if let Some(length) = length.filter(|length| is_wrong(*length)) {
                 let text = format!("there are {rows} values and {length} {what}");
                 return Err(PyValueError::new_err(text));
             }
@@ -233,8 +243,14 @@ impl Call<'_, '_> {
         if let Some(column) = named("timestamp").or_else(|| named("timestamp_ms")) {
             column.numbers(&mut times).map_err(arrow::refused)?;
         }
-        let own = Own { keys, partitions, times };
-        self.send_with(&values, own, side, base, sent)
+        let headers = match named("headers") {
+            Some(column) if side.header_ends.is_none() && side.header_count == 0 => {
+                headers_of(&column)?
+            }
+            _ => OwnHeaders::default(),
+        };
+        let own = Own { keys, partitions, times, headers };
+        self.send_with(&values, &own, side, base, sent)
     }
 
     fn send_rows(
@@ -244,26 +260,26 @@ impl Call<'_, '_> {
         base: usize,
         sent: &mut Sent,
     ) -> PyResult<()> {
-        let own = Own { keys: Vec::new(), partitions: Vec::new(), times: Vec::new() };
-        self.send_with(values, own, side, base, sent)
+        self.send_with(values, &Own::default(), side, base, sent)
     }
 
     fn send_with<'a>(
         &self,
         values: &[Option<&'a [u8]>],
-        own: Own<'a>,
+        own: &'a Own<'a>,
         side: &'a Side<'_>,
         base: usize,
         sent: &mut Sent,
     ) -> PyResult<()> {
         let rows = base..base + values.len();
         let mut owned = Vec::new();
-        let mut keys = own.keys;
+        side.check_at_least(rows.end)?;
+        let mut keys = own.keys.clone();
         if keys.is_empty() {
             match &side.keys {
                 Keys::None => {}
                 Keys::Objects(objects) => {
-                    keys = column(objects.get(rows.clone()).unwrap_or(&[]), &mut owned, "key")?;
+                    keys = column(&objects[rows.clone()], &mut owned, "key")?;
                 }
                 Keys::Chunks(chunks) => keys = keys_of(chunks, &rows)?,
             }
@@ -272,24 +288,20 @@ impl Call<'_, '_> {
         let partitions: Vec<_> = partitions.into_iter().map(partition).collect::<PyResult<_>>()?;
         let times = picked(own.times, &side.timestamps, &rows)?;
         let times: Vec<i64> = times.into_iter().map(|time| time.unwrap_or(self.now_ms)).collect();
-        let each = |count: usize| count == values.len() && count > 0;
-        if [keys.len(), partitions.len(), times.len()].iter().any(|n| *n > 0 && *n != values.len())
-        {
-            return side.check_length(rows.end);
-        }
-        let header_rows = header_rows(side, &rows)?;
+        let header_rows = match own.headers.rows() {
+            Some(rows) => Some(rows),
+            None => header_rows(side, &rows),
+        };
         let columns = Columns {
             values,
-            keys: if each(keys.len()) { Each::Own(&keys) } else { Each::Same(None) },
-            partitions: if each(partitions.len()) {
-                Each::Own(&partitions)
-            } else {
-                Each::Same(side.one_partition()?)
+            keys: if keys.is_empty() { Each::Same(None) } else { Each::Own(&keys) },
+            partitions: match partitions.is_empty() {
+                true => Each::Same(side.one_partition()?),
+                false => Each::Own(&partitions),
             },
-            timestamps: if each(times.len()) {
-                Each::Own(&times)
-            } else {
-                Each::Same(side.one_time().unwrap_or(self.now_ms))
+            timestamps: match times.is_empty() {
+                true => Each::Same(side.one_time().unwrap_or(self.now_ms)),
+                false => Each::Own(&times),
             },
             headers: match &header_rows {
                 Some(rows) => Each::Own(rows),
@@ -320,10 +332,42 @@ impl Call<'_, '_> {
 }
 
 /// A chunk's own columns; empty where it has none.
+#[derive(Default)]
 struct Own<'a> {
     keys: Vec<Option<&'a [u8]>>,
     partitions: Vec<Option<i64>>,
     times: Vec<Option<i64>>,
+    headers: OwnHeaders,
+}
+
+/// Headers as they lie in records: how many each has, and where their bytes end.
+#[derive(Default)]
+struct OwnHeaders {
+    ends: Vec<(i32, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl OwnHeaders {
+    fn rows(&self) -> Option<Vec<RawHeaders<'_>>> {
+        (!self.ends.is_empty()).then(|| rows_of(&self.ends, &self.bytes, 0))
+    }
+}
+
+/// The headers of a column of lists of pairs.
+fn headers_of(column: &Column<'_>) -> PyResult<OwnHeaders> {
+    let (mut counts, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    column.pairs(&mut counts, &mut names, &mut values).map_err(arrow::refused)?;
+    let mut headers = OwnHeaders::default();
+    let mut pairs = names.into_iter().zip(values);
+    for count in counts {
+        for (name, value) in pairs.by_ref().take(count) {
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            let name = name.ok_or_else(|| PyValueError::new_err("a header without a name"))?;
+            write_header(&mut headers.bytes, name, value);
+        }
+        headers.ends.push((count as i32, headers.bytes.len()));
+    }
+    Ok(headers)
 }
 
 impl Side<'_> {
@@ -351,16 +395,14 @@ fn partition(number: Option<i64>) -> PyResult<Option<i32>> {
 }
 
 /// The chunk's own numbers, or those of its rows that were given beside it.
-fn picked(
-    own: Vec<Option<i64>>,
-    beside: &Numbers,
+fn picked<'a>(
+    own: &'a [Option<i64>],
+    beside: &'a Numbers,
     rows: &std::ops::Range<usize>,
-) -> PyResult<Vec<Option<i64>>> {
+) -> &'a [Option<i64>] {
     match beside {
-        Numbers::Own(numbers) if own.is_empty() => {
-            Ok(numbers.get(rows.clone()).unwrap_or(&[]).to_vec())
-        }
-        _ => Ok(own),
+        Numbers::Own(numbers) if own.is_empty() => &numbers[rows.clone()],
+        _ => own,
     }
 }
 
@@ -375,23 +417,25 @@ fn keys_of<'a>(
             column.ok_or_else(|| PyTypeError::new_err("keys are an array, not a table"))?;
         column.bytes(&mut all).map_err(arrow::refused)?;
     }
-    Ok(all.get(rows.clone()).unwrap_or(&[]).to_vec())
+    Ok(all[rows.clone()].to_vec())
 }
 
 /// Headers of each of the rows; `None` where all have the same.
 fn header_rows<'a>(
     side: &'a Side<'_>,
     rows: &std::ops::Range<usize>,
-) -> PyResult<Option<Vec<RawHeaders<'a>>>> {
-    let Some(ends) = &side.header_ends else { return Ok(None) };
-    if ends.len() < rows.end {
-        side.check_length(rows.end)?;
-    }
-    let mut start = rows.start.checked_sub(1).map_or(0, |before| ends[before].1);
-    let of_row = ends[rows.clone()].iter().map(|(count, end)| {
-        let bytes = &side.header_bytes[start..*end];
+) -> Option<Vec<RawHeaders<'a>>> {
+    let ends = side.header_ends.as_ref()?;
+    let start = rows.start.checked_sub(1).map_or(0, |before| ends[before].1);
+    Some(rows_of(&ends[rows.clone()], &side.header_bytes, start))
+}
+
+/// Cuts bytes, from `start` on, where they end for each row.
+fn rows_of<'a>(ends: &[(i32, usize)], bytes: &'a [u8], mut start: usize) -> Vec<RawHeaders<'a>> {
+    let row = |(count, end): &(i32, usize)| {
+        let of_row = &bytes[start..*end];
         start = *end;
-        (*count, bytes)
-    });
-    Ok(Some(of_row.collect()))
+        (*count, of_row)
+    };
+    ends.iter().map(row).collect()
 }
