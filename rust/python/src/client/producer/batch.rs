@@ -284,10 +284,10 @@ impl Call<'_, '_> {
                 Keys::Chunks(chunks) => keys = keys_of(chunks, &rows)?,
             }
         }
-        let partitions = picked(own.partitions, &side.partitions, &rows)?;
-        let partitions: Vec<_> = partitions.into_iter().map(partition).collect::<PyResult<_>>()?;
-        let times = picked(own.times, &side.timestamps, &rows)?;
-        let times: Vec<i64> = times.into_iter().map(|time| time.unwrap_or(self.now_ms)).collect();
+        let partitions = picked(&own.partitions, &side.partitions, &rows).iter().copied();
+        let partitions: Vec<_> = partitions.map(partition).collect::<PyResult<_>>()?;
+        let times = picked(&own.times, &side.timestamps, &rows).iter();
+        let times: Vec<i64> = times.map(|time| time.unwrap_or(self.now_ms)).collect();
         let header_rows = match own.headers.rows() {
             Some(rows) => Some(rows),
             None => header_rows(side, &rows),
