@@ -48,7 +48,7 @@ def test_many_sends_at_once_are_few_wake_ups(kafkalite_bootstrap: str, name: str
 
         async with kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap) as producer:
             await producer.send(name, b"first")
-            loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+            loop.call_soon_threadsafe = counted  # type: ignore[method-assign, assignment]
             sends = [producer.send(name, b"%d" % number) for number in range(5_000)]
             found = await asyncio.gather(*sends)
             loop.call_soon_threadsafe = wake  # type: ignore[method-assign]

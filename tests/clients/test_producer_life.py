@@ -189,9 +189,9 @@ def test_threads_may_share_a_producer(kafkalite_bootstrap: str, name: str) -> No
             thread.join()
     seen: dict[bytes, int] = {}
     for record in read(kafkalite_bootstrap, name, 16_000):
-        thread, _, number = (record.value or b"").partition(b" ")
-        assert int(number) == seen.get(thread, -1) + 1, "each thread's records are in order"
-        seen[thread] = int(number)
+        sender, _, number = (record.value or b"").partition(b" ")
+        assert int(number) == seen.get(sender, -1) + 1, "each thread's records are in order"
+        seen[sender] = int(number)
     assert len(seen) == 8
 
 
