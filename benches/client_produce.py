@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import confluent_kafka
 
@@ -40,8 +41,9 @@ class Way:
     send: Callable[[str, list[bytes]], None]
 
 
-def confluent(servers: str, values: list[bytes]) -> None:
-    """confluent-kafka's ``produce``, as its documentation shows it."""
+@lru_cache
+def started(servers: str) -> confluent_kafka.Producer:
+    """One that has its producer id: librdkafka asks again every 500 ms, which is not its speed."""
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": servers,
@@ -51,6 +53,14 @@ def confluent(servers: str, values: list[bytes]) -> None:
             "queue.buffering.max.kbytes": 1 << 20,
         }
     )
+    producer.produce(TOPIC, b"first")
+    producer.flush(60)
+    return producer
+
+
+def confluent(servers: str, values: list[bytes]) -> None:
+    """confluent-kafka's ``produce``, as its documentation shows it, by one that is started."""
+    producer = started(servers)
     for value in values:
         while True:
             try:
