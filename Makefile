@@ -89,10 +89,14 @@ $(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
 conformance-setup: $(VENV)/conformance-installed frameworks-installed
 	$(BIN)/python tests/conformance/prerequisites.py
 
-## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request.
+## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request; produce
+## beside a replay; our Python clients beside others'. Ends with 1 where the last misses a gate.
 bench: $(VENV)/wheel-installed
 	cargo bench --locked -p kafkalite-benches
 	$(BIN)/python benches/run.py $(ARGS)
+	$(BIN)/python benches/cold_replay.py
+	$(BIN)/python benches/client_produce.py
+	$(BIN)/python benches/client_consume.py
 
 wheel: $(VENV)/dev-installed
 	$(BIN)/maturin build --locked --release --out dist
