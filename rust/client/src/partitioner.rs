@@ -4,8 +4,8 @@
 //! - a record with a key goes to `(murmur2(key) & 0x7fffffff) % partition count`, so that one key
 //!   is in one partition for every client that does the same; with `partitioner=consistent_random`
 //!   to where librdkafka puts it by default, `crc32(key) % partition count`
-//! - any other sticks to one partition for `batch.size` bytes and then moves on, to partitions with
-//!   shorter queues more often: full batches, and slow brokers get less
+//! - any other sticks to one partition for 16 KiB, or `batch.size` if that is less, and then moves
+//!   on, to partitions with shorter queues more often: full batches, and slow brokers get less
 //!
 //! Source: Kafka's `Utils.murmur2` and `BuiltInPartitioner`, KIP-480, KIP-794.
 
@@ -114,6 +114,9 @@ pub struct Sticky {
     loads: ArcSwapOption<Loads>,
 }
 
+/// Kafka's `batch.size`: with larger batches a slow producer would stay at one partition for
+/// minutes, and a fast one fills the batches of several partitions at once.
+const STICKY_BYTES: u32 = 16_384;
 const PARTITION_SHIFT: u32 = 32;
 const BYTES_MASK: u64 = 0xffff_ffff;
 
@@ -146,15 +149,16 @@ impl Sticky {
         partition - 1
     }
 
-    /// Notes that `bytes` were sent to `partition`. Moves on after `batch_size` bytes if the batch
-    /// `ended` there, after twice as many in any case: moving in mid-batch leaves small batches.
+    /// Notes that `bytes` were sent to `partition`. Moves on after `batch_size` bytes, or
+    /// [`STICKY_BYTES`] if that is less, if the batch `ended` there, after twice as many in any
+    /// case: moving in mid-batch leaves small batches.
     pub fn sent(&self, partition: u32, bytes: usize, ended: bool, batch_size: u32, count: u32) {
         let state = self.state.load(Ordering::Relaxed);
         if (state >> PARTITION_SHIFT) as u32 != partition + 1 {
             return;
         }
         let sent = (state & BYTES_MASK) + bytes as u64;
-        let limit = u64::from(batch_size);
+        let limit = u64::from(batch_size.min(STICKY_BYTES));
         if sent >= 2 * limit || (sent >= limit && ended) {
             self.move_on(state, count);
         } else {

@@ -13,7 +13,7 @@ pub static KEYS: &[ClientKey] = keys! {
          flight.";
     Producer Long "linger.ms" = Some("5"), AtLeast(0),
         "How long a batch waits for more records before it is sent.";
-    Producer Int "batch.size" = Some("16384"), AtLeast(0),
+    Producer Int "batch.size" = Some("1000000"), AtLeast(0),
         "A batch is sent when it reaches this many bytes; a larger record has a batch of its own.";
     Producer Long "buffer.memory" = Some("33554432"), AtLeast(1024),
         "Bytes that may wait to be sent; beyond that sending blocks for max.block.ms.";

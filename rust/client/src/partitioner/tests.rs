@@ -83,6 +83,16 @@ fn a_batch_that_does_not_end_is_left_after_twice_its_size() {
 }
 
 #[test]
+fn with_large_batches_it_moves_on_as_early_as_kafkas() {
+    let sticky = Sticky::new(3);
+    let partition = sticky.current(1_000_000);
+    sticky.sent(partition, 16_383, true, 1_000_000, 1_000_000);
+    assert_eq!(sticky.current(1_000_000), partition);
+    sticky.sent(partition, 1, true, 1_000_000, 1_000_000);
+    assert_ne!(sticky.current(1_000_000), partition);
+}
+
+#[test]
 fn what_was_sent_elsewhere_does_not_move_it() {
     let sticky = Sticky::new(9);
     let partition = sticky.current(5);

@@ -151,7 +151,8 @@ impl<T: Send + 'static> Producer<T> {
         while bulk.at < count {
             let Some(order) = &mut bulk.order else {
                 let partition = self.bulk_partition(topic, columns, 0);
-                let mut records = (bulk.at..count).map(|index| columns.record(index)).peekable();
+                let end = count.min(bulk.at + SLICE);
+                let mut records = (bulk.at..end).map(|index| columns.record(index)).peekable();
                 let run = self.append_run(topic, partition, &mut records, ticket)?;
                 bulk.note(run.handle, run.first..run.first + run.count);
                 continue;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::init_producer_id::{
@@ -300,6 +300,23 @@ fn records_in_bulk_go_where_they_would_go_one_by_one() {
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_bulk_without_keys_reaches_every_partition() {
+    let (_broker, producer, topic) = four();
+    let values = vec![Some(&[0_u8; 100][..]); 100_000];
+    let columns = Columns {
+        values: &values,
+        keys: Each::Same(None),
+        partitions: Each::Same(None),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
+    producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
+    let reached: BTreeSet<_> = bulk.runs.iter().map(|run| run.handle.partition()).collect();
+    assert_eq!(reached.len(), 4);
 }
 
 #[test]

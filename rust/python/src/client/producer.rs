@@ -89,7 +89,7 @@ impl Producer {
     ///         ``value_serializer``, whatever that takes.
     ///     key: The record's key. With a key the partition is
     ///         ``(murmur2(key) & 0x7fffffff) % partition_count``; without, records stick to one
-    ///         partition for ``batch_size`` bytes and then move on.
+    ///         partition for 16 KiB, or ``batch_size`` if that is less, and then move on.
     ///     partition: The partition, from 0; wins over the key.
     ///     headers: A mapping, or pairs of a name and bytes, text or ``None``.
     ///     timestamp_ms: In ms since 1970 (UTC); now, if not given.
