@@ -9,7 +9,7 @@ use kafkalite_protocol::types::Position;
 use crate::storage::{StorageFile, read_full};
 
 /// Bytes read at once: many small batches, or the header of one large.
-const READ_BYTES: usize = 2_048;
+pub(crate) const READ_BYTES: usize = 2_048;
 
 /// Why a scan stopped before the end.
 #[derive(Debug)]

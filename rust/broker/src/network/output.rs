@@ -152,8 +152,10 @@ impl Output {
                 None => return Ok(Flushed::All),
                 Some(_) if left == 0 => return Ok(Flushed::Budget),
                 Some(Piece::File(slice)) if slice.length as usize >= self.sendfile_min_bytes => {
-                    let count = left.min(slice.length as usize);
-                    self.send_file(sink, count).inspect(|&n| sent.zero_copy += n as u64)
+                    // Not a few bytes for the next turn, which would be copied.
+                    let length = slice.length as usize;
+                    let all = length.saturating_sub(left) < self.sendfile_min_bytes;
+                    self.send_file(sink, if all { length } else { left }).inspect(|&n| sent.zero_copy += n as u64)
                 }
                 Some(_) => self.send_memory(sink).inspect(|&n| sent.copied += n as u64),
             };

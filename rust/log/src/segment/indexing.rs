@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH};
+use kafkalite_protocol::record_batch::BatchHeader;
 use kafkalite_protocol::types::{Offset, Position};
 use parking_lot::MutexGuard;
 
 use super::{INDEX_SUFFIX, Indexes, LOG_SUFFIX, Segment, TIME_INDEX_SUFFIX, UNKNOWN_TIMESTAMP};
-use crate::batch_scan::BatchScan;
+use crate::batch_scan::{BatchScan, READ_BYTES};
 use crate::error::LogError;
 use crate::index::Entries;
 use crate::index::offset_index::OffsetIndex;
@@ -138,7 +138,7 @@ impl Segment {
     }
 
     /// What [`Segment::locate`] reads of the file at most: from the index entry before `offset` to
-    /// the header of the batch of the entry after it.
+    /// the header of the batch of the entry after it, and what comes in with that header.
     pub(crate) fn locate_range(&self, offset: Offset) -> Result<Option<FileSlice>, LogError> {
         let Some(relative) = self.relative(offset) else { return Ok(None) };
         let (from, to) = {
@@ -146,8 +146,7 @@ impl Segment {
             (indexes.offsets.lookup(relative), indexes.offsets.lookup_after(relative))
         };
         let size = self.size();
-        let header = HEADER_LENGTH as u32;
-        let end = to.map_or(size, |to| to.0.saturating_add(header).min(size));
+        let end = to.map_or(size, |to| to.0.saturating_add(READ_BYTES as u32).min(size));
         let length = end.saturating_sub(from.0);
         let position = from.0.into();
         Ok(Some(FileSlice { file: self.file()?, position, length, written_ms: None }))

@@ -140,6 +140,15 @@ fn a_turn_ends_when_its_budget_is_spent() {
 }
 
 #[test]
+fn a_turn_leaves_no_rest_that_would_have_to_be_copied() {
+    let (mut output, mut record) = (Output::new(MIN), Record::default());
+    output.push(smallvec![file(0, 2_999)], slot(1), 0);
+    let flushed = output.flush(&mut record, 2_000, &mut SentBytes::default());
+    assert_eq!(flushed.expect("no error"), Flushed::All);
+    assert_eq!(record.calls, [Call::SendFile(2_999)]);
+}
+
+#[test]
 fn a_range_beyond_the_end_of_its_file_is_an_error() {
     struct Short;
     impl Sink for Short {
