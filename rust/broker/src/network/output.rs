@@ -154,8 +154,9 @@ impl Output {
                 Some(Piece::File(slice)) if slice.length as usize >= self.sendfile_min_bytes => {
                     // Not a few bytes for the next turn, which would be copied.
                     let length = slice.length as usize;
-                    let all = length.saturating_sub(left) < self.sendfile_min_bytes;
-                    self.send_file(sink, if all { length } else { left }).inspect(|&n| sent.zero_copy += n as u64)
+                    let rest = length.saturating_sub(left);
+                    let count = if rest < self.sendfile_min_bytes { length } else { left };
+                    self.send_file(sink, count).inspect(|&n| sent.zero_copy += n as u64)
                 }
                 Some(_) => self.send_memory(sink).inspect(|&n| sent.copied += n as u64),
             };
