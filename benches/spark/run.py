@@ -1,7 +1,8 @@
 """How much of what Spark allows a Python data source does the connector reach?
 
-Each case runs beside the toy that does nothing, interleaved in one session on the same machine:
-only the ratios mean something. Run with Spark's venv: ``python benches/spark/run.py --json out``.
+Each case runs beside the toy that does nothing and, where its jars are given, beside Spark's own
+connector, interleaved in one session against one broker: only the ratios mean something.
+`make spark-bench` runs all of it, about 8 minutes, and says which bars hold.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from processes import PeakMemory, cpu_s, family
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from toy import Toy
@@ -24,6 +25,8 @@ from toy import Toy
 import kafkalite as kl
 
 HERE = Path(__file__).resolve().parent
+#: Where the jars of Spark's own connector are; without them it is left out.
+JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")
 Figures = dict[str, float]
 
 
@@ -39,6 +42,7 @@ def session() -> SparkSession:
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "2g")
+        .config("spark.jars", ",".join(str(jar) for jar in Path(JARS).glob("*.jar") if JARS))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
@@ -67,20 +71,31 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def interleaved(ours: Callable[[], object], toy: Callable[[], object], times: int) -> Figures:
-    """Return the best seconds of each, and how much of the toy's speed ours has."""
-    for warm in (ours, toy):
+def interleaved(runs: dict[str, Callable[[], object]], times: int) -> Figures:
+    """Return the best seconds of each, and our speed as a share of each other's."""
+    for warm in runs.values():
         warm()
-    pairs = [(timed(ours), timed(toy)) for _ in range(times)]
-    mine, ceiling = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
-    middle = statistics.median(toy / ours for ours, toy in pairs)
-    return {"ours_s": mine, "toy_s": ceiling, "ratio": ceiling / mine, "median_ratio": middle}
+    rounds = [{name: timed(run) for name, run in runs.items()} for _ in range(times)]
+    best = {name: min(one[name] for one in rounds) for name in runs}
+    figures = {f"{name}_s": seconds for name, seconds in best.items()}
+    for name in runs:
+        if name != "ours":
+            figures[f"of_{name}"] = best[name] / best["ours"]
+            figures[f"median_of_{name}"] = statistics.median(
+                one[name] / one["ours"] for one in rounds
+            )
+    return figures
 
 
-def source(spark: SparkSession, servers: str, topic: str) -> DataFrame:
+def formats() -> dict[str, str]:
+    """Return who reads and writes Kafka here: name of the figures, and of the format."""
+    return {"ours": "kafkalite", "jvm": "kafka"} if JARS else {"ours": "kafkalite"}
+
+
+def source(spark: SparkSession, servers: str, topic: str, format_: str = "kafkalite") -> DataFrame:
     """Return a topic as a batch."""
     return (
-        spark.read.format("kafkalite")
+        spark.read.format(format_)
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", topic)
         .load()
@@ -98,25 +113,38 @@ def reading(spark: SparkSession, servers: str, rows: int, value_bytes: int, time
     fill(servers, topic, rows, value_bytes)
     width = 10_000 if value_bytes <= 100 else 1_000
     toy = spark.read.format("toy").options(rows=rows, batchrows=width, valuebytes=value_bytes)
-    found = interleaved(
-        lambda: noop(source(spark, servers, topic)), lambda: noop(toy.load()), times
-    )
+    runs: dict[str, Callable[[], object]] = {
+        name: lambda format_=format_: noop(source(spark, servers, topic, format_))
+        for name, format_ in formats().items()
+    }
+    found = interleaved({**runs, "toy": lambda: noop(toy.load())}, times)
     return {**found, "ours_rows_per_s": rows / found["ours_s"]}
 
 
 def writing(spark: SparkSession, servers: str, rows: int, times: int) -> Figures:
     """Batch write, key of 8 and value of 100 bytes, acks=all, idempotent."""
     with kl.AdminClient(bootstrap_servers=servers) as admin:
-        admin.create_topic("write", partitions=2)
+        for name in formats():
+            admin.create_topic(f"write-{name}", partitions=2)
     frame = spark.range(0, rows, 1, 2).select(
         fn.lit("12345678").alias("key"), fn.lit("x" * 100).cast("binary").alias("value")
     )
 
-    def save(format_: str, **options: str) -> None:
-        frame.write.format(format_).mode("append").options(**options).save()
+    def save(name: str, format_: str) -> None:
+        writer = frame.write.format(format_).mode("append")
+        if format_ != "toy":
+            writer = writer.option("kafka.bootstrap.servers", servers)
+            writer = writer.option("topic", f"write-{name}")
+        writer.save()
 
-    ours = {"kafka.bootstrap.servers": servers, "topic": "write"}
-    found = interleaved(lambda: save("kafkalite", **ours), lambda: save("toy"), times)
+    runs = {**formats(), "toy": "toy"}
+    found = interleaved(
+        {
+            name: lambda name=name, format_=format_: save(name, format_)
+            for name, format_ in runs.items()
+        },
+        times,
+    )
     return {**found, "ours_rows_per_s": rows / found["ours_s"]}
 
 
@@ -135,10 +163,10 @@ def micro_batches(spark: SparkSession, frame: DataFrame, feed: Callable[[], None
         return [one["durationMs"]["triggerExecution"] for one in told[5:]]
 
 
-def stream(spark: SparkSession, servers: str, topic: str) -> DataFrame:
+def stream(spark: SparkSession, servers: str, topic: str, format_: str = "kafkalite") -> DataFrame:
     """Return a topic as a stream, from what comes next."""
     return (
-        spark.readStream.format("kafkalite")
+        spark.readStream.format(format_)
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", topic)
         .load()
@@ -154,75 +182,61 @@ def latency(spark: SparkSession, servers: str) -> Figures:
     toy = spark.readStream.format("toy").options(rows="20").load()
     figures["toy_ms"] = statistics.median(micro_batches(spark, toy, lambda: None))
     with kl.Producer(bootstrap_servers=servers) as producer:
-        for name, partitions, each in (
-            ("small-2", 2, 10),
-            ("small-2", 2, 320),
-            ("small-64", 64, 10),
-        ):
 
-            def feed(name: str = name, partitions: int = partitions, each: int = each) -> None:
-                for partition in range(partitions):
-                    producer.send_batch(name, [b"x" * 100] * each, partitions=partition)
-                producer.flush(30)
+        def feed(partitions: int, each: int) -> None:
+            for partition in range(partitions):
+                values = [b"x" * 100] * each
+                producer.send_batch(f"small-{partitions}", values, partitions=partition)
+            producer.flush(30)
 
-            told = micro_batches(spark, stream(spark, servers, name), feed)
-            figures[f"ours_{partitions}x{each}_ms"] = statistics.median(told)
+        for who, format_ in formats().items():
+            for partitions, each in ((2, 10), (2, 320), (64, 10)):
+                frame = stream(spark, servers, f"small-{partitions}", format_)
+                told = micro_batches(spark, frame, lambda p=partitions, e=each: feed(p, e))
+                figures[f"{who}_{partitions}x{each}_ms"] = statistics.median(told)
+    figures["above_toy_ms"] = figures["ours_2x10_ms"] - figures["toy_ms"]
+    figures["many_of_few"] = figures["ours_64x10_ms"] / figures["ours_2x320_ms"]
     return figures
 
 
-def backlog(spark: SparkSession, servers: str, rows: int) -> Figures:
-    """A stream that catches up with what ``reading`` left, in five micro-batches."""
-    frame = (
-        spark.readStream.format("kafkalite")
-        .option("kafka.bootstrap.servers", servers)
-        .option("subscribe", "read-100")
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", rows // 5)
-        .load()
-    )
+def backlog(spark: SparkSession, servers: str, rows: int, times: int) -> Figures:
+    """A stream that catches up with what ``reading`` left, in ten micro-batches."""
 
-    def drain() -> None:
+    def drain(format_: str) -> None:
+        reader = spark.readStream.format(format_).option("kafka.bootstrap.servers", servers)
+        reader = reader.option("subscribe", "read-100").option("startingOffsets", "earliest")
+        frame = reader.option("maxOffsetsPerTrigger", rows // 10).load()
         with tempfile.TemporaryDirectory() as checkpoint:
             writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
             writer.trigger(availableNow=True).start().awaitTermination()
 
-    seconds = min(timed(drain) for _ in range(2))
-    batch = min(timed(lambda: noop(source(spark, servers, "read-100"))) for _ in range(2))
-    return {"stream_rows_per_s": rows / seconds, "of_batch": batch / seconds}
+    runs: dict[str, Callable[[], object]] = {
+        name: lambda format_=format_: drain(format_) for name, format_ in formats().items()
+    }
+    found = interleaved(
+        {**runs, "batch": lambda: noop(source(spark, servers, "read-100"))}, max(1, times - 1)
+    )
+    return {**found, "ours_rows_per_s": rows / found["ours_s"]}
 
 
-def cpu_s(pids: list[int]) -> float:
-    """Return the CPU seconds that these processes took so far."""
-    ticks = 0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except FileNotFoundError:
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def family(pid: int) -> list[int]:
-    """Return a process's descendants."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    found = list(children.get(pid, []))
-    for one in found:
-        found += children.get(one, [])
-    return found
+def memory(spark: SparkSession, servers: str) -> Figures:
+    """How much larger workers become while 10 GB go through them, in MiB."""
+    # They are there, and have imported all.
+    source(spark, servers, "read-1024").limit(10).collect()
+    peak = PeakMemory(os.getpid(), "pyspark.daemon")
+    count = 0
+    with peak:
+        while count * 1024 < 10e9:
+            count += source(spark, servers, "read-1024").count()
+    return {"gigabytes": count * 1024 / 1e9, "before_mib": peak.before, "grown_mib": peak.grown}
 
 
 def idle(spark: SparkSession, servers: str, broker_pid: int) -> Figures:
     """CPU of a query without news, JVM and Python, as a share of a core."""
     figures: Figures = {}
     quiet = spark.readStream.format("toy").options(rows="20", idle="true").load()
-    for name, frame in (("toy", quiet), ("ours", stream(spark, servers, "small-2"))):
+    frames = {name: stream(spark, servers, "small-2", fmt) for name, fmt in formats().items()}
+    for name, frame in {"toy": quiet, **frames}.items():
         with tempfile.TemporaryDirectory() as checkpoint:
             writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
             query = writer.start()
@@ -232,18 +246,47 @@ def idle(spark: SparkSession, servers: str, broker_pid: int) -> Figures:
             time.sleep(10)
             figures[name] = (cpu_s(pids) - before) / 10
             query.stop()
-    return figures
+    return {**figures, "above_toy": figures["ours"] - figures["toy"]}
+
+
+#: What must hold, with the figure of the case that says so: at least, or at most where negative.
+BARS = (
+    ("S1 batch read, 100 B, of the toy", "read 100 B", "of_toy", 0.55),
+    ("S2 batch read, 1 KiB, of the toy", "read 1 KiB", "of_toy", 0.50),
+    ("S3 batch read, 100 B, of Spark's own", "read 100 B", "of_jvm", 1.0),
+    ("S3 batch read, 1 KiB, of Spark's own", "read 1 KiB", "of_jvm", 1.0),
+    ("S3 batch write, 100 B, of Spark's own", "write 100 B", "of_jvm", 1.0),
+    ("S4 batch write, 100 B, of the toy", "write 100 B", "of_toy", 0.45),
+    ("S5 micro-batch of 2 x 10 rows, ms above the toy", "micro-batch", "above_toy_ms", -30),
+    ("S6 64 partitions x 10 rows / 2 x 320", "micro-batch", "many_of_few", -1.5),
+    ("S7 backlog in ten micro-batches, of batch read", "backlog", "of_batch", 0.60),
+    ("S8 idle query above the toy, of a core", "idle", "above_toy", -0.03),
+    ("S9 growth of workers over 10 GB, MiB", "memory", "grown_mib", -64),
+)
+
+
+def judged(told: dict[str, Figures]) -> list[str]:
+    """Return a table of the bars that were measured."""
+    lines = ["| bar | must | found | |", "|---|---|---|---|"]
+    for name, case, figure, bar in BARS:
+        if (found := told.get(case, {}).get(figure)) is not None:
+            held = found >= bar if bar > 0 else found <= -bar
+            must = f">= {bar}" if bar > 0 else f"<= {-bar}"
+            lines.append(f"| {name} | {must} | {found:.2f} | {'holds' if held else 'missed'} |")
+    return lines
 
 
 def main() -> None:
     """Run the cases that were asked for and print what was found."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--only", help="cases, separated by commas")
-    words.add_argument("--rows", type=int, default=2_000_000)
-    words.add_argument("--times", type=int, default=4)
+    words.add_argument("--rows", type=int, default=10_000_000)
+    words.add_argument("--times", type=int, default=3)
+    words.add_argument("--minutes", type=float, default=11, help="then no other case begins")
     words.add_argument("--json", type=Path)
     given = words.parse_args()
-    told: dict[str, Any] = {}
+    told: dict[str, Figures] = {}
+    end = time.monotonic() + given.minutes * 60
     with (
         tempfile.TemporaryDirectory() as directory,
         kl.Broker(data_dir=directory, in_process=False) as broker,
@@ -255,15 +298,20 @@ def main() -> None:
             "read 1 KiB": lambda: reading(spark, servers, rows // 5, 1024, times),
             "write 100 B": lambda: writing(spark, servers, rows // 2, times),
             "micro-batch": lambda: latency(spark, servers),
-            "backlog": lambda: backlog(spark, servers, rows),
+            "backlog": lambda: backlog(spark, servers, rows, times),
             "idle": lambda: idle(spark, servers, broker.pid or 0),
+            "memory": lambda: memory(spark, servers),
         }
         for name, case in cases.items():
             if given.only is None or name in given.only.split(","):
+                if time.monotonic() > end:
+                    print(f"{name}: left out, the time is over")
+                    continue
                 told[name] = case()
                 shown = ", ".join(f"{key} {value:,.2f}" for key, value in told[name].items())
                 print(f"{name}: {shown}", flush=True)
         spark.stop()
+    print("\n".join(judged(told)))
     if given.json:
         given.json.write_text(json.dumps(told, indent=2) + "\n")
 
