@@ -9,7 +9,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed spark-test pipeline bench wheel sdist wheel-test licenses docs clean
+	conformance-setup frameworks frameworks-installed spark-test spark-versions spark-jars \
+	spark-jvm-test spark-kafka-test spark-options spark-bench pipeline bench wheel sdist wheel-test \
+	licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -70,6 +72,43 @@ spark-test: develop $(VENV)/spark/installed
 	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
 		$(VENV)/spark/bin/python -m pytest tests/spark/live $(ARGS)
 
+# The newest version of which the jars could be had: of the same version as PySpark they must be.
+JVM_SPARK := 4.2.0
+SPARK_JARS := $(abspath .cache/spark-$(JVM_SPARK))
+spark = env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark-$(1)/bin/python) \
+	SPARK_LOCAL_IP=127.0.0.1 KAFKALITE_SPARK_JARS=$(2) \
+	$(VENV)/spark-$(1)/bin/python
+
+## The same on every PySpark there is a promise for: 4.2 in full, of 4.1 and 4.0 what they can do.
+spark-versions: develop $(foreach v,4.2.0 4.1.4 4.0.5,$(VENV)/spark-$(v)/installed)
+	$(call spark,4.0.5) -m pytest tests/spark/live/test_smoke.py tests/spark/live/test_batch.py $(ARGS)
+	$(call spark,4.1.4) -m pytest tests/spark/live/test_smoke.py tests/spark/live/test_batch.py $(ARGS)
+	$(call spark,4.2.0) -m pytest tests/spark/live $(ARGS)
+
+## Spark's own format("kafka") against our broker, and ours beside it. Needs Maven for its jars.
+spark-jvm-test: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
+	$(call spark,$(JVM_SPARK),$(SPARK_JARS)) -m pytest tests/spark/live -m jvm $(ARGS)
+
+## The connector against Apache Kafka, where a test needs no broker of its own.
+spark-kafka-test: develop $(VENV)/spark/installed
+	PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
+		$(VENV)/spark/bin/python -m tests.conformance.beside_kafka \
+		$(VENV)/spark/bin/python -m pytest tests/spark/live --kafkalite-external {broker} $(ARGS)
+
+## Again, after a question was added: tests/golden/spark_options.json, of Spark's own and Apache Kafka.
+spark-options: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
+	$(call spark,$(JVM_SPARK),$(SPARK_JARS)) -m tests.spark.live.record_options
+
+## The connector beside a toy that does nothing and beside Spark's own; about 8 minutes.
+spark-bench: spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
+	$(call spark,$(JVM_SPARK),$(SPARK_JARS)) benches/spark/run.py $(ARGS)
+
+spark-jars: $(SPARK_JARS)/fetched
+
+$(SPARK_JARS)/fetched: tests/spark/live/jars/pom.xml
+	mvn -q -B -f $< dependency:copy-dependencies -Dspark.version=$(JVM_SPARK) -DoutputDirectory=$(@D)
+	touch $@
+
 ## A stream of flights to Parquet, to a topic of aggregates and to a picture in dist/flights:
 ## make pipeline ARGS="--flights 50000 --master 'local-cluster[2,1,1024]'"
 pipeline: develop $(VENV)/spark/installed
@@ -79,12 +118,21 @@ pipeline: develop $(VENV)/spark/installed
 
 # It sees the package of the checkout, and has Spark besides: nobody else needs that.
 $(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
-	$(BIN)/python -m venv $(VENV)/spark
-	$(VENV)/spark/bin/pip install --quiet --disable-pip-version-check \
-		-r tests/spark/live/requirements.txt
-	echo "$(abspath python)" > $$($(VENV)/spark/bin/python -c 'import site; print(site.getsitepackages()[0])')/checkout.pth
-	echo "$(abspath spark_connector)" >> $$($(VENV)/spark/bin/python -c 'import site; print(site.getsitepackages()[0])')/checkout.pth
+	$(call spark-venv,$(VENV)/spark,-r tests/spark/live/requirements.txt)
 	touch $@
+
+$(VENV)/spark-%/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
+	mkdir -p $(@D)
+	sed 's/^pyspark==.*/pyspark==$*/' tests/spark/live/requirements.txt > $(@D)/requirements.txt
+	$(call spark-venv,$(@D),-r $(@D)/requirements.txt)
+	touch $@
+
+define spark-venv
+	$(BIN)/python -m venv $(1)
+	$(1)/bin/pip install --quiet --disable-pip-version-check $(2)
+	printf '%s\n' "$(abspath python)" "$(abspath spark_connector)" \
+		> $$($(1)/bin/python -c 'import site; print(site.getsitepackages()[0])')/checkout.pth
+endef
 
 conformance-setup: $(VENV)/conformance-installed frameworks-installed
 	$(BIN)/python tests/conformance/prerequisites.py

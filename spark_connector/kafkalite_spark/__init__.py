@@ -12,6 +12,7 @@ the options of Spark's own Kafka connector. What each file is:
 - ``foreach_batch``: the sink for the output mode `update`
 - ``decision``, ``exactly_once``: how micro-batches will be delivered once; pure, not yet in use
 - ``lag``, ``progress``: how far a stream is behind
+- ``versions``: what an older Spark lacks
 - ``source``: what Spark calls
 """
 

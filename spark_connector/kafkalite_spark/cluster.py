@@ -6,7 +6,8 @@ Lives in a process of the driver, with one connection that stays.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import OptionError, ReadError
@@ -42,6 +43,20 @@ class Cluster:
         """End the connection."""
         self._admin.close(timeout=1.0)
 
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Say who did not answer, and how to wait longer."""
+        from kafkalite.errors import RequestTimedOut
+
+        try:
+            yield
+        except RequestTimedOut as error:
+            servers = self._options.kafka["bootstrap.servers"]
+            raise ReadError(
+                f"{error}: is the cluster of {servers} gone? "
+                "kafka.default.api.timeout.ms says how long it is waited for"
+            ) from error
+
     def partitions(self) -> list[Partition]:
         """Return the partitions to read, in order.
 
@@ -50,11 +65,13 @@ class Cluster:
         """
         if self._options.assigned:
             return list(self._options.assigned)
-        if self._options.pattern is not None:
-            whole = re.compile(self._options.pattern)
-            topics = [one for one in self._admin.list_topics() if whole.fullmatch(one.name)]
-        else:
-            topics = list(self._admin.describe_topics(self._options.topics).values())
+        with self._patience():
+            if self._options.pattern is not None:
+                # As in Spark: a part of the name is enough.
+                pattern = re.compile(self._options.pattern)
+                topics = [one for one in self._admin.list_topics() if pattern.search(one.name)]
+            else:
+                topics = list(self._admin.describe_topics(self._options.topics).values())
         return sorted((one.name, each.partition) for one in topics for each in one.partitions)
 
     def ends(self, partitions: Iterable[Partition], at: Literal["earliest", "latest"]) -> Offsets:
@@ -62,7 +79,8 @@ class Cluster:
         wanted = list(partitions)
         if not wanted:
             return {}
-        told = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
+        with self._patience():
+            told = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
         return {(one.topic, one.partition): found.offset for one, found in told.items()}
 
     def committed_to(self, group: str, offsets: Offsets) -> None:
@@ -111,7 +129,9 @@ class Cluster:
         resolved: Offsets = {}
         for time in sorted(set(times.values())):
             asked = [partition for partition, one in times.items() if one == time]
-            for one, found in self._admin.list_offsets(asked, time).items():
+            with self._patience():
+                told = self._admin.list_offsets(asked, time)
+            for one, found in told.items():
                 resolved[one.topic, one.partition] = found.offset
         late = sorted(partition for partition, offset in resolved.items() if offset < 0)
         starts = at.option.startswith("starting")

@@ -42,7 +42,7 @@ OPTIONS: tuple[Option, ...] = (
         "text",
         None,
         READ,
-        "Topics to read: a regular expression that matches a topic's whole name.",
+        "Topics to read: a regular expression that is found in their names; `^a$` is `a` alone.",
     ),
     Option(
         "startingOffsets",
@@ -100,7 +100,13 @@ OPTIONS: tuple[Option, ...] = (
         "Tasks wanted at least: partitions of many records are split.",
     ),
     Option("maxRecordsPerPartition", "long", None, READ, "Offsets that one task reads at most."),
-    Option("includeHeaders", "bool", "false", ALL, "Whether there is a column `headers`."),
+    Option(
+        "includeHeaders",
+        "bool",
+        "false",
+        ALL,
+        "Whether there is a column `headers` to read. A sink writes it wherever it is there.",
+    ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         "long",

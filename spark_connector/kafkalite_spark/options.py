@@ -76,7 +76,6 @@ class WriteOptions:
 
     kafka: dict[str, str]
     topic: str | None
-    include_headers: bool
 
 
 class _Given:
@@ -201,6 +200,8 @@ def parse_read(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
     limits = [given.number(name, 1) for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")]
     if None not in limits and limits[0] < limits[1]:  # type: ignore[operator]
         raise OptionError("minOffsetsPerTrigger", "is more than maxOffsetsPerTrigger")
+    for without_effect in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"):
+        given.number(without_effect)
     strategy = given.text("startingOffsetsByTimestampStrategy")
     if strategy not in {"error", "latest"}:
         name = "startingOffsetsByTimestampStrategy"
@@ -314,4 +315,4 @@ def parse_write(options: Mapping[str, str], *, stream: bool) -> WriteOptions:
     if given.kafka.get("enable.idempotence", "true").lower() == "false":
         # Nothing is lost by it but doubles: it stays the user's choice.
         given.kafka["enable.idempotence"] = "false"
-    return WriteOptions(given.kafka, given.text("topic"), given.flag("includeHeaders"))
+    return WriteOptions(given.kafka, given.text("topic"))

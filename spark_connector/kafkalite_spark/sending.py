@@ -77,7 +77,7 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
         producer = _producer(options.kafka)
         for batch in batches:
             for topic, part in _by_topic(batch, options.topic):
-                under_way.append(_send(producer, topic, part, options.include_headers))
+                under_way.append(_send(producer, topic, part))
                 rows += part.num_rows
             while len(under_way) > UNDER_WAY:
                 under_way.popleft().result()
@@ -107,11 +107,11 @@ def _by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, p
         yield name, batch.filter(pc.equal(column, name))
 
 
-def _send(producer: Producer, topic: str, batch: pa.RecordBatch, with_headers: bool) -> Any:
+def _send(producer: Producer, topic: str, batch: pa.RecordBatch) -> Any:
     names = batch.schema.names
     wanted = [name for name in ("key", "value", "partition") if name in names]
     headers = None
-    if with_headers and "headers" in names:
+    if "headers" in names:
         told = batch.column("headers").to_pylist()
         headers = [[(one["key"], one["value"]) for one in row or ()] for row in told]
     return producer.send_batch(topic, batch.select(wanted), headers=headers)

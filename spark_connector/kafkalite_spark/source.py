@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from .errors import WriteError
 from .options import FALL_BACK, WriteOptions, parse_read, parse_write
 from .schema import check_sink, checked_columns, source_schema
+from .versions import check_stream
 
 __all__ = ["KafkaliteSource"]
 
@@ -38,6 +40,7 @@ class KafkaliteSource(DataSource):
         from .stream_reader import KafkaliteStreamReader
 
         options = parse_read(self.options, stream=True)
+        check_stream(pyspark.__version__, options)
         return KafkaliteStreamReader(options, checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -58,5 +61,5 @@ class KafkaliteSource(DataSource):
 
     def _write_options(self, schema: StructType, *, stream: bool) -> WriteOptions:
         options = parse_write(self.options, stream=stream)
-        check_sink(schema, options.topic, options.include_headers)
+        check_sink(schema, options.topic)
         return options

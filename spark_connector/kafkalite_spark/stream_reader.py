@@ -1,8 +1,8 @@
 """Streams: micro-batch after micro-batch, each between two offsets that Spark writes down.
 
-Spark asks for the latest offset about every 12 ms while nothing happens; brokers are asked less
-and less often then. Micro-batches are planned from their two offsets alone, so that a replay reads
-the same.
+Spark asks for the latest offset about every 12 ms while nothing happens, and the brokers are asked
+each time: who waits with `processAllAvailable` waits for all that was written before. Micro-batches
+are planned from their two offsets alone, so that a replay reads the same.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ __all__ = ["KafkaliteStreamReader"]
 
 log = logging.getLogger(__name__)
 
-#: Without news brokers are asked again after so long, in seconds.
-IDLE_POLL_S = 0.05
 #: Partitions are looked for again after so long, in seconds.
 DISCOVERY_S = 1.0
 
@@ -65,9 +63,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._clock = clock
         self._cluster = cluster
         self._known: Offsets = {}
-        self._asked_at = self._looked_at = self._triggered_at = float("-inf")
+        self._looked_at = self._triggered_at = float("-inf")
         self._partitions: list[tuple[str, int]] = []
-        self._quiet = False
         self._pinned: Offsets | None = None
         self._last: Offsets | None = None
 
@@ -100,9 +97,13 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends; ``start`` again if there is none.
 
-        Spark 4.0 and 4.1 tell neither the start nor a limit: the last answer was the start.
+        Spark 4.0 and 4.1 tell neither the start nor a limit: the last answer was the start, and
+        after a restart only `partitions` learns where the checkpoint ends.
         """
-        begun = from_json(start) if start is not None else self._last or {}
+        begun = from_json(start) if start is not None else self._last
+        if begun is None:
+            self._last = self._latest()
+            return to_json(self._last)
         end = self._next_end(begun)
         if getattr(limit, "max_rows", None) is not None:
             # A partition that is new in `end` has no start yet, and no records this time.
@@ -117,7 +118,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         return to_json(self._known) if self._known else None
 
     def _next_end(self, begun: Offsets) -> Offsets:
-        latest = self._latest(begun)
+        latest = self._latest()
         end: Offsets = {}
         for partition, at in latest.items():
             if partition not in begun:
@@ -147,21 +148,16 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         late = self._clock() - self._triggered_at >= self._options.max_delay_s
         return not late and plan.size_of(begun, end) < least
 
-    def _latest(self, begun: Offsets) -> Offsets:
+    def _latest(self) -> Offsets:
         if self._pinned is not None:
             # Partitions that came since do not count, those that a checkpoint has do.
             return self._pinned
-        now = self._clock()
-        caught_up = self._quiet and self._known == begun
-        if caught_up and now - self._asked_at < IDLE_POLL_S:
-            return self._known
         cluster = self._asked()
+        now = self._clock()
         if now - self._looked_at >= DISCOVERY_S:
             self._partitions = cluster.partitions()
             self._looked_at = now
-        self._asked_at = now
-        before, self._known = self._known, cluster.ends(self._partitions, "latest")
-        self._quiet = self._known == before
+        self._known = cluster.ends(self._partitions, "latest")
         return self._known
 
     def _lost(self, what: str) -> None:
@@ -173,9 +169,19 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         log.warning("kafkalite: %s: records may be lost", what)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what each task reads: a function of the two offsets and the options alone."""
+        """Return what each task reads: a function of the two offsets and the options alone.
+
+        A partition that came while a query of Spark 4.0 or 4.1 did not run has no start: its log
+        begins at 0.
+        """
+        begun, until = from_json(start), from_json(end)
+        for partition in sorted(begun):
+            if until.get(partition, begun[partition]) < begun[partition]:
+                self._lost(
+                    f"{_name(partition)} ends at {until[partition]}, before {begun[partition]}"
+                )
         planned = plan.tasks(
-            plan.ranges_between(from_json(start), from_json(end)),
+            plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until),
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
             rows_per_task=self._options.rows_per_task,

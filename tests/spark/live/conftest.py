@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -17,11 +18,29 @@ from tests.conftest import Process
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+#: Where `make spark-jars` put Spark's own Kafka connector; only tests marked `jvm` need it.
+JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", 'jvm: needs the jars of Spark\'s own format("kafka")')
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without the jars their tests say what to run."""
+    if not JARS:
+        skip = pytest.mark.skip(reason="without Spark's jars: make spark-jvm-test has them")
+        for item in items:
+            if item.get_closest_marker("jvm"):
+                item.add_marker(skip)
+
+
+def start_session() -> SparkSession:
     """Return a session on two slots, with the Unix sockets that make tasks quick."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    jars = sorted(str(jar) for jar in Path(JARS).glob("*.jar")) if JARS else []
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -30,9 +49,17 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "1g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.task.maxFailures", "1")
+        .config("spark.jars", ",".join(jars))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return the one session of all tests."""
+    session = start_session()
     yield session
     session.stop()
 
@@ -72,7 +99,8 @@ def make_topic(broker: Process) -> Callable[..., Topic]:
     """Return what makes topics of one partition or more."""
 
     def make(partitions: int = 1) -> Topic:
-        return Topic(broker.ready, f"spark-{next(_numbers)}", partitions)
+        # Another run may have left its topics on a broker that is not ours.
+        return Topic(broker.ready, f"spark-{os.getpid()}-{next(_numbers)}", partitions)
 
     return make
 
