@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,13 @@ JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line("markers", 'jvm: needs the jars of Spark\'s own format("kafka")')
+    if pyspark.__version__ < "4.2":
+        # It leaves its own sockets to the collector.
+        for ignored in (
+            "ignore:unclosed <socket:ResourceWarning",
+            "ignore:.*socket:pytest.PytestUnraisableExceptionWarning",
+        ):
+            config.addinivalue_line("filterwarnings", ignored)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
