@@ -9,9 +9,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed spark-test spark-versions spark-jars \
-	spark-jvm-test spark-kafka-test spark-options spark-bench pipeline bench wheel sdist wheel-test \
-	licenses docs clean
+	conformance-setup frameworks frameworks-installed spark-test spark-test-slice spark-versions \
+	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench pipeline \
+	bench wheel sdist wheel-test licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -67,10 +67,17 @@ $(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements
 		-r tests/frameworks/requirements.txt
 	touch $@
 
+SPARK_PYTHON = env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) \
+	SPARK_LOCAL_IP=127.0.0.1 $(VENV)/spark/bin/python
+
 ## The connector against a real Spark, in a venv of its own; needs Java 17: make spark-test ARGS="-k sink"
 spark-test: develop $(VENV)/spark/installed
-	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
-		$(VENV)/spark/bin/python -m pytest tests/spark/live $(ARGS)
+	$(BIN)/python tests/conformance/prerequisites.py --only JDK
+	$(SPARK_PYTHON) -m pytest tests/spark/live $(ARGS)
+
+## The few of them that tell the most, for CI.
+spark-test-slice: ARGS := -m slice
+spark-test-slice: spark-test
 
 # The newest version of which the jars could be had: of the same version as PySpark they must be.
 JVM_SPARK := 4.2.0
@@ -91,8 +98,7 @@ spark-jvm-test: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
 
 ## The connector against Apache Kafka, where a test needs no broker of its own.
 spark-kafka-test: develop $(VENV)/spark/installed
-	PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
-		$(VENV)/spark/bin/python -m tests.conformance.beside_kafka \
+	$(SPARK_PYTHON) -m tests.conformance.beside_kafka \
 		$(VENV)/spark/bin/python -m pytest tests/spark/live --kafkalite-external {broker} $(ARGS)
 
 ## Again, after a question was added: tests/golden/spark_options.json, of Spark's own and Apache Kafka.
@@ -110,11 +116,11 @@ $(SPARK_JARS)/fetched: tests/spark/live/jars/pom.xml
 	touch $@
 
 ## A stream of flights to Parquet, to a topic of aggregates and to a picture in dist/flights:
-## make pipeline ARGS="--flights 50000 --master 'local-cluster[2,1,1024]'"
+## make pipeline ARGS="--flights 50000 --master 'local-cluster[2,1,1024]'", or --master standalone
 pipeline: develop $(VENV)/spark/installed
+	$(BIN)/python tests/conformance/prerequisites.py --only JDK
 	$(VENV)/spark/bin/pip install --quiet --disable-pip-version-check -r examples/requirements.txt
-	env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) SPARK_LOCAL_IP=127.0.0.1 \
-		$(VENV)/spark/bin/python -m examples.flights.pipeline $(ARGS)
+	$(SPARK_PYTHON) -m examples.flights.pipeline $(ARGS)
 
 # It sees the package of the checkout, and has Spark besides: nobody else needs that.
 $(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
@@ -123,7 +129,7 @@ $(VENV)/spark/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
 
 $(VENV)/spark-%/installed: $(VENV)/python-ready tests/spark/live/requirements.txt
 	mkdir -p $(@D)
-	sed 's/^pyspark==.*/pyspark==$*/' tests/spark/live/requirements.txt > $(@D)/requirements.txt
+	sed 's/^\(pyspark[^=]*\)==.*/\1==$*/' tests/spark/live/requirements.txt > $(@D)/requirements.txt
 	$(call spark-venv,$(@D),-r $(@D)/requirements.txt)
 	touch $@
 

@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 __all__ = ["draw"]
 
 NEW_YORK = ZoneInfo("America/New_York")
+#: The hours that are drawn; nobody plans to leave between midnight and five but one flight.
+HOURS = list(range(5, 24))
 CARRIERS = {
     "9E": "Endeavor",
     "AA": "American",
@@ -36,7 +38,8 @@ def draw(windows: Mapping[tuple[str, str], Mapping[str, Any]], path: Path) -> Pa
     """Draw mean departure delays by carrier and hour of the day, and flights by hour.
 
     Args:
-        windows: Flights and mean delay in minutes by carrier and hour (``2013-01-01T10``, UTC).
+        windows: Flights, those that departed and their mean delay in minutes, by carrier and hour
+            (``2013-01-01T10``, UTC).
         path: Where the PNG goes.
 
     Returns:
@@ -46,6 +49,56 @@ def draw(windows: Mapping[tuple[str, str], Mapping[str, Any]], path: Path) -> Pa
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+
+    order, total, few, late = _by_hour(windows)
+    figure, (top, bottom) = plt.subplots(
+        2,
+        1,
+        figsize=(11, 8.5),
+        height_ratios=(1, 2.6),
+        sharex=True,
+        layout="constrained",
+    )
+    top.bar(HOURS, total[HOURS], color="#4878a8", width=0.9)
+    top.yaxis.set_major_formatter("{x:,.0f}")
+    top.set_ylabel("flights")
+    top.spines[["top", "right"]].set_visible(False)
+    top.set_title("Fly early: delays grow through the day", loc="left", fontsize=16, pad=24)
+    told = f"{int(total.sum()):,} flights out of New York City in 2013, by carrier and hour"
+    top.text(0, 1.06, told, transform=top.transAxes, color="#555555")
+    image = bottom.imshow(
+        late,
+        aspect="auto",
+        cmap="RdYlBu_r",
+        vmin=-10,
+        vmax=50,
+        extent=(HOURS[0] - 0.5, HOURS[-1] + 0.5, len(order) - 0.5, -0.5),
+    )
+    bottom.set_facecolor("#f0f0f0")
+    for row, means in enumerate(late):
+        for hour, mean in zip(HOURS, means, strict=True):
+            if mean == mean:
+                ink = "#333333" if 0 < mean < 42 else "white"
+                bottom.text(hour, row, f"{mean:.0f}", ha="center", va="center", size=8, c=ink)
+    bottom.set_yticks(range(len(order)), [CARRIERS.get(one, one) for one in order])
+    bottom.set_xticks(HOURS, [f"{hour}:00" for hour in HOURS], rotation=45, ha="right")
+    bottom.set_xlabel(f"scheduled departure, New York; grey: fewer than {few} flights")
+    bar = figure.colorbar(image, ax=bottom, pad=0.01, extend="both")
+    bar.set_label("mean departure delay, minutes")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def _by_hour(
+    windows: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> tuple[list[str], Any, int, Any]:
+    """Return carriers, flights by hour, how many are too few for a mean, and mean delays.
+
+    Carriers stand in the order of their flights. Delays are by carrier and hour of ``HOURS``, NaN
+    where there are too few.
+    """
     import numpy as np
 
     flights: dict[str, Any] = defaultdict(lambda: np.zeros(24))
@@ -56,45 +109,12 @@ def draw(windows: Mapping[tuple[str, str], Mapping[str, Any]], path: Path) -> Pa
         flights[carrier][at] += told["flights"]
         # A window in which every flight was cancelled has no delay.
         if told.get("dep_delay") is not None:
-            minutes[carrier][at] += told["dep_delay"] * told["flights"]
-            flown[carrier][at] += told["flights"]
+            minutes[carrier][at] += told["dep_delay"] * told["departed"]
+            flown[carrier][at] += told["departed"]
     order = sorted(flights, key=lambda one: flights[one].sum(), reverse=True)
-    hours = np.arange(5, 24)
-    with np.errstate(invalid="ignore"):
-        late = np.array(
-            [(minutes[one] / np.where(flown[one], flown[one], np.nan)) for one in order]
-        )
-    figure, (top, bottom) = plt.subplots(
-        2,
-        1,
-        figsize=(11, 8.5),
-        height_ratios=(1, 2.2),
-        sharex=True,
-        layout="constrained",
-    )
     total = sum(flights.values())
-    top.bar(hours, total[hours], color="#4878a8", width=0.8)
-    top.set_ylabel("flights")
-    top.spines[["top", "right"]].set_visible(False)
-    top.set_title(
-        f"{int(total.sum()):,} flights out of New York City in 2013: late is who flies late",
-        loc="left",
-        fontsize=14,
+    few = max(1, round(total.sum() / 10_000))
+    late = np.array(
+        [minutes[one] / np.where(flown[one] >= few, flown[one], np.nan) for one in order]
     )
-    image = bottom.imshow(
-        late[:, hours],
-        aspect="auto",
-        cmap="RdYlBu_r",
-        vmin=-5,
-        vmax=45,
-        extent=(hours[0] - 0.5, hours[-1] + 0.5, len(order) - 0.5, -0.5),
-    )
-    bottom.set_yticks(range(len(order)), [CARRIERS.get(one, one) for one in order])
-    bottom.set_xticks(hours, [f"{hour}:00" for hour in hours], rotation=45, ha="right")
-    bottom.set_xlabel("scheduled departure, New York")
-    bar = figure.colorbar(image, ax=bottom, pad=0.01, extend="max")
-    bar.set_label("mean departure delay, minutes")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return path
+    return order, total, few, late[:, HOURS]

@@ -6,7 +6,8 @@
    record in the topic ``flights_by_hour``, keyed by carrier and hour
 4. the results are compared with a plain count in Python, and drawn
 
-It runs where Spark runs: only ``--master`` changes. Without ``--servers`` it brings its own broker.
+It runs where Spark runs: only ``--master`` changes, and ``--master standalone`` brings a cluster of
+this machine. Without ``--servers`` it brings its own broker.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 import kafkalite as kl
+from examples.clusters import standalone
 from examples.flights.table import counted, flights
 from kafkalite.ranges import RangeReader
 from kafkalite_spark.foreach_batch import writes_to
@@ -109,10 +111,14 @@ def to_topic(stream: DataFrame, servers: str, checkpoint: Path) -> None:
     windows = (
         stream.withWatermark("time", "2 days")
         .groupBy(fn.window("time", "1 hour").alias("w"), "carrier")
-        .agg(fn.count("*").alias("flights"), fn.avg("dep_delay").alias("dep_delay"))
+        .agg(
+            fn.count("*").alias("flights"),
+            fn.count("dep_delay").alias("departed"),
+            fn.avg("dep_delay").alias("dep_delay"),
+        )
         .select(
             fn.concat_ws("|", "carrier", fn.date_format("w.start", "yyyy-MM-dd'T'HH")).alias("key"),
-            fn.to_json(fn.struct("flights", "dep_delay")).alias("value"),
+            fn.to_json(fn.struct("flights", "departed", "dep_delay")).alias("value"),
         )
     )
     query = (
@@ -161,7 +167,7 @@ def compare(spark: SparkSession, lake: Path, servers: str, most: int | None) -> 
 def main() -> None:
     """Run it."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("--master", default="local[2]")
+    words.add_argument("--master", default="local[2]", help="as Spark's, or `standalone`")
     words.add_argument("--servers", help="HOST:PORT of a broker; its own if not given")
     words.add_argument("--flights", type=int, help="how many; all if not given")
     words.add_argument("--out", type=Path, default=Path("dist/flights"))
@@ -176,7 +182,10 @@ def main() -> None:
         with kl.AdminClient(bootstrap_servers=servers) as admin:
             for topic in (SOURCE, TARGET):
                 admin.create_topic(topic, partitions=PARTITIONS)
-        spark = session(given.master)
+        master = given.master
+        if master == "standalone":
+            master = stack.enter_context(standalone())
+        spark = session(master)
         stack.callback(spark.stop)
         steps: list[tuple[str, Callable[[], Any]]] = [
             ("publish", lambda: publish(servers, given.flights)),

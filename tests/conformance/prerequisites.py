@@ -3,7 +3,7 @@
 ``python tests/conformance/prerequisites.py`` names each prerequisite that is missing, with a
 hint, and exits 1 if there is one. With ``--install`` it installs system packages through
 apt-get (as root or by sudo) and then fills the cache: the jars of Apache Kafka by Maven, the
-compiled franz-go programs by Go.
+compiled franz-go programs by Go. ``--only JDK`` is for Spark's tests, which need no more.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def missing_tools() -> list[Missing]:
     gone = []
     if _java_version() < MIN_JAVA:
         hint = "apt-get install openjdk-17-jdk-headless"
-        why = f"a JDK >= {MIN_JAVA} runs Apache Kafka and its tools"
+        why = f"a JDK >= {MIN_JAVA} runs Apache Kafka, its tools, and Apache Spark"
         gone.append(Missing("JDK", why, hint, "openjdk-17-jdk-headless"))
     if shutil.which("mvn") is None:
         why = "Maven fetches the jars of Apache Kafka"
@@ -144,12 +144,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Report, or install and report. 0: everything is there; 1: something is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--install", action="store_true", help="install what is missing")
+    parser.add_argument("--only", metavar="TOOL", help="look at this system package alone")
     options = parser.parse_args(arguments)
+
+    def tools() -> list[Missing]:
+        return [one for one in missing_tools() if options.only in (None, one.name)]
+
     if options.install:
-        install_tools(missing_tools())
-        fetch_jars()
-        build_go()
-    gone = missing_tools() + missing_downloads()
+        install_tools(tools())
+        if options.only is None:
+            fetch_jars()
+            build_go()
+    gone = tools() + ([] if options.only else missing_downloads())
     report(gone)
     return 1 if gone else 0
 

@@ -24,8 +24,9 @@ JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the markers known."""
     config.addinivalue_line("markers", 'jvm: needs the jars of Spark\'s own format("kafka")')
+    config.addinivalue_line("markers", "slice: one of the few that `make spark-test-slice` runs")
     if pyspark.__version__ < "4.2":
         # It leaves its own sockets to the collector.
         for ignored in (

@@ -17,6 +17,7 @@ def values(frame: Any) -> list[int]:
     return sorted(int(row.value) for row in frame.select("value").collect())
 
 
+@pytest.mark.slice
 def test_a_topic_is_read_whole_with_sparks_columns(
     make_topic: Callable[..., Any], read: Callable[..., Any]
 ) -> None:

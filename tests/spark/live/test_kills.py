@@ -9,31 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
+from tests.spark.live.processes import below
 
 RECORDS, PARTITIONS = 20_000, 2
 
 
 def workers() -> list[int]:
     """Return the Python processes that run tasks: children of Spark's daemon."""
-    parents: dict[int, int] = {}
-    commands: dict[int, str] = {}
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(place.name)] = int(
-                (place / "stat").read_text().rsplit(")", 1)[1].split()[1]
-            )
-            commands[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-    ours = {os.getpid()}
-    for _ in range(4):
-        ours |= {pid for pid, parent in parents.items() if parent in ours}
-    daemons = {pid for pid in ours if "pyspark.daemon" in commands.get(pid, "")}
-    return [pid for pid in daemons if parents[pid] in daemons]
+    daemons = [pid for pid, words in below(os.getpid()).items() if "pyspark.daemon" in words]
+    return [pid for daemon in daemons for pid in below(daemon)]
 
 
 def drain(frame: DataFrame, path: Path, meanwhile: Callable[[], None]) -> bool:
@@ -74,6 +63,7 @@ def assert_every_record_once(spark: SparkSession, path: Path) -> None:
     assert found == [(part, offset) for part in range(PARTITIONS) for offset in range(RECORDS)]
 
 
+@pytest.mark.slice
 def test_killed_workers_lose_and_double_nothing(
     spark: SparkSession, make_topic: Callable[..., Any], tmp_path: Path
 ) -> None:

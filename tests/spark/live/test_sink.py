@@ -92,6 +92,7 @@ def test_overwriting_a_log_is_refused(spark: SparkSession, make_topic: Callable[
         writer.mode("overwrite").save()
 
 
+@pytest.mark.slice
 def test_a_stream_is_written_to_a_topic(
     spark: SparkSession,
     make_topic: Callable[..., Any],
@@ -120,6 +121,7 @@ def test_a_stream_is_written_to_a_topic(
     assert sorted(int(row.value) for row in read(target).collect()) == list(range(4_000))
 
 
+@pytest.mark.slice
 def test_changed_windows_are_written_in_update_mode_by_foreach_batch(
     spark: SparkSession,
     make_topic: Callable[..., Any],

@@ -70,6 +70,7 @@ def every(partitions: int, count: int) -> list[tuple[int, int]]:
     return [(partition, offset) for partition in range(partitions) for offset in range(count)]
 
 
+@pytest.mark.slice
 def test_available_now_reads_what_there_is_in_batches_of_the_limit(
     make_topic: Callable[..., Any], stream: Callable[..., DataFrame], lake: Lake
 ) -> None:
@@ -80,6 +81,7 @@ def test_available_now_reads_what_there_is_in_batches_of_the_limit(
     assert lake.offsets() == every(2, 5_000)
 
 
+@pytest.mark.slice
 def test_a_restart_goes_on_where_the_checkpoint_ends(
     make_topic: Callable[..., Any], stream: Callable[..., DataFrame], lake: Lake
 ) -> None:
