@@ -6,6 +6,10 @@
 //! response queue. A consumer that replays a whole disk gets 4 MiB at a time; between two of its
 //! turns come those of the others. Residency is a hint for speed, never for correctness: a range
 //! evicted again before it is sent costs one slow send.
+//!
+//! The disk is asked for little at a time, and the kernel's own read-ahead is off: its windows of
+//! several MiB end in interrupts that hold up whatever else runs, far more than the same bytes do
+//! in steps (`benches/cold_replay.py`).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -31,8 +35,11 @@ mod tests;
 /// back yet. How far it is from the log's end says less: a slow log's last MiB may be of last week.
 const FRESH_MS: i64 = 30_000;
 
-/// One system call reads this much.
-const STEP_BYTES: u64 = 1 << 20;
+/// One request to the disk.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// The disk is asked for this much before it is waited for.
+const AHEAD_BYTES: u64 = 1 << 20;
 
 /// Whether a range is in the page cache, or as good as.
 pub type IsResident = Arc<dyn Fn(&FileSlice) -> bool + Send + Sync>;
@@ -208,7 +215,7 @@ impl Shared {
 /// Reads up to `turn_bytes` of the ranges and removes what was read. Returns how much that was.
 fn read_turn(slices: &mut VecDeque<FileSlice>, turn_bytes: u64, null: &File) -> u64 {
     let mut left = turn_bytes;
-    read_ahead(slices, left);
+    ask_for(slices, 0, AHEAD_BYTES);
     while left > 0
         && let Some(slice) = slices.front_mut()
     {
@@ -226,24 +233,43 @@ fn read_turn(slices: &mut VecDeque<FileSlice>, turn_bytes: u64, null: &File) -> 
         slice.position += read;
         // `read` is at most the length.
         slice.length -= u32::try_from(read).unwrap_or(slice.length);
-        if slice.length == 0 {
-            slices.pop_front();
+        if slice.length == 0
+            && let Some(done) = slices.pop_front()
+            && slices.is_empty()
+        {
+            // Whoever reads old records mostly goes on.
+            advise(&done, done.position, AHEAD_BYTES);
         }
+        ask_for(slices, AHEAD_BYTES.saturating_sub(read), read);
     }
     turn_bytes - left
 }
 
-/// Starts reading the first `bytes` of the ranges in the background: a file of many small ranges
-/// costs one wait for the disk and not one for each.
-fn read_ahead(slices: &VecDeque<FileSlice>, bytes: u64) {
+/// Lets the disk begin with `bytes` of the ranges, after the first `skip` of them: a file of many
+/// small ranges costs one wait and not one for each.
+fn ask_for(slices: &VecDeque<FileSlice>, mut skip: u64, bytes: u64) {
     let mut left = bytes;
     for slice in slices {
-        let length = left.min(u64::from(slice.length));
-        let Some(some) = NonZeroU64::new(length) else { return };
-        // Advice the kernel does not take costs speed alone.
-        let _ =
-            rustix::fs::fadvise(slice.file.as_fd(), slice.position, Some(some), Advice::WillNeed);
+        let skipped = skip.min(slice.length.into());
+        skip -= skipped;
+        let length = left.min(u64::from(slice.length) - skipped);
+        advise(slice, slice.position + skipped, length);
         left -= length;
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// Asks for `bytes` of the slice's file, in steps, and turns its read-ahead off. Advice the kernel
+/// does not take costs speed alone.
+fn advise(slice: &FileSlice, position: u64, bytes: u64) {
+    let file = slice.file.as_fd();
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+    let end = position + bytes;
+    for at in (position..end).step_by(STEP_BYTES as usize) {
+        let length = NonZeroU64::new((end - at).min(STEP_BYTES));
+        let _ = rustix::fs::fadvise(file, at, length, Advice::WillNeed);
     }
 }
 

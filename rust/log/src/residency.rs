@@ -18,7 +18,9 @@ mod tests;
 
 const PAGE_BYTES: u64 = 4_096;
 /// Distance of the bytes that are tried: read-ahead asks for about as much at once.
-const PROBE_BYTES: u64 = 128 * 1024;
+const PROBE_BYTES: u64 = 128 << 10;
+/// The same where all pages are known to be there or on their way, in order.
+const ON_THEIR_WAY_BYTES: u64 = 512 << 10;
 
 /// Set once the kernel said that it has no `cachestat`.
 static WITHOUT_CACHESTAT: AtomicBool = AtomicBool::new(false);
@@ -40,22 +42,21 @@ pub fn is_range_resident(file: BorrowedFd<'_>, position: u64, length: u32) -> bo
         match cachestat::cached_pages(file, position, length.into()) {
             Ok(cached) => {
                 let last = position + u64::from(length) - 1;
-                if cached <= last / PAGE_BYTES - position / PAGE_BYTES {
-                    return false;
-                }
+                let all_there = cached > last / PAGE_BYTES - position / PAGE_BYTES;
+                return all_there && probe(file, position, length, ON_THEIR_WAY_BYTES);
             }
             Err(Errno::NOSYS) => WITHOUT_CACHESTAT.store(true, Ordering::Relaxed),
             // hugetlbfs and the like.
             Err(_) => return true,
         }
     }
-    probe(file, position, length)
+    probe(file, position, length, PROBE_BYTES)
 }
 
-/// Tries one byte at each end and at every [`PROBE_BYTES`] between.
-fn probe(file: BorrowedFd<'_>, position: u64, length: u32) -> bool {
+/// Tries one byte at each end and at every `distance` between.
+fn probe(file: BorrowedFd<'_>, position: u64, length: u32, distance: u64) -> bool {
     let last = position + u64::from(length) - 1;
-    let step = usize::try_from(PROBE_BYTES).unwrap_or(usize::MAX);
+    let step = usize::try_from(distance).unwrap_or(usize::MAX);
     (position..last).step_by(step).chain([last]).all(|at| {
         let mut byte = [0];
         let mut buffers = [IoSliceMut::new(&mut byte)];

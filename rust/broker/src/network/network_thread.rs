@@ -326,19 +326,20 @@ impl NetworkThread {
             self.retry_awaiting_memory();
         }
         self.take_responses();
-        // Only what is in the list now: a connection that spent its budget comes next turn.
-        for _ in 0..self.to_write.len() {
-            if let Some(key) = self.to_write.pop_front() {
-                self.at = Some(key);
-                self.write_turn(key);
-            }
-        }
+        // Only what is in the lists now: a connection that spent its budget comes next turn. Requests
+        // before the rest of what a replay is sent: they are short, and somebody waits for them.
         for _ in 0..self.to_read.len() {
             if let Some(key) = self.to_read.pop_front() {
                 self.at = Some(key);
                 self.read_turn(key);
                 // What ran inline is answered: one write for all responses of the connection.
                 self.take_responses();
+            }
+        }
+        for _ in 0..self.to_write.len() {
+            if let Some(key) = self.to_write.pop_front() {
+                self.at = Some(key);
+                self.write_turn(key);
             }
         }
         self.at = None;

@@ -17,7 +17,7 @@ fn what_was_just_written_is_resident() {
     let file = written(300_000);
     for (position, length) in [(0, 0), (0, 1), (4_095, 2), (0, 300_000), (299_999, 1)] {
         assert!(is_range_resident(file.as_fd(), position, length), "{length} bytes at {position}");
-        assert!(length == 0 || probe(file.as_fd(), position, length));
+        assert!(length == 0 || probe(file.as_fd(), position, length, PROBE_BYTES));
     }
 }
 

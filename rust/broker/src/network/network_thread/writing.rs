@@ -11,7 +11,7 @@ use crate::network::connection::CloseReason;
 use crate::network::output::{Flushed, SentBytes};
 use crate::response_queue::{Answer, ReadyResponse, Response, Slot};
 
-/// Bytes written to one connection in a turn.
+/// Bytes written to one connection in a turn: what a request that arrives meanwhile waits for.
 const TURN_BYTES: usize = 1 << 20;
 
 impl NetworkThread {
