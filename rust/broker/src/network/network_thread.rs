@@ -326,8 +326,8 @@ impl NetworkThread {
             self.retry_awaiting_memory();
         }
         self.take_responses();
-        // Only what is in the lists now: a connection that spent its budget comes next turn. Requests
-        // before the rest of what a replay is sent: they are short, and somebody waits for them.
+        // Only what is in the lists now: a connection that spent its budget comes next turn. What
+        // came in goes first: it is short, and the rest of a replay can wait.
         for _ in 0..self.to_read.len() {
             if let Some(key) = self.to_read.pop_front() {
                 self.at = Some(key);
