@@ -79,7 +79,7 @@ def draw(windows: Mapping[tuple[str, str], Mapping[str, Any]], path: Path) -> Pa
         for hour, mean in zip(HOURS, means, strict=True):
             if mean == mean:
                 ink = "#333333" if 0 < mean < 42 else "white"
-                bottom.text(hour, row, f"{mean:.0f}", ha="center", va="center", size=8, c=ink)
+                bottom.text(hour, row, f"{round(mean)}", ha="center", va="center", size=8, c=ink)
     bottom.set_yticks(range(len(order)), [CARRIERS.get(one, one) for one in order])
     bottom.set_xticks(HOURS, [f"{hour}:00" for hour in HOURS], rotation=45, ha="right")
     bottom.set_xlabel(f"scheduled departure, New York; grey: fewer than {few} flights")
@@ -96,8 +96,8 @@ def _by_hour(
 ) -> tuple[list[str], Any, int, Any]:
     """Return carriers, flights by hour, how many are too few for a mean, and mean delays.
 
-    Carriers stand in the order of their flights. Delays are by carrier and hour of ``HOURS``, NaN
-    where there are too few.
+    Carriers that have a mean stand in the order of their flights. Delays are by carrier and hour of
+    ``HOURS``, NaN where there are too few.
     """
     import numpy as np
 
@@ -117,4 +117,11 @@ def _by_hour(
     late = np.array(
         [minutes[one] / np.where(flown[one] >= few, flown[one], np.nan) for one in order]
     )
-    return order, total, few, late[:, HOURS]
+    late = late[:, HOURS]
+    told_of = ~np.isnan(late).all(axis=1)
+    return (
+        [one for one, told in zip(order, told_of, strict=True) if told],
+        total,
+        few,
+        late[told_of],
+    )
