@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
 	conformance-setup frameworks frameworks-installed spark-test spark-test-slice spark-versions \
-	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench pipeline \
+	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
@@ -165,6 +165,16 @@ wheel-test: $(VENV)/dev-installed
 	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist/try/$(PROFILE)
 	$(BIN)/maturin sdist --out dist/try
 	$(BIN)/pytest release --wheel dist/try/$(PROFILE)/*.whl --sdist dist/try/*.tar.gz
+
+## Both wheels and Spark in a fresh venv, without the checkout and without a jar.
+spark-wheel-test: PROFILE := release
+spark-wheel-test: $(VENV)/dev-installed
+	rm -rf dist/try
+	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist/try/$(PROFILE)
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist/try ./spark_connector
+	rm -rf spark_connector/build
+	$(BIN)/python tests/conformance/prerequisites.py --only JDK
+	$(BIN)/pytest release/test_spark.py --wheel dist/try/$(PROFILE)/*.whl --spark-wheel dist/try/*.whl
 
 ## The site, in dist/docs; a warning is an error.
 docs: develop $(VENV)/docs-installed

@@ -18,6 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What is tried."""
     parser.addoption("--wheel", type=Path, required=True, help="the wheel to try")
     parser.addoption("--sdist", type=Path, default=None, help="the sdist to look at")
+    parser.addoption("--spark-wheel", type=Path, default=None, help="the connector's wheel to try")
 
 
 @pytest.fixture(scope="session")

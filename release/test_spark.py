@@ -1,0 +1,105 @@
+"""Both wheels beside a PySpark from its registry: batch, stream and sink wherever Spark runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.clusters import connect_server, standalone
+from release.conftest import without_rust
+
+ROOT = Path(__file__).parents[1]
+#: The same versions that the connector's own tests run with.
+PYSPARK = re.compile(r"^pyspark\S*$", re.MULTILINE)
+
+Walk = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def python(
+    wheel: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The interpreter of a fresh venv that has both wheels and Spark."""
+    connector: Path | None = request.config.getoption("--spark-wheel")
+    if connector is None:
+        pytest.skip("no --spark-wheel was given")
+    place = tmp_path_factory.mktemp("spark") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    pinned = PYSPARK.findall((ROOT / "tests/spark/live/requirements.txt").read_text())
+    found = place / "bin" / "python"
+    install = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    words = [str(wheel), str(connector.resolve()), *pinned]
+    subprocess.run([*install, *words], check=True, env=without_rust())
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(python: Path) -> Path:
+    """The folder of the Spark in it."""
+    words = [str(python), "-c", "import pyspark; print(pyspark.__path__[0])"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=without_rust())
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def remote(home: Path, python: Path) -> Iterator[str]:
+    """The URL of a Connect server."""
+    with connect_server(home=home, python=python) as url:
+        yield url
+
+
+@pytest.fixture
+def walk(python: Path, tmp_path: Path) -> Walk:
+    """Run a copy of the walk, far from the checkout; return its last line."""
+    program = shutil.copy(ROOT / "tests/spark/live/walk.py", tmp_path)
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [python, "-P", program, *words],
+            cwd=tmp_path,
+            env={**without_rust(), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=400,
+        )
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4_000:]
+        last = done.stdout.splitlines()[-1]
+        assert last.endswith(f"with kafkalite of {package_of(python)}")
+        return last
+
+    return run
+
+
+def package_of(python: Path) -> Path:
+    """Where the package is that must have been used."""
+    (found,) = python.parents[1].glob("lib/python*/site-packages/kafkalite/__init__.py")
+    return found
+
+
+def test_no_jar_of_kafkas_is_there(home: Path) -> None:
+    assert (home / "jars").is_dir()
+    assert [jar.name for jar in (home / "jars").glob("*kafka*")] == []
+
+
+def test_in_one_process(walk: Walk) -> None:
+    assert "pyspark.sql.session" in walk("--master", "local[2]")
+
+
+def test_on_executors_that_are_processes_of_their_own(walk: Walk) -> None:
+    walk("--master", "local-cluster[2,1,1024]")
+
+
+def test_on_a_standalone_cluster(walk: Walk, home: Path) -> None:
+    with standalone(home=home) as master:
+        walk("--master", master)
+
+
+def test_through_connect(walk: Walk, remote: str) -> None:
+    assert "pyspark.sql.connect.session" in walk("--remote", remote)
