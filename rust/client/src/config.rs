@@ -14,7 +14,6 @@ mod foreign_keys;
 mod key;
 mod producer_config;
 mod producer_keys;
-mod suggest;
 mod values;
 
 pub use address::HostPort;

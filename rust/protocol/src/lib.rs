@@ -9,11 +9,13 @@ pub mod compression;
 pub mod error_code;
 pub mod header;
 pub mod messages;
+mod nearest;
 pub mod primitives;
 pub mod record_batch;
 pub mod types;
 
 pub use error_code::ErrorCode;
 pub use messages::ApiKey;
+pub use nearest::nearest;
 pub use primitives::{DecodeError, Reader, Records, WirePiece, Writer};
 pub use types::{LeaderEpoch, Offset, Position, Uuid, VersionRange};

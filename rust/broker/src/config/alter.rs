@@ -10,7 +10,7 @@ use super::error::ConfigError;
 use super::key::Dynamic;
 use super::topic_config::inherited;
 use super::value::parse;
-use super::{broker_key, broker_keys, kafka_keys, suggest, topic_key, topic_keys};
+use super::{broker_key, broker_keys, kafka_keys, nearest, topic_key, topic_keys};
 
 /// May a topic of `broker` have just these `overrides`? (Keys with dots; what is not named is
 /// inherited.)
@@ -24,7 +24,7 @@ pub fn check_topic_alteration(
     for (name, text) in overrides {
         let Some(topic) = topic_key(name) else {
             let names = topic_keys().map(|topic| topic.key.name);
-            return Err(unknown(name, suggest::nearest(name, names)));
+            return Err(unknown(name, nearest(name, names)));
         };
         parse(&topic.key, text).map_err(invalid)?;
     }
@@ -69,7 +69,7 @@ pub fn check_broker_alteration(
                 return Err(invalid(cannot_update(name)));
             }
             let names = broker_keys().map(|key| key.name);
-            return Err(unknown(name, suggest::nearest(name, names)));
+            return Err(unknown(name, nearest(name, names)));
         };
         match key.dynamic {
             Dynamic::ReadOnly => return Err(invalid(cannot_update(name))),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::ConfigError;
 use super::key::ConfigKey;
 use super::value::{Value, parse};
-use super::{broker_key, broker_keys, kafka_keys, suggest};
+use super::{broker_key, broker_keys, kafka_keys, nearest};
 
 /// Where a value comes from, as DescribeConfigs numbers it (`ConfigEntry.ConfigSource`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +92,7 @@ impl BrokerValues {
         Err(ConfigError::UnknownKey {
             key: name.to_owned(),
             origin: origin.to_owned(),
-            suggestion: suggest::nearest(name, broker_keys().map(|key| key.name)),
+            suggestion: nearest(name, broker_keys().map(|key| key.name)),
         })
     }
 

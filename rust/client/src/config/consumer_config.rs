@@ -2,9 +2,9 @@
 
 use super::client_config::ClientConfig;
 use super::key::ClientKind;
-use super::suggest;
 use super::values::{Values, parse};
 use crate::error::ClientError;
+use kafkalite_protocol::nearest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn assignors(values: &Values) -> Result<Vec<String>, ClientError> {
             other => other.to_ascii_lowercase(),
         };
         if !ASSIGNORS.contains(&name.as_str()) {
-            let hint = suggest::nearest(&name, ASSIGNORS.iter().copied());
+            let hint = nearest(&name, ASSIGNORS.iter().copied());
             let hint = hint.map(|name| format!("did you mean {name}?"));
             let why = format!("`{given}` is not one of {}", ASSIGNORS.join(", "));
             return Err(Values::wrong(key, why, hint.as_deref()));

@@ -1,7 +1,7 @@
 //! One row of the table of keys, and what makes a value valid.
 
-use super::suggest;
 use crate::error::ClientError;
+use kafkalite_protocol::nearest;
 
 /// Which client a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl ClientKey {
                 if texts.contains(&lower.as_str()) {
                     return Ok(lower);
                 }
-                let hint = suggest::nearest(value, texts.iter().copied());
+                let hint = nearest(value, texts.iter().copied());
                 let hint = hint.map(|text| format!("did you mean {text}?"));
                 Err(self.wrong(value, &format!("is not one of {}", texts.join(", ")), hint))
             }

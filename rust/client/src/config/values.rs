@@ -2,8 +2,9 @@
 
 use super::foreign_keys::{Foreign, foreign};
 use super::key::{ClientKey, ClientKind};
-use super::{keys, suggest};
+use super::keys;
 use crate::error::ClientError;
+use kafkalite_protocol::nearest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ fn stranger(kind: ClientKind, name: &str, value: &str) -> Result<String, ClientE
         }
         None => {
             let names = keys().filter(|key| key.owner.includes(kind)).map(|key| key.name);
-            let hint = suggest::nearest(name, names).map(|name| format!("did you mean {name}?"));
+            let hint = nearest(name, names).map(|name| format!("did you mean {name}?"));
             Err(wrong("unknown key", hint))
         }
     }

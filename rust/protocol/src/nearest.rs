@@ -1,0 +1,60 @@
+//! Did you mean: the name that is nearest to one that does not exist.
+//!
+//! Configuration keys, their values and flags are asked for with names that people type; the broker
+//! and the clients refuse a wrong one with the same suggestion.
+
+/// The name among `names` that takes the fewest single-letter edits to make of `given`, if they
+/// are few for a name of that length. Capitals, and underscores for dots, are no edits: keys are
+/// written in either way. `names` are in lower case.
+#[must_use]
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // A stranger chooses the length; no name comes near this one.
+    if given.len() > 200 {
+        return None;
+    }
+    let given = given.to_ascii_lowercase();
+    let limit = (given.chars().count() / 4).clamp(1, 5);
+    names
+        .map(|name| (edits(&given, name), name))
+        .filter(|(edits, _)| *edits <= limit)
+        .min_by_key(|(edits, name)| (*edits, name.len()))
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein's distance, one row at a time.
+fn edits(a: &str, b: &str) -> usize {
+    let dotted = |letter| if letter == '_' { '.' } else { letter };
+    let b: Vec<char> = b.chars().map(dotted).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().map(dotted).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn the_name_with_the_fewest_edits_is_meant_if_they_are_few() {
+        let names = ["log.dirs", "log.segment.bytes", "log.segment.ms", "round_robin", "range"];
+        for (given, meant) in [
+            ("log.segmnet.bytes", Some("log.segment.bytes")),
+            ("LOG_SEGMENT_MS", Some("log.segment.ms")),
+            ("log.dir", Some("log.dirs")),
+            ("roundrobin", Some("round_robin")),
+            ("rang", Some("range")),
+            ("pizza", None),
+            ("log.dirs".repeat(30).as_str(), None),
+        ] {
+            assert_eq!(nearest(given, names.into_iter()), meant, "{given}");
+        }
+    }
+}
