@@ -1,5 +1,7 @@
 //! Closing and opening again, cleanly and not.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn clean() -> OpenState {
