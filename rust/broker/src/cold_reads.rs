@@ -116,24 +116,40 @@ impl ColdReads {
             Response::Pieces(pieces) => self.cold_ranges(pieces),
             Response::NoResponse | Response::Close => Vec::new(),
         };
+        self.after_reading(responder.api_key(), cold, move || responder.send(response));
+    }
+
+    /// Calls `then`, which goes on with a request of `api_key`, once `slices` are in the page
+    /// cache: now, on the caller's thread, if they are; else on a thread of the pool after reading
+    /// them in.
+    pub fn when_resident(
+        &self,
+        api_key: i16,
+        mut slices: Vec<FileSlice>,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        slices.retain(|slice| self.is_cold(slice));
+        self.after_reading(api_key, slices, then);
+    }
+
+    /// Calls `then` after `cold` was read in, and records how long that took.
+    fn after_reading(
+        &self,
+        api_key: i16,
+        cold: Vec<FileSlice>,
+        then: impl FnOnce() + Send + 'static,
+    ) {
         if cold.is_empty() {
-            return responder.send(response);
+            return then();
         }
         let (clock, metrics) = (Arc::clone(&self.clock), Arc::clone(&self.metrics));
         let started_ns = clock.monotonic_ns();
         let then = move || {
             let took_ns = clock.monotonic_ns().saturating_sub(started_ns);
-            metrics.record(Stage::ColdRead, responder.api_key(), took_ns);
-            responder.send(response);
+            metrics.record(Stage::ColdRead, api_key, took_ns);
+            then();
         };
         self.read_in(cold, Box::new(then));
-    }
-
-    /// Calls `then` once `slices` are in the page cache: now, on the caller's thread, if they are;
-    /// else on a thread of the pool after reading them in.
-    pub fn when_resident(&self, mut slices: Vec<FileSlice>, then: impl FnOnce() + Send + 'static) {
-        slices.retain(|slice| self.is_cold(slice));
-        if slices.is_empty() { then() } else { self.read_in(slices, Box::new(then)) }
     }
 
     /// Reads `slices` in, whether resident or not, then calls `then` on a thread of the pool.

@@ -38,7 +38,8 @@ pub enum Stage {
     Append,
     /// From the handler's return to the response: time in purgatory.
     Remote,
-    /// Reading ranges that had left the page cache, within `Remote`.
+    /// Reading ranges that had left the page cache, within `Remote`. A fetch may do so twice: to
+    /// find an old offset, and for what it answers.
     ColdRead,
     /// From the response to the network thread taking it.
     ResponseQueue,

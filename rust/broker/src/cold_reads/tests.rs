@@ -33,6 +33,13 @@ fn read_bytes(metrics: &Metrics) -> u64 {
     bytes
 }
 
+/// API, stage and how often, of all that was recorded.
+fn stages(metrics: &Metrics) -> Vec<(i16, Stage, u64)> {
+    let mut stages = Vec::new();
+    metrics.for_each_stage(|api, stage, h| stages.push((api, stage, h.count)));
+    stages
+}
+
 fn response(length: u32) -> Response {
     let pieces = [Piece::Mem(Bytes::from_static(b"head")), Piece::File(slice(length))];
     Response::Pieces(pieces.into_iter().collect())
@@ -63,9 +70,7 @@ fn a_cold_response_is_sent_by_the_pool_once_every_byte_was_read() {
     let thread = received.recv_timeout(PATIENCE).expect("it is sent");
     assert_ne!(thread, std::thread::current().id());
     assert_eq!(read_bytes(&metrics), 9_000_001);
-    let mut stages = Vec::new();
-    metrics.for_each_stage(|api, stage, h| stages.push((api, stage, h.count)));
-    assert_eq!(stages, [(1, Stage::ColdRead, 1)]);
+    assert_eq!(stages(&metrics), [(1, Stage::ColdRead, 1)]);
 }
 
 #[test]
@@ -73,12 +78,13 @@ fn what_needs_cold_ranges_runs_on_the_pool_after_they_were_read() {
     for (is_resident, by_caller, bytes) in [(true, true, 0), (false, false, 5_000)] {
         let (metrics, pool) = pool(is_resident);
         let (sent, received) = mpsc::channel();
-        pool.when_resident(vec![slice(5_000)], move || {
+        pool.when_resident(1, vec![slice(5_000)], move || {
             sent.send(std::thread::current().id()).expect("the test listens");
         });
         let thread = received.recv_timeout(PATIENCE).expect("it runs");
         assert_eq!(thread == std::thread::current().id(), by_caller, "resident: {is_resident}");
         assert_eq!(read_bytes(&metrics), bytes, "resident: {is_resident}");
+        assert_eq!(stages(&metrics).is_empty(), by_caller, "resident: {is_resident}");
     }
 }
 
@@ -160,7 +166,7 @@ fn what_was_just_written_is_not_asked_for() {
         let before = read_bytes(&metrics);
         let (sent, received) = mpsc::channel();
         let slice = FileSlice { written_ms, ..slice(5_000) };
-        pool.when_resident(vec![slice], move || sent.send(()).expect("the test listens"));
+        pool.when_resident(1, vec![slice], move || sent.send(()).expect("the test listens"));
         received.recv_timeout(PATIENCE).expect("it runs");
         assert_eq!(read_bytes(&metrics) > before, read_in, "written at {written_ms:?}");
     }

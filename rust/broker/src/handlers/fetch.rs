@@ -15,7 +15,7 @@ use kafkalite_protocol::messages::fetch::{
     EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
     PartitionData,
 };
-use kafkalite_protocol::{ErrorCode, Records, Uuid};
+use kafkalite_protocol::{ApiKey, ErrorCode, Records, Uuid};
 use std::sync::Arc;
 
 /// Isolation level `read_committed`.
@@ -51,7 +51,7 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         let lookups = operation.lookup_ranges();
         let pool = Arc::clone(&cold_reads);
         // Looking an old offset up reads the log: this thread must not wait for the disk either.
-        pool.when_resident(lookups, move || {
+        pool.when_resident(ApiKey::Fetch as i16, lookups, move || {
             let read = operation.read();
             looked_at.add(read.len() as u64);
             let (response, files) = response(&noted, read, reader);

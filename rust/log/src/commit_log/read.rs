@@ -110,6 +110,10 @@ impl CommitLog {
     ///
     /// Whoever must not wait for a disk makes sure that this range is in the page cache first. An
     /// error gives `None`, as the read will tell it.
+    ///
+    /// The read searches the index again. That costs little beside the wait in between, in which
+    /// the log may have been truncated and written anew: a position from before could lie inside a
+    /// batch.
     #[must_use]
     pub fn lookup_range(&self, from: Offset) -> Option<FileSlice> {
         if from < self.log_start_offset() || from >= self.log_end_offset() {
