@@ -4,7 +4,12 @@
 mod client;
 
 use client::{Client, batch, create_topic, produce_request, start};
+use kafkalite_broker::broker::Broker;
+use kafkalite_broker::metadata::controller::TopicName;
 use kafkalite_log::LogError;
+use kafkalite_protocol::messages::delete_records::{
+    DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
+};
 use kafkalite_protocol::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic,
 };
@@ -132,6 +137,56 @@ fn sequences_are_kept_across_a_restart() {
         let answer = client.produce("t", batch(&["a", "b"], Some((7, epoch, first))), -1);
         assert_eq!((answer.error_code, answer.base_offset), (error.code(), offset), "{story}");
     }
+    broker.stop();
+}
+
+fn delete_records(client: &mut Client, topic: &str, offset: i64) {
+    let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset }];
+    let topics = vec![DeleteRecordsTopic { name: topic.into(), partitions }];
+    let request = DeleteRecordsRequest { topics, timeout_ms: 5_000 };
+    assert_eq!(client.call(&request, 2).topics[0].partitions[0].low_watermark, offset);
+}
+
+fn make_again(broker: &Broker, topic: &str) {
+    let gone = [TopicName::Name(topic.into())];
+    broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+    create_topic(broker, topic, 1, &[]);
+}
+
+/// The checkpoints tell by topic and partition where a log starts. A topic that was deleted and
+/// made again under its name began where the old one had started: its first record got offset 3.
+#[test]
+fn a_topic_that_is_made_again_after_a_restart_begins_at_0() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.produce("t", batch(&["a", "b", "c"], None), -1);
+    delete_records(&mut client, "t", 3);
+    broker.stop();
+    let broker = start(directory.path(), &[]);
+    make_again(&broker, "t");
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.produce("t", batch(&["new"], None), -1).base_offset, 0);
+    broker.stop();
+}
+
+/// They stayed on the disk until their next turn, too: after a crash the new topic started where
+/// the old one had, and what it held below was hidden.
+#[test]
+fn a_topic_that_is_made_again_keeps_its_records_through_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    client.produce("t", batch(&["a", "b", "c"], None), -1);
+    delete_records(&mut client, "t", 3);
+    make_again(&broker, "t");
+    assert_eq!(client.produce("t", batch(&["new"], None), -1).base_offset, 0);
+    broker.kill();
+    let broker = start(directory.path(), &[]);
+    let mut client = Client::connect(&broker);
+    assert_eq!(values(&client.call(&fetch_request("t", 0, 1, 1_000), 12)), ["new"]);
     broker.stop();
 }
 

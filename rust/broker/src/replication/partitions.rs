@@ -194,9 +194,14 @@ impl Partitions {
         if before.offset < 0 {
             self.open_existing(after);
         }
+        let mut any_deleted = false;
         for gone in before.topics.deleted_in(&after.topics) {
             let topic = self.maps.write().remove(gone.id);
             topic.iter().for_each(|topic| self.delete(topic));
+            any_deleted = true;
+        }
+        if any_deleted {
+            self.forget_deleted();
         }
         for topic in before.topics.changes(&after.topics).into_iter().filter_map(|(_, topic)| topic)
         {
@@ -285,6 +290,16 @@ impl Partitions {
                     self.deleted.lock().push((due_ms, path.to_path_buf()));
                 }
                 Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
+            }
+        }
+    }
+
+    /// Takes deleted partitions out of the checkpoints. After a crash a topic that was made again
+    /// under an old name would else begin where the old one did, and hide what was written since.
+    fn forget_deleted(&self) {
+        for which in [Checkpoint::RecoveryPoint, Checkpoint::LogStart] {
+            if let Err(error) = self.checkpoint(which) {
+                tracing::error!(%error, "checkpoints still tell of deleted partitions");
             }
         }
     }

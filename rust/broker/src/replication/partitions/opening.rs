@@ -11,7 +11,7 @@ use crate::error::panics;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::replication::checkpoints::Checkpoint;
 use kafkalite_log::checkpoint::write_topic_id;
-use kafkalite_log::{CommitLog, LogError};
+use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -74,7 +74,14 @@ impl Partitions {
         let name = format!("{}-{index}", topic.name);
         let settings = (self.config.settings)(topic);
         let place = self.dirs.place(&name, topic.id, existed)?;
-        let state = place.directory.checkpoints().open_state(&topic.name, index);
+        let checkpoints = place.directory.checkpoints();
+        let state = if existed {
+            checkpoints.open_state(&topic.name, index)
+        } else {
+            // The checkpoints were read at the start: what they say under this name is of a topic
+            // that was deleted since.
+            OpenState { clean: checkpoints.was_clean(), ..OpenState::default() }
+        };
         let log_dir = place.directory.log_dir();
         let now_ms = self.config.clock.wall_ms();
         let (log, report) = CommitLog::open(log_dir, &name, settings.log.clone(), state, now_ms)?;
