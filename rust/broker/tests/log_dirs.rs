@@ -4,13 +4,16 @@
 mod client;
 
 use client::storage::{Asking, Use};
-use client::{Client, batch, config, create_topic, start};
+use client::{Client, batch, config, create_topic, produce_request, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
+use kafkalite_broker::metadata::controller::TopicName;
+use kafkalite_broker::replication::Partition;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsRequest, DescribeLogDirsResult,
 };
+use kafkalite_protocol::messages::produce::ProduceRequest;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,23 +138,93 @@ fn logs_are_compacted_side_by_side() {
     let settings = config(directory.path(), &[("log.cleaner.threads", "2")]);
     let clock = Arc::new(ManualClock::new(1_000_000));
     let broker = Broker::start_with(settings, clock.clone(), storage).unwrap();
-    let small = [("cleanup.policy", "compact"), ("internal.segment.bytes", "200")];
-    let compacted = [&small[..], &[("min.cleanable.dirty.ratio", "0.01")]].concat();
-    create_topic(&broker, "t", 2, &compacted);
-    for partition in broker.rooms().partitions.all() {
-        for _ in 0..9 {
-            let bytes = keyed();
-            let batch = kafkalite_log::ValidatedBatch::trusted(&bytes).unwrap();
-            partition.append(&batch, true, 1_000_000).unwrap();
-        }
-        assert!(partition.log().segment_count() > 2);
-    }
+    create_topic(&broker, "t", 2, &COMPACTED);
+    broker.rooms().partitions.all().iter().for_each(|partition| fill(partition));
     clock.advance_ms(15_000);
     let there = meeting.there.lock().unwrap();
     let missing = |there: &mut BTreeSet<PathBuf>| there.len() < 2;
     let waited = meeting.came.wait_timeout_while(there, Duration::from_secs(30), missing);
     assert_eq!(waited.unwrap().0.len(), 2, "two threads were at two logs at once");
     broker.stop();
+}
+
+/// How far a log was cleaned was known by its name: one that was made again under the name counted
+/// as clean up to there, and what it held below was never compacted.
+#[test]
+fn a_topic_that_is_made_again_is_compacted_from_its_start() {
+    const NOTED: &str = "cleaner-offset-checkpoint.tmp";
+    let directory = tempfile::tempdir().unwrap();
+    let (cleaned, noted) = std::sync::mpsc::channel();
+    let storage = Asking::new(move |what, path| {
+        if what == Use::Open && path.ends_with(NOTED) {
+            let _ = cleaned.send(());
+        }
+        Ok(())
+    });
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let broker = Broker::start_with(config(directory.path(), &[]), clock.clone(), storage).unwrap();
+    for life in ["first", "second"] {
+        create_topic(&broker, "t", 1, &COMPACTED);
+        fill(&broker.rooms().partitions.all()[0]);
+        clock.advance_ms(15_000);
+        noted.recv_timeout(Duration::from_secs(30)).expect(life);
+        let gone = [TopicName::Name("t".into())];
+        broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+    }
+    broker.stop();
+}
+
+/// The group commit knows nothing of a partition that was deleted before its turn came: a produce
+/// that waited for the disk there was answered at its timeout.
+#[test]
+fn a_produce_that_waits_for_the_disk_is_told_that_its_topic_was_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Mutex::new(()));
+    let (came, at_the_gate) = std::sync::mpsc::channel();
+    let (closed, passed) = (gate.lock().unwrap(), gate.clone());
+    let storage = Asking::new(move |what, path| {
+        let commits = std::thread::current().name() == Some("group-commit");
+        if commits && what == Use::Change && path.to_string_lossy().contains("/busy-0/") {
+            let _ = came.send(());
+            drop(passed.lock().unwrap());
+        }
+        Ok(())
+    });
+    let clock = Arc::new(SystemClock::new());
+    let broker = Broker::start_with(config(directory.path(), &[]), clock, storage).unwrap();
+    for topic in ["busy", "t"] {
+        create_topic(&broker, topic, 1, &[("flush.messages", "1")]);
+    }
+    let mut busy = Client::connect(&broker);
+    busy.send(&produce_request("busy", batch(&["v"], None), 1), 9);
+    at_the_gate.recv().unwrap();
+    let mut client = Client::connect(&broker);
+    client.send(&produce_request("t", batch(&["v"], None), 1), 9);
+    while broker.rooms().produces.len() < 2 {
+        std::thread::yield_now();
+    }
+    let gone = [TopicName::Name("t".into())];
+    broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+    let (_, response) = client.receive::<ProduceRequest>(9).unwrap();
+    let code = response.responses[0].partition_responses[0].error_code;
+    assert_eq!(code, ErrorCode::NotLeaderOrFollower.code());
+    drop(closed);
+    broker.stop();
+}
+
+const COMPACTED: [(&str, &str); 3] = [
+    ("cleanup.policy", "compact"),
+    ("internal.segment.bytes", "200"),
+    ("min.cleanable.dirty.ratio", "0.01"),
+];
+
+/// Fills several segments with one key.
+fn fill(partition: &Partition) {
+    for _ in 0..9 {
+        let batch = kafkalite_log::ValidatedBatch::trusted(&keyed()).unwrap();
+        partition.append(&batch, true, 1_000_000).unwrap();
+    }
+    assert!(partition.log().segment_count() > 2);
 }
 
 fn keyed() -> bytes::Bytes {

@@ -3,7 +3,8 @@
 //! A partition stops waiting when
 //! - case A: its high watermark (acks=1 with `flush.messages`: its durable offset) reached the
 //!   batch's end: `NONE`
-//! - case B: this broker leads it no longer, or in another epoch: `NOT_LEADER_OR_FOLLOWER`
+//! - case B: this broker leads it no longer, or in another epoch, or it was deleted:
+//!   `NOT_LEADER_OR_FOLLOWER`
 //! - case C: its log directory went offline: `KAFKA_STORAGE_ERROR`
 //!
 //! At the deadline those that still wait answer `REQUEST_TIMED_OUT`; their records stay in the log.

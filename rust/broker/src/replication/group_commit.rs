@@ -17,7 +17,7 @@ struct State {
     stopped: bool,
 }
 
-/// The committer of one log directory.
+/// The committer of all logs.
 #[derive(Default)]
 pub struct GroupCommit {
     state: Mutex<State>,

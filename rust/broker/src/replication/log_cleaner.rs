@@ -2,7 +2,8 @@
 //!
 //! The dirtiest log first, until none is due; with several threads each takes another log. How far
 //! a log is clean stands in `cleaner-offset-checkpoint` of its directory; without it everything is
-//! looked at again, which is only slower.
+//! looked at again, which is only slower. The file goes by topic and partition; here logs go by
+//! their keys, so that a topic that is made again under an old name is not taken for clean.
 //! Source: Kafka's `LogCleanerManager`.
 
 use super::log_dirs::LogDirectory;
@@ -13,7 +14,7 @@ use kafkalite_log::checkpoint::{CLEANER_FILE, PartitionOffsets, read_offsets, wr
 use kafkalite_protocol::Offset;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What cleans the logs of a broker; its threads share it.
@@ -25,8 +26,8 @@ pub struct LogCleaner {
 }
 
 struct State {
-    /// Where the dirty part of each log starts, directory by directory.
-    first_dirty: Vec<PartitionOffsets>,
+    /// Where the dirty part of each log starts, by key.
+    first_dirty: HashMap<u64, Offset>,
     /// Logs that a thread is at, by key.
     taken: HashSet<u64>,
 }
@@ -41,7 +42,12 @@ impl LogCleaner {
     /// A cleaner whose maps of keys hold `max_keys` of them, in all its `threads` together.
     #[must_use]
     pub fn new(partitions: Arc<Partitions>, max_keys: usize, threads: usize) -> Self {
-        let first_dirty = partitions.dirs().iter().map(read).collect();
+        let noted: Vec<PartitionOffsets> = partitions.dirs().iter().map(read).collect();
+        let first_dirty = partitions.all().into_iter().filter_map(|partition| {
+            let place = partitions.dirs().position(partition.log().log_dir());
+            Some((partition.key(), *noted[place].get(&name(&partition))?))
+        });
+        let first_dirty = first_dirty.collect();
         let state = Mutex::new(State { first_dirty, taken: HashSet::new() });
         Self { partitions, max_keys: max_keys / threads.max(1), state }
     }
@@ -76,9 +82,7 @@ impl LogCleaner {
             if !wanted || failed.contains(&key) || state.taken.contains(&key) {
                 continue;
             }
-            let place = self.partitions.dirs().position(partition.log().log_dir());
-            let name = (partition.topic().to_owned(), partition.index());
-            let first_dirty = state.first_dirty[place].get(&name).copied().unwrap_or_default();
+            let first_dirty = state.first_dirty.get(&key).copied().unwrap_or_default();
             let high_watermark = partition.high_watermark();
             let found = partition.log().compactable(first_dirty, high_watermark, now_ms);
             let Some(found) = found.ok().filter(|found| found.is_due) else { continue };
@@ -103,12 +107,16 @@ impl LogCleaner {
             bytes_after = cleaned.bytes_after,
             "log cleaned"
         );
-        let place = self.partitions.dirs().position(partition.log().log_dir());
         let mut state = self.state.lock();
-        let offsets = &mut state.first_dirty[place];
-        offsets.insert((partition.topic().to_owned(), partition.index()), cleaned.cleaned_to);
+        state.first_dirty.insert(partition.key(), cleaned.cleaned_to);
+        state.first_dirty.retain(|key, _| self.partitions.by_key(*key).is_some());
         let log_dir = partition.log().log_dir();
-        write_offsets(log_dir.storage().as_ref(), &log_dir.path().join(CLEANER_FILE), offsets)?;
+        let here = self.partitions.all().into_iter();
+        let here = here.filter(|other| Arc::ptr_eq(other.log().log_dir(), log_dir));
+        let offsets =
+            here.filter_map(|other| Some((name(&other), *state.first_dirty.get(&other.key())?)));
+        let path = log_dir.path().join(CLEANER_FILE);
+        write_offsets(log_dir.storage().as_ref(), &path, &offsets.collect())?;
         Ok(cleaned.cleaned_to)
     }
 }
@@ -123,6 +131,11 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.cleaner.state.lock().taken.remove(&self.key);
     }
+}
+
+/// What the file calls a log.
+fn name(partition: &Partition) -> (String, i32) {
+    (partition.topic().to_owned(), partition.index())
 }
 
 fn read(dir: &LogDirectory) -> PartitionOffsets {

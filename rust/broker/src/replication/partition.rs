@@ -187,17 +187,12 @@ impl Partition {
         LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
     }
 
-    /// Whether this broker leads the partition in that very epoch.
+    /// Whether this broker leads the partition in that very epoch. One that is deleted is led by
+    /// nobody.
     #[must_use]
     pub fn leads_in(&self, epoch: LeaderEpoch) -> bool {
         let state = self.state.lock();
-        state.is_leader() && state.leader_epoch() == epoch
-    }
-
-    /// Whether this broker leads the partition.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.state.lock().is_leader()
+        state.is_leader() && state.leader_epoch() == epoch && !self.gone.load(Ordering::Acquire)
     }
 
     /// Whether a fresh leader cannot say yet where the log ends.
