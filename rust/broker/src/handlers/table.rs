@@ -102,10 +102,9 @@ pub fn on_panic(slot: &Slot, body: Option<Bytes>) -> Option<Response> {
 }
 
 /// Whether a request cannot block and costs little, so that a network thread may run it itself.
+/// ListOffsets is none of them: the offset of a time is looked up in the log, on the disk if need
+/// be.
 #[must_use]
 pub fn may_run_inline(request: &Request) -> bool {
-    matches!(
-        request.header.api(),
-        Some(ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::ListOffsets)
-    )
+    matches!(request.header.api(), Some(ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions))
 }

@@ -1,6 +1,6 @@
 //! From a time to an offset. One batch is read for it, and decompressed if need be.
 
-use kafkalite_protocol::record_batch::RecordBatch;
+use kafkalite_protocol::record_batch::{RecordBatch, walk_records};
 use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
 
 use super::CommitLog;
@@ -89,18 +89,21 @@ impl CommitLog {
         file.read_at(&mut bytes, position.0.into())
             .map_err(|error| self.dir.failed(path(), error))?;
         let batch = RecordBatch::parse(&bytes)?;
-        let records = batch.records(DECOMPRESSED_CAP_BYTES)?;
-        for record in &records {
-            let record = record?;
-            if wanted(record.timestamp_ms, record.offset) {
-                return Ok(Some(TimestampOffset {
-                    offset: record.offset,
-                    timestamp_ms: record.timestamp_ms,
-                    leader_epoch: batch.header().leader_epoch,
-                }));
+        let header = batch.header();
+        let mut found = None;
+        // Walked as a stream: what a batch inflates to is never held as a whole.
+        let walked = walk_records(header, batch.payload(), DECOMPRESSED_CAP_BYTES, |_, record| {
+            let timestamp_ms = header.record_timestamp(record.timestamp_delta);
+            let offset = Offset(header.base_offset.0.saturating_add(record.offset_delta.into()));
+            if found.is_none() && wanted(timestamp_ms, offset) {
+                let leader_epoch = header.leader_epoch;
+                found = Some(TimestampOffset { offset, timestamp_ms, leader_epoch });
             }
+        });
+        if found.is_none() {
+            walked?;
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// The record with the largest timestamp, the first of them; `None` if no record has one.

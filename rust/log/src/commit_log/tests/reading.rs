@@ -118,7 +118,9 @@ fn a_timestamp_finds_the_first_record_at_or_after_it() {
     let log = fixture.fresh();
     // Batch i holds the timestamps i*100-2, -1 and i*100 at offsets 3i-3 to 3i-1.
     for i in 1..=40 {
-        log.append(&batch_at(3, i * 100), EPOCH, NOW_MS).unwrap();
+        let codec = if i % 2 == 0 { Codec::Zstd } else { Codec::None };
+        let batch = produced(RecordBatchBuilder::new(codec), 3, i * 100);
+        log.append(&batch, EPOCH, NOW_MS).unwrap();
     }
     for i in 1..=40 {
         for (timestamp, offset) in
