@@ -247,6 +247,20 @@ fn the_members_of_all_groups_together_have_bounded_memory() {
     broker.stop();
 }
 
+/// Their protocols alone were weighed: ids of 30 KiB, kept four times each, cost nothing.
+#[test]
+fn the_names_of_members_are_weighed_as_well() {
+    let (_directory, broker, mut client) = broker(&[("kafkalite.group.memory.bytes", "1000000")]);
+    let named = |i: usize| JoinGroupRequest {
+        group_instance_id: Some(format!("{i}{}", "x".repeat(30_000))),
+        ..join(&format!("g{i}"), "", 1, 1)
+    };
+    let full = ErrorCode::GroupMaxSizeReached.code();
+    let joined = (0..20).take_while(|i| client.call(&named(*i), 5).error_code != full).count();
+    assert!((1..10).contains(&joined), "{joined} members of 120 KiB and more have 1 MB");
+    broker.stop();
+}
+
 #[test]
 fn a_member_that_knows_very_many_protocols_holds_nobody_up() {
     let (_directory, broker, mut client) = broker(&[]);

@@ -205,7 +205,7 @@ impl GroupCoordinator {
             }
         }
         // Weighed before a group is made for it, and again beside what the member has already.
-        let asked = asked_weight(&request.protocols);
+        let asked = asked_weight(&context, &request);
         let too_much = ErrorCode::GroupMaxSizeReached;
         if request.member_id.is_empty() && !self.has_memory_for(asked) {
             return answer(refuse(too_much));

@@ -39,15 +39,16 @@ mod tests;
 mod timers;
 
 pub use join::JoinContext;
+pub(in crate::coordinator) use join::asked_weight;
 use known_protocols::KnownProtocols;
-pub(in crate::coordinator) use known_protocols::{asked_weight, weight};
+pub(in crate::coordinator) use known_protocols::weight;
 pub(in crate::coordinator) use rebalance::response_error;
 
 /// The member id of who has none yet.
 pub const UNKNOWN_MEMBER_ID: &str = "";
 /// The protocol type of consumers; their metadata tells which topics they read.
 pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
-/// About what an id costs that was given out and not used yet.
+/// About what an id costs that was given out and not used yet, beside itself.
 const PENDING_BYTES: usize = 256;
 /// How long a new member's JoinGroup may wait before the member is given up (Kafka: 5 minutes).
 pub const NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 300_000;
@@ -149,6 +150,11 @@ enum JoinPhase {
     Rebalance,
 }
 
+/// About how much memory an id costs that was given out.
+fn pending_weight(member_id: &str) -> usize {
+    PENDING_BYTES + member_id.len()
+}
+
 /// One group.
 #[derive(Debug)]
 pub struct GroupState {
@@ -171,6 +177,8 @@ pub struct GroupState {
     awaiting_joins: usize,
     /// Protocol name -> how many members know it.
     known_protocols: KnownProtocols,
+    /// About what the ids and names of members cost, and ids that were given out.
+    text_bytes: usize,
     new_member_added: bool,
     join_phase: Option<(i64, JoinPhase)>,
     sync_deadline_ms: Option<i64>,
@@ -202,6 +210,7 @@ impl GroupState {
             pending_syncs: BTreeSet::new(),
             awaiting_joins: 0,
             known_protocols: KnownProtocols::default(),
+            text_bytes: 0,
             new_member_added: false,
             join_phase: None,
             sync_deadline_ms: None,
@@ -277,7 +286,9 @@ impl GroupState {
         }
         self.join_phase = None;
         self.sync_deadline_ms = None;
-        self.pending_joins.clear();
+        for id in std::mem::take(&mut self.pending_joins).into_keys() {
+            self.text_bytes -= pending_weight(&id);
+        }
         for member in self.members.values_mut() {
             member.deadline_ms = None;
         }
@@ -329,12 +340,13 @@ impl GroupState {
 
     /// About the memory that members and given-out ids cost.
     pub fn held_bytes(&self) -> usize {
-        self.known_protocols.bytes() + self.pending_joins.len() * PENDING_BYTES
+        self.known_protocols.bytes() + self.text_bytes
     }
 
     /// About what one member costs of it.
     pub fn held_by(&self, member_id: &str) -> usize {
-        self.members.get(member_id).map_or(0, |member| weight(&member.protocols))
+        let of = |member: &Member| weight(&member.protocols) + member.weight_of_texts();
+        self.members.get(member_id).map_or(0, of)
     }
 
     /// Whether a member of that type with those protocols fits in.
@@ -375,7 +387,8 @@ impl GroupState {
             self.static_members.insert(instance_id.clone(), member.member_id.clone());
         }
         self.awaiting_joins += usize::from(member.awaiting_join.is_some());
-        self.pending_joins.remove(&member.member_id);
+        self.forget_pending_join(&member.member_id);
+        self.text_bytes += member.weight_of_texts();
         self.members.insert(member.member_id.clone(), member);
     }
 
@@ -385,6 +398,7 @@ impl GroupState {
         self.fail_sync(member_id, ErrorCode::UnknownMemberId);
         if let Some(member) = self.members.remove(member_id) {
             self.known_protocols.remove(&member.protocols);
+            self.text_bytes -= member.weight_of_texts();
             if let Some(instance_id) = &member.group_instance_id {
                 self.static_members.remove(instance_id);
             }
@@ -392,8 +406,21 @@ impl GroupState {
         if self.is_leader(member_id) {
             self.leader = self.members.keys().next().cloned();
         }
-        self.pending_joins.remove(member_id);
+        self.forget_pending_join(member_id);
         self.pending_syncs.remove(member_id);
+    }
+
+    /// An id that was given out joins within its session, or is forgotten at `deadline`.
+    fn expect_join(&mut self, member_id: String, deadline: i64) {
+        self.text_bytes += pending_weight(&member_id);
+        self.pending_joins.insert(member_id, deadline);
+        self.arm(deadline);
+    }
+
+    fn forget_pending_join(&mut self, member_id: &str) {
+        if self.pending_joins.remove(member_id).is_some() {
+            self.text_bytes -= pending_weight(member_id);
+        }
     }
 
     fn compute_subscribed_topics(&self) -> Option<BTreeSet<String>> {

@@ -64,10 +64,26 @@ impl Member {
         !self.is_new && (self.awaiting_join.is_some() || self.awaiting_sync.is_some())
     }
 
+    /// About how much memory its ids and names cost.
+    pub fn weight_of_texts(&self) -> usize {
+        weight_of_texts(
+            self.member_id.len(),
+            self.group_instance_id.as_deref(),
+            &self.client_id,
+            &self.client_host,
+        )
+    }
+
     /// Whether it is known by an instance id.
     pub fn is_static(&self) -> bool {
         self.group_instance_id.is_some()
     }
+}
+
+/// About how much memory the ids and names of a member cost, whose own id has `id_len` bytes. Ids
+/// stand in several places of their group.
+pub fn weight_of_texts(id_len: usize, instance: Option<&str>, client: &str, host: &str) -> usize {
+    4 * id_len + 2 * instance.map_or(0, str::len) + client.len() + host.len()
 }
 
 /// The protocols of a request, without repetitions of a name.

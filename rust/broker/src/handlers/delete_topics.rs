@@ -9,7 +9,7 @@ use kafkalite_protocol::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// One topic of a request, and what became of it.
 type Answer = (DeleteTopicState, Result<(String, Uuid), ApiError>);
@@ -97,13 +97,14 @@ fn sort(image: &MetadataImage, asked: &[DeleteTopicState]) -> (Vec<Answer>, Vec<
         twice.then_some("The provided topic name maps to an ID that was already supplied.")
     };
     let mut answers: Vec<Answer> = Vec::new();
+    let mut answered = HashSet::new();
     let mut topics = Vec::new();
     for topic in asked {
         let Some(words) = refusal(topic) else {
             topics.push(topic.clone());
             continue;
         };
-        if answers.iter().all(|(answered, _)| answered != topic) {
+        if answered.insert((topic.name.as_deref(), topic.topic_id)) {
             let error = ApiError::new(ErrorCode::InvalidRequest, words);
             answers.push((topic.clone(), Err(error)));
         }

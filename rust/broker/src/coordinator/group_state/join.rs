@@ -5,9 +5,10 @@ use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember,
 };
 
+use super::known_protocols::weight_asked_for;
 use super::{GroupState, NEW_MEMBER_JOIN_TIMEOUT_MS, Now, PendingAppend, State, UNKNOWN_MEMBER_ID};
 use crate::coordinator::group_state::Action;
-use crate::coordinator::member::{Member, Protocol, Token, protocols_of};
+use crate::coordinator::member::{Member, Protocol, Token, protocols_of, weight_of_texts};
 
 /// What the request's frame tells beside its body.
 #[derive(Clone, Debug)]
@@ -32,6 +33,22 @@ impl JoinContext {
     pub(super) fn can_skip_assignment(&self) -> bool {
         self.version >= 9
     }
+}
+
+/// What a new member's id begins with.
+fn id_prefix<'a>(context: &'a JoinContext, request: &'a JoinGroupRequest) -> &'a str {
+    request.group_instance_id.as_deref().unwrap_or(&context.client_id)
+}
+
+/// About how much memory a member costs that joins so.
+pub fn asked_weight(context: &JoinContext, request: &JoinGroupRequest) -> usize {
+    let id_len = match request.member_id.len() {
+        0 => id_prefix(context, request).len() + 1 + context.uuid.len(),
+        own => own,
+    };
+    let (instance, client) = (request.group_instance_id.as_deref(), &context.client_id);
+    weight_asked_for(&request.protocols)
+        + weight_of_texts(id_len, instance, client, &context.client_host)
 }
 
 /// A refusal.
@@ -97,8 +114,7 @@ impl GroupState {
         request: &JoinGroupRequest,
         protocols: Vec<Protocol>,
     ) {
-        let prefix = request.group_instance_id.as_deref().unwrap_or(&context.client_id);
-        let member_id = format!("{prefix}-{}", context.uuid);
+        let member_id = format!("{}-{}", id_prefix(context, request), context.uuid);
         match &request.group_instance_id {
             Some(instance_id) => match self.static_members.get(instance_id).cloned() {
                 Some(old_id) => {
@@ -109,8 +125,7 @@ impl GroupState {
             },
             None if context.requires_known_member_id() => {
                 let deadline = now.ms + i64::from(request.session_timeout_ms.max(1));
-                self.pending_joins.insert(member_id.clone(), deadline);
-                self.arm(deadline);
+                self.expect_join(member_id.clone(), deadline);
                 self.answer_join(token, refusal(member_id, ErrorCode::MemberIdRequired));
             }
             None => self.add_member(now, token, context, request, protocols, member_id),

@@ -18,7 +18,7 @@ pub fn weight(protocols: &[Protocol]) -> usize {
 }
 
 /// The same, of those that a request asks with.
-pub fn asked_weight(protocols: &[JoinGroupRequestProtocol]) -> usize {
+pub fn weight_asked_for(protocols: &[JoinGroupRequestProtocol]) -> usize {
     let one =
         |asked: &JoinGroupRequestProtocol| asked.name.len() + asked.metadata.len() + PROTOCOL_BYTES;
     protocols.iter().map(one).sum()

@@ -69,7 +69,9 @@ impl GroupState {
         self.fail_join(old_id, old_id.to_owned(), ErrorCode::FencedInstanceId);
         self.fail_sync(old_id, ErrorCode::FencedInstanceId);
         let Some(mut member) = self.members.remove(old_id) else { return };
+        self.text_bytes -= member.weight_of_texts();
         member.member_id = new_id.to_owned();
+        self.text_bytes += member.weight_of_texts();
         member.is_new = false;
         self.members.insert(new_id.to_owned(), member);
         if self.is_leader(old_id) {

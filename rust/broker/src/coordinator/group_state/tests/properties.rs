@@ -127,6 +127,9 @@ impl Run {
         }
         let statics = members.values().filter(|member| member.is_static()).count();
         assert_eq!(statics, group.static_members.len());
+        let texts = members.values().map(super::super::Member::weight_of_texts);
+        let pending = group.pending_joins.keys().map(|id| super::super::pending_weight(id));
+        assert_eq!(group.text_bytes, texts.chain(pending).sum::<usize>());
         for (name, count) in group.known_protocols.counts() {
             let known =
                 members.values().filter(|member| member.protocols.iter().any(|p| p.0 == *name));
