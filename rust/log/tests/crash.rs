@@ -177,6 +177,25 @@ fn a_disk_that_is_full_for_a_moment_stops_nothing() {
     });
 }
 
+/// Batches that are appended together reach the disk in several writes. Those after a write that
+/// failed were appended all the same, and their sequences followed nothing.
+#[test]
+fn no_batch_is_appended_behind_one_whose_write_failed() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
+    log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    // More than a segment holds.
+    let batches: Vec<_> = (1..BATCHES).map(batch).collect();
+    storage.plan(storage.changes(), Fault::Fail(ENOSPC));
+    let results = log.append_all(&batches, LeaderEpoch(0), NOW_MS);
+    assert!(matches!(results[0], Err(LogError::DiskFull { .. })), "{:?}", results[0]);
+    assert!(results.iter().all(Result::is_err), "{results:?}");
+    assert_eq!(log.log_end_offset(), Offset(2));
+    let again = log.append_all(&batches, LeaderEpoch(0), NOW_MS);
+    assert!(again.iter().all(Result::is_ok), "{again:?}");
+}
+
 #[test]
 fn a_failing_disk_takes_the_directory_offline_and_loses_nothing() {
     at_every_change(Fault::Fail(EIO), |temp, _, known, at, outcome| {

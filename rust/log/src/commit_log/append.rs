@@ -206,7 +206,11 @@ impl CommitLog {
         let rolls = must_roll(&writer.active, group.bytes, &header, config, now_ms);
         if full || rolls {
             self.write_group(writer, group, results, now_ms, config);
-            // The write may have failed, and offsets with it.
+            // The write may have failed, and with it what this batch's sequence follows.
+            if let Err(error) = writer.producers.check(&batch.header) {
+                results.push(Err(error));
+                return;
+            }
             header.base_offset = self.next_offset(group);
         }
         let prepared = if header.size() > config.segment_bytes as usize {

@@ -171,7 +171,10 @@ impl CommitLog {
             return Ok(size);
         }
         let known = self.tail.lock().as_ref().and_then(|tail| tail.lookup(upper));
-        if let Some(known) = known.filter(|known| known.base_offset == upper) {
+        // At position 0 it begins the segment after this one, which was not there a moment ago.
+        if let Some(known) =
+            known.filter(|known| known.base_offset == upper && known.position.0 > 0)
+        {
             return Ok(known.position.0);
         }
         Ok(segment.locate(upper)?.map_or(size, |(position, _)| position.0))
