@@ -132,7 +132,6 @@ pub fn log_error_code(error: &LogError) -> ErrorCode {
         LogError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
         LogError::BatchLargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
         LogError::StaleLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
-        LogError::UnexpectedOffset { .. } => ErrorCode::UnknownServerError,
         LogError::Batch(_) => ErrorCode::CorruptMessage,
         LogError::DiskFull { .. }
         | LogError::Io { .. }

@@ -50,14 +50,6 @@ pub enum LogError {
         /// `segment.bytes`.
         segment_bytes: u32,
     },
-    /// A follower's batch does not start where its log ends.
-    #[error("batch at offset {} appended to a log that ends at {}", .offset.0, .log_end_offset.0)]
-    UnexpectedOffset {
-        /// Base offset of the batch.
-        offset: Offset,
-        /// Where the log ends.
-        log_end_offset: Offset,
-    },
     /// A batch older than the newest leader epoch in the log.
     #[error("leader epoch {} is older than the log's {}", .epoch.0, .current.0)]
     StaleLeaderEpoch {

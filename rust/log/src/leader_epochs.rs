@@ -79,8 +79,9 @@ impl LeaderEpochs {
     /// Where the records of `epoch` end in a log that ends at `log_end_offset`.
     ///
     /// - case A: `epoch` is the newest: at the log's end
-    /// - case B: it is newer than all, or older than all: unknown, `None`
-    /// - case C: otherwise at the start of the next epoch, told for the largest epoch not above it
+    /// - case B: it is newer than all: unknown, `None`
+    /// - case C: otherwise at the start of the next epoch, told for the largest epoch not above it,
+    ///   or for itself if it is older than all
     pub(crate) fn end_offset_for(
         &self,
         epoch: LeaderEpoch,
@@ -97,7 +98,7 @@ impl LeaderEpochs {
         let end_offset = self.entries.get(after)?.start_offset;
         match self.entries[..after].last() {
             Some(floor) => Some(EpochEnd { epoch: floor.epoch, end_offset }),
-            // Older than all: its records, if there were any, ended where the log now starts.
+            // Its records, if there were any, ended where the log now starts.
             None => Some(EpochEnd { epoch, end_offset }),
         }
     }

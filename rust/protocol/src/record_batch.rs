@@ -16,7 +16,7 @@
 use thiserror::Error;
 
 use crate::compression::CompressionError;
-use crate::types::{LeaderEpoch, Offset};
+use crate::types::Offset;
 
 mod builder;
 mod encode;
@@ -38,8 +38,6 @@ pub const LOG_OVERHEAD: usize = 12;
 pub const MAGIC_END: usize = 17;
 /// First byte that the CRC covers.
 pub const CRC_START: usize = 21;
-/// Length of the part that a broker patches when it appends: base offset to leader epoch.
-pub const PATCHED_HEAD_LENGTH: usize = 16;
 /// The only magic that is stored.
 pub const MAGIC_V2: i8 = 2;
 /// "No timestamp", "no producer id", "no sequence" and "no epoch" are all -1.
@@ -251,22 +249,6 @@ impl<'a> Iterator for Batches<'a> {
             }
         }
     }
-}
-
-/// The first 16 bytes of a batch with the offset and epoch that a leader assigns.
-///
-/// To be written before the batch's bytes from 16 on, so that the frame it came in is not touched.
-#[must_use]
-pub fn patched_head(
-    header: &BatchHeader,
-    base_offset: Offset,
-    leader_epoch: LeaderEpoch,
-) -> [u8; PATCHED_HEAD_LENGTH] {
-    let mut head = [0; PATCHED_HEAD_LENGTH];
-    head[..8].copy_from_slice(&base_offset.0.to_be_bytes());
-    head[8..12].copy_from_slice(&header.batch_length.to_be_bytes());
-    head[12..].copy_from_slice(&leader_epoch.0.to_be_bytes());
-    head
 }
 
 /// CRC-32C (Castagnoli) of `bytes`, the checksum of record batches.

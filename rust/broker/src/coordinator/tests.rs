@@ -8,7 +8,7 @@ use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
 };
-use kafkalite_protocol::record_batch::{BatchHeader, patched_head};
+use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 
@@ -80,9 +80,10 @@ impl OffsetsTopic for MemoryTopic {
         }
         let batches = inner.partitions.entry(partition).or_default();
         let offset = batches.last().map_or(0, |(last, _)| last + 1);
-        let header = BatchHeader::parse(&batch).unwrap();
+        let mut header = BatchHeader::parse(&batch).unwrap();
+        (header.base_offset, header.leader_epoch) = (Offset(offset), LeaderEpoch(0));
         let mut bytes = BytesMut::from(&batch[..]);
-        bytes[..16].copy_from_slice(&patched_head(&header, Offset(offset), LeaderEpoch(0)));
+        bytes[..HEADER_LENGTH].copy_from_slice(&header.to_bytes());
         batches.push((offset + i64::from(header.last_offset_delta), bytes.freeze()));
         if inner.holds {
             inner.held.push_back((Offset(offset), done, Some(late)));

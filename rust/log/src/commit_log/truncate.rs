@@ -49,16 +49,6 @@ impl CommitLog {
     }
 
     /// Empties the log; the next record gets `offset`.
-    ///
-    /// # Errors
-    /// If the disk fails.
-    pub fn truncate_fully_and_start_at(&self, offset: Offset, now_ms: i64) -> Result<(), LogError> {
-        let _flushing = self.flushing.lock();
-        let mut writer = self.writer.lock();
-        self.check_open()?;
-        self.restart_locked(&mut writer, offset, now_ms)
-    }
-
     fn restart_locked(
         &self,
         writer: &mut Writer,

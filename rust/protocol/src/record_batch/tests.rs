@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compression::Codec;
+use crate::types::LeaderEpoch;
 
 const CAP: usize = 1 << 24;
 
@@ -56,11 +57,11 @@ fn the_walk_sees_each_record_once() {
 }
 
 #[test]
-fn a_patched_head_leaves_the_crc_right() {
+fn offset_and_leader_epoch_leave_the_crc_right() {
     let bytes = three_records(Codec::None);
-    let batch = RecordBatch::parse(&bytes).unwrap();
-    let mut patched = patched_head(batch.header(), Offset(900), LeaderEpoch(8)).to_vec();
-    patched.extend_from_slice(&bytes[PATCHED_HEAD_LENGTH..]);
+    let mut header = *RecordBatch::parse(&bytes).unwrap().header();
+    (header.base_offset, header.leader_epoch) = (Offset(900), LeaderEpoch(8));
+    let patched = [&header.to_bytes()[..], &bytes[HEADER_LENGTH..]].concat();
     let patched = RecordBatch::parse(&patched).unwrap();
     patched.verify_crc().unwrap();
     assert_eq!(patched.base_offset(), Offset(900));

@@ -7,7 +7,7 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
 use super::rebalance::response_error;
-use super::{Action, AppendId, GroupState, Now, PendingAppend, State};
+use super::{Action, GroupState, Now, PendingAppend, State};
 use crate::coordinator::member::{Token, own};
 
 /// A refusal.
@@ -216,10 +216,5 @@ impl GroupState {
             }
             State::Empty | State::Dead => Ok(()),
         }
-    }
-
-    /// The ids of appends whose outcome is not known yet.
-    pub fn pending_appends(&self) -> impl Iterator<Item = AppendId> {
-        self.appends.keys().copied()
     }
 }
