@@ -1,12 +1,11 @@
-//! `_native.AdminClient`: every call starts an operation and returns it. Time limits are in
-//! seconds, `None` is the client's own.
+//! `_native.AdminClient`: every call starts an operation and returns it.
 
 mod convert;
 
 use super::operation::Operation;
 use super::shell::Shell;
 use crate::error::client_error;
-use convert::{Partition, done, object, pair, partition, results};
+use convert::{Partition, done, list, object, pair, partition, results};
 use kafkalite_client::admin::{
     Admin, CommittedOffset, ConfigChange, ConfigOperation, ConfigResource, NewTopic,
 };
@@ -24,8 +23,15 @@ pub struct AdminClient {
     warnings: Vec<String>,
 }
 
-fn limit(timeout: Option<f64>) -> Option<Duration> {
-    timeout.map(|timeout| Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX))
+/// A time limit in seconds; `None` is the client's own.
+#[derive(Clone, Copy, FromPyObject)]
+struct Seconds(Option<f64>);
+
+impl Seconds {
+    fn limit(self) -> Option<Duration> {
+        let longest = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0));
+        self.0.map(|seconds| longest(seconds).unwrap_or(Duration::MAX))
+    }
 }
 
 /// Name, partitions, replication factor, assignments, configs.
@@ -113,11 +119,12 @@ impl AdminClient {
         py: Python<'_>,
         topics: Vec<TopicArgument>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (topics, limit) = (topics.into_iter().map(new_topic).collect(), limit(timeout));
-        let call =
-            |admin: Admin| async move { admin.create_topics(topics, validate_only, limit).await };
+        let topics = topics.into_iter().map(new_topic).collect();
+        let call = |admin: Admin| async move {
+            admin.create_topics(topics, validate_only, timeout.limit()).await
+        };
         let convert = |py: Python<'_>, each| results(py, each, |name| name, convert::created);
         self.begin(py, "creating topics", call, convert)
     }
@@ -126,10 +133,9 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         names: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.delete_topics(names, limit).await };
+        let call = |admin: Admin| async move { admin.delete_topics(names, timeout.limit()).await };
         self.begin(py, "deleting topics", call, |py, each| done(py, each, |name| name))
     }
 
@@ -138,21 +144,17 @@ impl AdminClient {
         py: Python<'_>,
         totals: Vec<(String, i32)>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let call = |admin: Admin| async move {
-            admin.create_partitions(totals, validate_only, limit).await
+            admin.create_partitions(totals, validate_only, timeout.limit()).await
         };
         self.begin(py, "creating partitions", call, |py, each| done(py, each, |name| name))
     }
 
-    fn list_topics(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.list_topics(limit).await };
-        let convert = |py: Python<'_>, topics: Vec<_>| {
-            object(py, topics.into_iter().map(convert::topic).collect::<Vec<_>>())
-        };
+    fn list_topics(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.list_topics(timeout.limit()).await };
+        let convert = |py: Python<'_>, found| list(py, found, convert::topic);
         self.begin(py, "listing topics", call, convert)
     }
 
@@ -160,10 +162,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         names: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.describe_topics(names, limit).await };
+        let call =
+            |admin: Admin| async move { admin.describe_topics(names, timeout.limit()).await };
         let convert = |py: Python<'_>, each| results(py, each, |name| name, convert::topic);
         self.begin(py, "describing topics", call, convert)
     }
@@ -175,12 +177,11 @@ impl AdminClient {
         keys: Option<Vec<String>>,
         synonyms: bool,
         documentation: bool,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
         let resources: Vec<_> = resources.into_iter().map(resource).collect();
-        let limit = limit(timeout);
         let call = |admin: Admin| async move {
-            admin.describe_configs(resources, keys, synonyms, documentation, limit).await
+            admin.describe_configs(resources, keys, synonyms, documentation, timeout.limit()).await
         };
         let key = |resource: ConfigResource| (resource.kind, resource.name);
         let convert = move |py: Python<'_>, each| results(py, each, key, convert::entries);
@@ -192,15 +193,15 @@ impl AdminClient {
         py: Python<'_>,
         changes: Vec<(ResourceArgument, Vec<ChangeArgument>)>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let changes = changes.into_iter().map(|(of, changes)| {
             (resource(of), changes.into_iter().map(change).collect::<Vec<_>>())
         });
         let changes = changes.collect();
-        let call =
-            |admin: Admin| async move { admin.alter_configs(changes, validate_only, limit).await };
+        let call = |admin: Admin| async move {
+            admin.alter_configs(changes, validate_only, timeout.limit()).await
+        };
         let key = |resource: ConfigResource| (resource.kind, resource.name);
         self.begin(py, "changing configurations", call, move |py, each| done(py, each, key))
     }
@@ -210,15 +211,16 @@ impl AdminClient {
         py: Python<'_>,
         times: Vec<(Partition, i64)>,
         read_committed: bool,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let times = times.into_iter().map(|(of, time)| (partition(of), time)).collect();
         let isolation = match read_committed {
             true => IsolationLevel::ReadCommitted,
             false => IsolationLevel::ReadUncommitted,
         };
-        let call = |admin: Admin| async move { admin.list_offsets(times, isolation, limit).await };
+        let call = |admin: Admin| async move {
+            admin.list_offsets(times, isolation, timeout.limit()).await
+        };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::listed);
         self.begin(py, "looking up offsets", call, convert)
     }
@@ -227,18 +229,17 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         before: Vec<(Partition, i64)>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let before = before.into_iter().map(|(of, offset)| (partition(of), offset)).collect();
-        let call = |admin: Admin| async move { admin.delete_records(before, limit).await };
+        let call =
+            |admin: Admin| async move { admin.delete_records(before, timeout.limit()).await };
         let convert = |py: Python<'_>, each| results(py, each, pair, |offset: i64| offset);
         self.begin(py, "deleting records", call, convert)
     }
 
-    fn describe_cluster(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.describe_cluster(limit).await };
+    fn describe_cluster(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.describe_cluster(timeout.limit()).await };
         let convert = |py: Python<'_>, told| object(py, convert::cluster(told));
         self.begin(py, "describing the cluster", call, convert)
     }
@@ -247,10 +248,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         brokers: Option<Vec<i32>>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.describe_log_dirs(brokers, limit).await };
+        let call =
+            |admin: Admin| async move { admin.describe_log_dirs(brokers, timeout.limit()).await };
         let convert = |py: Python<'_>, each| results(py, each, |id| id, convert::log_dirs);
         self.begin(py, "describing directories", call, convert)
     }
@@ -260,10 +261,11 @@ impl AdminClient {
         py: Python<'_>,
         unclean: bool,
         of: Option<Vec<Partition>>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (of, limit) = (of.map(partitions), limit(timeout));
-        let call = |admin: Admin| async move { admin.elect_leaders(unclean, of, limit).await };
+        let of = of.map(partitions);
+        let call =
+            |admin: Admin| async move { admin.elect_leaders(unclean, of, timeout.limit()).await };
         self.begin(py, "electing leaders", call, |py, each| done(py, each, pair))
     }
 
@@ -271,11 +273,11 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         targets: Vec<(Partition, Option<Vec<i32>>)>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let targets = targets.into_iter().map(|(of, to)| (partition(of), to)).collect();
-        let call = |admin: Admin| async move { admin.alter_reassignments(targets, limit).await };
+        let call =
+            |admin: Admin| async move { admin.alter_reassignments(targets, timeout.limit()).await };
         self.begin(py, "moving replicas", call, |py, each| done(py, each, pair))
     }
 
@@ -283,13 +285,12 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         of: Option<Vec<Partition>>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (of, limit) = (of.map(partitions), limit(timeout));
-        let call = |admin: Admin| async move { admin.list_reassignments(of, limit).await };
-        let convert = |py: Python<'_>, moving: Vec<_>| {
-            object(py, moving.into_iter().map(convert::reassignment).collect::<Vec<_>>())
-        };
+        let of = of.map(partitions);
+        let call =
+            |admin: Admin| async move { admin.list_reassignments(of, timeout.limit()).await };
+        let convert = |py: Python<'_>, found| list(py, found, convert::reassignment);
         self.begin(py, "listing moving replicas", call, convert)
     }
 
@@ -298,13 +299,11 @@ impl AdminClient {
         py: Python<'_>,
         states: Vec<String>,
         kinds: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.list_groups(states, kinds, limit).await };
-        let convert = |py: Python<'_>, groups: Vec<_>| {
-            object(py, groups.into_iter().map(convert::listing).collect::<Vec<_>>())
-        };
+        let call =
+            |admin: Admin| async move { admin.list_groups(states, kinds, timeout.limit()).await };
+        let convert = |py: Python<'_>, found| list(py, found, convert::listing);
         self.begin(py, "listing groups", call, convert)
     }
 
@@ -312,10 +311,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         groups: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.describe_groups(groups, limit).await };
+        let call =
+            |admin: Admin| async move { admin.describe_groups(groups, timeout.limit()).await };
         let convert = |py: Python<'_>, each| results(py, each, |id| id, convert::group);
         self.begin(py, "describing groups", call, convert)
     }
@@ -324,10 +323,9 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         groups: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.delete_groups(groups, limit).await };
+        let call = |admin: Admin| async move { admin.delete_groups(groups, timeout.limit()).await };
         self.begin(py, "deleting groups", call, |py, each| done(py, each, |id| id))
     }
 
@@ -336,10 +334,12 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         of: Option<Vec<Partition>>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (of, limit) = (of.map(partitions), limit(timeout));
-        let call = |admin: Admin| async move { admin.list_group_offsets(&group, of, limit).await };
+        let of = of.map(partitions);
+        let call = |admin: Admin| async move {
+            admin.list_group_offsets(&group, of, timeout.limit()).await
+        };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::committed);
         self.begin(py, "listing a group's offsets", call, convert)
     }
@@ -349,13 +349,13 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         offsets: Vec<(Partition, CommitArgument)>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let limit = limit(timeout);
         let offsets = offsets.into_iter().map(|(of, offset)| (partition(of), commit(offset)));
         let offsets = offsets.collect();
-        let call =
-            |admin: Admin| async move { admin.alter_group_offsets(&group, offsets, limit).await };
+        let call = |admin: Admin| async move {
+            admin.alter_group_offsets(&group, offsets, timeout.limit()).await
+        };
         self.begin(py, "changing a group's offsets", call, |py, each| done(py, each, pair))
     }
 
@@ -365,11 +365,12 @@ impl AdminClient {
         group: String,
         of: Option<Vec<Partition>>,
         time: i64,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (of, limit) = (of.map(partitions), limit(timeout));
-        let call =
-            |admin: Admin| async move { admin.reset_group_offsets(&group, of, time, limit).await };
+        let of = of.map(partitions);
+        let call = |admin: Admin| async move {
+            admin.reset_group_offsets(&group, of, time, timeout.limit()).await
+        };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::committed);
         self.begin(py, "resetting a group's offsets", call, convert)
     }
@@ -379,22 +380,17 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         of: Vec<Partition>,
-        timeout: Option<f64>,
+        timeout: Seconds,
     ) -> PyResult<Operation> {
-        let (of, limit) = (partitions(of), limit(timeout));
-        let call =
-            |admin: Admin| async move { admin.delete_group_offsets(&group, of, limit).await };
+        let of = partitions(of);
+        let call = |admin: Admin| async move {
+            admin.delete_group_offsets(&group, of, timeout.limit()).await
+        };
         self.begin(py, "deleting a group's offsets", call, |py, each| done(py, each, pair))
     }
 
-    fn group_lag(
-        &self,
-        py: Python<'_>,
-        group: String,
-        timeout: Option<f64>,
-    ) -> PyResult<Operation> {
-        let limit = limit(timeout);
-        let call = |admin: Admin| async move { admin.group_lag(&group, limit).await };
+    fn group_lag(&self, py: Python<'_>, group: String, timeout: Seconds) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.group_lag(&group, timeout.limit()).await };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::lag);
         self.begin(py, "comparing a group's offsets", call, convert)
     }

@@ -30,6 +30,15 @@ pub fn object<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> PyResult<
     value.into_py_any(py)
 }
 
+/// A list of what `convert` makes of each.
+pub fn list<'py, T, P: IntoPyObject<'py>>(
+    py: Python<'py>,
+    of: Vec<T>,
+    convert: impl Fn(T) -> P,
+) -> PyResult<Py<PyAny>> {
+    object(py, of.into_iter().map(convert).collect::<Vec<P>>())
+}
+
 /// A list of `(key, value or None, exception or None)`.
 pub fn results<'py, K, T, PK, PT>(
     py: Python<'py>,
