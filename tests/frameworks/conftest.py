@@ -19,7 +19,8 @@ from tests.conformance.conftest import unique as unique
 
 EXAMPLES = Path(__file__).parent / "examples"
 
-#: Runs an example with these words in an empty directory; what it printed.
+#: Runs an example, or a program of a path without `.py`, with these words in an empty directory;
+#: what it printed.
 Run = Callable[..., str]
 
 
