@@ -40,6 +40,8 @@ class Budget:
     flights_kills: int = 3
     #: Codecs of the flights run, comma separated.
     flights_codecs: str = "none,gzip,snappy,lz4,zstd"
+    #: Records of each writer and codec that other clients read.
+    interop_records: int = 20_000
 
     @classmethod
     def full(cls) -> Budget:
@@ -65,6 +67,7 @@ class Budget:
             flights_seconds=10.0,
             flights_kills=3,
             flights_codecs="none,zstd",
+            interop_records=1_000,
         )
 
     def with_value(self, name: str, value: str) -> Budget:

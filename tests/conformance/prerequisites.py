@@ -83,8 +83,8 @@ def missing_downloads() -> list[Missing]:
         gone.append(Missing("Kafka's jars", "Java tools, schemas, the reference broker", hint))
     if not (places.GO_BINARIES / "kgo.test").exists():
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
-    if not (places.GO_BINARIES / "readback").exists():
-        gone.append(Missing("readback", "the franz-go reader of the flights check", hint))
+    if not (places.GO_BINARIES / "records").exists():
+        gone.append(Missing("records", "reads and writes with franz-go", hint))
     if not places.FRAMEWORKS_PYTHON.exists():
         why = "FastStream, Quix Streams, Faust, OpenTelemetry in a venv of their own"
         gone.append(Missing("the frameworks' venv", why, "make frameworks-installed"))
@@ -122,14 +122,14 @@ def fetch_jars() -> None:
 
 
 def build_go() -> None:
-    """Compile franz-go's tests and our reader once, so that runs need no compiler time."""
+    """Compile franz-go's tests and our program once, so that runs need no compiler time."""
     if _go_version() < MIN_GO:
         return
     places.GO_BINARIES.mkdir(parents=True, exist_ok=True)
     kgo = "github.com/twmb/franz-go/pkg/kgo"
     for command in (
         ["go", "test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo],
-        ["go", "build", "-o", str(places.GO_BINARIES / "readback"), "./readback"],
+        ["go", "build", "-o", str(places.GO_BINARIES / "records"), "./records"],
     ):
         subprocess.run(command, check=True, cwd=places.GO_MODULE)
 

@@ -6,8 +6,6 @@ Each returns rows of (partition, offset, key, value) in the order in which it go
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -15,7 +13,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer, TopicPartition
 
-from tests.conformance import java, places
+from tests.conformance import java, places, records
 
 Row = tuple[int, int, str, str]
 Reader = Callable[[str, str, int], list[Row]]
@@ -66,21 +64,16 @@ def by_kafka_python(bootstrap: str, topic: str, count: int) -> list[Row]:
 
 
 def by_franz_go(bootstrap: str, topic: str, count: int) -> list[Row]:
-    """The program in ``peers/go/readback``, to the end offsets that it finds."""
+    """The program in ``peers/go/records``, to the end offsets that it finds."""
     del count
-    binary = places.GO_BINARIES / "readback"
-    if not binary.exists():
-        pytest.skip("readback is missing: python tests/conformance/prerequisites.py --install")
-    done = subprocess.run(
-        [str(binary), "-brokers", bootstrap, "-topic", topic],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = map(json.loads, done.stdout.splitlines())
-    return [(one["p"], one["o"], one["k"], one["v"]) for one in found]
+    found = records.read_franz_go(bootstrap, [topic])[topic]
+    return [(one.partition, one.offset, *_texts(one.row)) for one in found]
+
+
+def _texts(row: records.Row) -> tuple[str, str]:
+    assert row.key is not None
+    assert row.value is not None
+    return row.key.decode(), row.value.decode()
 
 
 def by_java(bootstrap: str, topic: str, count: int) -> list[Row]:
