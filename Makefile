@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed spark-test spark-test-slice spark-versions \
+	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses docs clean
 
@@ -66,6 +66,10 @@ $(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements
 	$(VENV)/frameworks/bin/pip install --quiet --disable-pip-version-check \
 		-r tests/frameworks/requirements.txt
 	touch $@
+
+## What takes long: a million records through a broker that is gone for ten seconds.
+soak: develop
+	$(BIN)/pytest tests/soak -s $(ARGS)
 
 SPARK_PYTHON = env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark/bin/python) \
 	SPARK_LOCAL_IP=127.0.0.1 $(VENV)/spark/bin/python
