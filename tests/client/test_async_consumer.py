@@ -6,12 +6,13 @@ import asyncio
 import collections
 import itertools
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from kafkalite import CommittedOffset, TopicPartition, errors
+from kafkalite.aio.consumer import RECORDS_AT_A_TIME
 from tests.client.consuming import PATIENCE_S, Cluster, numbered, part, values
 
 
@@ -116,6 +117,31 @@ def test_a_call_that_is_cancelled_loses_no_record(cluster: Cluster) -> None:
             await asyncio.to_thread(cluster.write, topic, numbered(3))
             polled = [await consumer.poll() for _ in range(3)]
             assert [record.value for record in polled if record] == numbered(3)
+
+    run(main())
+
+
+def test_records_that_lie_ready_are_not_lost_by_a_call_that_is_cancelled(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.write(topic, numbered(1_000))
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            polled = [await consumer.poll() for _ in range(RECORDS_AT_A_TIME - 1)]
+            read = [record.value for record in polled if record]
+            calls: list[Callable[[], Coroutine[Any, Any, Any]]]
+            calls = [consumer.poll, consumer.poll, consumer.consume, consumer.next_batch]
+            for call in calls:
+                waiting = asyncio.create_task(call())
+                # One turn: however far the call gets in it, what it took it must return.
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+                if not waiting.cancelled():
+                    read.append(waiting.result().value)
+            while len(read) < 1_000:
+                read += values(await consumer.consume(timeout=5))
+            assert read == numbered(1_000)
 
     run(main())
 

@@ -112,14 +112,14 @@ class AsyncConsumer:
     async def poll(self, timeout: float | None = None) -> Record[Any, Any] | None:
         """Return the next record, or ``None`` after ``timeout`` seconds; see ``Consumer.poll``."""
         deadline = calls.deadline_after(timeout)
+        if self._handed_out >= RECORDS_AT_A_TIME:
+            await self._breathe()
         while True:
             record = self._native.poll(0)
             if isinstance(record, Handover):
                 await self._show(record)
             elif record is not None:
                 self._handed_out += 1
-                if self._handed_out % RECORDS_AT_A_TIME == 0:
-                    await asyncio.sleep(0)
                 return record
             elif not await self._wait(deadline):
                 return None
@@ -131,14 +131,12 @@ class AsyncConsumer:
         limit = self._native.max_poll_records if max_records is None else max_records
         calls.checked_limits(limit, 1)
         deadline = calls.deadline_after(timeout)
+        await self._breathe()
         while True:
             records = self._native.consume(limit, 0)
             if isinstance(records, Handover):
                 await self._show(records)
-            elif records:
-                await asyncio.sleep(0)
-                return records
-            elif not await self._wait(deadline):
+            elif records or not await self._wait(deadline):
                 return records
 
     async def next_batch(
@@ -150,12 +148,12 @@ class AsyncConsumer:
         """Return records without an object for each; see ``Consumer.next_batch``."""
         calls.checked_limits(max_records, max_bytes)
         deadline = calls.deadline_after(timeout)
+        await self._breathe()
         while True:
             batch = self._native.next_batch(max_records, max_bytes, 0)
             if isinstance(batch, Handover):
                 await self._show(batch)
             elif batch is not None:
-                await asyncio.sleep(0)
                 return batch
             elif not await self._wait(deadline):
                 return None
@@ -180,6 +178,11 @@ class AsyncConsumer:
         while record is None:
             record = await self.poll()
         return record
+
+    async def _breathe(self) -> None:
+        """Let other tasks have their turn, before records are taken: to be cancelled loses none."""
+        self._handed_out = 0
+        await asyncio.sleep(0)
 
     async def _wait(self, deadline: float | None) -> bool:
         """Wait until there is something to look at; ``False`` when it is too late for that."""
