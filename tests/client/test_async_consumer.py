@@ -262,6 +262,20 @@ def test_a_consumer_may_be_used_in_one_loop_after_the_other(cluster: Cluster) ->
     run(consumer.close())
 
 
+def test_closing_wakes_a_task_that_waits(cluster: Cluster) -> None:
+    topic = cluster.topic()
+
+    async def main() -> None:
+        consumer = cluster.async_consumer(topic)
+        waiting = asyncio.create_task(consumer.poll())
+        await asyncio.sleep(0.01)
+        await consumer.close()
+        with pytest.raises(errors.ClosedError):
+            await asyncio.wait_for(waiting, PATIENCE_S / 3)
+
+    run(main())
+
+
 def test_a_closed_consumer_refuses_calls(cluster: Cluster) -> None:
     async def main() -> None:
         consumer = cluster.async_consumer(cluster.topic())

@@ -209,8 +209,12 @@ class AsyncConsumer:
     def _wake(self) -> None:
         """Take the bytes out of the pipe that the client's thread wrote to."""
         os.read(self._native.wake_fd(), 4096)
-        if self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
+        self._settle()
+
+    def _settle(self) -> None:
+        woken = self._woken
+        if woken is not None and not woken.done() and not woken.get_loop().is_closed():
+            woken.set_result(None)
 
     def _forget_loop(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -305,8 +309,12 @@ class AsyncConsumer:
         try:
             await self._tell("revoke", self.assignment())
         finally:
-            self._forget_loop()
-            await asyncio.to_thread(self._native.close, timeout, not commit)
+            try:
+                await asyncio.to_thread(self._native.close, timeout, not commit)
+            finally:
+                self._forget_loop()
+                # Whoever waits hears of it now, and not when its wait is over.
+                self._settle()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
