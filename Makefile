@@ -103,7 +103,8 @@ spark-jvm-test: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
 ## The connector against Apache Kafka, where a test needs no broker of its own.
 spark-kafka-test: develop $(VENV)/spark/installed
 	$(SPARK_PYTHON) -m tests.conformance.beside_kafka \
-		$(VENV)/spark/bin/python -m pytest tests/spark/live --kafkalite-external {broker} $(ARGS)
+		$(VENV)/spark/bin/python -m pytest -p kafkalite.pytest_plugin tests/spark/live \
+		--kafkalite-external {broker} $(ARGS)
 
 ## Again, after a question was added: tests/golden/spark_options.json, of Spark's own and Apache Kafka.
 spark-options: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed

@@ -154,6 +154,8 @@ def micro_batches(spark: SparkSession, frame: DataFrame, feed: Callable[[], None
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
         end = time.monotonic() + 60
         while time.monotonic() < end:
+            if query.exception():
+                raise query.exception()
             feed()
             told = [one for one in query.recentProgress if one["numInputRows"]]
             if len(told) >= 25:
@@ -293,14 +295,15 @@ def main() -> None:
     ):
         servers, spark = broker.bootstrap_servers, session()
         rows, times = given.rows, given.times
+        # Those that write most come last: what the disk has yet to take slows whoever is next.
         cases: dict[str, Callable[[], Figures]] = {
-            "read 100 B": lambda: reading(spark, servers, rows, 100, times),
-            "read 1 KiB": lambda: reading(spark, servers, rows // 5, 1024, times),
-            "write 100 B": lambda: writing(spark, servers, rows // 2, times),
             "micro-batch": lambda: latency(spark, servers),
-            "backlog": lambda: backlog(spark, servers, rows, times),
             "idle": lambda: idle(spark, servers, broker.pid or 0),
+            "read 100 B": lambda: reading(spark, servers, rows, 100, times),
+            "backlog": lambda: backlog(spark, servers, rows, times),
+            "read 1 KiB": lambda: reading(spark, servers, rows // 5, 1024, times),
             "memory": lambda: memory(spark, servers),
+            "write 100 B": lambda: writing(spark, servers, rows // 2, times),
         }
         for name, case in cases.items():
             if given.only is None or name in given.only.split(","):
