@@ -148,12 +148,14 @@ endef
 conformance-setup: $(VENV)/conformance-installed frameworks-installed
 	$(BIN)/python tests/conformance/prerequisites.py
 
-## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request; produce
-## beside a replay; our Python clients beside others'. Ends with 1 where the last misses a gate.
+## Ratios to a raw prototype in the same run, CPU-seconds per GB, system calls per request, start-up
+## and memory; produce beside a replay; the first record of a fresh group; our Python clients beside
+## others'. Ends with 1 where one of the last three misses a gate.
 bench: $(VENV)/wheel-installed
 	cargo bench --locked -p kafkalite-benches
 	$(BIN)/python benches/run.py $(ARGS)
 	$(BIN)/python benches/cold_replay.py
+	$(BIN)/python benches/first_record.py
 	$(BIN)/python benches/client_produce.py
 	$(BIN)/python benches/client_consume.py
 

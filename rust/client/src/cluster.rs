@@ -118,10 +118,8 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Arc<TopicImage>, ClientError> {
         loop {
-            if let Some(topic) = self.0.image.load().topic(name) {
-                return Ok(Arc::clone(topic));
-            }
-            let asked = self.refresh(Wanted::Topics(vec![name.to_owned()]));
+            let names = [name];
+            let asked = self.look_up(&names);
             let late = match tokio::time::timeout_at(deadline.into(), asked).await {
                 Ok(Ok(image)) => match image.topic(name) {
                     Some(topic) => return Ok(Arc::clone(topic)),

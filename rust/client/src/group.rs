@@ -218,14 +218,11 @@ impl Group<'_> {
     /// The leader needs to know how many partitions all the wanted topics have, as fresh as it
     /// gets where one is missing.
     async fn count(&self, topics: BTreeSet<Arc<str>>) {
-        let mut image = self.shared.cluster.image();
-        if topics.iter().any(|topic| image.topic(topic).is_none()) {
-            let names = topics.iter().map(ToString::to_string).collect();
-            match self.shared.cluster.refresh(Wanted::Topics(names)).await {
-                Ok(fresh) => image = fresh,
-                Err(error) => self.shared.report_unless_passing(error),
-            }
-        }
+        let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
+        let image = self.shared.cluster.look_up(&names).await.unwrap_or_else(|error| {
+            self.shared.report_unless_passing(error);
+            self.shared.cluster.image()
+        });
         let count = |name: &Arc<str>| {
             let topic = image.topic(name)?;
             Some((Arc::clone(name), topic.partitions.len() as i32))

@@ -34,6 +34,25 @@ impl Cluster {
         }
     }
 
+    /// The image once it tells of all these topics, or the one that answers the question for them.
+    /// A question that is on its way already may answer this one too: nobody waits for the next.
+    pub async fn look_up(&self, names: &[&str]) -> Result<Arc<ClusterImage>, ClientError> {
+        let mut images = self.images();
+        let asked = self.refresh(Wanted::Topics(names.iter().map(ToString::to_string).collect()));
+        tokio::pin!(asked);
+        loop {
+            images.borrow_and_update();
+            let image = self.image();
+            if names.iter().all(|name| image.topic(name).is_some()) {
+                return Ok(image);
+            }
+            tokio::select! {
+                told = &mut asked => return told,
+                _ = images.changed() => {}
+            }
+        }
+    }
+
     /// Asks for everything known once more, soon, and does not wait for it.
     pub fn request_refresh(&self) {
         self.enter();

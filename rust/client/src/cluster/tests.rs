@@ -117,6 +117,41 @@ fn callers_who_want_news_at_once_share_a_request() {
 }
 
 #[test]
+fn a_question_on_its_way_answers_whoever_comes_meanwhile() {
+    let (go, may_go) = std::sync::mpsc::channel();
+    let may_go = parking_lot::Mutex::new(may_go);
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Metadata) {
+            may_go.lock().recv().expect("the test says when");
+        }
+        Answer::Usual
+    });
+    // A question of its own would have to wait for as long as this.
+    let config = broker.config(&[("retry.backoff.ms", "60000")]);
+    let broker = Arc::new(broker);
+    let asked = Arc::clone(&broker);
+    run(config, |cluster| async move {
+        let late = async {
+            while asked.count(ApiKey::Metadata) == 0 {
+                tokio::task::yield_now().await;
+            }
+            let late = cluster.topic("t", soon());
+            tokio::pin!(late);
+            tokio::select! {
+                biased;
+                _ = &mut late => panic!("nobody has answered"),
+                () = std::future::ready(()) => {}
+            }
+            go.send(()).expect("the broker waits");
+            late.await
+        };
+        let (early, late) = tokio::join!(cluster.topic("t", soon()), late);
+        assert_eq!(early.expect("known").name, late.expect("known too").name);
+    });
+    assert_eq!(broker.count(ApiKey::Metadata), 1);
+}
+
+#[test]
 fn a_topic_is_asked_for_until_it_is_there() {
     let broker = FakeBroker::start(|asked| {
         if !asked.is(ApiKey::Metadata) {
