@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from ._native import LogBatch, LogRecord, SegmentCheck
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adopted",
+    "IndexEntry",
     "LogBatch",
     "LogRecord",
     "Segment",
@@ -22,6 +23,10 @@ __all__ = [
     "batches",
     "check",
     "check_epochs",
+    "group_record",
+    "holds_groups",
+    "index_entries",
+    "is_index",
     "partitions",
     "segments",
 ]
@@ -39,6 +44,17 @@ class Segment(NamedTuple):
     base_offset: int
     #: Of that file.
     bytes: int
+
+
+class IndexEntry(NamedTuple):
+    """One entry: of an ``.index`` with a position, of a ``.timeindex`` with a time."""
+
+    #: The last of a batch; of a ``.timeindex``, up to which nothing is later than the time.
+    offset: int
+    #: Where the batch starts, in bytes into the ``.log``.
+    position: int | None = None
+    #: In ms since 1970.
+    timestamp_ms: int | None = None
 
 
 class Adopted(NamedTuple):
@@ -92,6 +108,42 @@ def batches(path: Path, *, position: int = 0, records: bool = True) -> Iterator[
     while at is not None:
         found, at = _native.log_batches(path, at, _CHUNK_BYTES, records)
         yield from found
+
+
+def is_index(path: Path) -> bool:
+    """Tell whether a file is one of a segment's two indexes, by its name."""
+    return path.suffix in (".index", ".timeindex")
+
+
+def index_entries(path: Path) -> list[IndexEntry]:
+    """Return the entries of an ``.index`` or a ``.timeindex``.
+
+    Raises:
+        KafkaliteError: The file cannot be read.
+    """
+    entries = _native.log_index(path)
+    if path.suffix == ".index":
+        return [IndexEntry(offset, position=position) for offset, position in entries]
+    return [IndexEntry(offset, timestamp_ms=time_ms) for time_ms, offset in entries]
+
+
+def holds_groups(path: Path) -> bool:
+    """Tell whether a partition, or a file in it, is one of ``__consumer_offsets``, by its name."""
+    partition = path if path.is_dir() else path.parent
+    return partition.resolve().name.startswith("__consumer_offsets-")
+
+
+def group_record(record: LogRecord) -> dict[str, Any]:
+    """Return what a record of ``__consumer_offsets`` says.
+
+    Returns:
+        ``kind`` is ``offset`` (an offset that a group committed), ``group`` (its members),
+        ``foreign`` (of another group protocol) or ``unreadable``. The first two have ``group`` and
+        ``removed``, and the fields of Kafka's ``OffsetCommitValue`` or ``GroupMetadataValue``.
+    Source:
+        Kafka's ``GroupCoordinatorRecordSerde``.
+    """
+    return _native.log_group_record(record.key, record.value)
 
 
 def check(segment: Segment, *, newest: bool, progress: Callable[[int], None]) -> SegmentCheck:

@@ -7,10 +7,12 @@ import os
 import pty
 import subprocess
 import sys
+import uuid
 
 import pytest
 
 import kafkalite
+from tests.conftest import Process, Processes
 
 
 def told(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -129,6 +131,46 @@ def test_config_show_tells_who_said_what() -> None:
     )
 
 
+def test_config_show_asks_a_broker_that_runs(processes: Processes) -> None:
+    process = processes.serve("--set", "num.partitions=3")
+    where = ("config", "show", "--bootstrap-server", process.ready)
+    rows = {row["key"]: row for row in json.loads(told(*where, "--json").stdout)}
+    assert rows["num.partitions"] == {
+        "key": "num.partitions",
+        "value": "3",
+        "origin": "its start",
+    }
+    assert "num.io.threads" not in rows
+    everything = json.loads(told(*where, "--all", "--json").stdout)
+    origins = {row["key"]: row["origin"] for row in everything}
+    assert origins["num.io.threads"] == "default"
+    with kafkalite.AdminClient(bootstrap_servers=process.ready) as admin:
+        brokers = kafkalite.ConfigResource("broker", "")
+        admin.alter_configs({brokers: {"log.retention.ms": 60_000}})
+    assert "log.retention.ms=60000" in told(*where).stdout.splitlines()
+    changed = json.loads(told(*where, "--json").stdout)
+    assert ("log.retention.ms", "set while it runs, for all brokers") in [
+        (row["key"], row["origin"]) for row in changed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code"),
+    [
+        (("--broker", "1"), 2),
+        (("-b", "127.0.0.1:1", "--set", "num.partitions=3"), 2),
+        (("-b", "127.0.0.1:1", "-X", "kafkalite.bootstrap.timeout.ms=50"), 3),
+    ],
+)
+def test_config_show_refuses_what_cannot_be_asked(words: tuple[str, ...], exit_code: int) -> None:
+    assert told("config", "show", *words).returncode == exit_code
+
+
+def test_config_show_tells_which_brokers_there_are(broker: Process) -> None:
+    done = told("config", "show", "-b", broker.ready, "--broker", "77")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (5, "error: no broker 77")
+
+
 def on_a_terminal(*words: str, **environment: str) -> str:
     """What ``python -m kafkalite`` with these words writes to a terminal."""
     ours, theirs = pty.openpty()
@@ -162,17 +204,41 @@ def test_completion_writes_a_script(shell: str) -> None:
     assert "_KAFKALITE_COMPLETE" in done.stdout
 
 
+def completed(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a shell is told that completes the last of these words."""
+    asked = {
+        "_KAFKALITE_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    return told(**asked, **environment)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [("kafkalite con", "config"), ("kafkalite config explain retention.m", "retention.ms")],
 )
 def test_completion_finds_commands_and_keys(words: str, expected: str) -> None:
-    environment = {
-        "_KAFKALITE_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-    }
-    assert f"plain,{expected}" in told(**environment).stdout.splitlines()
+    assert f"plain,{expected}" in completed(words).stdout.splitlines()
+
+
+def test_completion_finds_topics_and_groups_of_the_cluster(broker: Process) -> None:
+    prefix = f"completed-{uuid.uuid4().hex[:8]}"
+    with kafkalite.AdminClient(bootstrap_servers=broker.ready) as admin:
+        for number in (1, 2):
+            admin.create_topic(f"{prefix}-{number}")
+        admin.alter_group_offsets(f"{prefix}-group", {(f"{prefix}-1", 0): 0})
+    words = f"kafkalite topics describe -b {broker.ready} {prefix}-2 {prefix}"
+    assert completed(words).stdout.splitlines() == [f"plain,{prefix}-1"]
+    by_variable = completed(f"kafkalite consume {prefix}", KAFKALITE_BOOTSTRAP_SERVERS=broker.ready)
+    assert by_variable.stdout.splitlines() == [f"plain,{prefix}-{number}" for number in (1, 2)]
+    words = f"kafkalite groups lag -b {broker.ready} {prefix}"
+    assert completed(words).stdout.splitlines() == [f"plain,{prefix}-group"]
+
+
+def test_completion_says_nothing_where_nobody_listens() -> None:
+    done = completed("kafkalite topics describe -b 127.0.0.1:1 t")
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_an_answer_that_nobody_reads_to_its_end_is_no_failure() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import PATIENCE_S, Processes
 from tests.unit.test_command_line import told
@@ -49,6 +49,61 @@ def test_dump_begins_and_ends_where_it_is_told(data_dir: Path) -> None:
     assert "records" not in batch
     lines = told("log", "dump", str(data_dir / "t-0")).stdout.splitlines()
     assert any(line.endswith("k: null  h=none") for line in lines)
+
+
+def test_dump_tells_the_entries_of_indexes(processes: Processes, tmp_path: Path) -> None:
+    words = ("--topic", "t:1", "--set", "log.index.interval.bytes=1")
+    process = processes.serve(*words, data_dir=tmp_path / "data")
+    producer = Producer({"bootstrap.servers": process.ready})
+    for number in range(4):
+        producer.produce("t", b"v", timestamp=1_700_000_000_000 + number)
+        assert producer.flush(PATIENCE_S) == 0
+    assert process.end() == 0
+    (log,) = (tmp_path / "data/t-0").glob("*.log")
+    dumped = told("log", "dump", str(log), "--json", "--no-records").stdout
+    batches = [json.loads(line) for line in dumped.splitlines()]
+    found = json.loads(told("log", "dump", str(log.with_suffix(".index")), "--json").stdout)
+    # The first batch needs none: it is where the segment begins.
+    assert found == [
+        {"offset": batch["last_offset"], "position": batch["position"]} for batch in batches[1:]
+    ]
+    times = told("log", "dump", str(log.with_suffix(".timeindex")), "--offset", "3").stdout
+    assert times.split() == ["offset", "timestamp", "ms", "3", "1700000000003"]
+
+
+def test_dump_tells_what_records_say_of_groups(processes: Processes, tmp_path: Path) -> None:
+    process = processes.serve(
+        "--topic", "t:1", "--set", "offsets.topic.num.partitions=1", data_dir=tmp_path / "data"
+    )
+    settings = {
+        "bootstrap.servers": process.ready,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe(["t"])
+    producer = Producer({"bootstrap.servers": process.ready})
+    producer.produce("t", b"v")
+    assert consumer.poll(PATIENCE_S) is not None
+    consumer.commit(offsets=[TopicPartition("t", 0, 1, "done")], asynchronous=False)
+    consumer.close()
+    assert process.end() == 0
+    place = str(tmp_path / "data/__consumer_offsets-0")
+    batches = map(json.loads, told("log", "dump", place, "--json").stdout.splitlines())
+    records = [record["decoded"] for batch in batches for record in batch["records"]]
+    (joined, *_) = [one for one in records if one["kind"] == "group" and one["members"]]
+    assert (joined["group"], joined["protocol_type"]) == ("g", "consumer")
+    assert [(one["topics"], one["assignment"]) for one in joined["members"]] == [
+        (["t"], [["t", 0]])
+    ]
+    (committed, *_) = [one for one in records if one["kind"] == "offset"]
+    assert (committed["group"], committed["topic"], committed["partition"]) == ("g", "t", 0)
+    # confluent-kafka ends metadata with a zero.
+    assert (committed["offset"], committed["metadata"]) == (1, "done\0")
+    lines = told("log", "dump", place).stdout
+    assert "offset of g for t-0: 1" in lines
+    assert " reads t  has t-0" in lines
+    assert "offset of g" not in told("log", "dump", place, "--decode", "none").stdout
 
 
 def test_verify_finds_a_sound_directory_sound(data_dir: Path) -> None:

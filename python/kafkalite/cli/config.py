@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ..config_table import ClientKey, ConfigKey, client_keys, keys, nearest, origins
 from .answers import answer_json, answer_table, json_option
+from .connecting import running_options
 from .failures import CommandError, ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from click.shell_completion import CompletionItem
+
+    from ..config_table import ConfigOrigin
+    from .connecting import Cluster
 
 _CHANGES = {
     "start": "when the broker starts",
     "broker": "while it runs, one broker at a time",
     "cluster": "while it runs, one broker or all",
 }
+
+#: How a broker that runs came to a value.
+_ORIGINS = {
+    "file": "its start",
+    "broker": "set while it runs, for this broker",
+    "brokers": "set while it runs, for all brokers",
+}
+
+
+class Setting(NamedTuple):
+    """A key of a broker that runs, told as that of one that would be started."""
+
+    key: str
+    value: str | None
+    origin: str
+    known: bool = True
 
 
 @click.group("config")
@@ -107,11 +129,31 @@ def _row(key: ConfigKey | ClientKey) -> dict[str, object]:
 )
 @click.option("--origin", is_flag=True, help="Tell where each value was said.")
 @click.option("--all", "everything", is_flag=True, help="Tell defaults as well.")
+@click.option("--broker", type=int, help="Of several that run, the one with this id.")
 @json_option
+@running_options
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def show(origin: bool, everything: bool, as_json: bool, flags: tuple[str, ...]) -> None:
-    """Tell what a broker started with these flags, here, would run with."""
-    rows = [row for row in origins(flags) if everything or row.origin != "default"]
+def show(
+    cluster: Cluster | None,
+    origin: bool,
+    everything: bool,
+    broker: int | None,
+    as_json: bool,
+    flags: tuple[str, ...],
+) -> None:
+    """Tell what a broker started with these flags, here, would run with.
+
+    With -b HOST:PORT, what a broker runs with there, and how it came to each value.
+    """
+    if cluster is None:
+        if broker is not None:
+            raise click.UsageError("--broker is one that runs: say where with -b HOST:PORT")
+        found: Sequence[ConfigOrigin | Setting] = origins(flags)
+    else:
+        if flags:
+            raise click.UsageError(f"what runs there has its flags already: {' '.join(flags)}")
+        found = _running(cluster, broker)
+    rows = [row for row in found if everything or row.origin != "default"]
     if as_json or origin:
         told: list[dict[str, object]] = [
             {
@@ -126,3 +168,21 @@ def show(origin: bool, everything: bool, as_json: bool, flags: tuple[str, ...]) 
         if row.known:
             click.echo(f"{row.key}={'' if row.value is None else row.value}")
     return None
+
+
+def _running(cluster: Cluster, broker: int | None) -> list[Setting]:
+    """Ask a broker, the only one or the one with this id."""
+    with cluster.admin() as admin:
+        ids = [one.id for one in admin.describe_cluster(timeout=cluster.timeout).brokers]
+        if broker is None and len(ids) > 1:
+            raise click.UsageError(f"there are brokers {ids}: say which with --broker ID")
+        if broker is not None and broker not in ids:
+            hint = f"there is {', '.join(map(str, ids))}."
+            raise CommandError(f"no broker {broker}", hint=hint, exit_code=ExitCode.NOT_FOUND)
+        entries = admin.describe_broker_config(
+            ids[0] if broker is None else broker, timeout=cluster.timeout
+        )
+    return [
+        Setting(entry.name, entry.value, _ORIGINS.get(entry.source, entry.source))
+        for entry in entries.values()
+    ]

@@ -48,17 +48,30 @@ class Cluster:
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say where the cluster is; the command gets ``cluster``."""
-
-    @click.option(
-        "-b",
-        "--bootstrap-servers",
-        "servers",
-        metavar="HOST:PORT,...",
+    return _with_cluster(
+        command,
         default=DEFAULT_SERVERS,
         envvar="KAFKALITE_BOOTSTRAP_SERVERS",
         show_default=True,
         show_envvar=True,
         help="Where to ask for the cluster.",
+    )
+
+
+def running_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same for a command that needs no cluster; it gets ``None`` where none is named."""
+    return _with_cluster(command, help="Ask a broker that runs there.")
+
+
+def _with_cluster(command: Callable[..., Any], **where: Any) -> Callable[..., Any]:
+    # Kafka's tools have the name without an s.
+    @click.option(
+        "-b",
+        "--bootstrap-servers",
+        "--bootstrap-server",
+        "servers",
+        metavar="HOST:PORT,...",
+        **where,
     )
     @click.option(
         "-X",
@@ -71,8 +84,14 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for a call.")
     @functools.wraps(command)
     def with_cluster(
-        *args: Any, servers: str, client_pairs: tuple[str, ...], timeout: float | None, **rest: Any
+        *args: Any,
+        servers: str | None,
+        client_pairs: tuple[str, ...],
+        timeout: float | None,
+        **rest: Any,
     ) -> Any:
+        if servers is None:
+            return command(*args, cluster=None, **rest)
         cluster = Cluster(servers, key_values(client_pairs, "--client-config"), timeout)
         try:
             return command(*args, cluster=cluster, **rest)
@@ -124,6 +143,9 @@ def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
             raise click.BadParameter(f"{word!r} is not TOPIC or TOPIC:PARTITION")
         found.append((topic, int(number) if separator else None))
     return found
+
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 def confirm(question: str, is_sure: bool) -> None:

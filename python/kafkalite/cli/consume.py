@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import suggesting
 from .answers import json_option, progress, text_or_base64
 from .connecting import Cluster, cluster_options, partitions_of
 from .failures import CommandError, ExitCode
@@ -96,7 +97,13 @@ class Limits:
 
 
 @click.command("consume")
-@click.argument("words", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITION]...",
+    shell_complete=suggesting.topics,
+)
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many records.")
 @click.option("--from-beginning", is_flag=True, help="The same as --offset earliest.")
 @click.option("-o", "--offset", type=Place(), help="Offset, -N, earliest, latest, or a time.")

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import suggesting
 from .answers import answer_json, answer_table, json_option, say
-from .connecting import Cluster, cluster_options, confirm
+from .connecting import Cluster, cluster_options, confirm, yes_option
 from .places import Place, PlaceValue
 from .topics import expand
 
 if TYPE_CHECKING:
     from ..admin import AdminClient
+
+_ONE_GROUP = click.argument("name", metavar="GROUP", shell_complete=suggesting.groups)
+_SOME_GROUPS = click.argument(
+    "names", nargs=-1, required=True, metavar="GROUP...", shell_complete=suggesting.groups
+)
 
 
 @click.group("groups")
@@ -36,7 +42,7 @@ def list_groups(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> Non
 
 
 @command.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_SOME_GROUPS
 @json_option
 @cluster_options
 def describe(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
@@ -67,7 +73,7 @@ def describe(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("lag")
-@click.argument("name", metavar="GROUP")
+@_ONE_GROUP
 @json_option
 @cluster_options
 def lag(cluster: Cluster, name: str, as_json: bool) -> None:
@@ -95,17 +101,18 @@ def lag(cluster: Cluster, name: str, as_json: bool) -> None:
 
 
 @command.command("reset-offsets")
-@click.argument("name", metavar="GROUP")
+@_ONE_GROUP
 @click.option("--to", type=Place(), required=True, help="Offset, -N, earliest, latest, or a time.")
 @click.option(
     "--topic",
     "words",
     multiple=True,
     metavar="TOPIC[:PARTITION]",
+    shell_complete=suggesting.topics,
     help="By default all that the group committed for.",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what would be committed.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @cluster_options
 def reset_offsets(
@@ -145,9 +152,9 @@ def _committed(admin: AdminClient, name: str, cluster: Cluster) -> dict[tuple[st
 
 
 @command.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_SOME_GROUPS
 @click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @cluster_options
 def delete(

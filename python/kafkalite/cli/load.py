@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from . import suggesting
 from .answers import answer_table, json_option, progress, say
 from .connecting import Cluster, cluster_options
 
@@ -62,7 +63,10 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @click.option(
-            "-t", "--topic", help="An existing topic; by default one is made and deleted."
+            "-t",
+            "--topic",
+            shell_complete=suggesting.topics,
+            help="An existing topic; by default one is made and deleted.",
         )
         @click.option(
             "-n", "--records", type=click.IntRange(1), default=default_records, show_default=True

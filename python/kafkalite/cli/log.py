@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import log_files
+from . import group_records
 from .answers import answer_json, answer_table, json_option, progress, text_or_base64
 from .failures import CommandError, ExitCode
 
@@ -27,13 +28,25 @@ def command() -> None:
 @click.argument("path", type=_PLACE)
 @click.option("--records/--no-records", default=True, help="Show records, not batches alone.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Begin with this offset.")
-@click.option("-n", "count", type=click.IntRange(1), help="Show this many batches, at most.")
+@click.option("-n", "count", type=click.IntRange(1), help="Show this many, at most.")
+@click.option(
+    "--decode",
+    type=click.Choice(["auto", "groups", "none"]),
+    default="auto",
+    show_default=True,
+    help="What records say of groups, by default those of __consumer_offsets.",
+)
 @json_option
-def dump(path: Path, records: bool, offset: int, count: int | None, as_json: bool) -> None:
+def dump(
+    path: Path, records: bool, offset: int, count: int | None, decode: str, as_json: bool
+) -> None:
     """Show the batches and records of a partition's directory, or of one .log file.
 
-    With --json every batch is one line.
+    Of an .index or a .timeindex its entries. With --json every batch is one line.
     """
+    if log_files.is_index(path):
+        return _show_index(path, offset, count, as_json)
+    is_groups = decode == "groups" or (decode == "auto" and log_files.holds_groups(path))
     shown = 0
     for segment in _from_offset(log_files.segments(path), offset):
         if not as_json:
@@ -41,13 +54,22 @@ def dump(path: Path, records: bool, offset: int, count: int | None, as_json: boo
         for batch in log_files.batches(segment.path, records=records):
             if batch.last_offset < offset:
                 continue
+            decodes = is_groups and not batch.is_control
             if as_json:
-                answer_json(_batch(batch, segment.path, records))
+                answer_json(_batch(batch, segment.path, records, decodes))
             else:
-                _show(batch)
+                _show(batch, decodes)
             shown += 1
             if shown == count:
-                return
+                return None
+    return None
+
+
+def _show_index(path: Path, offset: int, count: int | None, as_json: bool) -> None:
+    entries = [entry for entry in log_files.index_entries(path) if entry.offset >= offset]
+    column = "position" if path.suffix == ".index" else "timestamp_ms"
+    rows = [{"offset": entry.offset, column: getattr(entry, column)} for entry in entries[:count]]
+    answer_table(rows, ["offset", column], as_json=as_json)
 
 
 def _from_offset(segments: list[log_files.Segment], offset: int) -> Iterator[log_files.Segment]:
@@ -58,7 +80,7 @@ def _from_offset(segments: list[log_files.Segment], offset: int) -> Iterator[log
             yield segment
 
 
-def _show(batch: log_files.LogBatch) -> None:
+def _show(batch: log_files.LogBatch, decodes: bool) -> None:
     marks = [batch.codec] if batch.codec != "none" else []
     marks += [word for word in ("transactional", "control") if getattr(batch, f"is_{word}")]
     if batch.producer_id >= 0:
@@ -74,14 +96,18 @@ def _show(batch: log_files.LogBatch) -> None:
         f"{_time(batch.max_timestamp_ms)}" + "".join(f"  {mark}" for mark in marks)
     )
     for record in batch.records:
-        headers = "".join(f"  {name}={_short(value)}" for name, value in record.headers)
-        click.echo(
-            f"    {record.offset}  {_time(record.timestamp_ms)}  "
-            f"{_short(record.key)}: {_short(record.value)}{headers}"
-        )
+        what = group_records.words(log_files.group_record(record)) if decodes else _data(record)
+        click.echo(f"    {record.offset}  {_time(record.timestamp_ms)}  {what}")
 
 
-def _batch(batch: log_files.LogBatch, file: Path, records: bool) -> dict[str, object]:
+def _data(record: log_files.LogRecord) -> str:
+    headers = "".join(f"  {name}={_short(value)}" for name, value in record.headers)
+    return f"{_short(record.key)}: {_short(record.value)}{headers}"
+
+
+def _batch(
+    batch: log_files.LogBatch, file: Path, records: bool, decodes: bool
+) -> dict[str, object]:
     names: tuple[str, ...] = (
         "position",
         "size",
@@ -95,11 +121,12 @@ def _batch(batch: log_files.LogBatch, file: Path, records: bool) -> dict[str, ob
     told: dict[str, object] = {"file": str(file)}
     told |= {name: getattr(batch, name) for name in names}
     if records:
-        told["records"] = [_record(record) for record in batch.records]
+        told["records"] = [_record(record, decodes) for record in batch.records]
     return told
 
 
-def _record(record: log_files.LogRecord) -> dict[str, object]:
+def _record(record: log_files.LogRecord, decodes: bool) -> dict[str, object]:
+    decoded = {"decoded": log_files.group_record(record)} if decodes else {}
     headers = [{"name": name, **text_or_base64("value", v)} for name, v in record.headers]
     return {
         "offset": record.offset,
@@ -107,6 +134,7 @@ def _record(record: log_files.LogRecord) -> dict[str, object]:
         **text_or_base64("key", record.key),
         **text_or_base64("value", record.value),
         "headers": headers,
+        **decoded,
     }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import suggesting
 from .answers import answer_json, json_option, progress, say
 from .connecting import Cluster, cluster_options, key_values
 from .failures import CommandError, ExitCode
@@ -116,7 +117,7 @@ def _headers(given: Any) -> list[tuple[str, bytes | None]]:
 
 
 @click.command("produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggesting.topics)
 @click.option(
     "--file",
     "path",

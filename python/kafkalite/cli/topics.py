@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import suggesting
 from .answers import answer_json, answer_table, json_option, say
-from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of
+from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of, yes_option
 from .places import Place, PlaceValue
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from ..admin import AdminClient
     from ..descriptions import TopicDescription
 
-_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+_ONE_TOPIC = click.argument("name", metavar="TOPIC", shell_complete=suggesting.topics)
+_SOME_TOPICS = click.argument(
+    "names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=suggesting.topics
+)
 
 
 @click.group("topics")
@@ -78,7 +82,7 @@ def create(
 
 
 @command.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_SOME_TOPICS
 @click.option("--all-config", is_flag=True, help="Also keys that nobody set.")
 @json_option
 @cluster_options
@@ -122,7 +126,7 @@ def _described(
 
 
 @command.command("alter")
-@click.argument("name", metavar="TOPIC")
+@_ONE_TOPIC
 @click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Set a key.")
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default.")
 @json_option
@@ -143,7 +147,7 @@ def alter(
 
 
 @command.command("add-partitions")
-@click.argument("name", metavar="TOPIC")
+@_ONE_TOPIC
 @click.argument("total", type=click.IntRange(1))
 @json_option
 @cluster_options
@@ -157,14 +161,20 @@ def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> No
 
 
 @command.command("trim")
-@click.argument("words", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITION]...",
+    shell_complete=suggesting.topics,
+)
 @click.option(
     "--before",
     type=Place(),
     required=True,
     help="Offset, `end`, or time: everything before it goes.",
 )
-@_YES
+@yes_option
 @json_option
 @cluster_options
 def trim(
@@ -195,9 +205,9 @@ def expand(admin: AdminClient, words: tuple[str, ...], cluster: Cluster) -> list
 
 
 @command.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_SOME_TOPICS
 @click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
-@_YES
+@yes_option
 @json_option
 @cluster_options
 def delete(

@@ -19,10 +19,12 @@ use crate::storage::{OpenMode, RealStorage, Storage, StorageFile};
 use crate::validation::DECOMPRESSED_CAP_BYTES;
 
 mod check;
+mod entries;
 #[cfg(test)]
 mod tests;
 
 pub use check::{SegmentCheck, check_epochs, check_segment};
+pub use entries::{IndexEntries, index_entries};
 
 /// One segment on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod broker;
 mod client;
 mod config_table;
 mod error;
+mod group_records;
 mod log_files;
 
 /// Runs `kafkalite serve` with these words and returns its exit code when the broker has stopped.
@@ -57,5 +58,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(error::error_codes, module)?)?;
     client::add_to(module)?;
     config_table::add_to(module)?;
+    group_records::add_to(module)?;
     log_files::add_to(module)
 }

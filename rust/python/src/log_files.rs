@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use kafkalite_broker::process::inspect::{self, Codec, FoundBatch, FoundRecord, SegmentEntry};
+use kafkalite_broker::process::inspect::{
+    self, Codec, FoundBatch, FoundRecord, IndexEntries, SegmentEntry,
+};
 use kafkalite_broker::process::{self, Failure, LogError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -158,6 +160,20 @@ fn log_check(
     })
 }
 
+/// The entries of an index: (offset, position) of an `.index`, (ms, offset) of a `.timeindex`.
+#[pyfunction]
+fn log_index(py: Python<'_>, path: PathBuf) -> PyResult<Vec<(i64, i64)>> {
+    let read = py.detach(|| inspect::index_entries(&path));
+    Ok(match read.map_err(|error| unreadable(py, &error))? {
+        IndexEntries::Offsets(entries) => {
+            entries.into_iter().map(|(offset, position)| (offset.0, position.0.into())).collect()
+        }
+        IndexEntries::Times(entries) => {
+            entries.into_iter().map(|(time_ms, offset)| (time_ms, offset.0)).collect()
+        }
+    })
+}
+
 /// What is wrong with the leader epochs of the partition in `path`, if anything is.
 #[pyfunction]
 fn log_check_epochs(py: Python<'_>, path: PathBuf) -> Option<String> {
@@ -179,7 +195,8 @@ fn log_adopt(
 }
 
 fn unreadable(py: Python<'_>, error: &LogError) -> PyErr {
-    let hint = "give a partition's directory, as DATA_DIR/TOPIC-N, or one of its .log files.";
+    let hint = "give a partition's directory, as DATA_DIR/TOPIC-N, or one of its .log, .index or \
+                .timeindex files.";
     refused(py, &Failure::refused("cannot read the log".to_owned(), error.to_string(), hint))
 }
 
@@ -191,6 +208,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(log_segments, module)?)?;
     module.add_function(wrap_pyfunction!(log_batches, module)?)?;
     module.add_function(wrap_pyfunction!(log_check, module)?)?;
+    module.add_function(wrap_pyfunction!(log_index, module)?)?;
     module.add_function(wrap_pyfunction!(log_check_epochs, module)?)?;
     module.add_function(wrap_pyfunction!(log_adopt, module)?)
 }

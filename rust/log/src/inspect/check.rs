@@ -5,6 +5,7 @@ use std::path::Path;
 use kafkalite_protocol::record_batch::{BatchHeader, RecordBatch};
 use kafkalite_protocol::types::{Offset, Position};
 
+use super::entries::entries;
 use super::{SegmentEntry, is_zero_from, open};
 use crate::batch_scan::{BatchReader, ScanError};
 use crate::checkpoint::{LEADER_EPOCH_FILE, read_epochs};
@@ -110,11 +111,11 @@ struct Checking {
 impl Checking {
     fn new(segment: &SegmentEntry) -> Result<Self, LogError> {
         let mut found = SegmentCheck { next_offset: segment.base_offset, ..Default::default() };
-        let offsets: Vec<_> = entries(segment, INDEX_SUFFIX, OffsetIndex::decode)?;
+        let offsets: Vec<_> = index_of(segment, INDEX_SUFFIX, OffsetIndex::decode)?;
         if !offsets.is_sorted_by(|a, b| a.0 < b.0 && a.1.0 < b.1.0) {
             found.problems.push("the offset index does not rise".to_owned());
         }
-        let times: Vec<_> = entries(segment, TIME_INDEX_SUFFIX, TimeIndex::decode)?;
+        let times: Vec<_> = index_of(segment, TIME_INDEX_SUFFIX, TimeIndex::decode)?;
         if !times.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1) {
             found.problems.push("the time index does not rise".to_owned());
         }
@@ -228,20 +229,12 @@ fn whole(batch: &RecordBatch<'_>) -> Result<(), String> {
     records.iter().try_for_each(|record| record.map(drop).map_err(|error| error.to_string()))
 }
 
-/// An index's entries up to the first that is all zeros: what is preallocated is none. An index
-/// that is missing has none; the next start makes it anew.
-fn entries<const LENGTH: usize, T>(
+/// The entries of a segment's index. One that is missing has none; the next start makes it anew.
+fn index_of<const LENGTH: usize, T>(
     segment: &SegmentEntry,
     suffix: &str,
     decode: impl Fn(&[u8; LENGTH]) -> T,
 ) -> Result<Vec<T>, LogError> {
     let path = segment.path.with_extension(suffix.trim_start_matches('.'));
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(LogError::io(&path, error)),
-    };
-    let (all, _) = bytes.as_chunks::<LENGTH>();
-    let meant = all.iter().take_while(|entry| entry.iter().any(|byte| *byte != 0));
-    Ok(meant.map(decode).collect())
+    if path.exists() { entries(&path, decode) } else { Ok(Vec::new()) }
 }

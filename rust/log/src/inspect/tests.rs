@@ -112,6 +112,22 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
+fn indexes_are_told_in_offsets_of_the_log() {
+    let (_fixture, path) = closed();
+    let segment = &segments(&path).unwrap()[1];
+    let base = segment.base_offset;
+    let file = segment.path.with_extension("index");
+    std::fs::write(&file, [[0, 0, 0, 3, 0, 0, 0, 90], [0; 8]].concat()).unwrap();
+    let expected = IndexEntries::Offsets(vec![(Offset(base.0 + 3), Position(90))]);
+    assert_eq!(index_entries(&file).unwrap(), expected);
+    let file = segment.path.with_extension("timeindex");
+    std::fs::write(&file, [0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0]).unwrap();
+    let expected = IndexEntries::Times(vec![(5, Offset(base.0 + 1))]);
+    assert_eq!(index_entries(&file).unwrap(), expected);
+    assert!(index_entries(&segment.path).is_err());
+}
+
+#[test]
 fn a_check_ends_when_nobody_wants_it_any_more() {
     let (_fixture, path) = closed();
     let mut told = 0;
