@@ -156,6 +156,29 @@ def test_a_commit_nobody_waits_for_tells_its_end(cluster: Cluster) -> None:
         assert consumer.committed(part(topic))[part(topic)].offset == 1
 
 
+def test_a_callback_that_takes_its_time_holds_up_nothing(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), cluster.group()
+    cluster.write(topic, numbered(3))
+    called, go_on = threading.Event(), threading.Event()
+    ends: list[bool] = []
+
+    def slow(error: errors.KafkaliteError | None) -> None:
+        called.set()
+        ends.append(go_on.wait(PATIENCE_S))
+
+    with cluster.consumer(topic, group_id=group, enable_auto_commit=False) as consumer:
+        read(consumer, 3)
+        consumer.commit_async(callback=slow)
+        assert called.wait(PATIENCE_S)
+        # The client's own thread asks the broker while the callback lasts.
+        assert consumer.committed(part(topic))[part(topic)].offset == 3
+        consumer.commit({part(topic): 1})
+        assert ends == []
+        go_on.set()
+    # Closing waits for it.
+    assert ends == [True]
+
+
 def test_commits_by_hand_assignment_need_no_membership(cluster: Cluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     cluster.write(topic, numbered(5))

@@ -1,4 +1,4 @@
-"""Waiting for the binary in asyncio: no thread waits, the client's own tells the loop."""
+"""Waiting for the binary in asyncio: no thread waits, one of the binary tells the loop."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ use pyo3::prelude::*;
 
 use super::handover::{Handover, Place, partition, place, places};
 use super::interpreter;
-use super::operation::Operation;
+use super::operation::{Callbacks, Operation};
 use super::record::{Deserializers, Record, TopicNames};
 use super::record_batch::{RecordBatch, records};
-use super::shell::begin_on;
+use super::shell::{LONGEST_CLOSE, begin_on};
 use crate::error::client_error;
 
 /// How long Ctrl-C may wait.
@@ -42,6 +42,7 @@ type CommitRow = (String, i32, i64, i32, String);
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct Consumer {
     inside: AtHome<kafkalite_client::Consumer>,
+    callbacks: Callbacks,
     deserializers: Arc<Deserializers>,
     names: Mutex<TopicNames>,
     /// What was returned and not finished yet.
@@ -62,6 +63,7 @@ impl Drop for Consumer {
     fn drop(&mut self) {
         if let Ok(consumer) = self.inside.get() {
             Python::attach(|py| py.detach(|| consumer.runtime().shutdown(DROP_TIMEOUT)));
+            self.callbacks.close(Instant::now());
         }
     }
 }
@@ -127,7 +129,8 @@ impl Consumer {
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
         T: Send + 'static,
     {
-        let begun = begin_on(self.get(py)?.runtime(), what, future, convert);
+        let runtime = self.get(py)?.runtime();
+        let begun = begin_on(runtime, &self.callbacks, what, future, convert);
         begun.map_err(|error| client_error(py, &error))
     }
 
@@ -177,6 +180,7 @@ impl Consumer {
         let deserializers = Deserializers { key: key_deserializer, value: value_deserializer };
         Ok(Self {
             inside: AtHome::new(consumer),
+            callbacks: Callbacks::default(),
             deserializers: Arc::new(deserializers),
             names: Mutex::default(),
             event: Mutex::default(),
@@ -475,7 +479,13 @@ impl Consumer {
     fn close(&self, py: Python<'_>, timeout: f64, abandon: bool) -> PyResult<()> {
         let consumer = self.get(py)?;
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        let closed = py.detach(|| consumer.close(timeout.min(Duration::from_secs(3_600)), abandon));
+        let timeout = timeout.min(LONGEST_CLOSE);
+        let until = Instant::now() + timeout;
+        let closed = py.detach(|| {
+            let closed = consumer.close(timeout, abandon);
+            self.callbacks.close(until);
+            closed
+        });
         closed.map_err(|error| client_error(py, &error))
     }
 }

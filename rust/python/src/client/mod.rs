@@ -2,7 +2,7 @@
 //!
 //! `shell` holds a client's thread and its cluster, and says no after a fork or a close; an
 //! `operation` is something under way that Python waits for, blocking or in asyncio; `interpreter`
-//! is the one way for a client's thread to call Python.
+//! is the one way for a thread of ours to call Python, `teller` the thread that does.
 
 mod admin;
 mod columns;
@@ -15,6 +15,7 @@ mod ranges;
 mod record;
 mod record_batch;
 pub mod shell;
+mod teller;
 pub mod waiting;
 
 use kafkalite_client::config;

@@ -1,10 +1,12 @@
 //! Something under way on a client's thread, that Python waits for.
 //!
 //! Waiting releases the GIL, and looks for Ctrl-C ten times a second. The result is made into
-//! Python's objects by whoever takes it, never on the client's thread. Dropping an operation ends
-//! it.
+//! Python's objects by whoever takes it, never on the client's thread. Callbacks are called on a
+//! thread of their own: the client's has heartbeats to send, whoever holds the GIL. Dropping an
+//! operation ends it.
 
 use super::interpreter;
+use super::teller::Teller;
 use crate::error::client_error;
 use kafkalite_client::ClientError;
 use kafkalite_client::fork::AtHome;
@@ -26,9 +28,33 @@ enum State {
     Taken,
 }
 
+/// The thread of a client that calls its operations' callbacks.
+#[derive(Clone, Default)]
+pub struct Callbacks(Arc<Teller<Py<PyAny>>>);
+
+impl Callbacks {
+    fn start(&self) {
+        self.0.start(tell);
+    }
+
+    /// Calls all of them: on the thread, or here where it has ended.
+    fn call(&self, callbacks: Vec<Py<PyAny>>) {
+        let left = self.0.push(callbacks);
+        if !left.is_empty() {
+            tell(left);
+        }
+    }
+
+    /// Ends the thread when all were called, and waits for that until then at most.
+    pub fn close(&self, until: Instant) -> bool {
+        self.0.close(until)
+    }
+}
+
 struct Slot {
     state: Mutex<State>,
     done: Condvar,
+    callbacks: Callbacks,
     what: &'static str,
 }
 
@@ -58,28 +84,29 @@ impl Slot {
             }
         };
         self.done.notify_all();
-        if let State::Running { callbacks } = before
-            && !callbacks.is_empty()
-        {
-            // No interpreter any more means nobody to tell.
-            interpreter::enter(|py| tell(py, callbacks));
+        if let State::Running { callbacks } = before {
+            self.callbacks.call(callbacks);
         }
     }
 }
 
 /// Calls each; what one raises goes to `sys.unraisablehook`.
-fn tell(py: Python<'_>, callbacks: Vec<Py<PyAny>>) {
-    for callback in callbacks {
-        if let Err(error) = callback.call0(py) {
-            error.write_unraisable(py, Some(callback.bind(py)));
+fn tell(callbacks: Vec<Py<PyAny>>) {
+    // No interpreter any more means nobody to tell.
+    interpreter::enter(|py| {
+        for callback in callbacks {
+            if let Err(error) = callback.call0(py) {
+                error.write_unraisable(py, Some(callback.bind(py)));
+            }
         }
-    }
+    });
 }
 
 /// A pair of the side that has the result and the side that waits for it.
-pub fn operation(what: &'static str) -> (Promise, Arc<Waiter>) {
+pub fn operation(what: &'static str, callbacks: &Callbacks) -> (Promise, Arc<Waiter>) {
     let state = Mutex::new(State::Running { callbacks: Vec::new() });
-    let slot = Arc::new(Slot { state, done: Condvar::new(), what });
+    let callbacks = callbacks.clone();
+    let slot = Arc::new(Slot { state, done: Condvar::new(), callbacks, what });
     (Promise(Arc::clone(&slot)), Arc::new(Waiter { slot: AtHome::new(slot) }))
 }
 
@@ -146,9 +173,10 @@ impl Operation {
         self.end();
     }
 
-    /// Calls `callback()` when there is a result: on the client's thread, or here if there is one.
+    /// Calls `callback()` when there is a result: on a thread for that, or here if there is one.
     fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let slot = self.slot(py)?;
+        slot.callbacks.start();
         {
             let mut state = slot.state.lock();
             if let State::Running { callbacks } = &mut *state {

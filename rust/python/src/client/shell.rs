@@ -1,19 +1,23 @@
 //! A client's thread and what runs on it, behind one door that says no after a fork or a close.
 
 use super::interpreter;
-use super::operation::{Operation, operation};
+use super::operation::{Callbacks, Operation, operation};
 use crate::error::client_error;
 use kafkalite_client::fork::AtHome;
 use kafkalite_client::{ClientError, Runtime};
 use pyo3::prelude::*;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// No close takes longer.
+pub const LONGEST_CLOSE: Duration = Duration::from_secs(3_600);
 
 /// A runtime and the client on it.
 pub struct Shell<C> {
     name: &'static str,
     inside: AtHome<(Runtime, C)>,
+    callbacks: Callbacks,
     closed: AtomicBool,
 }
 
@@ -23,7 +27,12 @@ impl<C> Shell<C> {
         interpreter::watch(py)?;
         let runtime = py.detach(|| Runtime::start(name));
         let runtime = runtime.map_err(|error| client_error(py, &error))?;
-        Ok(Self { name, inside: AtHome::new((runtime, client)), closed: AtomicBool::new(false) })
+        Ok(Self {
+            name,
+            inside: AtHome::new((runtime, client)),
+            callbacks: Callbacks::default(),
+            closed: AtomicBool::new(false),
+        })
     }
 
     /// The client, if this is its process and it is open.
@@ -47,9 +56,9 @@ impl<C> Shell<C> {
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
         T: Send + 'static,
     {
-        let begun = self
-            .get()
-            .and_then(|(runtime, client)| begin_on(runtime, what, future(client), convert));
+        let begun = self.get().and_then(|(runtime, client)| {
+            begin_on(runtime, &self.callbacks, what, future(client), convert)
+        });
         begun.map_err(|error| client_error(py, &error))
     }
 
@@ -64,13 +73,25 @@ impl<C> Shell<C> {
         self.closed.store(true, Ordering::Release);
         let Ok((runtime, _)) = self.inside.get() else { return true };
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        py.detach(|| runtime.shutdown(timeout))
+        let (callbacks, until) = (&self.callbacks, Instant::now() + timeout.min(LONGEST_CLOSE));
+        py.detach(|| runtime.shutdown(timeout) & callbacks.close(until))
+    }
+}
+
+impl<C> Drop for Shell<C> {
+    /// Nobody closed it: the thread for callbacks has no reason to stay, but in a forked child,
+    /// where it never was.
+    fn drop(&mut self) {
+        if self.inside.get().is_ok() {
+            self.callbacks.close(Instant::now());
+        }
     }
 }
 
 /// Starts `future` on a runtime; `convert` makes its result into Python's, where it is taken.
 pub fn begin_on<F, T>(
     runtime: &Runtime,
+    callbacks: &Callbacks,
     what: &'static str,
     future: F,
     convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -79,7 +100,7 @@ where
     F: Future<Output = Result<T, ClientError>> + Send + 'static,
     T: Send + 'static,
 {
-    let (promise, waiter) = operation(what);
+    let (promise, waiter) = operation(what, callbacks);
     let task = runtime.spawn(async move {
         let result = future.await;
         promise.set(result.map(|value| {

@@ -1,24 +1,22 @@
 //! Telling Python what became of records: on one thread for each producer, many at a time.
 //!
-//! The client's thread only puts reports in a queue, so it never waits for the GIL. The thread here
-//! takes all there are, takes the GIL once, and calls callbacks in order; of an event loop's
-//! futures it makes one `call_soon_threadsafe`. It starts with the first record that somebody
-//! wants to be told of.
+//! The thread takes all reports there are, takes the GIL once, and calls callbacks in order; of an
+//! event loop's futures it makes one `call_soon_threadsafe`. It starts with the first record that
+//! somebody wants to be told of.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{JoinHandle, ThreadId};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use kafkalite_client::ClientError;
 use kafkalite_client::accumulator::{Failure, RecordMetadata as Metadata, Report, Sink};
-use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::bulk::Watch;
 use super::delivery::{Delivery, RecordMetadata, exception};
 use crate::client::interpreter;
+use crate::client::teller::Teller;
 
 /// Who wants to be told of a record.
 pub enum Token {
@@ -64,21 +62,16 @@ pub fn settle(py: Python<'_>, settled: Vec<Settled>) -> PyResult<()> {
     Ok(())
 }
 
-#[derive(Default)]
-struct Queue {
-    reports: Vec<Report<Token>>,
-    wakes: Vec<Woken>,
-    thread: Option<JoinHandle<()>>,
-    id: Option<ThreadId>,
-    closed: bool,
+/// What is to be told.
+enum Job {
+    Report(Report<Token>),
+    Wake(Woken),
 }
 
-/// The queue of reports, and the thread that tells of them.
+/// The thread that tells, and how far it is.
 #[derive(Default)]
 pub struct Callbacks {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-    running: AtomicBool,
+    teller: Arc<Teller<Job>>,
     /// Tokens that were handed to the client, and those whose callbacks were called.
     given: AtomicU64,
     called: AtomicU64,
@@ -86,8 +79,8 @@ pub struct Callbacks {
 
 impl Sink<Token> for Callbacks {
     fn reports(&self, reports: Vec<Report<Token>>) {
-        self.queue.lock().reports.extend(reports);
-        self.changed.notify_all();
+        // Where no thread runs any more nobody waits to be told.
+        self.teller.push(reports.into_iter().map(Job::Report));
     }
 }
 
@@ -105,24 +98,13 @@ impl Callbacks {
 
     /// Starts the thread, if it does not run.
     pub fn start(self: &Arc<Self>) {
-        if self.running.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut queue = self.queue.lock();
-        if queue.thread.is_none() && !queue.closed {
-            let callbacks = Arc::clone(self);
-            let run = move || callbacks.run();
-            queue.thread =
-                std::thread::Builder::new().name("kafkalite-cb".to_owned()).spawn(run).ok();
-            queue.id = queue.thread.as_ref().map(|thread| thread.thread().id());
-            self.running.store(queue.thread.is_some(), Ordering::Relaxed);
-        }
+        let callbacks = Arc::clone(self);
+        self.teller.start(move |jobs| callbacks.tell(jobs));
     }
 
     /// Calls `callback(error)` on the thread, `error` being an exception or `None`.
     pub fn wake(&self, callback: Py<PyAny>, error: Option<ClientError>) {
-        self.queue.lock().wakes.push((callback, error));
-        self.changed.notify_all();
+        self.teller.push([Job::Wake((callback, error))]);
     }
 
     /// Tokens handed over so far; see [`Self::wait_called`].
@@ -132,67 +114,31 @@ impl Callbacks {
 
     /// Whether this is the thread that calls callbacks.
     pub fn is_here(&self) -> bool {
-        self.queue.lock().id == Some(std::thread::current().id())
+        self.teller.is_here()
     }
 
     /// Waits until as many callbacks were called as `given`; `false` if not by `until`.
     pub fn wait_called(&self, given: u64, until: Instant) -> bool {
-        let mut queue = self.queue.lock();
-        while self.called.load(Ordering::SeqCst) < given {
-            if self.changed.wait_until(&mut queue, until).timed_out() {
-                return self.called.load(Ordering::SeqCst) >= given;
-            }
-        }
-        true
+        self.teller.wait(until, || self.called.load(Ordering::SeqCst) >= given)
     }
 
     /// Ends the thread when it has told all it has; `false` if it has not by `until`.
     pub fn close(&self, until: Instant) -> bool {
-        let thread = {
-            let mut queue = self.queue.lock();
-            queue.closed = true;
-            queue.thread.take()
-        };
-        self.changed.notify_all();
-        let Some(thread) = thread else { return true };
-        if thread.thread().id() == std::thread::current().id() {
-            return true;
-        }
-        let mut queue = self.queue.lock();
-        while self.running.load(Ordering::SeqCst) {
-            if self.changed.wait_until(&mut queue, until).timed_out() {
-                return false;
-            }
-        }
-        drop(queue);
-        let _ = thread.join();
-        true
+        self.teller.close(until)
     }
 
-    fn run(&self) {
-        loop {
-            let (reports, wakes) = {
-                let mut queue = self.queue.lock();
-                while queue.reports.is_empty() && queue.wakes.is_empty() && !queue.closed {
-                    self.changed.wait(&mut queue);
-                }
-                let taken = (std::mem::take(&mut queue.reports), std::mem::take(&mut queue.wakes));
-                if taken.0.is_empty() && taken.1.is_empty() {
-                    self.running.store(false, Ordering::SeqCst);
-                    drop(queue);
-                    self.changed.notify_all();
-                    return;
-                }
-                taken
-            };
-            let count: u64 = reports.iter().map(|report| report.tokens.len() as u64).sum();
-            // No interpreter any more means nobody to tell.
-            interpreter::enter(|py| tell(py, reports, wakes));
-            let queue = self.queue.lock();
-            self.called.fetch_add(count, Ordering::SeqCst);
-            drop(queue);
-            self.changed.notify_all();
+    fn tell(&self, jobs: Vec<Job>) {
+        let (mut reports, mut wakes) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for job in jobs {
+            match job {
+                Job::Report(report) => reports.push(report),
+                Job::Wake(woken) => wakes.push(woken),
+            }
         }
+        let count: u64 = reports.iter().map(|report| report.tokens.len() as u64).sum();
+        // No interpreter any more means nobody to tell.
+        interpreter::enter(|py| tell(py, reports, wakes));
+        self.called.fetch_add(count, Ordering::SeqCst);
     }
 }
 
