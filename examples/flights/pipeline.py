@@ -29,7 +29,6 @@ from pyspark.sql import functions as fn
 import kafkalite as kl
 from examples.clusters import standalone
 from examples.flights.table import counted, flights
-from kafkalite.ranges import RangeReader
 from kafkalite_spark.foreach_batch import writes_to
 
 SOURCE, TARGET, PARTITIONS = "flights", "flights_by_hour", 4
@@ -140,7 +139,7 @@ def last_values(servers: str) -> dict[tuple[str, str], dict[str, Any]]:
         ends = admin.list_offsets([(TARGET, number) for number in range(PARTITIONS)])
     ranges = [(one.topic, one.partition, 0, found.offset) for one, found in ends.items()]
     last: dict[tuple[str, str], dict[str, Any]] = {}
-    with RangeReader(bootstrap_servers=servers) as reader:
+    with kl.RangeReader(bootstrap_servers=servers) as reader:
         for batch in reader.read(ranges, columns=["key", "value"]):
             for row in pa.record_batch(batch).to_pylist():
                 carrier, hour = row["key"].decode().split("|")

@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from .errors import UnsupportedVersionError as UnsupportedVersionError
     from .logs import forward_logs as forward_logs
     from .producer import Producer as Producer
+    from .ranges import ColumnBatch as ColumnBatch
+    from .ranges import OffsetRange as OffsetRange
+    from .ranges import RangeReader as RangeReader
     from .records import Record as Record
     from .records import RecordBatch as RecordBatch
     from .records import TopicPartition as TopicPartition
@@ -104,6 +107,7 @@ __all__ = [
     "BufferFullError",
     "ClosedError",
     "ClusterDescription",
+    "ColumnBatch",
     "CommittedOffset",
     "ConfigEntry",
     "ConfigError",
@@ -142,6 +146,7 @@ __all__ = [
     "NotEnoughReplicasError",
     "OffsetAt",
     "OffsetOutOfRangeError",
+    "OffsetRange",
     "OutOfOrderSequenceError",
     "PartialError",
     "PartitionDescription",
@@ -149,6 +154,7 @@ __all__ = [
     "PolicyViolationError",
     "Producer",
     "ProducerFencedError",
+    "RangeReader",
     "Reassignment",
     "RebalanceError",
     "Record",
@@ -186,6 +192,7 @@ _HOMES = {
     "BufferFullError": "kafkalite.errors",
     "ClosedError": "kafkalite.errors",
     "ClusterDescription": "kafkalite.descriptions",
+    "ColumnBatch": "kafkalite.ranges",
     "CommittedOffset": "kafkalite.descriptions",
     "ConfigEntry": "kafkalite.descriptions",
     "ConfigError": "kafkalite.errors",
@@ -224,6 +231,7 @@ _HOMES = {
     "NotEnoughReplicasError": "kafkalite.errors",
     "OffsetAt": "kafkalite.admin_calls",
     "OffsetOutOfRangeError": "kafkalite.errors",
+    "OffsetRange": "kafkalite.ranges",
     "OutOfOrderSequenceError": "kafkalite.errors",
     "PartialError": "kafkalite.errors",
     "PartitionDescription": "kafkalite.descriptions",
@@ -231,6 +239,7 @@ _HOMES = {
     "PolicyViolationError": "kafkalite.errors",
     "Producer": "kafkalite.producer",
     "ProducerFencedError": "kafkalite.errors",
+    "RangeReader": "kafkalite.ranges",
     "Reassignment": "kafkalite.descriptions",
     "RebalanceError": "kafkalite.errors",
     "Record": "kafkalite.records",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from ._native import ColumnBatch
 from ._native import RangeReader as _NativeReader
-from .config import ConfigValue, ConsumerOptions, merged
+from .config import ConfigValue, ConsumerOptions, merged, warn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,6 +70,7 @@ class RangeReader:
     ) -> None:
         """Make a reader; it connects when it first reads."""
         self._native = _NativeReader(merged(config, options))
+        warn(self._native.warnings)
 
     def read(
         self,

@@ -68,6 +68,7 @@ NATIVE_USERS = {
     "broker_process.py",
     "config_table.py",
     "consumer.py",
+    "consumer_base.py",
     "consumer_calls.py",
     "group_calls.py",
     "log_files.py",

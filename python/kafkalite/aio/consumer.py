@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from .. import consumer_calls as calls
 from .._native import Handover
+from ..consumer_base import BaseConsumer
 from ..errors import KafkaliteError
 from .waiting import result_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Mapping
     from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Self
 
-    from ..config import ConfigValue, ConsumerOptions
-    from ..consumer_calls import Committable, Deserializer, TopicSelection
+    from ..consumer_calls import Committable
     from ..descriptions import CommittedOffset, ListedOffset
     from ..records import Record, RecordBatch, TopicPartition
 
@@ -28,10 +28,10 @@ __all__ = ["AsyncConsumer"]
 RECORDS_AT_A_TIME = 256
 
 
-class AsyncConsumer:
+class AsyncConsumer(BaseConsumer):
     """``Consumer`` for asyncio: the same names and arguments, ``await`` before what waits.
 
-    Listeners may be coroutine functions. No thread waits for this client: its own tells the loop.
+    Listeners may be coroutine functions. No thread waits for this client: it tells the loop.
 
     Args:
         topics: As for ``Consumer``.
@@ -51,34 +51,9 @@ class AsyncConsumer:
         As for ``Consumer``.
     """
 
-    def __init__(
-        self,
-        *topics: TopicSelection,
-        group_id: str | None = None,
-        config: Mapping[str, ConfigValue | None] | None = None,
-        on_assign: Callable[[list[TopicPartition]], object] | None = None,
-        on_revoke: Callable[[list[TopicPartition]], object] | None = None,
-        on_lost: Callable[[list[TopicPartition]], object] | None = None,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
-        **cfg: Unpack[ConsumerOptions],
-    ) -> None:
-        """Make a consumer; it needs no running loop."""
-        deserializers = (key_deserializer, value_deserializer)
-        self._native = calls.native_consumer(group_id, config, cfg, deserializers)
-        self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
-        self._native.set_listened_to(any(self._listeners.values()))
-        # Waiting longer would look as if nobody asked any more.
-        self._longest_wait = self._native.max_poll_interval / 3
-        self._handed_out = 0
-        self._woken: asyncio.Future[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        if topics:
-            self.subscribe(*topics)
-
-    def subscribe(self, *topics: TopicSelection) -> None:
-        """Read these topics in place of those before; see ``Consumer.subscribe``."""
-        calls.subscribe(self._native, topics)
+    _handed_out = 0
+    _woken: asyncio.Future[None] | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, and leave the group; see ``Consumer.unsubscribe``."""
@@ -89,18 +64,6 @@ class AsyncConsumer:
                 await self._tell("revoke", partitions)
         finally:
             self._native.unsubscribe()
-
-    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions; see ``Consumer.assign``."""
-        self._native.assign([(topic, partition) for topic, partition in partitions])
-
-    def assignment(self) -> list[TopicPartition]:
-        """Return the partitions that are read now, sorted."""
-        return calls.partitions_of(self._native.assignment())
-
-    def subscription(self) -> list[str]:
-        """Return the topics that are subscribed to by name, sorted."""
-        return self._native.subscription()
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[int]:
         """Return the numbers of a topic's partitions, sorted."""
@@ -189,7 +152,9 @@ class AsyncConsumer:
         left = calls.seconds_left(deadline)
         if left == 0:
             return False
-        wait = self._longest_wait if left is None else min(left, self._longest_wait)
+        # Waiting longer would look as if nobody asked any more.
+        longest = self._native.max_poll_interval / 3
+        wait = longest if left is None else min(left, longest)
         await asyncio.wait([self._waking()], timeout=wait)
         return True
 
@@ -223,43 +188,10 @@ class AsyncConsumer:
 
     # Places
 
-    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
-        """Go to an offset; see ``Consumer.seek``."""
-        self._native.seek(partition, *calls.place_of(offset))
-
-    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go to the first offset there is, of all assigned partitions if none is given."""
-        self._native.seek_to(list(partitions) or self.assignment(), calls.BEGINNING)
-
-    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go behind the last record, of all assigned partitions if none is given."""
-        self._native.seek_to(list(partitions) or self.assignment(), calls.END)
-
-    def seek_to_time(self, timestamp_ms: int, *partitions: tuple[str, int]) -> None:
-        """Go to the first record that is as new as ``timestamp_ms``, or else behind the last."""
-        self._native.seek_to(list(partitions) or self.assignment(), max(timestamp_ms, 0))
-
     async def position(self, partition: tuple[str, int], *, timeout: float | None = None) -> int:
         """Return the next offset that is handed out; see ``Consumer.position``."""
         offset: int = await result_of(self._native.position(partition, timeout))
         return offset
-
-    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
-        """Return how many records are behind the position; see ``Consumer.lag``."""
-        wanted = calls.partitions_of(partitions) or self.assignment()
-        return {partition: self._native.lag(partition) for partition in wanted}
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Hold back partitions, all assigned ones if none is given, until ``resume``."""
-        self._native.set_paused(list(partitions) or self.assignment(), True)
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with partitions, all assigned ones if none is given."""
-        self._native.set_paused(list(partitions) or self.assignment(), False)
-
-    def paused(self) -> list[TopicPartition]:
-        """Return the partitions that are paused, sorted."""
-        return calls.partitions_of(self._native.paused())
 
     # What the group keeps, and what the log has
 

@@ -1,0 +1,123 @@
+"""What both consumers do without waiting for anybody: what is read, and from where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import consumer_calls as calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Unpack
+
+    from .config import ConfigValue, ConsumerOptions
+    from .consumer_calls import Deserializer, TopicSelection
+    from .descriptions import CommittedOffset
+    from .records import TopicPartition
+
+__all__ = ["BaseConsumer"]
+
+
+class BaseConsumer:
+    """A consumer but for its waits; see ``Consumer``."""
+
+    def __init__(
+        self,
+        *topics: TopicSelection,
+        group_id: str | None = None,
+        config: Mapping[str, ConfigValue | None] | None = None,
+        on_assign: Callable[[list[TopicPartition]], object] | None = None,
+        on_revoke: Callable[[list[TopicPartition]], object] | None = None,
+        on_lost: Callable[[list[TopicPartition]], object] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **cfg: Unpack[ConsumerOptions],
+    ) -> None:
+        """Make a consumer; nothing is sent before something is subscribed to."""
+        deserializers = (key_deserializer, value_deserializer)
+        self._native = calls.native_consumer(group_id, config, cfg, deserializers)
+        self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
+        self._native.set_listened_to(any(self._listeners.values()))
+        if topics:
+            self.subscribe(*topics)
+
+    # What is read
+
+    def subscribe(self, *topics: TopicSelection) -> None:
+        """Read these topics in place of those before; the group decides which partitions.
+
+        Args:
+            topics: Names, or one pattern.
+
+        Raises:
+            InvalidArgumentError: Neither names nor one pattern, or a pattern that is none.
+            IllegalStateError: Partitions were assigned by hand.
+        """
+        calls.subscribe(self._native, topics)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions, without the group's help.
+
+        Args:
+            partitions: Topic and number of each. They begin at the group's committed offset, if
+                there is a group that has one, else where ``auto_offset_reset`` says.
+
+        Raises:
+            IllegalStateError: Topics are subscribed to.
+        """
+        self._native.assign([(topic, partition) for topic, partition in partitions])
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read now, sorted."""
+        return calls.partitions_of(self._native.assignment())
+
+    def subscription(self) -> list[str]:
+        """Return the topics that are subscribed to by name, sorted."""
+        return self._native.subscription()
+
+    # Places
+
+    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """Go to an offset; the next record of the partition is the first one from there on.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+            InvalidArgumentError: The offset is negative.
+        """
+        self._native.seek(partition, *calls.place_of(offset))
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go to the first offset there is, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.BEGINNING)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go behind the last record, of all assigned partitions if none is given."""
+        self._native.seek_to(list(partitions) or self.assignment(), calls.END)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: tuple[str, int]) -> None:
+        """Go to the first record that is as new as ``timestamp_ms``, or else behind the last."""
+        self._native.seek_to(list(partitions) or self.assignment(), max(timestamp_ms, 0))
+
+    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
+        """Return how many records are behind the position, of all partitions if none is given.
+
+        What the last fetch told counts: nothing is asked. ``None`` before the first.
+        """
+        wanted = calls.partitions_of(partitions) or self.assignment()
+        return {partition: self._native.lag(partition) for partition in wanted}
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hold back partitions, all assigned ones if none is given, until ``resume``.
+
+        Raises:
+            IllegalStateError: A partition is not assigned.
+        """
+        self._native.set_paused(list(partitions) or self.assignment(), True)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with partitions, all assigned ones if none is given."""
+        self._native.set_paused(list(partitions) or self.assignment(), False)
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the partitions that are paused, sorted."""
+        return calls.partitions_of(self._native.paused())
