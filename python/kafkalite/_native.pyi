@@ -40,6 +40,8 @@ __all__ = [
     "log_batches",
     "log_check",
     "log_check_epochs",
+    "log_group_record",
+    "log_index",
     "log_segments",
     "nearest",
     "next_log_lines",

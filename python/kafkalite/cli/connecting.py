@@ -145,7 +145,9 @@ def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
     return found
 
 
-yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def yes_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--yes``: whoever says it is not asked, see ``confirm``."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
 
 
 def confirm(question: str, is_sure: bool) -> None:
