@@ -66,6 +66,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._looked_at = self._triggered_at = float("-inf")
         self._partitions: list[tuple[str, int]] = []
         self._pinned: Offsets | None = None
+        self._first: Offsets | None = None
         self._last: Offsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,10 +79,15 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         return self._cluster
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins."""
-        cluster = self._asked()
-        self._last = cluster.resolved(self._options.start, cluster.partitions())
-        return to_json(self._last)
+        """Return where a new query begins: the same, however often Spark asks.
+
+        It asks for the first end and again for the first micro-batch; what came between is read.
+        """
+        if self._first is None:
+            cluster = self._asked()
+            self._first = cluster.resolved(self._options.start, cluster.partitions())
+            self._last = self._first
+        return to_json(self._first)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Return the limit of a micro-batch; Spark hands it to ``latestOffset``."""
@@ -175,11 +181,6 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         begins at 0.
         """
         begun, until = from_json(start), from_json(end)
-        for partition in sorted(begun):
-            if until.get(partition, begun[partition]) < begun[partition]:
-                self._lost(
-                    f"{_name(partition)} ends at {until[partition]}, before {begun[partition]}"
-                )
         planned = plan.tasks(
             plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until),
             min_partitions=self._options.min_partitions,
