@@ -64,6 +64,8 @@ def test_closing_takes_no_longer_than_it_may(tmp_path: Path) -> None:
     consumer = cluster.consumer(topic, group_id=cluster.group())
     read(consumer, 5)
     process.popen.send_signal(signal.SIGSTOP)
+    # Until it stands still it may answer yet.
+    os.waitpid(process.popen.pid, os.WUNTRACED)
     try:
         began = time.monotonic()
         with pytest.raises(errors.KafkaliteError):
