@@ -36,6 +36,13 @@ def test_it_holds_all_of_the_package_and_nothing_else(wheel: Path) -> None:
     assert names == wanted | {Path("kafkalite/_native.abi3.so")}
 
 
+def test_a_backtrace_of_it_has_names(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        binary = opened.read("kafkalite/_native.abi3.so")
+    # As the table of symbols spells our functions: each word after its length.
+    assert b"16kafkalite_broker8handlers" in binary
+
+
 def test_our_licence_and_those_of_others_are_inside(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         inside = {Path(name).name: name for name in opened.namelist() if "licenses/" in name}
