@@ -164,8 +164,8 @@ impl<'a> Column<'a> {
     /// If it holds neither bytes nor text.
     pub fn bytes(&self, out: &mut Vec<Option<&'a [u8]>>) -> Result<(), ImportError> {
         out.reserve(self.rows);
-        if let Some(dictionary) = &self.shape.dictionary {
-            return self.dictionary_bytes(dictionary, out);
+        if self.shape.dictionary.is_some() {
+            return self.looked_up(out, |words, values| words.bytes(values));
         }
         match self.shape.kind {
             Kind::Null => out.resize(out.len() + self.rows, None),
@@ -235,6 +235,9 @@ impl<'a> Column<'a> {
     /// # Errors
     /// If it holds no numbers, or one beyond 2^63.
     pub fn numbers(&self, out: &mut Vec<Option<i64>>) -> Result<(), ImportError> {
+        if self.shape.dictionary.is_some() {
+            return self.looked_up(out, |words, values| words.numbers(values));
+        }
         // Before a buffer of it is looked at: nobody counted them.
         if !matches!(self.shape.kind, Kind::Null | Kind::Signed(_) | Kind::Unsigned(_)) {
             return Err(self.wrong("integers or timestamps"));
@@ -278,16 +281,19 @@ impl<'a> Column<'a> {
         })
     }
 
-    fn dictionary_bytes(
+    /// Appends what each row's index stands for; `read` reads the dictionary.
+    fn looked_up<T: Copy>(
         &self,
-        dictionary: &'a Shape,
-        out: &mut Vec<Option<&'a [u8]>>,
+        out: &mut Vec<Option<T>>,
+        read: impl FnOnce(&Self, &mut Vec<Option<T>>) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
+        let Some(dictionary) = &self.shape.dictionary else { return Ok(()) };
         // SAFETY: `Shape::new` saw that there is one.
         let array = unsafe { &*self.array.dictionary };
         let rows = usize::try_from(array.length).unwrap_or(0);
         let mut values = Vec::new();
-        Column::new(dictionary, array, rows).bytes(&mut values)?;
+        read(&Column::new(dictionary, array, rows), &mut values)?;
+        out.reserve(self.rows);
         for row in 0..self.rows {
             if self.is_null(row) {
                 out.push(None);

@@ -184,21 +184,33 @@ fn a_column_of_any_type_may_stand_beside_those_that_are_read() {
     assert!(headers.numbers(&mut Vec::new()).is_err());
 }
 
-#[test]
-fn a_dictionary_is_looked_up() {
-    let indices = vec![vec![0b1011], vec![2, 0, 9, 0]];
-    let mut array = array(4, 0, indices, Vec::new());
+/// Gives rows that are 2, 0, null, 0 of a dictionary to `see`.
+fn with_dictionary(mut of_values: ArrowSchema, mut values: ArrowArray, see: impl Fn(&Chunk)) {
+    let mut array = array(4, 0, vec![vec![0b1011], vec![2, 0, 9, 0]], Vec::new());
     let mut of = schema("C", "", Vec::new());
-    let mut values = texts(0, 3);
-    let mut of_values = schema("u", "", Vec::new());
     of.dictionary = Box::into_raw(Box::new(of_values.take()));
     let values = Box::into_raw(Box::new(values.take()));
     array.dictionary = values;
-    let chunk = one(of, array).unwrap();
-    assert_eq!(bytes(&chunk, ""), some(&["ccc", "a", "-", "a"]));
-    drop(chunk);
+    see(&one(of, array).unwrap());
     // SAFETY: made here; `release_array` knows nothing of dictionaries.
     drop(unsafe { Box::from_raw(values) });
+}
+
+#[test]
+fn a_dictionary_is_looked_up() {
+    with_dictionary(schema("u", "", Vec::new()), texts(0, 3), |chunk| {
+        assert_eq!(bytes(chunk, ""), some(&["ccc", "a", "-", "a"]));
+    });
+}
+
+#[test]
+fn a_dictionary_of_numbers_is_looked_up_and_its_indices_are_no_numbers() {
+    let times = array(3, 0, vec![Vec::new(), i64s(&[7_000, 8_000, 9_000])], Vec::new());
+    with_dictionary(schema("tsu:", "", Vec::new()), times, |chunk| {
+        let mut numbers = Vec::new();
+        chunk.column("").unwrap().numbers(&mut numbers).unwrap();
+        assert_eq!(numbers, [Some(9), Some(7), None, Some(7)]);
+    });
 }
 
 #[test]
