@@ -287,18 +287,15 @@ impl<T> Accumulator<T> {
     {
         let partitions = topic.partitions.load();
         let queue = &partitions[partition as usize];
-        let mut opened = None;
-        let open = || {
+        let open = |handle: &Arc<Handle<T>>| {
             let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
-            opened = Some(serial);
+            // Before others can add to the batch: one of them may flush or close next.
+            self.incomplete.lock().insert(serial, Arc::clone(handle));
             ((self.clock)(), serial)
         };
         let appended = queue.append(records, token, &self.limits, ticket, open);
         let (result, news) = match appended {
             Ok((run, news)) => {
-                if let Some(serial) = opened {
-                    self.note_opened(serial, &run.handle);
-                }
                 let (batch_size, count) = (self.settings.batch_size as u32, partitions.len());
                 if self.settings.partitioner != PartitionerKind::RoundRobin {
                     topic.sticky.sent(partition, run.bytes, news.filled, batch_size, count as u32);
@@ -311,14 +308,6 @@ impl<T> Accumulator<T> {
             self.tell(queue, news);
         }
         result
-    }
-
-    fn note_opened(&self, serial: u64, handle: &Arc<Handle<T>>) {
-        let mut incomplete = self.incomplete.lock();
-        // The sender may have been faster: then there is nothing left to wait for.
-        if !handle.is_complete() {
-            incomplete.insert(serial, Arc::clone(handle));
-        }
     }
 
     #[cold]

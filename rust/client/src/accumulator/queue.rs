@@ -124,7 +124,7 @@ impl<T> PartitionQueue<T> {
         token: Option<T>,
         limits: &Limits,
         ticket: Option<Ticket>,
-        open: impl FnOnce() -> (Instant, u64),
+        open: impl FnOnce(&Arc<Handle<T>>) -> (Instant, u64),
     ) -> Result<(Run<T>, News), (NoRoom<T>, News)>
     where
         I: Iterator<Item = Record<'a>>,
@@ -197,7 +197,7 @@ impl<T> PartitionQueue<T> {
         bound: usize,
         limits: &Limits,
         ticket: Option<Ticket>,
-        open: impl FnOnce() -> (Instant, u64),
+        open: impl FnOnce(&Arc<Handle<T>>) -> (Instant, u64),
     ) -> Option<OpenBatch<T>> {
         let needed = HEADER_LENGTH + bound;
         let expected = queue.last_size.max(FIRST_BUFFER_BYTES).min(limits.batch_size).max(needed);
@@ -207,7 +207,8 @@ impl<T> PartitionQueue<T> {
             None => (Vec::with_capacity(needed), limits.memory.try_reserve(needed, ticket)?),
         };
         buffer.resize(HEADER_LENGTH, 0);
-        let (created, serial) = open();
+        let handle = Handle::new(Arc::clone(&self.topic), self.partition);
+        let (created, serial) = open(&handle);
         self.load.fetch_add(1, Ordering::Relaxed);
         Some(OpenBatch {
             buffer,
@@ -215,7 +216,7 @@ impl<T> PartitionQueue<T> {
             base_timestamp: 0,
             max_timestamp: 0,
             created,
-            handle: Handle::new(Arc::clone(&self.topic), self.partition),
+            handle,
             tokens: Vec::new(),
             memory,
             serial,

@@ -216,6 +216,24 @@ fn a_batch_that_gets_another_stamp_is_right_again() {
     }
 }
 
+/// Whoever adds to a batch that another thread began may flush or close before that one goes on.
+#[test]
+fn a_batch_is_waited_for_before_others_can_add_to_it() {
+    let slot = Arc::new(OnceLock::<std::sync::Weak<Accumulator<()>>>::new());
+    let (seen, idle) = (Arc::clone(&slot), Arc::new(AtomicBool::new(true)));
+    let told = Arc::clone(&idle);
+    // The clock is asked while the batch is begun, its queue locked.
+    let clock = move || {
+        let accumulator = seen.get().and_then(std::sync::Weak::upgrade).unwrap();
+        told.store(accumulator.is_idle(), Ordering::SeqCst);
+        Instant::now()
+    };
+    let accumulator = Accumulator::<()>::with_clock(settings(), 1, Box::new(clock));
+    slot.set(Arc::downgrade(&accumulator)).unwrap();
+    append(&accumulator, b"x").ok().unwrap();
+    assert!(!idle.load(Ordering::SeqCst));
+}
+
 #[test]
 fn nothing_is_appended_after_the_sender_ended() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
