@@ -31,7 +31,8 @@ pub async fn commit(
     if offsets.is_empty() {
         return Ok(());
     }
-    let _one_after_the_other = shared.commits.lock().await;
+    // Who we are now, not when it is our turn: a later generation may have given the partitions
+    // to others, and must refuse what is older.
     let by_group = shared.subscription.lock().wish().is_by_group();
     let me = match &shared.member {
         Some(member) if by_group => member.lock().membership(),
@@ -41,6 +42,7 @@ pub async fn commit(
         let about = format!("commit for group {group}: this consumer is no member of it now");
         return Err(ClientError::broker(ErrorCode::UnknownMemberId, about));
     }
+    let _one_after_the_other = shared.commits.lock().await;
     let result = commits::commit(&shared.cluster, group, me.as_ref(), &offsets, deadline).await;
     match &result {
         Ok(()) => {
