@@ -4,6 +4,7 @@
 //! handed out. It is never moved to another place: a seek, a reset or a new assignment retires it
 //! and makes another, so that whatever still comes in for the old place is known to be stale.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -42,7 +43,8 @@ struct Places {
 #[derive(Debug)]
 pub struct Cursor {
     partition: TopicPartition,
-    places: Mutex<Places>,
+    /// Shared with the cursor that goes on at the same place.
+    places: Arc<Mutex<Places>>,
     retired: AtomicBool,
     paused: AtomicBool,
     buffered_bytes: AtomicUsize,
@@ -52,9 +54,20 @@ impl Cursor {
     /// A cursor that begins at `start`.
     #[must_use]
     pub fn new(partition: TopicPartition, start: Position) -> Self {
+        Self::at(partition, Arc::new(Mutex::new(Places { position: start, done: start })))
+    }
+
+    /// Another cursor at the same place, for what is to be fetched anew: what this one handed out
+    /// is done for both.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self::at(self.partition.clone(), Arc::clone(&self.places))
+    }
+
+    fn at(partition: TopicPartition, places: Arc<Mutex<Places>>) -> Self {
         Self {
             partition,
-            places: Mutex::new(Places { position: start, done: start }),
+            places,
             retired: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             buffered_bytes: AtomicUsize::new(0),
@@ -104,11 +117,6 @@ impl Cursor {
     pub fn finish(&self) {
         let mut places = self.places.lock();
         places.done = places.position;
-    }
-
-    /// Takes over what was done at a cursor that stood at the same place before.
-    pub fn restore_done(&self, done: Position) {
-        self.places.lock().done = done;
     }
 
     /// Marks it as stale, for ever.

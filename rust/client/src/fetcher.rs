@@ -83,11 +83,24 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// Drops what takes room for nothing: what is stale, and where nothing but what is paused waits,
+/// that too, as callers could wait for ever for partitions that find no room.
+fn make_room(shared: &Shared) {
+    if !shared.buffer.has_open() && shared.subscription.lock().rewind_paused() {
+        // A caller may have some of it in hand, and lets go when it looks.
+        shared.buffer.call_attention();
+    }
+    shared.buffer.drop_stale();
+}
+
 impl Fetcher {
     /// Sends what can be sent; when to look again, if nothing happens before.
     fn dispatch(&mut self) -> Option<Instant> {
         let shared = Arc::clone(&self.shared);
         let config = &shared.config;
+        if shared.buffer.bytes() >= config.fetch_buffer_max_bytes {
+            make_room(&shared);
+        }
         if shared.buffer.bytes() >= config.fetch_buffer_max_bytes {
             return None;
         }

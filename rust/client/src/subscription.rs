@@ -173,6 +173,19 @@ impl Subscription {
         true
     }
 
+    /// Drops what was fetched for partitions that are held back: they are fetched again when they
+    /// go on. Whether there was something.
+    pub fn rewind_paused(&mut self) -> bool {
+        let mut rewound = false;
+        for state in self.partitions.values_mut() {
+            if state.cursor().is_paused() && state.cursor().buffered_bytes() > 0 {
+                state.rewind();
+                rewound = true;
+            }
+        }
+        rewound
+    }
+
     /// The partitions that are paused.
     #[must_use]
     pub fn paused(&self) -> Vec<TopicPartition> {

@@ -183,7 +183,11 @@ impl Handout {
     }
 
     fn put_aside_what_is_paused(&mut self, shared: &Shared) {
+        let parked = self.parked.len();
         self.parked.retain(|open| !open.cursor().is_retired());
+        if self.parked.len() < parked {
+            shared.fetch.notify_one();
+        }
         if let Some(open) = self.open.take_if(|open| !open.cursor().is_open()) {
             if open.cursor().is_retired() {
                 shared.fetch.notify_one();

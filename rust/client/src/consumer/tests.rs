@@ -25,6 +25,7 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records};
 use super::*;
 use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, metadata, topic};
 
+mod again;
 mod commits;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.

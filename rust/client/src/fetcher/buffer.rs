@@ -126,6 +126,16 @@ impl FetchBuffer {
         inside.queue.remove(at)
     }
 
+    /// Whether something waits that can be handed out.
+    pub fn has_open(&self) -> bool {
+        self.inside.lock().queue.iter().any(|fetched| fetched.cursor.is_open())
+    }
+
+    /// Drops what nobody will take.
+    pub fn drop_stale(&self) {
+        self.inside.lock().queue.retain(|fetched| !fetched.cursor.is_retired());
+    }
+
     /// Lets callers look at something else than records.
     pub fn call_attention(&self) {
         let mut inside = self.inside.lock();

@@ -171,8 +171,13 @@ impl PartitionState {
 
     /// Goes elsewhere: the old cursor is retired.
     pub(super) fn seek(&mut self, position: Position) {
+        self.go_on_with(Cursor::new(self.partition.clone(), position));
+    }
+
+    fn go_on_with(&mut self, cursor: Cursor) {
+        let position = cursor.position();
         self.cursor.retire();
-        self.cursor = Arc::new(Cursor::new(self.partition.clone(), position));
+        self.cursor = Arc::new(cursor);
         self.cursor.set_paused(self.paused || self.held);
         self.next_fetch = position;
         self.retry_at = None;
@@ -197,28 +202,17 @@ impl PartitionState {
     /// buffered and fetches again from the position.
     pub fn rewind(&mut self) {
         if matches!(self.status, Status::Reading | Status::Validate) {
-            let done = self.cursor.done();
-            self.seek(self.cursor.position());
-            self.cursor.restore_done(done);
+            self.go_on_with(self.cursor.again());
         }
     }
 
+    /// A lower epoch than before is that of another topic of the same name: the image takes no
+    /// earlier one of the same topic.
     pub(super) fn see_leader(&mut self, leader: LeaderAndEpoch) {
-        // An older image may come after a newer hint.
-        if self.leader.is_some_and(|known| leader.epoch < known.epoch && leader.epoch != NO_EPOCH) {
-            return;
-        }
         if self.leader != Some(leader) {
             self.leader = Some(leader);
             self.retry_at = None;
             self.look_at_epoch();
-        }
-    }
-
-    /// A broker said who leads it now.
-    pub fn hint_leader(&mut self, leader: LeaderAndEpoch) {
-        if self.leader.is_none_or(|known| leader.epoch > known.epoch) {
-            self.see_leader(leader);
         }
     }
 
