@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import pathlib
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -33,6 +36,31 @@ def test_one_await_is_delivered(kafkalite_bootstrap: str, name: str) -> None:
     run(main)
     (found,) = read(kafkalite_bootstrap, name, 1)
     assert (found.key, found.value, found.headers) == (b"k", b"v", (("h", b"1"),))
+
+
+def callback_threads() -> int:
+    """Count the threads of producers that call back; the system alone knows of them."""
+    names = []
+    for thread in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            names.append((thread / "comm").read_text().strip())
+    return names.count("kafkalite-cb")
+
+
+def test_a_producer_that_nobody_closed_leaves_no_thread(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    before = callback_threads()
+
+    async def main() -> None:
+        producer = kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap)
+        await producer.send(name, b"v")
+
+    run(main)
+    gc.collect()
+    deadline = time.monotonic() + PATIENCE_S
+    while callback_threads() > before:
+        assert time.monotonic() < deadline
 
 
 def test_many_sends_at_once_are_few_wake_ups(kafkalite_bootstrap: str, name: str) -> None:

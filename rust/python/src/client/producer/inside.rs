@@ -28,6 +28,13 @@ pub struct Inside {
     pub home: Home,
 }
 
+impl Drop for Inside {
+    /// Nobody closed it: the thread that calls back ends by itself.
+    fn drop(&mut self) {
+        self.callbacks.close(Instant::now());
+    }
+}
+
 /// A record as Python gave it.
 pub struct Arguments<'a, 'py> {
     pub topic: &'a Bound<'py, PyString>,
