@@ -38,6 +38,21 @@ def test_one_await_is_delivered(kafkalite_bootstrap: str, name: str) -> None:
     assert (found.key, found.value, found.headers) == (b"k", b"v", (("h", b"1"),))
 
 
+def test_sends_that_wait_for_room_keep_their_order(kafkalite_bootstrap: str, name: str) -> None:
+    # A small one finds room where the large one before it does not.
+    values = [bytes(1_500 if number % 2 else 10) for number in range(200)]
+    settings: dict[str, Any] = {"buffer_memory": 4_096, "batch_size": 1_024, "linger_ms": 0}
+
+    async def main() -> None:
+        async with kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap, **settings) as producer:
+            await producer.partitions_for(name)
+            await producer.send(name, b"first")
+            sent = await asyncio.gather(*(producer.send(name, value) for value in values))
+            assert [metadata.offset for metadata in sent] == list(range(1, 201))
+
+    run(main)
+
+
 def callback_threads() -> int:
     """Count the threads of producers that call back; the system alone knows of them."""
     names = []

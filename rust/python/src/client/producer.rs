@@ -304,7 +304,7 @@ impl Producer {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp_ms: Option<i64>,
         turn: Option<&Bound<'_, turn::Turn>>,
-    ) -> PyResult<Option<turn::Turn>> {
+    ) -> PyResult<Option<Py<turn::Turn>>> {
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };
         let token = Token::Future { future, event_loop };
         turn::try_send(slf, &arguments, token, turn)

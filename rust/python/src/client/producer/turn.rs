@@ -25,9 +25,28 @@ enum What {
 pub struct Turn {
     producer: Py<Producer>,
     what: Mutex<What>,
+    until: Instant,
 }
 
 impl Turn {
+    fn new(producer: &Bound<'_, Producer>, inside: &Inside, what: What) -> PyResult<Py<Self>> {
+        let until = Instant::now() + inside.producer.config().max_block;
+        let (producer, py) = (producer.clone().unbind(), producer.py());
+        Py::new(py, Self { producer, what: Mutex::new(what), until })
+    }
+
+    /// Keeps its place in line for so many bytes; `false` if it has none. At the end of the line
+    /// a record would come after those that were sent later.
+    fn stays(&self, bytes: usize) -> bool {
+        match &mut *self.what.lock() {
+            What::Memory(_, needed) => {
+                *needed = bytes;
+                true
+            }
+            What::Topic(_) => false,
+        }
+    }
+
     fn ticket(&self) -> Option<Ticket> {
         match *self.what.lock() {
             What::Memory(ticket, _) => Some(ticket),
@@ -83,10 +102,10 @@ impl Turn {
         Ok(client_exception(py, &error)?.unbind())
     }
 
-    /// How long a record may wait, in seconds.
+    /// How long a record may still wait, in seconds.
     #[getter]
-    fn seconds(&self, py: Python<'_>) -> PyResult<f64> {
-        Ok(self.producer.get().inside(py)?.producer.config().max_block.as_secs_f64())
+    fn seconds(&self) -> f64 {
+        self.until.saturating_duration_since(Instant::now()).as_secs_f64()
     }
 }
 
@@ -96,15 +115,14 @@ pub fn try_send(
     arguments: &Arguments<'_, '_>,
     token: Token,
     turn: Option<&Bound<'_, Turn>>,
-) -> PyResult<Option<Turn>> {
+) -> PyResult<Option<Py<Turn>>> {
     let py = producer.py();
     let inside = producer.get().inside(py)?;
     let failed = |error: ClientError| client_error(py, &error);
     inside.producer.check().map_err(failed)?;
     let name = arguments.topic.to_str()?;
     let Some(topic) = inside.producer.topic(name) else {
-        let what = Mutex::new(What::Topic(name.to_owned()));
-        return Ok(Some(Turn { producer: producer.clone().unbind(), what }));
+        return Turn::new(producer, inside, What::Topic(name.to_owned())).map(Some);
     };
     let key = through(inside.key_serializer.as_ref(), arguments.key)?;
     let value = through(inside.value_serializer.as_ref(), arguments.value)?;
@@ -133,14 +151,13 @@ pub fn try_send(
             if no_room.closed {
                 return Err(failed(inside.producer.buffer_full(no_room.needed)));
             }
-            Ok(Some(wait_in_line(producer, inside, no_room.needed)))
+            if let Some(turn) = turn.filter(|turn| turn.get().stays(no_room.needed)) {
+                return Ok(Some(turn.clone().unbind()));
+            }
+            let line = What::Memory(inside.producer.wait_for_memory(), no_room.needed);
+            Turn::new(producer, inside, line).map(Some)
         }
     }
-}
-
-fn wait_in_line(producer: &Bound<'_, Producer>, inside: &Inside, needed: usize) -> Turn {
-    let what = Mutex::new(What::Memory(inside.producer.wait_for_memory(), needed));
-    Turn { producer: producer.clone().unbind(), what }
 }
 
 fn through<'py>(
