@@ -1,6 +1,7 @@
 """Runs a command while Apache Kafka runs; ``{broker}`` in it becomes Kafka's address.
 
-``python -m tests.conformance.beside_kafka pytest tests/clients --kafkalite-external {broker}``
+``python -m tests.conformance.beside_kafka --set num.partitions=1 pytest tests/clients
+--kafkalite-external {broker}``: keys of Kafka come first.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from tests.conformance import brokers
 
 def main(command: list[str]) -> int:
     """Return the command's exit status."""
+    config: dict[str, str] = {}
+    while command[:1] == ["--set"]:
+        key, _, value = command[1].partition("=")
+        config[key] = value
+        command = command[2:]
     with tempfile.TemporaryDirectory() as directory:
-        kafka = brokers.make("kafka", Path(directory) / "data")
+        kafka = brokers.make("kafka", Path(directory) / "data", config)
         kafka.start()
         try:
             words = [word.replace("{broker}", kafka.bootstrap) for word in command]
