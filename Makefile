@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Cargo's profile of the binding.
+PROFILE := ci
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -36,9 +38,10 @@ lint: $(VENV)/dev-installed
 rust-test:
 	cargo test --locked --profile ci --workspace
 
+## The binding of the checkout; to measure with: make develop PROFILE=release
 develop: $(VENV)/dev-installed
 	rm -f $(VENV)/wheel-installed
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked --profile ci
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked --profile $(PROFILE)
 
 python-test: develop
 	$(BIN)/mypy
@@ -110,7 +113,8 @@ spark-kafka-test: develop $(VENV)/spark/installed
 spark-options: develop spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
 	$(call spark,$(JVM_SPARK),$(SPARK_JARS)) -m tests.spark.live.record_options
 
-## The connector beside a toy that does nothing and beside Spark's own; about 8 minutes.
+## The connector beside a toy that does nothing and beside Spark's own; about 10 minutes:
+## make spark-bench ARGS="--only idle --times 3"
 spark-bench: spark-jars $(VENV)/spark-$(JVM_SPARK)/installed
 	$(call spark,$(JVM_SPARK),$(SPARK_JARS)) benches/spark/run.py $(ARGS)
 

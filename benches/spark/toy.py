@@ -5,7 +5,9 @@ They do nothing but what Spark makes every Python data source do.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -16,6 +18,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 SCHEMA = (
@@ -70,20 +73,34 @@ class Reader(DataSourceReader):
             yield from repeated(rows, width, value)
 
 
-class StreamReader(DataSourceStreamReader):
-    """A micro-batch of as many rows whenever Spark asks."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A micro-batch of as many rows whenever Spark asks, ``idle``, or a file ``counted`` grows.
+
+    With ``ends`` there are so many micro-batches.
+    """
 
     def __init__(self, options: dict[str, str]) -> None:
         """Hold plain data."""
         self.options = options
 
+    def _count(self) -> int | None:
+        path = self.options.get("counted")
+        return int(Path(path).read_text()) if path else None
+
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the beginning."""
-        return {"at": 0}
+        return {"at": self._count() or 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Do nothing: ``ends`` says where it ends."""
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
         """Return the next one, or the same where nothing is to happen."""
-        return start if self.options.get("idle") == "true" else {"at": start["at"] + 1}
+        if self.options.get("idle") == "true":
+            return start
+        if (count := self._count()) is not None:
+            return {"at": count}
+        return {"at": min(start["at"] + 1, int(self.options.get("ends", sys.maxsize)))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return two tasks."""

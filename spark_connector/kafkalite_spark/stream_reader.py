@@ -1,8 +1,9 @@
 """Streams: micro-batch after micro-batch, each between two offsets that Spark writes down.
 
-Spark asks for the latest offset about every 12 ms while nothing happens, and the brokers are asked
-each time: who waits with `processAllAvailable` waits for all that was written before. Micro-batches
-are planned from their two offsets alone, so that a replay reads the same.
+Spark asks for the latest offset about every 12 ms while nothing happens, so `Pace` has such polls
+wait; but each ends with a question to the brokers: who waits with `processAllAvailable` waits for
+all that was written before. Micro-batches are planned from their two offsets alone, so that a
+replay reads the same.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .cluster import Cluster
 from .errors import ReadError
 from .offsets import Offsets, from_json, to_json
 from .options import ReadOptions
+from .pace import Pace
 from .tasks import in_tasks, read_ranges
 
 try:
@@ -56,11 +58,14 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         columns: list[str],
         clock: Callable[[], float] = time.monotonic,
         cluster: Cluster | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Hold plain data until it is asked something: it is pickled."""
         self._options = options
         self._columns = columns
         self._clock = clock
+        self._sleep = sleep
+        self._pace = Pace()
         self._cluster = cluster
         self._known: Offsets = {}
         self._looked_at = self._triggered_at = float("-inf")
@@ -114,8 +119,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         if getattr(limit, "max_rows", None) is not None:
             # A partition that is new in `end` has no start yet, and no records this time.
             end = plan.limited(begun, end, limit.max_rows)
+        now = self._clock()
+        self._pace.asked(now, found=end != begun)
         if end != begun:
-            self._triggered_at = self._clock()
+            self._triggered_at = now
         self._last = end
         return to_json(end)
 
@@ -159,6 +166,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
             # Partitions that came since do not count, those that a checkpoint has do.
             return self._pinned
         cluster = self._asked()
+        # Not after it is asked: what an answer says would be old, and `processAllAvailable` wrong.
+        self._sleep(self._pace.wait_s(self._clock()))
         now = self._clock()
         if now - self._looked_at >= DISCOVERY_S:
             self._partitions = cluster.partitions()
