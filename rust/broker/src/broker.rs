@@ -6,7 +6,7 @@
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::{Clock, SystemClock};
-use crate::cold_reads::ColdReads;
+use crate::cold_reads::{self, ColdReads};
 use crate::config::{BrokerConfig, RequestInline};
 use crate::coordinator::{GroupCoordinator, GroupCoordinatorConfig, OffsetsPartitions};
 use crate::fetch_sessions::FetchSessions;
@@ -319,10 +319,13 @@ impl Foundation<'_> {
         let groups = start_groups(config, clock.clone(), timer, topic, &controller)
             .map_err(system("the group loader"))?;
         let is_resident = Arc::new(kafkalite_log::residency::is_resident);
-        let (threads, most_bytes) = (config.cold_read_threads, config.cold_read_max_bytes);
-        let cold_reads =
-            ColdReads::start(threads, most_bytes, is_resident, clock.clone(), metrics.clone())
-                .map_err(system("the cold-read threads"))?;
+        let limits = cold_reads::Limits {
+            threads: config.cold_read_threads,
+            turn_bytes: config.cold_read_max_bytes,
+            bytes_per_second: config.cold_read_max_bytes_per_second,
+        };
+        let cold_reads = ColdReads::start(limits, is_resident, clock.clone(), metrics.clone())
+            .map_err(system("the cold-read threads"))?;
         Ok(Rooms {
             config: swapped,
             groups,

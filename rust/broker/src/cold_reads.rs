@@ -9,7 +9,7 @@
 //!
 //! The disk is asked for little at a time, and the kernel's own read-ahead is off: its windows of
 //! several MiB end in interrupts that hold up whatever else runs, far more than the same bytes do
-//! in steps (`benches/cold_replay.py`).
+//! in steps (`benches/cold_replay.py`). While somebody produces, steps keep to a pace ([`Pace`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,8 +18,10 @@ use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use kafkalite_log::FileSlice;
+use kafkalite_protocol::ApiKey;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::Advice;
 
@@ -28,6 +30,9 @@ use crate::error::panics;
 use crate::metrics::{Counter, Metrics, Stage};
 use crate::response_queue::{Piece, Responder, Response};
 
+use self::pace::Pace;
+
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -59,47 +64,75 @@ struct Queue {
     stopped: bool,
 }
 
+/// How much the pool reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Threads, at least 1: `kafkalite.cold.read.threads`.
+    pub threads: usize,
+    /// Read for one response before another one's turn: `kafkalite.cold.read.max.bytes`.
+    pub turn_bytes: u64,
+    /// Read in a second while somebody produces, 0 is no limit:
+    /// `kafkalite.cold.read.max.bytes.per.second`.
+    pub bytes_per_second: u64,
+}
+
 struct Shared {
     queue: Mutex<Queue>,
+    /// Wakes a thread for a job.
     wake: Condvar,
+    /// Wakes threads that keep to the pace, at the end.
+    hurry: Condvar,
+    pace: Mutex<Pace>,
     bytes: Counter,
-    /// Read for one response before another one's turn: `kafkalite.cold.read.max.bytes`.
+    /// Microseconds that threads waited to keep to the pace.
+    throttled_us: Counter,
     turn_bytes: u64,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
 }
 
 /// The pool.
 pub struct ColdReads {
     shared: Arc<Shared>,
     is_resident: IsResident,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl ColdReads {
-    /// Starts `count` threads that read up to `turn_bytes` of a response before another's turn.
+    /// Starts the threads.
     ///
     /// # Errors
     /// When the operating system refuses a thread, or `/dev/null`.
     pub fn start(
-        count: usize,
-        turn_bytes: u64,
+        limits: Limits,
         is_resident: IsResident,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
         let help = "Bytes read in because they had left the page cache.";
         let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
-        let shared =
-            Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), bytes, turn_bytes });
+        let help = "Time that cold reads waited because somebody produces.";
+        let name = "kafkalite_cold_read_throttled_microseconds";
+        let throttled_us = metrics.counter(name, help, vec![]);
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            hurry: Condvar::new(),
+            pace: Mutex::new(Pace::new(limits.bytes_per_second)),
+            bytes,
+            throttled_us,
+            turn_bytes: limits.turn_bytes,
+            clock,
+            metrics: Arc::clone(&metrics),
+        });
         let counted = Arc::clone(&shared);
         let help = "Responses waiting for ranges to be read in.";
         metrics.computed("kafkalite_cold_read_queue_size", help, vec![], move || {
             i64::try_from(counted.queue.lock().jobs.len()).unwrap_or(i64::MAX)
         });
         let threads = Mutex::new(Vec::new());
-        let pool = Self { shared, is_resident, clock, metrics, threads };
-        for i in 0..count.max(1) {
+        let pool = Self { shared, is_resident, threads };
+        for i in 0..limits.threads.max(1) {
             let shared = Arc::clone(&pool.shared);
             let null = File::options().write(true).open("/dev/null")?;
             let thread = std::thread::Builder::new()
@@ -142,11 +175,11 @@ impl ColdReads {
         if cold.is_empty() {
             return then();
         }
-        let (clock, metrics) = (Arc::clone(&self.clock), Arc::clone(&self.metrics));
-        let started_ns = clock.monotonic_ns();
+        let shared = Arc::clone(&self.shared);
+        let started_ns = shared.clock.monotonic_ns();
         let then = move || {
-            let took_ns = clock.monotonic_ns().saturating_sub(started_ns);
-            metrics.record(Stage::ColdRead, api_key, took_ns);
+            let took_ns = shared.clock.monotonic_ns().saturating_sub(started_ns);
+            shared.metrics.record(Stage::ColdRead, api_key, took_ns);
             then();
         };
         self.read_in(cold, Box::new(then));
@@ -161,6 +194,7 @@ impl ColdReads {
     pub fn stop(&self) {
         self.shared.queue.lock().stopped = true;
         self.shared.wake.notify_all();
+        self.shared.hurry.notify_all();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a cold-read thread panicked");
@@ -179,7 +213,7 @@ impl ColdReads {
     /// Asks the kernel, unless the range is as good as in memory.
     fn is_cold(&self, slice: &FileSlice) -> bool {
         let is_fresh = slice.written_ms.is_some_and(|written_ms| {
-            (0..FRESH_MS).contains(&self.clock.wall_ms().saturating_sub(written_ms))
+            (0..FRESH_MS).contains(&self.shared.clock.wall_ms().saturating_sub(written_ms))
         });
         !is_fresh && !(self.is_resident)(slice)
     }
@@ -214,7 +248,8 @@ impl Shared {
     fn serve(&self, null: &File) {
         while let Some((mut job, read)) = self.take() {
             if read {
-                let turn = || read_turn(&mut job.slices, self.turn_bytes, null);
+                let pause = |bytes| self.keep_pace(bytes);
+                let turn = || read_turn(&mut job.slices, self.turn_bytes, null, pause);
                 // Dropped with its responder, the job answers for itself.
                 let Some(bytes) = panics::contain("a cold read", turn) else { continue };
                 self.bytes.add(bytes);
@@ -226,16 +261,34 @@ impl Shared {
             panics::contain("what followed a cold read", job.then);
         }
     }
+
+    /// Waits until `bytes` may be read; not at all at the end.
+    fn keep_pace(&self, bytes: u64) {
+        let produced = || self.metrics.count(Stage::Local, ApiKey::Produce as i16);
+        let wait_ns = self.pace.lock().wait_ns(self.clock.monotonic_ns(), bytes, produced);
+        if wait_ns > 0 {
+            let wait = Duration::from_nanos(wait_ns);
+            self.throttled_us.add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+            self.hurry.wait_while_for(&mut self.queue.lock(), |queue| !queue.stopped, wait);
+        }
+    }
 }
 
-/// Reads up to `turn_bytes` of the ranges and removes what was read. Returns how much that was.
-fn read_turn(slices: &mut VecDeque<FileSlice>, turn_bytes: u64, null: &File) -> u64 {
+/// Reads up to `turn_bytes` of the ranges, each step after a `pause` for its bytes, and removes
+/// what was read. Returns how much that was.
+fn read_turn(
+    slices: &mut VecDeque<FileSlice>,
+    turn_bytes: u64,
+    null: &File,
+    pause: impl Fn(u64),
+) -> u64 {
     let mut left = turn_bytes;
     ask_for(slices, 0, AHEAD_BYTES);
     while left > 0
         && let Some(slice) = slices.front_mut()
     {
         let step = left.min(u64::from(slice.length)).min(STEP_BYTES);
+        pause(step);
         let read = match read_step(slice, step, null) {
             Ok(read) if read > 0 => read.min(u64::from(slice.length)),
             // The end of a file cut short, or a disk that fails: the send will tell.

@@ -189,6 +189,13 @@ impl Metrics {
         stages[stage as usize].record(duration_ns);
     }
 
+    /// How many durations of `stage` were recorded for `api_key`, which is not negative.
+    #[must_use]
+    pub fn count(&self, stage: Stage, api_key: i16) -> u64 {
+        let stages = self.stages.get(usize::try_from(api_key).unwrap_or(API_SLOTS));
+        stages.and_then(OnceLock::get).map_or(0, |of| of[stage as usize].snapshot().count)
+    }
+
     /// Calls `visit(api_key, stage, histogram)` for every pair that has recorded anything.
     pub fn for_each_stage(&self, mut visit: impl FnMut(i16, Stage, &HistogramSnapshot)) {
         for (api_key, stages) in (0i16..).zip(self.stages.iter()) {

@@ -15,22 +15,28 @@ fn slice(length: u32) -> FileSlice {
     FileSlice { file, position: 0, length, written_ms: None }
 }
 
+const LIMITS: Limits = Limits { threads: 1, turn_bytes: 4 << 20, bytes_per_second: 0 };
+
 fn pool(is_resident: bool) -> (Arc<Metrics>, ColdReads) {
     let metrics = Arc::new(Metrics::new());
     let clock = Arc::new(SystemClock::new());
     let pool =
-        ColdReads::start(1, 4 << 20, Arc::new(move |_| is_resident), clock, Arc::clone(&metrics));
+        ColdReads::start(LIMITS, Arc::new(move |_| is_resident), clock, Arc::clone(&metrics));
     (metrics, pool.expect("a thread"))
 }
 
 fn read_bytes(metrics: &Metrics) -> u64 {
-    let mut bytes = 0;
+    counted(metrics, "kafkalite_cold_read_bytes")
+}
+
+fn counted(metrics: &Metrics, counter: &str) -> u64 {
+    let mut total = 0;
     metrics.for_each_scalar(|name, _, _, value| {
-        if let ("kafkalite_cold_read_bytes", crate::metrics::Value::Counter(n)) = (name, value) {
-            bytes = n;
+        if let (true, crate::metrics::Value::Counter(n)) = (name == counter, value) {
+            total = n;
         }
     });
-    bytes
+    total
 }
 
 /// API, stage and how often, of all that was recorded.
@@ -104,7 +110,7 @@ fn a_turn_reads_four_mebibytes_and_keeps_the_rest() {
     let null = File::options().write(true).open("/dev/null").expect("it exists");
     let mut slices: VecDeque<FileSlice> = [slice(3 << 20), slice(6 << 20)].into();
     for left in [5 << 20, 1 << 20, 0] {
-        read_turn(&mut slices, 4 << 20, &null);
+        read_turn(&mut slices, 4 << 20, &null, |_| {});
         assert_eq!(slices.iter().map(|slice| slice.length).sum::<u32>(), left);
     }
 }
@@ -149,11 +155,32 @@ fn stopping_sends_what_waits() {
 }
 
 #[test]
+fn stopping_ends_the_wait_of_a_paced_read() {
+    let clock = Arc::new(crate::clock::ManualClock::new(0));
+    let metrics = Arc::new(Metrics::new());
+    let limits = Limits { bytes_per_second: 1, ..LIMITS };
+    let all_cold = Arc::new(|_: &FileSlice| false);
+    let pool = ColdReads::start(limits, all_cold, clock.clone(), Arc::clone(&metrics));
+    let pool = pool.expect("a thread");
+    metrics.record(Stage::Local, ApiKey::Produce as i16, 1);
+    clock.advance_ms(100);
+    let (responder, received) = responder();
+    // Two steps: the second has to wait for days.
+    pool.send(responder, response(300_000));
+    while counted(&metrics, "kafkalite_cold_read_throttled_microseconds") == 0 {
+        std::thread::yield_now();
+    }
+    assert!(received.try_recv().is_err());
+    pool.stop();
+    assert!(received.try_recv().is_ok());
+}
+
+#[test]
 fn what_was_just_written_is_not_asked_for() {
     let clock = Arc::new(crate::clock::ManualClock::new(100_000));
     let metrics = Arc::new(Metrics::new());
     let all_cold = Arc::new(|_: &FileSlice| false);
-    let pool = ColdReads::start(1, 4 << 20, all_cold, clock, Arc::clone(&metrics));
+    let pool = ColdReads::start(LIMITS, all_cold, clock, Arc::clone(&metrics));
     let pool = pool.expect("a thread");
     for (written_ms, read_in) in [
         (None, true),

@@ -120,6 +120,8 @@ fields! {
     cold_read_threads: usize = number("kafkalite.cold.read.threads");
     /// `kafkalite.cold.read.max.bytes`
     cold_read_max_bytes: u64 = number("kafkalite.cold.read.max.bytes");
+    /// `kafkalite.cold.read.max.bytes.per.second`
+    cold_read_max_bytes_per_second: u64 = number("kafkalite.cold.read.max.bytes.per.second");
     /// `max.request.partition.size.limit`
     max_request_partition_size_limit: i32 = number("max.request.partition.size.limit");
 

@@ -336,10 +336,13 @@ impl NetworkThread {
                 self.take_responses();
             }
         }
+        let mut left = writing::TURN_BYTES as u64;
         for _ in 0..self.to_write.len() {
-            if let Some(key) = self.to_write.pop_front() {
+            if left > 0
+                && let Some(key) = self.to_write.pop_front()
+            {
                 self.at = Some(key);
-                self.write_turn(key);
+                left = left.saturating_sub(self.write_turn(key));
             }
         }
         self.at = None;

@@ -105,6 +105,12 @@ impl Output {
         self.pieces.is_empty()
     }
 
+    /// Bytes still to send.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.queued_total - self.sent_total
+    }
+
     /// Bytes of memory held.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

@@ -1,5 +1,7 @@
 //! What leaves: memory, file ranges, answers of handlers that failed, and the end of it all.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use kafkalite_log::{FileSlice, SegmentFile};
 
 use super::*;
@@ -85,6 +87,47 @@ fn a_client_that_does_not_read_delays_no_other_and_holds_no_copies_of_files() {
     }
     for id in 0..200 {
         assert_eq!(deaf.receive_id(), id);
+    }
+}
+
+#[test]
+fn what_came_in_meanwhile_is_served_before_the_rest_of_many_large_responses() {
+    const READERS: usize = 16;
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let held = Mutex::new((begun, may_go_on));
+    let ranges = serve_ranges(segment(&[7; 1 << 20]));
+    let requests = AtomicUsize::new(0);
+    let config = NetworkConfig { inline: InlineMode::Always, ..NetworkConfig::default() };
+    // The first and the last of the readers and whoever comes after them hold the only thread.
+    let broker = Broker::start(config, move |request| {
+        let number = requests.fetch_add(1, Ordering::Relaxed);
+        if [0, READERS - 1, READERS].contains(&number) {
+            let (begun, may_go_on) = &*held.lock();
+            begun.send(()).expect("the test listens");
+            may_go_on.recv().expect("the test answers");
+        }
+        ranges(request);
+    });
+    let large = request(FETCH, 1, &lengths(&[1 << 20]));
+    let mut readers: Vec<Client> = (0..READERS).map(|_| broker.connect()).collect();
+    let mut other = broker.connect();
+    let (first, rest) = readers.split_first_mut().expect("there are some");
+    first.send(&large);
+    has_begun.recv_timeout(PATIENCE).expect("the first reader's request begins");
+    rest.iter_mut().for_each(|reader| reader.send(&large));
+    go_on.send(()).expect("it waits");
+    has_begun.recv_timeout(PATIENCE).expect("the last reader's request begins");
+    other.send(&request(FETCH, 1, &lengths(&[10])));
+    go_on.send(()).expect("it waits");
+    has_begun.recv_timeout(PATIENCE).expect("the other's request begins");
+    // One turn's bytes after the first reader's request, and one's after the others'.
+    let written = broker.counter("kafkalite_network_bytes_out_zero_copy", "");
+    go_on.send(()).expect("it waits");
+    assert!(written <= 2 * ((256 << 10) + (16 << 10)), "{written} bytes went before");
+    assert_eq!(other.receive().1.len(), 13);
+    for reader in &mut readers {
+        assert_eq!(reader.receive().1.len(), (1 << 20) + 3);
     }
 }
 
