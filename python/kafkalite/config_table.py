@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from . import _native
 from ._native import ConfigKey, ConfigOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["ClientKey", "ConfigKey", "ConfigOrigin", "client_keys", "keys", "nearest", "origins"]
+__all__ = [
+    "ClientKey",
+    "ConfigKey",
+    "ConfigOrigin",
+    "check_client",
+    "client_keys",
+    "keys",
+    "nearest",
+    "origins",
+]
 
 
 class ClientKey(NamedTuple):
@@ -41,6 +50,21 @@ def client_keys() -> list[ClientKey]:
         ClientKey(name, client, kind.lower(), default, valid, doc)
         for name, client, kind, default, valid, doc in rows
     ]
+
+
+def check_client(
+    client: Literal["consumer", "producer"], config: Mapping[str, str]
+) -> list[str]:
+    """Check keys without making their client; return what their user should know of.
+
+    Args:
+        client: Whose keys they are.
+        config: Keys with dots and their values.
+
+    Raises:
+        ConfigError: As the client would: ``INVALID_CONFIG: key: what is wrong``, and a hint.
+    """
+    return _native.check_client_keys(client, dict(config))
 
 
 def keys() -> list[ConfigKey]:

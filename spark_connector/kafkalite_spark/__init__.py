@@ -4,6 +4,7 @@
 the options of Spark's own Kafka connector. What each file is:
 
 - ``options``: one table of options, parsed once
+- ``kafka_keys``: clients' keys, checked before a task has them
 - ``offsets``: offsets as JSON, in Spark's own shape
 - ``plan``: from offsets and limits to the ranges that tasks read; pure
 - ``cluster``: what is asked of brokers to plan

@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .errors import OptionError, ReadError
+from .kafka_keys import told
 from .offsets import EARLIEST, LATEST, Offsets, Partition
 from .options import At, ReadOptions
 
 if TYPE_CHECKING:
     from kafkalite.admin import AdminClient
 
-__all__ = ["Cluster", "admin_client"]
+__all__ = ["Cluster", "Resolved", "admin_client"]
 
 
 def admin_client(kafka: Mapping[str, str]) -> AdminClient:
@@ -29,6 +30,14 @@ def admin_client(kafka: Mapping[str, str]) -> AdminClient:
     return AdminClient(config={key: value for key, value in kafka.items() if key in known})
 
 
+class Resolved(NamedTuple):
+    """What an ``At`` means now."""
+
+    offsets: Offsets
+    #: Partitions whose offset is the end of their log: asked later, it is another.
+    at_their_ends: frozenset[Partition] = frozenset()
+
+
 class Cluster:
     """Answers the questions of planning."""
 
@@ -37,7 +46,7 @@ class Cluster:
         self._options = options
         self._admin = admin_client(options.kafka)
         level = options.kafka.get("isolation.level", "read_uncommitted")
-        self._isolation: Any = level
+        self._isolation: Any = level.strip().lower()
 
     def close(self) -> None:
         """End the connection."""
@@ -45,8 +54,8 @@ class Cluster:
 
     @contextmanager
     def _patience(self) -> Iterator[None]:
-        """Say who did not answer, and how to wait longer."""
-        from kafkalite.errors import RequestTimedOut
+        """Say who did not answer, and how to wait longer; name keys as options do."""
+        from kafkalite.errors import KafkaliteError, RequestTimedOut
 
         try:
             yield
@@ -56,12 +65,14 @@ class Cluster:
                 f"{error}: is the cluster of {servers} gone? "
                 "kafka.default.api.timeout.ms says how long it is waited for"
             ) from error
+        except KafkaliteError as error:
+            raise ReadError(told(error)) from error
 
     def partitions(self) -> list[Partition]:
         """Return the partitions to read, in order.
 
         Raises:
-            UnknownTopicError: A topic that was named does not exist.
+            ReadError: A topic that was named does not exist, or nobody answers.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -80,21 +91,24 @@ class Cluster:
         if not wanted:
             return {}
         with self._patience():
-            told = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
-        return {(one.topic, one.partition): found.offset for one, found in told.items()}
+            answer = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
+        return {(one.topic, one.partition): found.offset for one, found in answer.items()}
 
     def committed_to(self, group: str, offsets: Offsets) -> None:
         """Commit offsets for a group without members."""
         self._admin.alter_group_offsets(group, offsets)
 
-    def resolved(self, at: At, partitions: list[Partition]) -> Offsets:
+    def resolved(self, at: At, partitions: list[Partition]) -> Resolved:
         """Return the offset of each partition that ``at`` means.
 
         Raises:
-            OptionError: It names other partitions, or no record is so new.
+            OptionError: It names other partitions.
+            ReadError: No record is so new, or nobody answers.
         """
+        if at.everywhere == EARLIEST:
+            return Resolved(self.ends(partitions, "earliest"))
         if at.everywhere is not None:
-            return self.ends(partitions, "earliest" if at.everywhere == EARLIEST else "latest")
+            return Resolved(self.ends(partitions, "latest"), frozenset(partitions))
         if at.offsets is not None:
             self._check_names(at, at.offsets, partitions)
             return self._numbers(at.offsets)
@@ -118,20 +132,19 @@ class Cluster:
         )
         raise OptionError(at.option, f"{why}: it must name all partitions that are read")
 
-    def _numbers(self, offsets: Offsets) -> Offsets:
-        resolved = dict(offsets)
-        for word, number in (("earliest", EARLIEST), ("latest", LATEST)):
-            asked = [partition for partition, at in offsets.items() if at == number]
-            resolved |= self.ends(asked, word)  # type: ignore[arg-type]
-        return resolved
+    def _numbers(self, offsets: Offsets) -> Resolved:
+        first = [partition for partition, at in offsets.items() if at == EARLIEST]
+        last = [partition for partition, at in offsets.items() if at == LATEST]
+        found = self.ends(first, "earliest") | self.ends(last, "latest")
+        return Resolved(offsets | found, frozenset(last))
 
-    def _by_time(self, at: At, times: Offsets) -> Offsets:
+    def _by_time(self, at: At, times: Offsets) -> Resolved:
         resolved: Offsets = {}
         for time in sorted(set(times.values())):
             asked = [partition for partition, one in times.items() if one == time]
             with self._patience():
-                told = self._admin.list_offsets(asked, time)
-            for one, found in told.items():
+                found_by = self._admin.list_offsets(asked, time, isolation_level=self._isolation)
+            for one, found in found_by.items():
                 resolved[one.topic, one.partition] = found.offset
         late = sorted(partition for partition, offset in resolved.items() if offset < 0)
         starts = at.option.startswith("starting")
@@ -141,4 +154,4 @@ class Cluster:
                 f"{at.option}: {names} have no record as new as that. "
                 "With startingOffsetsByTimestampStrategy=latest they begin at their end"
             )
-        return resolved | self.ends(late, "latest")
+        return Resolved(resolved | self.ends(late, "latest"), frozenset(late))

@@ -172,7 +172,8 @@ def _flag(option: Option, value: str) -> bool:
 
 
 def _kafka_key(name: str) -> str:
-    key = name.removeprefix("kafka.")
+    # Clients take underscores for dots.
+    key = name.removeprefix("kafka.").replace("_", ".")
     if why := FORBIDDEN_KAFKA.get(key):
         raise OptionError(name, f"is not yours to set: {why}")
     return key

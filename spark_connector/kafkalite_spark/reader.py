@@ -32,8 +32,8 @@ class KafkaliteReader(DataSourceReader):
         cluster = Cluster(options)
         try:
             partitions = cluster.partitions()
-            start = cluster.resolved(options.start, partitions)
-            end = cluster.resolved(options.end, partitions)
+            start = cluster.resolved(options.start, partitions).offsets
+            end = cluster.resolved(options.end, partitions).offsets
         finally:
             cluster.close()
         planned = plan.tasks(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from .errors import WriteError
+from .kafka_keys import told
 from .options import WriteOptions
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
     except KafkaliteError as error:
         # Whatever it holds is sent again by the next try: with a new producer.
         _drop(options.kafka)
-        raise WriteError(str(error)) from error
+        raise WriteError(told(error)) from error
     return Sent(rows)
 
 

@@ -9,8 +9,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from .errors import WriteError
+from .kafka_keys import check_keys
 from .options import FALL_BACK, WriteOptions, parse_read, parse_write
 from .schema import check_sink, checked_columns, source_schema
+from .tasks import client_config
 from .versions import check_stream
 
 __all__ = ["KafkaliteSource"]
@@ -33,7 +35,9 @@ class KafkaliteSource(DataSource):
         """Return the reader of a batch."""
         from .reader import KafkaliteReader
 
-        return KafkaliteReader(parse_read(self.options, stream=False), checked_columns(schema))
+        options = parse_read(self.options, stream=False)
+        check_keys("consumer", client_config(options))
+        return KafkaliteReader(options, checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
         """Return the reader of a stream."""
@@ -41,6 +45,7 @@ class KafkaliteSource(DataSource):
 
         options = parse_read(self.options, stream=True)
         check_stream(pyspark.__version__, options)
+        check_keys("consumer", client_config(options))
         return KafkaliteStreamReader(options, checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -62,4 +67,5 @@ class KafkaliteSource(DataSource):
     def _write_options(self, schema: StructType, *, stream: bool) -> WriteOptions:
         options = parse_write(self.options, stream=stream)
         check_sink(schema, options.topic)
+        check_keys("producer", options.kafka)
         return options

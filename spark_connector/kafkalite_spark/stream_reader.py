@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from . import plan
 from .cluster import Cluster
 from .errors import ReadError
-from .offsets import Offsets, from_json, to_json
+from .offsets import Offsets, Partition, from_json, to_json
 from .options import ReadOptions
 from .pace import Pace
 from .tasks import in_tasks, read_ranges
@@ -72,6 +72,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._partitions: list[tuple[str, int]] = []
         self._pinned: Offsets | None = None
         self._first: Offsets | None = None
+        self._held: frozenset[Partition] = frozenset()
         self._last: Offsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -87,10 +88,20 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         """Return where a new query begins: the same, however often Spark asks.
 
         It asks for the first end and again for the first micro-batch; what came between is read.
+        After a restart it asks once more if that micro-batch was not finished. Ends of logs are
+        others by then, and the checkpoint has only the micro-batch's own end: so a partition that
+        begins at the end of its log has no records in the first one, whose end then is where it
+        begins.
         """
         if self._first is None:
             cluster = self._asked()
-            self._first = cluster.resolved(self._options.start, cluster.partitions())
+            resolved = cluster.resolved(self._options.start, cluster.partitions())
+            self._first, self._held = resolved.offsets, resolved.at_their_ends
+            if self._pinned is not None:
+                # Ends are those that were pinned, though more may have come since.
+                there = {one: at for one, at in self._first.items() if one in self._pinned}
+                self._held &= there.keys()
+                self._first = there | {one: self._pinned[one] for one in self._held}
             self._last = self._first
         return to_json(self._first)
 
@@ -116,6 +127,9 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
             self._last = self._latest()
             return to_json(self._last)
         end = self._next_end(begun)
+        if begun == self._first:
+            end |= {partition: begun[partition] for partition in self._held}
+            self._held = frozenset()
         if getattr(limit, "max_rows", None) is not None:
             # A partition that is new in `end` has no start yet, and no records this time.
             end = plan.limited(begun, end, limit.max_rows)
@@ -190,6 +204,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         begins at 0.
         """
         begun, until = from_json(start), from_json(end)
+        # The first micro-batch is planned, now or in an earlier run.
+        self._held = frozenset()
         planned = plan.tasks(
             plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until),
             min_partitions=self._options.min_partitions,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from .errors import ReadError
+from .kafka_keys import told
 from .options import ReadOptions
 from .plan import Range
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafkalite.ranges import RangeReader
 
-__all__ = ["TaskRanges", "in_tasks", "read_ranges"]
+__all__ = ["TaskRanges", "client_config", "in_tasks", "read_ranges"]
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ def in_tasks(planned: list[list[Range]]) -> list[InputPartition]:
     return [TaskRanges(ranges) for ranges in planned]
 
 
-def _config(options: ReadOptions) -> dict[str, str]:
+def client_config(options: ReadOptions) -> dict[str, str]:
+    """Return what a task's reader is made of."""
     needless = {"group.id", "group.instance.id"}
     config = {key: value for key, value in options.kafka.items() if key not in needless}
     config["kafkalite.fetch.buffer.max.bytes"] = str(options.fetch_buffer_bytes)
@@ -101,7 +103,7 @@ def read_ranges(
 
     from kafkalite.errors import KafkaliteError
 
-    config = _config(options)
+    config = client_config(options)
     reader = _reader(config)
     sound = False
     try:
@@ -119,7 +121,7 @@ def read_ranges(
         if reader.lost:
             log.warning("kafkalite: %d offsets were gone and passed over", reader.lost)
     except KafkaliteError as error:
-        raise ReadError(f"{error}{_advice(error)}") from error
+        raise ReadError(f"{told(error)}{_advice(error)}") from error
     finally:
         if sound:
             _put_back(config, reader)

@@ -5,6 +5,9 @@
 //! accepted with a warning. Defaults stand in the table and nowhere else.
 //! Source: `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`, `AdminClientConfig` of Kafka.
 
+use crate::error::ClientError;
+use std::collections::BTreeMap;
+
 mod address;
 mod client_config;
 mod client_keys;
@@ -26,6 +29,22 @@ pub use values::{Values, parse};
 /// Every key of every client.
 pub fn keys() -> impl Iterator<Item = &'static ClientKey> {
     client_keys::KEYS.iter().chain(producer_keys::KEYS).chain(consumer_keys::KEYS)
+}
+
+/// Checks what a client would be made of, without making it; returns what its user should know.
+///
+/// # Errors
+/// Those of the client.
+pub fn check(
+    kind: ClientKind,
+    pairs: &BTreeMap<String, String>,
+) -> Result<Vec<String>, ClientError> {
+    let client = match kind {
+        ClientKind::Admin => ClientConfig::from_pairs(kind, pairs)?,
+        ClientKind::Consumer => ConsumerConfig::from_pairs(pairs)?.client,
+        ClientKind::Producer => ProducerConfig::from_pairs(pairs)?.client,
+    };
+    Ok(client.warnings)
 }
 
 #[cfg(test)]

@@ -105,7 +105,10 @@ def test_min_partitions_splits_and_a_task_reads_no_more_than_it_may(
         ({"startingOffsets": "latest"}, "reads nothing"),
         ({"startingTimestamp": str(NOW + 86_400_000)}, "no record as new as that"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "it must name all partitions"),
-        ({"kafka.linger": "1"}, "linger"),
+        (
+            {"kafka.fetch.min.byte": "1"},
+            r"kafka\.fetch\.min\.byte: .*mean kafka\.fetch\.min\.bytes",
+        ),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(

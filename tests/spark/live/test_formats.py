@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -144,6 +145,25 @@ def test_a_checkpoint_of_sparks_own_connector_goes_on_with_ours_and_back(
         stream = loaded(spark.readStream, format_, topic.servers, topic.name)
         assert drain(stream, tmp_path) == [200]
     assert written(spark, tmp_path) == sorted([*range(300), *range(300)])
+
+
+@pytest.mark.parametrize("format_", BOTH)
+def test_a_first_micro_batch_that_was_not_finished_loses_nothing_from_the_latest(
+    spark: SparkSession, make_topic: Callable[..., Any], tmp_path: Path, format_: str
+) -> None:
+    topic = make_topic()
+    topic.fill(100)
+    latest = {"startingOffsets": "latest"}
+    stream = loaded(spark.readStream, format_, topic.servers, topic.name, **latest)
+    assert drain(stream, tmp_path) == []
+    planned = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    assert json.loads(planned) == {topic.name: {"0": 100}}
+    # As if it had been killed then: Spark writes this file when a micro-batch is finished.
+    for finished in (tmp_path / "checkpoint" / "commits").iterdir():
+        finished.unlink()
+    topic.fill(50, first=100)
+    drain(stream, tmp_path)
+    assert written(spark, tmp_path) == list(range(100, 150))
 
 
 @pytest.fixture

@@ -12,9 +12,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kafkalite import AdminClient
-from kafkalite_spark.cluster import Cluster
-from kafkalite_spark.options import parse_read
-from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
 MINOR = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
@@ -81,27 +78,6 @@ def test_a_running_stream_reads_what_comes(
         query.processAllAvailable()
     query.stop()
     assert written(spark, tmp_path) == [(0, offset) for offset in range(30)]
-
-
-def test_where_a_stream_begins_does_not_move_while_records_come() -> None:
-    class Growing(Cluster):
-        def __init__(self) -> None:
-            self.end = 70
-
-        def partitions(self) -> list[tuple[str, int]]:
-            return [("a", 0)]
-
-        def ends(self, partitions: object, at: str) -> dict[tuple[str, int], int]:
-            self.end += 10
-            return {("a", 0): self.end}
-
-    options = parse_read({"kafka.bootstrap.servers": "x:1", "subscribe": "a"}, stream=True)
-    reader = KafkaliteStreamReader(options, ["value"], cluster=Growing())
-    first = reader.initialOffset()
-    end = reader.latestOffset(first)
-    assert (first, end) == ({"a": {"0": 80}}, {"a": {"0": 90}})
-    (task,) = reader.partitions(reader.initialOffset(), end)
-    assert [(one.start, one.end) for one in task.ranges] == [(80, 90)]
 
 
 def test_a_stream_is_written_or_refused_with_the_version_that_can(

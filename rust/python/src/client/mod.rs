@@ -18,8 +18,13 @@ pub mod shell;
 mod teller;
 pub mod waiting;
 
-use kafkalite_client::config;
+use std::collections::BTreeMap;
+
+use kafkalite_client::config::{self, ClientKind};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::error::client_error;
 
 /// Name, whose it is, type, default, valid values, meaning.
 type KeyRow = (&'static str, String, &'static str, Option<&'static str>, String, &'static str);
@@ -35,6 +40,19 @@ fn client_keys() -> Vec<KeyRow> {
         .collect()
 }
 
+/// Checks keys without making their client; returns what the user should know of.
+#[pyfunction]
+fn check_client_keys(
+    py: Python<'_>,
+    client: &str,
+    pairs: BTreeMap<String, String>,
+) -> PyResult<Vec<String>> {
+    let mut kinds = [ClientKind::Producer, ClientKind::Consumer].into_iter();
+    let kind = kinds.find(|kind| kind.name() == client);
+    let kind = kind.ok_or_else(|| PyValueError::new_err(format!("no client `{client}`")))?;
+    config::check(kind, &pairs).map_err(|error| client_error(py, &error))
+}
+
 /// Adds the clients to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
@@ -46,5 +64,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ranges::ColumnBatch>()?;
     module.add_class::<ranges::RangeReader>()?;
     producer::add_to(module)?;
+    module.add_function(wrap_pyfunction!(check_client_keys, module)?)?;
     module.add_function(wrap_pyfunction!(client_keys, module)?)
 }

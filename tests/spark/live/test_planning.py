@@ -1,0 +1,85 @@
+"""What a stream answers when Spark plans: without a session, on a log that grows at every look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalite_spark.cluster import Cluster
+from kafkalite_spark.offsets import Offsets, Partition
+from kafkalite_spark.options import parse_read
+from kafkalite_spark.stream_reader import KafkaliteStreamReader
+
+
+class Growing(Cluster):
+    """One partition more than ``partitions`` at each look, and ten records more in each."""
+
+    def __init__(self, options: Any) -> None:
+        self._options = options
+        self.end = 70
+        self.count = 1
+
+    def partitions(self) -> list[Partition]:
+        return [("a", number) for number in range(self.count)]
+
+    def ends(self, partitions: Any, at: str) -> Offsets:
+        if at == "earliest":
+            return dict.fromkeys(partitions, 0)
+        self.end += 10
+        return dict.fromkeys(partitions, self.end)
+
+
+def stream(**given: str) -> tuple[KafkaliteStreamReader, Growing]:
+    """Return the reader of a new query, and its cluster."""
+    needed = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    options = parse_read({**needed, **given}, stream=True)
+    cluster = Growing(options)
+    return KafkaliteStreamReader(options, ["value"], cluster=cluster), cluster
+
+
+def read(reader: KafkaliteStreamReader, start: Any, end: Any) -> list[tuple[int, int, int]]:
+    """Return partition, first and end offset of what a micro-batch reads."""
+    tasks = reader.partitions(start, end)
+    return [(one.partition, one.start, one.end) for task in tasks for one in task.ranges]
+
+
+def test_where_a_stream_begins_does_not_move_while_records_come() -> None:
+    reader, _ = stream()
+    first = reader.initialOffset()
+    assert first == reader.initialOffset() == {"a": {"0": 80}}
+
+
+def test_the_first_micro_batch_from_the_latest_writes_down_where_the_query_begins() -> None:
+    reader, _ = stream()
+    first = reader.initialOffset()
+    end = reader.latestOffset(first)
+    assert end == first
+    assert read(reader, first, end) == []
+    assert read(reader, end, reader.latestOffset(end)) == [(0, 80, 100)]
+
+
+def test_a_first_micro_batch_that_was_not_finished_loses_nothing_after_a_restart() -> None:
+    reader, _ = stream()
+    planned = reader.latestOffset(reader.initialOffset())
+    # Another process, later: the end of the log is another.
+    again, cluster = stream()
+    cluster.end = 500
+    assert read(again, again.initialOffset(), planned) == []
+    assert read(again, planned, again.latestOffset(planned)) == [(0, 80, 520)]
+
+
+def test_only_partitions_that_begin_at_their_ends_wait_for_the_second_micro_batch() -> None:
+    reader, cluster = stream(startingOffsets='{"a": {"0": 5, "1": -1}}')
+    cluster.count = 2
+    first = reader.initialOffset()
+    assert first == {"a": {"0": 5, "1": 80}}
+    assert read(reader, first, reader.latestOffset(first)) == [(0, 5, 90)]
+
+
+def test_what_comes_after_the_ends_were_pinned_fails_no_query_from_the_latest() -> None:
+    reader, cluster = stream()
+    reader.prepareForTriggerAvailableNow()
+    cluster.count = 2
+    first = reader.initialOffset()
+    assert first == {"a": {"0": 80}}
+    assert reader.latestOffset(first) == first
+    assert reader.latestOffset(first) == first
