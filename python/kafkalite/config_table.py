@@ -52,9 +52,7 @@ def client_keys() -> list[ClientKey]:
     ]
 
 
-def check_client(
-    client: Literal["consumer", "producer"], config: Mapping[str, str]
-) -> list[str]:
+def check_client(client: Literal["consumer", "producer"], config: Mapping[str, str]) -> list[str]:
     """Check keys without making their client; return what their user should know of.
 
     Args:

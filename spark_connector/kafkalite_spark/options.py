@@ -22,6 +22,11 @@ __all__ = ["At", "ReadOptions", "WriteOptions", "parse_read", "parse_write"]
 #: Names that Spark itself adds or understands.
 SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode", "truncate"}
 
+#: Offsets and times have eight bytes.
+MOST = (1 << 63) - 1
+#: A column of Arrow's counts its bytes with four.
+MOST_BYTES = (1 << 31) - 1
+
 FALL_BACK = 'Spark\'s own format("kafka") with its jar works against the same broker'
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
@@ -125,6 +130,8 @@ class _Given:
             raise OptionError(name, f"`{text}` is no whole number")
         if int(text) < least:
             raise OptionError(name, f"{text} is less than {least}")
+        if int(text) > MOST:
+            raise OptionError(name, f"{text} is more than {MOST}")
         return int(text)
 
     def json(self, name: str) -> Any:
@@ -149,7 +156,10 @@ class _Given:
         found = _BYTES.fullmatch(text.strip().lower())
         if not found or int(found[1]) == 0:
             raise OptionError(name, f"`{text}` is no number of bytes", "Write 1048576 or 1m")
-        return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]
+        size = int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]
+        if size > MOST_BYTES:
+            raise OptionError(name, f"`{text}` is more than {MOST_BYTES} bytes")
+        return size
 
     def seconds(self, name: str) -> float:
         """Return a duration: ``15m``, ``500ms``."""
@@ -267,8 +277,7 @@ def _start(given: _Given, stream: bool) -> At:
         time = given.number("startingTimestamp")
         return At(timestamp=time, option="startingTimestamp")
     if given.given("startingOffsetsByTimestamp"):
-        name = "startingOffsetsByTimestamp"
-        return At(timestamps=given.offsets(name), option=name)
+        return _times(given, "startingOffsetsByTimestamp")
     text = (given.text("startingOffsets") or ("latest" if stream else "earliest")).strip()
     if text.lower() == "earliest":
         return At(everywhere=EARLIEST, option="startingOffsets")
@@ -288,8 +297,7 @@ def _end(given: _Given, stream: bool) -> At:
     if given.given("endingTimestamp"):
         return At(timestamp=given.number("endingTimestamp"), option="endingTimestamp")
     if given.given("endingOffsetsByTimestamp"):
-        name = "endingOffsetsByTimestamp"
-        return At(timestamps=given.offsets(name), option=name)
+        return _times(given, "endingOffsetsByTimestamp")
     text = (given.text("endingOffsets") or "latest").strip()
     if text.lower() == "latest":
         return At(everywhere=LATEST, option="endingOffsets")
@@ -299,10 +307,14 @@ def _end(given: _Given, stream: bool) -> At:
     return At(offsets=_checked("endingOffsets", offsets, LATEST), option="endingOffsets")
 
 
-def _checked(name: str, offsets: Offsets, least: int) -> Offsets:
+def _times(given: _Given, name: str) -> At:
+    return At(timestamps=_checked(name, given.offsets(name), 0, "time"), option=name)
+
+
+def _checked(name: str, offsets: Offsets, least: int, what: str = "offset") -> Offsets:
     for (topic, partition), at in offsets.items():
-        if at < least:
-            raise OptionError(name, f"{at} of {topic}-{partition} is no offset here")
+        if not least <= at <= MOST:
+            raise OptionError(name, f"{at} of {topic}-{partition} is no {what} here")
     return offsets
 
 
@@ -316,4 +328,7 @@ def parse_write(options: Mapping[str, str], *, stream: bool) -> WriteOptions:
     if given.kafka.get("enable.idempotence", "true").lower() == "false":
         # Nothing is lost by it but doubles: it stays the user's choice.
         given.kafka["enable.idempotence"] = "false"
-    return WriteOptions(given.kafka, given.text("topic"))
+    topic = given.text("topic")
+    if topic is not None and not topic.strip():
+        raise OptionError("topic", "is empty")
+    return WriteOptions(given.kafka, topic)

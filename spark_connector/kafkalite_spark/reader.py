@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from . import plan
 from .cluster import Cluster
+from .errors import ReadError
 from .options import ReadOptions
 from .tasks import in_tasks, read_ranges
 
@@ -36,6 +37,13 @@ class KafkaliteReader(DataSourceReader):
             end = cluster.resolved(options.end, partitions).offsets
         finally:
             cluster.close()
+        for (topic, partition), at in sorted(start.items()):
+            if at > end[topic, partition]:
+                raise ReadError(
+                    f"{topic}-{partition} would be read from {at} to {end[topic, partition]}: "
+                    f"compare {options.start.option} with {options.end.option}. Was the topic "
+                    "made anew, or its records deleted?"
+                )
         planned = plan.tasks(
             plan.ranges_between(start, end),
             min_partitions=options.min_partitions,

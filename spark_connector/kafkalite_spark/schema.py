@@ -44,13 +44,19 @@ def checked_columns(schema: StructType) -> list[str]:
     """Return the names of the columns in ``schema``, which a user may have given.
 
     Raises:
-        OptionError: A column that the source does not have, or has of another type.
+        OptionError: A column that the source does not have, has of another type or has once.
     """
+    names = [field.name for field in schema.fields]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise OptionError("schema", f"names {', '.join(sorted(twice))} twice")
     for field in schema.fields:
+        if not field.nullable:
+            why = f"column {field.name} may be null: leave out NOT NULL"
+            raise OptionError("schema", why)
         known = _COLUMNS.get(field.name)
         if known is None:
-            names = ", ".join(_COLUMNS)
-            raise OptionError("schema", f"there is no column `{field.name}`", f"There are {names}")
+            there = ", ".join(_COLUMNS)
+            raise OptionError("schema", f"there is no column `{field.name}`", f"There are {there}")
         if field.dataType != known:
             told = field.dataType.simpleString()
             raise OptionError(
@@ -58,7 +64,7 @@ def checked_columns(schema: StructType) -> list[str]:
                 f"column {field.name} is {known.simpleString()}, not {told}",
                 "Cast it in the query",
             )
-    return [field.name for field in schema.fields]
+    return names
 
 
 def check_sink(schema: StructType, topic: str | None) -> None:

@@ -86,7 +86,7 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
             producer.flush()
         for delivery in under_way:
             delivery.result()
-    except KafkaliteError as error:
+    except (KafkaliteError, ValueError) as error:
         # Whatever it holds is sent again by the next try: with a new producer.
         _drop(options.kafka)
         raise WriteError(told(error)) from error
@@ -109,10 +109,6 @@ def _by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, p
 
 
 def _send(producer: Producer, topic: str, batch: pa.RecordBatch) -> Any:
-    names = batch.schema.names
-    wanted = [name for name in ("key", "value", "partition") if name in names]
-    headers = None
-    if "headers" in names:
-        told = batch.column("headers").to_pylist()
-        headers = [[(one["key"], one["value"]) for one in row or ()] for row in told]
-    return producer.send_batch(topic, batch.select(wanted), headers=headers)
+    columns = ("key", "value", "partition", "headers")
+    wanted = [name for name in columns if name in batch.schema.names]
+    return producer.send_batch(topic, batch.select(wanted))

@@ -72,6 +72,10 @@ def test_a_stream_begins_where_its_options_say(options: dict[str, str], expected
         ({"maxTriggerDelay": "soon"}, ["maxTriggerDelay", "no duration"]),
         ({"failOnDataLoss": "perhaps"}, ["neither true nor false"]),
         ({"batchBytes": "much"}, ["batchBytes", "bytes"]),
+        ({"fetchBufferBytes": "2g"}, ["fetchBufferBytes", "more than 2147483647 bytes"]),
+        ({"maxOffsetsPerTrigger": str(1 << 63)}, ["maxOffsetsPerTrigger", "more than"]),
+        ({"startingOffsets": f'{{"a": {{"0": {1 << 63}}}}}'}, ["of a-0 is no offset"]),
+        ({"startingOffsetsByTimestamp": '{"a": {"0": -1}}'}, ["-1 of a-0 is no time"]),
         ({"commitOffsetsToGroup": "true"}, ["needs kafka.group.id"]),
         ({"startingOffsetsByTimestampStrategy": "guess"}, ["neither error nor latest"]),
         ({"endingOffsets": "latest"}, ["endingOffsets", "means nothing for readStream"]),
@@ -128,6 +132,11 @@ def test_exactly_once_is_refused_with_a_hint_until_it_is_there() -> None:
     with pytest.raises(OptionError, match="at least once"):
         parse_write({**SERVERS, "transactional": "true"}, stream=True)
     assert parse_write({**SERVERS, "transactional": "false"}, stream=True).topic is None
+
+
+def test_a_topic_without_a_name_is_refused() -> None:
+    with pytest.raises(OptionError, match="topic: is empty"):
+        parse_write({**SERVERS, "topic": " "}, stream=False)
 
 
 def test_a_sink_takes_its_topic_and_its_clients_keys() -> None:

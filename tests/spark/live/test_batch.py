@@ -129,12 +129,34 @@ def test_a_topic_that_is_missing_is_named(
         read(topic).collect()
 
 
-def test_a_column_of_another_type_is_refused(
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("value string", "column value is binary, not string"),
+        ("val binary", "there is no column `val`"),
+        ("value binary not null", "column value may be null: leave out NOT NULL"),
+        ("value binary, value binary", "names value twice"),
+    ],
+)
+def test_columns_that_the_source_has_not_are_refused(
+    make_topic: Callable[..., Any], read: Callable[..., Any], schema: str, words: str
+) -> None:
+    topic = make_topic()
+    with pytest.raises(PySparkException, match=words):
+        read(topic, schema).collect()
+
+
+def test_a_batch_that_ends_before_it_begins_is_refused(
     make_topic: Callable[..., Any], read: Callable[..., Any]
 ) -> None:
     topic = make_topic()
-    with pytest.raises(PySparkException, match="column value is binary, not string"):
-        read(topic, "value string").collect()
+    topic.fill(10)
+    bounds = {
+        "startingOffsets": f'{{"{topic.name}": {{"0": 7}}}}',
+        "endingOffsets": f'{{"{topic.name}": {{"0": 3}}}}',
+    }
+    with pytest.raises(PySparkException, match=r"from 7 to 3: compare startingOffsets with ending"):
+        read(topic, **bounds).collect()
 
 
 def test_offsets_that_are_gone_fail_the_query_unless_it_may_lose_them(

@@ -71,6 +71,11 @@ def test_nulls_and_headers_are_written_as_they_are(
         ("cast(id as string) as value", {}, "no topic"),
         ("cast(id as string) as value", {"topic": "x", "transactional": "true"}, "at least once"),
         ("cast(id as string) as value", {"topic": "x", "topc": "y"}, "Did you mean topic"),
+        (
+            "cast(id as string) as value",
+            {"topic": "x", "kafka.lingr.ms": "5"},
+            r"kafka\.lingr\.ms: unknown key. Did you mean kafka\.linger\.ms",
+        ),
     ],
 )
 def test_rows_that_are_no_records_are_refused_before_any_is_sent(
@@ -82,6 +87,22 @@ def test_rows_that_are_no_records_are_refused_before_any_is_sent(
 ) -> None:
     with pytest.raises(PySparkException, match=words):
         write(spark.range(3).selectExpr(columns), make_topic(), **options)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "cast(null as struct<key:string,value:binary>)",
+        "struct(cast(null as string) as key, cast('x' as binary) as value)",
+    ],
+)
+def test_a_header_without_a_name_is_refused(
+    spark: SparkSession, make_topic: Callable[..., Any], header: str
+) -> None:
+    topic = make_topic()
+    rows = spark.range(1).selectExpr("'v' as value", f"array({header}) as headers")
+    with pytest.raises(PySparkException, match="a header without a name"):
+        write(rows, topic, topic=topic.name)
 
 
 def test_overwriting_a_log_is_refused(spark: SparkSession, make_topic: Callable[..., Any]) -> None:

@@ -194,7 +194,8 @@ impl<'a> Column<'a> {
     }
 
     /// Appends each row's count of pairs to `counts`, and the pairs of all rows to `names` and
-    /// `values`: of a column of lists of two-column structs, or of maps.
+    /// `values`: of a column of lists of two-column structs, or of maps. A pair that is null has
+    /// neither.
     ///
     /// # Errors
     /// If it holds no such lists, or an item of them is neither bytes nor text.
@@ -224,6 +225,13 @@ impl<'a> Column<'a> {
                 // SAFETY: `Shape::new` saw that the list has a child, and that it has two.
                 let array = unsafe { &**(**self.array.children).children.add(index) };
                 Column { shape, array, first: shape.start + from, rows: count }.bytes(out)?;
+            }
+            // SAFETY: as above. What stands in the columns of a pair that is null means nothing.
+            let array = unsafe { &**self.array.children };
+            let all = Column { shape: items, array, first: items.start + from, rows: count };
+            let begun = names.len() - count;
+            for index in (0..count).filter(|index| all.is_null(*index)) {
+                (names[begun + index], values[begun + index]) = (None, None);
             }
         }
         Ok(())

@@ -236,6 +236,22 @@ fn lists_of_pairs_are_read_row_by_row() {
     assert!(chunk.column("").unwrap().pairs(&mut counts, &mut none.0, &mut none.1).is_err());
 }
 
+/// It was read as what stood in its columns: a header with an empty name.
+#[test]
+fn a_pair_that_is_null_has_neither_name_nor_value() {
+    let of = vec![schema("u", "key", Vec::new()), schema("z", "value", Vec::new())];
+    let full = || array(3, 0, vec![Vec::new(), i32s(&[0, 1, 2, 3]), b"abc".to_vec()], Vec::new());
+    let items = array(3, 0, vec![vec![0b101]], vec![full(), full()]);
+    let lists = array(2, 0, vec![Vec::new(), i32s(&[0, 1, 3])], vec![items]);
+    let shape = schema("+l", "headers", vec![schema("+s", "entries", of)]);
+    let chunk = one(shape, lists).unwrap();
+    let (mut counts, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    chunk.column("").unwrap().pairs(&mut counts, &mut names, &mut values).unwrap();
+    assert_eq!(counts, [1, 2]);
+    assert_eq!(names, [Some(&b"a"[..]), None, Some(&b"c"[..])]);
+    assert_eq!(values, names);
+}
+
 #[test]
 fn what_was_taken_over_is_released_once() {
     let of = schema("+s", "", vec![schema("u", "key", Vec::new())]);
