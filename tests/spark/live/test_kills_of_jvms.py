@@ -68,6 +68,9 @@ class Driver:
 
 def fill(topic: Any) -> Counter[str]:
     """Write records with times of their own; return how many there are of each minute."""
+    with kl.AdminClient(bootstrap_servers=topic.servers) as admin:
+        # They are older than logs are usually kept: retention took them in the middle of the test.
+        admin.alter_topic_config(topic.name, {"retention.ms": -1})
     times = [START_MS + number * STEP_MS for number in range(RECORDS)]
     with kl.Producer(bootstrap_servers=topic.servers) as producer:
         for partition in range(PARTITIONS):
