@@ -7,16 +7,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kafkalite_protocol::ErrorCode;
-
 use crate::cluster::{ClusterImage, Wanted};
 use crate::commits;
 use crate::consumer::Shared;
 use crate::cursor::Position;
 use crate::error::ClientError;
+use crate::fetcher::buffer::Content;
 use crate::fetcher::sleep_until;
 use crate::offsets::{self, Question};
-use crate::subscription::{EARLIEST, LeaderAndEpoch, ResetWish, Status, Wish};
+use crate::subscription::{EARLIEST, LeaderAndEpoch, ResetWish, Status, Truncation, Wish};
 use crate::topic_partition::TopicPartition;
 
 /// Follows the subscription until it is dropped.
@@ -260,42 +259,55 @@ async fn validate(shared: &Shared) {
         let Some((_, position)) = due.iter().find(|(one, _)| *one == partition) else { continue };
         match answer {
             Ok(end) => {
-                let cut = shared.subscription.lock().validation_done(
-                    &partition,
-                    *position,
-                    end.leader_epoch,
-                    end.offset,
-                );
-                if let Some(at) = cut {
-                    truncated(shared, &partition, *position, at);
+                let end = Position { offset: end.offset, leader_epoch: end.leader_epoch };
+                let lost = shared.subscription.lock().validation_done(&partition, *position, end);
+                if let Some(truncation) = lost {
+                    truncated(shared, &truncation);
                 }
             }
             // Brokers before Kafka 2.3 cannot tell: the position is taken as it is.
             Err(ClientError::UnsupportedVersion { .. }) => {
                 let mut subscription = shared.subscription.lock();
-                subscription.validation_done(&partition, *position, -1, -1);
+                subscription.validation_skipped(&partition, *position);
             }
             Err(error) => try_again(shared, &partition, error),
         }
     }
 }
 
-/// Records that were read are no longer in the log: it goes on where the logs part, unless the user
-/// wants to decide.
-fn truncated(shared: &Shared, partition: &TopicPartition, position: Position, at: i64) {
-    tracing::warn!(%partition, offset = position.offset, at, "the log was cut before the position");
-    shared.subscription.lock().seek(partition, Position::at(at));
-    if shared.reset_timestamp().is_none() {
-        let about = format!(
-            "{partition}: records before offset {} were lost from offset {at} on",
-            position.offset
-        );
-        shared.report(ClientError::broker(ErrorCode::OffsetOutOfRange, about));
+/// Records that were read are no longer in the log: it goes on where the logs part, or where the
+/// policy says if the leader cannot tell; without a policy the user decides, and is told so.
+fn truncated(shared: &Shared, truncation: &Truncation) {
+    let Truncation { cursor, position, parted } = truncation;
+    let (partition, at) = (cursor.partition(), parted.map(|parted| parted.offset));
+    let mut subscription = shared.subscription.lock();
+    // The user may have gone elsewhere just now.
+    if !subscription.get(partition).is_some_and(|state| state.is_at(cursor)) {
+        return;
+    }
+    tracing::warn!(%partition, offset = position.offset, ?at, "records that were read are lost");
+    match (shared.reset_timestamp(), parted) {
+        (Some(_), Some(parted)) => subscription.seek_validated(partition, *parted),
+        (Some(timestamp), None) => {
+            subscription.seek_to(partition, timestamp);
+            shared.settle.notify_one();
+        }
+        (None, _) => {
+            if let Some(state) = subscription.get_mut(partition) {
+                state.stall(cursor);
+            }
+            drop(subscription);
+            let told = Content::Truncated(at);
+            shared.buffer.push_all(vec![(Arc::clone(cursor), *position, told)]);
+        }
     }
 }
 
 fn try_again(shared: &Shared, partition: &TopicPartition, error: ClientError) {
     let at = shared.retry_at();
     shared.subscription.lock().retry_later(partition, at);
-    shared.report_unless_passing(error);
+    match error.is_transport() {
+        true => tracing::debug!(%partition, %error, "its leader is asked again"),
+        false => shared.report_unless_passing(error),
+    }
 }

@@ -73,6 +73,17 @@ pub struct ResetWish {
     pub timestamp: i64,
 }
 
+/// Records that were handed out are no longer in the log (KIP-320).
+#[derive(Clone, Debug)]
+pub struct Truncation {
+    /// The place whose record before is lost.
+    pub cursor: Arc<Cursor>,
+    /// Where that is.
+    pub position: Position,
+    /// Where the leader's log parts from what was read; `None` if it knows nothing of that epoch.
+    pub parted: Option<Position>,
+}
+
 /// A consumer's partitions and wishes.
 pub struct Subscription {
     wish: Wish,
@@ -230,7 +241,7 @@ impl Subscription {
     #[must_use]
     pub fn validations_due(&self, now: Instant) -> Vec<(TopicPartition, Position)> {
         let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
-        due.filter(|(_, state)| matches!(state.status(), Status::Validate))
+        due.filter(|(_, state)| matches!(state.status(), Status::Validate) && !state.is_stalled())
             .map(|(partition, state)| (partition.clone(), state.next_fetch()))
             .collect()
     }
@@ -337,34 +348,61 @@ impl Subscription {
 
     /// The answer of ListOffsets to a [`ResetWish`]; nothing happens if the wish changed since.
     pub fn reset_done(&mut self, wish: &ResetWish, offset: i64, leader_epoch: i32) {
-        let Some(state) = self.partitions.get_mut(&wish.partition) else { return };
-        if state.status() == (Status::Reset { timestamp: wish.timestamp }) {
-            state.seek(Position { offset, leader_epoch });
+        let status = self.partitions.get(&wish.partition).map(PartitionState::status);
+        if status == Some(Status::Reset { timestamp: wish.timestamp }) {
             // The offset was told by the leader just now: there is nothing to validate.
-            state.mark_validated();
+            self.seek_validated(&wish.partition, Position { offset, leader_epoch });
         }
     }
 
-    /// The answer of OffsetForLeaderEpoch for `position`: the log of that epoch ends at
-    /// `end_offset`, which belongs to `leader_epoch`.
+    /// The answer of OffsetForLeaderEpoch for `position`: the log of its epoch ends at `end`,
+    /// offset and epoch; -1 in either says that the leader knows nothing of that epoch.
     ///
-    /// Returns the offset where the logs part if records that were read are no longer there.
+    /// Returns what was lost if records that were handed out are no longer there. Those that were
+    /// only fetched are dropped, and the question is asked again of what was handed out.
     pub fn validation_done(
         &mut self,
         partition: &TopicPartition,
         position: Position,
-        leader_epoch: i32,
-        end_offset: i64,
-    ) -> Option<i64> {
-        let state = self.partitions.get_mut(partition)?;
-        if !matches!(state.status(), Status::Validate) || state.next_fetch() != position {
+        end: Position,
+    ) -> Option<Truncation> {
+        let state = self.validating(partition, position)?;
+        let known = end.offset >= 0 && end.leader_epoch != NO_EPOCH;
+        if known && end.offset >= position.offset {
+            state.mark_validated();
             return None;
         }
-        if end_offset >= 0 && leader_epoch != NO_EPOCH && end_offset < position.offset {
-            return Some(end_offset);
+        if state.position() != Some(position) {
+            state.rewind();
+            return None;
         }
-        state.mark_validated();
-        None
+        let parted = known.then_some(end);
+        Some(Truncation { cursor: Arc::clone(state.cursor()), position, parted })
+    }
+
+    /// Nobody can tell whether the log was cut before `position`: it is taken as it is.
+    pub fn validation_skipped(&mut self, partition: &TopicPartition, position: Position) {
+        if let Some(state) = self.validating(partition, position) {
+            state.mark_validated();
+        }
+    }
+
+    /// Goes on where the logs part, which the leader told just now.
+    pub fn seek_validated(&mut self, partition: &TopicPartition, parted: Position) {
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.seek(parted);
+            state.mark_validated();
+        }
+    }
+
+    fn validating(
+        &mut self,
+        partition: &TopicPartition,
+        position: Position,
+    ) -> Option<&mut PartitionState> {
+        let state = self.partitions.get_mut(partition)?;
+        let asked = matches!(state.status(), Status::Validate) && state.next_fetch() == position;
+        asked.then_some(state)
     }
 
     /// Something failed that may go better at `at`.

@@ -12,8 +12,9 @@ use crate::config::IsolationLevel;
 use crate::cursor::Cursor;
 use crate::error::ClientError;
 use crate::fetcher::buffer::{Content, Fetched};
-use crate::fetcher::decode::{DecodeFailure, DecodeOptions, Decoder};
+use crate::fetcher::decode::{DecodeOptions, Decoder};
 use crate::record_block::{RecordBlock, RecordSlice, RecordView};
+use crate::subscription::{PartitionState, Subscription};
 
 /// Records that are decoded at a time, at least: batches are decoded whole.
 const BLOCK_RECORDS: usize = 16_384;
@@ -30,7 +31,7 @@ pub struct Limits {
 }
 
 /// A fetched partition on its way out.
-struct Open {
+pub(super) struct Open {
     decoder: Decoder,
     /// Decoded and not handed out yet.
     rest: RecordSlice,
@@ -52,7 +53,17 @@ pub struct Handout {
     parked: Vec<Open>,
     /// What the last call handed out of.
     touched: Vec<Arc<Cursor>>,
-    error: Option<ClientError>,
+    /// What stands behind the records that were handed out last.
+    obstacle: Option<Obstacle>,
+}
+
+/// What keeps a partition from being read on, until somebody goes elsewhere.
+#[derive(Debug)]
+pub(super) struct Obstacle {
+    /// The place from which it will be met again.
+    cursor: Arc<Cursor>,
+    /// What the caller is told.
+    pub error: ClientError,
 }
 
 impl Handout {
@@ -78,9 +89,9 @@ impl Handout {
             match self.fill(shared) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) if taken.is_empty() => return Err(error),
-                Err(error) => {
-                    self.error = Some(error);
+                Err(obstacle) if taken.is_empty() => return Err(obstacle.error),
+                Err(obstacle) => {
+                    self.obstacle = Some(obstacle);
                     break;
                 }
             }
@@ -115,7 +126,7 @@ impl Handout {
     ) -> Option<Result<T, E>> {
         let open = self.open.as_mut()?;
         let cursor = open.decoder.cursor();
-        if open.rest.is_empty() || !cursor.is_open() || self.error.is_some() {
+        if open.rest.is_empty() || !cursor.is_open() || self.obstacle.is_some() {
             return None;
         }
         let index = open.rest.from;
@@ -139,10 +150,11 @@ impl Handout {
     }
 
     /// Sees to it that there is a record to hand out; whether there is.
-    fn fill(&mut self, shared: &Shared) -> Result<bool, ClientError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
+    fn fill(&mut self, shared: &Shared) -> Result<bool, Obstacle> {
+        if let Some(obstacle) = self.obstacle.take_if(|obstacle| !obstacle.cursor.is_retired()) {
+            return Err(obstacle);
         }
+        self.obstacle = None;
         loop {
             self.put_aside_what_is_paused(shared);
             if self.open.is_none() {
@@ -176,7 +188,7 @@ impl Handout {
                 Err(failure) => {
                     let cursor = Arc::clone(open.cursor());
                     self.open = None;
-                    return Err(unreadable(shared, &cursor, failure));
+                    unreadable(shared, &cursor, failure.offset, failure.why.to_string())?;
                 }
             }
         }
@@ -215,21 +227,25 @@ fn cut_at_bytes(slice: &RecordSlice, room: usize, bytes: &mut usize, first: bool
 }
 
 /// Opens what was fetched; `None` if it only said that the partition must begin elsewhere.
-fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, ClientError> {
+///
+/// # Errors
+/// What it says instead, unless the partition is read elsewhere by now.
+pub(super) fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, Obstacle> {
     let Fetched { cursor, from, .. } = &fetched;
     let (cursor, from) = (Arc::clone(cursor), *from);
     let (bytes, aborted) = match &fetched.content {
         Content::Batches { bytes, aborted } => (bytes.clone(), aborted.clone()),
         Content::Refused(code) => {
-            return refused(shared, &cursor, from.offset, *code).map_or(Ok(None), Err);
+            refused(shared, &cursor, from.offset, *code)?;
+            return Ok(None);
+        }
+        Content::Truncated(at) => {
+            truncated(shared, &cursor, from.offset, *at)?;
+            return Ok(None);
         }
         Content::Unreadable(why) => {
-            rewind(shared, &cursor);
-            return Err(ClientError::CorruptBatch {
-                partition: cursor.partition().to_string(),
-                offset: from.offset,
-                why: why.clone(),
-            });
+            unreadable(shared, &cursor, from.offset, why.clone())?;
+            return Ok(None);
         }
     };
     let options = DecodeOptions {
@@ -245,25 +261,46 @@ fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, ClientError>
     }))
 }
 
-/// The partition goes on from the last record that was handed out, and meets the failure again.
-fn rewind(shared: &Shared, cursor: &Arc<Cursor>) {
+/// The partition goes on from the last record that was handed out, and meets `error` again, which
+/// is told now. Nothing happens if it is read elsewhere by now: then nobody waits for that place.
+fn stop(shared: &Shared, cursor: &Arc<Cursor>, error: ClientError) -> Result<(), Obstacle> {
     let mut subscription = shared.subscription.lock();
-    if let Some(state) = subscription.get_mut(cursor.partition())
-        && Arc::ptr_eq(state.cursor(), cursor)
-    {
-        state.rewind();
-    }
+    let Some(state) = current(&mut subscription, cursor) else { return Ok(()) };
+    state.rewind();
+    let cursor = Arc::clone(state.cursor());
     drop(subscription);
     shared.look_again();
+    Err(Obstacle { cursor, error })
 }
 
-fn unreadable(shared: &Shared, cursor: &Arc<Cursor>, failure: DecodeFailure) -> ClientError {
-    rewind(shared, cursor);
-    ClientError::CorruptBatch {
-        partition: cursor.partition().to_string(),
-        offset: failure.offset,
-        why: failure.why.to_string(),
-    }
+/// The state of the cursor's partition, if that is read there.
+fn current<'a>(
+    subscription: &'a mut Subscription,
+    cursor: &Arc<Cursor>,
+) -> Option<&'a mut PartitionState> {
+    subscription.get_mut(cursor.partition()).filter(|state| state.is_at(cursor))
+}
+
+fn unreadable(
+    shared: &Shared,
+    cursor: &Arc<Cursor>,
+    offset: i64,
+    why: String,
+) -> Result<(), Obstacle> {
+    let partition = cursor.partition().to_string();
+    stop(shared, cursor, ClientError::CorruptBatch { partition, offset, why })
+}
+
+fn truncated(
+    shared: &Shared,
+    cursor: &Arc<Cursor>,
+    offset: i64,
+    at: Option<i64>,
+) -> Result<(), Obstacle> {
+    let from = at.map(|at| format!(", from offset {at} on")).unwrap_or_default();
+    let partition = cursor.partition();
+    let about = format!("{partition}: the log has lost records before offset {offset}{from}");
+    stop(shared, cursor, ClientError::broker(ErrorCode::OffsetOutOfRange, about))
 }
 
 /// A refusal that came behind everything that was fetched before it. Out of range goes where the
@@ -273,16 +310,20 @@ fn refused(
     cursor: &Arc<Cursor>,
     offset: i64,
     code: ErrorCode,
-) -> Option<ClientError> {
+) -> Result<(), Obstacle> {
     let partition = cursor.partition();
     if code == ErrorCode::OffsetOutOfRange
         && let Some(timestamp) = shared.reset_timestamp()
     {
-        tracing::info!(%partition, offset, "the offset is out of range: reset");
-        shared.subscription.lock().seek_to(partition, timestamp);
+        let mut subscription = shared.subscription.lock();
+        if current(&mut subscription, cursor).is_some() {
+            tracing::info!(%partition, offset, "the offset is out of range: reset");
+            subscription.seek_to(partition, timestamp);
+        }
+        drop(subscription);
         shared.look_again();
-        return None;
+        return Ok(());
     }
-    rewind(shared, cursor);
-    Some(ClientError::broker(code, format!("fetch of {partition} at offset {offset}")))
+    let about = format!("fetch of {partition} at offset {offset}");
+    stop(shared, cursor, ClientError::broker(code, about))
 }

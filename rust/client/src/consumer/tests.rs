@@ -9,24 +9,20 @@ use bytes::Bytes;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::fetch::{
-    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+    FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData,
 };
 use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
-};
-use kafkalite_protocol::messages::metadata::MetadataRequest;
-use kafkalite_protocol::messages::offset_for_leader_epoch::{
-    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
 };
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records};
 
 use super::*;
-use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, metadata, topic};
+use crate::fake_broker::{Answer, Asked, FakeBroker};
 
 mod again;
 mod commits;
+mod truncation;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.
 #[derive(Clone)]
@@ -119,6 +115,29 @@ pub fn broker(log: Log) -> FakeBroker {
         } else {
             Answer::Usual
         }
+    })
+}
+
+/// Four records, whose last byte is not what it was in those fetches that `hurt` picks by how many
+/// came before.
+fn damaged(hurt: impl Fn(usize) -> bool + Send + Sync + 'static) -> FakeBroker {
+    let log = Log { start: 0, end: 4, epoch: 0 };
+    FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::ListOffsets) {
+            return list_offsets(asked, &log);
+        } else if !asked.is(ApiKey::Fetch) {
+            return Answer::Usual;
+        }
+        let hurt = hurt(asked.before);
+        fetch(asked, |partition, offset| {
+            let mut data = log.fetch(partition, offset);
+            let mut bytes = data.records.take().unwrap_or_default().into_bytes().to_vec();
+            if hurt && let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+            data.records = Some(Records::Bytes(bytes.into()));
+            data
+        })
     })
 }
 
@@ -301,25 +320,7 @@ fn a_time_leads_to_its_first_record_and_one_to_come_to_the_end() {
 
 #[test]
 fn a_batch_that_was_damaged_on_its_way_is_told_and_fetched_again() {
-    let log = Log { start: 0, end: 4, epoch: 0 };
-    let fetches = AtomicUsize::new(0);
-    let broker = FakeBroker::start(move |asked| {
-        if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
-        } else if !asked.is(ApiKey::Fetch) {
-            return Answer::Usual;
-        }
-        let first = fetches.fetch_add(1, Ordering::Relaxed) == 0;
-        fetch(asked, |partition, offset| {
-            let mut data = log.fetch(partition, offset);
-            let mut bytes = data.records.take().unwrap_or_default().into_bytes().to_vec();
-            if first && let Some(last) = bytes.last_mut() {
-                *last ^= 1;
-            }
-            data.records = Some(Records::Bytes(bytes.into()));
-            data
-        })
-    });
+    let broker = damaged(|fetches| fetches == 0);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 2), Ok(vec![0, 1]));
     let error = read(&consumer, 1).expect_err("the second batch is damaged");
@@ -376,58 +377,23 @@ fn batches_that_lead_nowhere_are_an_error_and_not_a_loop() {
     assert!(matches!(error, ClientError::CorruptBatch { offset: 100, .. }), "{error:?}");
 }
 
-/// A log that another leader cut back: its new epoch begins at 4.
 #[test]
-fn a_log_that_was_cut_is_read_on_from_where_it_parts() {
-    let cut = Arc::new(AtomicUsize::new(0));
-    let now = Arc::clone(&cut);
+fn an_offset_that_an_answer_leaves_out_is_asked_for_again() {
+    let log = Log { start: 3, end: 5, epoch: 0 };
     let broker = FakeBroker::start(move |asked| {
-        let epoch = now.load(Ordering::Relaxed) as i32;
-        let log = Log { start: 0, end: 8, epoch };
-        if asked.is(ApiKey::Metadata) {
-            let mut told = metadata(&asked.place, std::iter::empty());
-            told.topics = vec![topic("x", 1, epoch)];
-            return asked.answer::<MetadataRequest>(&told);
-        } else if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
-        } else if asked.is(ApiKey::OffsetForLeaderEpoch) {
-            let end =
-                EpochEndOffset { partition: 0, leader_epoch: 0, end_offset: 4, error_code: 0 };
-            let topics =
-                vec![OffsetForLeaderTopicResult { topic: "x".to_owned(), partitions: vec![end] }];
-            let told = OffsetForLeaderEpochResponse { topics, ..Default::default() };
-            return asked.answer::<OffsetForLeaderEpochRequest>(&told);
-        } else if !asked.is(ApiKey::Fetch) {
-            return Answer::Usual;
+        if asked.is(ApiKey::Fetch) {
+            return fetch(asked, |partition, offset| log.fetch(partition, offset));
         }
-        let request: FetchRequest = asked.read();
-        let told = request.topics.first().map(|t| t.partitions[0].clone());
-        let Some(told) = told else { return fetch(asked, |_, _| unreachable!("nothing listed")) };
-        if told.current_leader_epoch != epoch {
-            let leader = LeaderIdAndEpoch { leader_id: NODE, leader_epoch: epoch };
-            return fetch(asked, |partition_index, _| PartitionData {
-                partition_index,
-                error_code: ErrorCode::FencedLeaderEpoch as i16,
-                current_leader: leader.clone(),
-                ..PartitionData::default()
-            });
+        match asked.is(ApiKey::ListOffsets) {
+            true if asked.before == 0 => {
+                asked.answer::<ListOffsetsRequest>(&ListOffsetsResponse::default())
+            }
+            true => list_offsets(asked, &log),
+            false => Answer::Usual,
         }
-        if epoch == 0 && told.fetch_offset == 6 {
-            // The leader is gone before it had more to tell.
-            now.store(1, Ordering::Relaxed);
-            return fetch(asked, |partition_index, _| PartitionData {
-                partition_index,
-                error_code: ErrorCode::NotLeaderOrFollower as i16,
-                ..PartitionData::default()
-            });
-        }
-        let log = if epoch == 0 { Log { end: 6, ..log } } else { log };
-        fetch(asked, |partition, offset| log.fetch(partition, offset))
     });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
-    assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
-    assert_eq!(read(&consumer, 4), Ok((4..8).collect()), "what replaced the lost records");
-    assert_eq!(cut.load(Ordering::Relaxed), 1);
+    assert_eq!(read(&consumer, 2), Ok(vec![3, 4]));
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub enum Content {
     },
     /// The partition cannot be read on from there.
     Refused(ErrorCode),
+    /// Records before that place are no longer in the log, which parts at an offset from what was
+    /// read, if its leader knows where; and there is no policy that says where to go on.
+    Truncated(Option<i64>),
     /// What came is no batch.
     Unreadable(String),
 }

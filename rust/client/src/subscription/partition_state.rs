@@ -257,7 +257,7 @@ impl PartitionState {
 
     /// Records up to `next` came in for `cursor`; `false` if that is stale.
     pub fn fetched(&mut self, cursor: &Arc<Cursor>, next: Position, marks: Watermarks) -> bool {
-        if !Arc::ptr_eq(cursor, &self.cursor) || cursor.is_retired() {
+        if !self.is_at(cursor) {
             return false;
         }
         self.next_fetch = next;
@@ -266,9 +266,21 @@ impl PartitionState {
         true
     }
 
+    /// Whether an error waits to be handed out.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// Whether `cursor` is the place that it has now: nothing went elsewhere since.
+    #[must_use]
+    pub fn is_at(&self, cursor: &Arc<Cursor>) -> bool {
+        Arc::ptr_eq(cursor, &self.cursor) && !cursor.is_retired()
+    }
+
     /// An error was put behind what is buffered for `cursor`; `false` if that is stale.
     pub fn stall(&mut self, cursor: &Arc<Cursor>) -> bool {
-        if !Arc::ptr_eq(cursor, &self.cursor) || cursor.is_retired() {
+        if !self.is_at(cursor) {
             return false;
         }
         self.stalled = true;

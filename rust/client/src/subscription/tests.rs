@@ -130,17 +130,55 @@ fn a_new_leader_epoch_is_validated_before_more_is_fetched() {
     subscription.see_leaders(|_| Some(leader(2, 4)));
     assert_eq!(subscription.fetchable(now, 1).len(), 0);
     assert_eq!(subscription.validations_due(now), [(x.clone(), at(30, 3))]);
-    assert_eq!(subscription.validation_done(&x, at(30, 3), 3, 30), None);
+    assert!(subscription.validation_done(&x, at(30, 3), at(30, 3)).is_none());
     assert_eq!(wish(&subscription, now).leader, leader(2, 4));
 }
 
 #[test]
-fn a_log_that_was_cut_before_our_position_is_told_with_the_place_where_it_parts() {
+fn a_leader_that_has_other_records_than_were_read_is_told_with_the_place_where_they_part() {
+    let unknown = None;
+    let cases = [
+        (at(25, 2), Some(at(25, 2))),
+        (at(-1, -1), unknown),
+        (at(-1, 2), unknown),
+        (at(40, -1), unknown),
+    ];
+    for (end, parted) in cases {
+        let (mut subscription, x, now) = reading();
+        subscription.seek(&x, at(30, 2));
+        assert_eq!(subscription.validations_due(now).len(), 1);
+        let lost = subscription.validation_done(&x, at(30, 2), end);
+        assert_eq!(lost.map(|lost| (lost.position, lost.parted)), Some((at(30, 2), parted)));
+        let older = subscription.validation_done(&x, at(31, 2), end);
+        assert!(older.is_none(), "an older question");
+        assert_eq!(subscription.fetchable(now, 1).len(), 0);
+    }
+}
+
+#[test]
+fn what_was_fetched_of_a_log_that_was_cut_is_dropped_and_what_was_handed_out_asked_about() {
+    let (mut subscription, x, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    let state = subscription.get_mut(&x).expect("it is assigned");
+    state.fetched(&cursor, at(30, 3), Watermarks::default());
+    cursor.advance(at(20, 3));
+    subscription.see_leaders(|_| Some(leader(2, 4)));
+    assert!(subscription.validation_done(&x, at(30, 3), at(25, 3)).is_none());
+    assert!(cursor.is_retired());
+    assert_eq!(subscription.validations_due(now), [(x.clone(), at(20, 3))]);
+    assert!(subscription.validation_done(&x, at(20, 3), at(25, 3)).is_none());
+    assert_eq!(wish(&subscription, now).from, at(20, 3));
+}
+
+#[test]
+fn a_leader_is_not_asked_again_while_its_answer_waits_to_be_told() {
     let (mut subscription, x, now) = reading();
     subscription.seek(&x, at(30, 2));
-    assert_eq!(subscription.validations_due(now).len(), 1);
-    assert_eq!(subscription.validation_done(&x, at(30, 2), 2, 25), Some(25));
-    assert_eq!(subscription.validation_done(&x, at(31, 2), 2, 25), None, "an older question");
+    let lost = subscription.validation_done(&x, at(30, 2), at(-1, -1)).expect("it is lost");
+    assert!(subscription.get_mut(&x).is_some_and(|state| state.stall(&lost.cursor)));
+    assert_eq!(subscription.validations_due(now), []);
+    subscription.get_mut(&x).expect("it is assigned").rewind();
+    assert_eq!(subscription.validations_due(now), [(x, at(30, 2))]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What was fetched and is dropped: it makes room, is fetched again, and nothing is lost by that.
 
 use super::*;
+use crate::fetcher::buffer::Content;
 
 /// The least a buffer may hold: one fetch fills it.
 const NO_ROOM: (&str, &str) = ("kafkalite.fetch.buffer.max.bytes", "1");
@@ -44,26 +45,48 @@ fn what_is_paused_does_not_keep_others_from_being_fetched_and_is_fetched_again()
 
 #[test]
 fn what_was_handed_out_before_a_damaged_batch_is_done_like_all_else() {
-    let log = Log { start: 0, end: 4, epoch: 0 };
-    let broker = FakeBroker::start(move |asked| {
-        if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
-        } else if !asked.is(ApiKey::Fetch) {
-            return Answer::Usual;
-        }
-        fetch(asked, |partition, offset| {
-            let mut data = log.fetch(partition, offset);
-            let mut bytes = data.records.take().unwrap_or_default().into_bytes().to_vec();
-            if let Some(last) = bytes.last_mut() {
-                *last ^= 1;
-            }
-            data.records = Some(Records::Bytes(bytes.into()));
-            data
-        })
-    });
+    let broker = damaged(|_| true);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     let Ok(Next::Records(taken)) = consumer.next(ALL, soon()) else { panic!("no records") };
     assert_eq!(values(&taken), [0, 1]);
     consumer.next(ALL, soon()).expect_err("the second batch is damaged");
     assert_eq!(consumer.shared().subscription.lock().to_commit()[&x()].offset, 2);
+}
+
+/// The error of a place that a caller has left must not reach where it went.
+#[test]
+fn a_refusal_for_a_place_that_was_left_is_forgotten() {
+    let places = [("earliest", Content::Refused(ErrorCode::OffsetOutOfRange))];
+    let others = [
+        ("none", Content::Refused(ErrorCode::OffsetOutOfRange)),
+        ("none", Content::Truncated(Some(1))),
+        ("none", Content::Unreadable("cut short".to_owned())),
+    ];
+    for (policy, content) in places.into_iter().chain(others) {
+        let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Fetch) {
+            true => Answer::Silence,
+            false => Answer::Usual,
+        });
+        let consumer = reading(&broker, &[("auto.offset.reset", policy)]);
+        consumer.seek(&x(), Position::at(3)).expect("it is assigned");
+        let (shared, told) = (consumer.shared(), format!("{content:?}"));
+        let left = shared.subscription.lock().get(&x()).map(|state| Arc::clone(state.cursor()));
+        let left = left.expect("it is assigned");
+        shared.buffer.push_all(vec![(left, Position::at(3), content)]);
+        let fetched = shared.buffer.pop().expect("nothing else was fetched");
+        consumer.seek(&x(), Position::at(7)).expect("it is assigned");
+        assert!(handout::begin(shared, fetched).is_ok_and(|open| open.is_none()), "{told}");
+        let position = shared.subscription.lock().get(&x()).and_then(|state| state.position());
+        assert_eq!(position, Some(Position::at(7)), "{told}");
+    }
+}
+
+#[test]
+fn an_error_that_waits_behind_records_is_forgotten_by_a_seek() {
+    let broker = damaged(|_| true);
+    let consumer = reading(&broker, &[EARLIEST_RESET]);
+    let Ok(Next::Records(taken)) = consumer.next(ALL, soon()) else { panic!("no records") };
+    assert_eq!(values(&taken), [0, 1]);
+    consumer.seek(&x(), Position::at(0)).expect("it is assigned");
+    assert_eq!(read(&consumer, 2), Ok(vec![0, 1]));
 }
