@@ -104,7 +104,7 @@ impl Admin {
         mut attempt: impl FnMut(Vec<K>) -> F,
     ) -> Result<Each<K, T>, ClientError>
     where
-        K: Clone + Eq + Hash,
+        K: Clone + Eq + Hash + std::fmt::Display,
         F: Future<Output = Result<Each<K, T>, ClientError>>,
     {
         let began = Instant::now();
@@ -136,14 +136,12 @@ impl Admin {
             self.look_for_controller(&results).await;
             tokio::time::sleep(wait).await;
         }
-        let missing = || {
-            let why = format!("an answer leaves out one of several things ({what})");
-            Err(ClientError::MalformedResponse { address: "the cluster".to_owned(), why })
+        let told = |key: K| {
+            let missing = || Err(ClientError::left_out("the cluster", format!("{key} ({what})")));
+            let result = results.remove(&key).unwrap_or_else(missing);
+            (key, result)
         };
-        Ok(keys
-            .into_iter()
-            .map(|key| (key.clone(), results.remove(&key).unwrap_or_else(missing)))
-            .collect())
+        Ok(keys.into_iter().map(told).collect())
     }
 
     /// Asks who the controller is, if one that was asked is it no longer. What that fails with the
@@ -203,6 +201,18 @@ impl Admin {
 /// The same error for each.
 fn failed<K: Clone, T>(keys: &[K], error: &ClientError) -> Each<K, T> {
     keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect()
+}
+
+/// The results, and an error for those of `asked` that an answer left out.
+fn complete<K, T>(mut results: Each<K, T>, asked: Option<&[K]>) -> Each<K, T>
+where
+    K: Clone + Eq + Hash + std::fmt::Display,
+{
+    let told: std::collections::HashSet<K> = results.iter().map(|(key, _)| key.clone()).collect();
+    let missing = asked.into_iter().flatten().filter(|key| !told.contains(key));
+    results
+        .extend(missing.map(|key| (key.clone(), Err(ClientError::left_out("the cluster", key)))));
+    results
 }
 
 /// Milliseconds until `deadline`, as requests carry them: a broker gives up no later than we do.

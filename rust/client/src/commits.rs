@@ -3,7 +3,7 @@
 //! Source: OffsetCommit and OffsetFetch of the Kafka protocol, up to version 9: newer ones tell
 //! topics by id, and only for the next generation of groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -80,13 +80,19 @@ async fn commit_once(
             topics: commit_topics(offsets),
         })
         .await?;
+    let mut missing: BTreeSet<&TopicPartition> = offsets.keys().collect();
     for topic in response.topics {
-        for partition in topic.partitions {
-            let about = || format!("commit of {}-{}", topic.name, partition.partition_index);
-            ClientError::check(partition.error_code, None, about)?;
+        let name: Arc<str> = topic.name.into();
+        for told in topic.partitions {
+            let partition = TopicPartition::new(Arc::clone(&name), told.partition_index);
+            ClientError::check(told.error_code, None, || format!("commit of {partition}"))?;
+            missing.remove(&partition);
         }
     }
-    Ok(())
+    match missing.first() {
+        Some(partition) => Err(ClientError::left_out(format!("broker {node}"), partition)),
+        None => Ok(()),
+    }
 }
 
 fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {
@@ -147,14 +153,13 @@ async fn fetch_once(
         .send_with(BY_NAME, timeout, |version| fetch_request(version, group, &topics))
         .await?;
     let mut told = told_by(version, response, group)?;
-    Ok(partitions
-        .iter()
-        .map(|partition| {
-            // An offset of -1 is none; a partition that is not told of has none.
-            let committed = told.remove(partition).filter(|one| one.position.offset >= 0);
-            (partition.clone(), committed)
-        })
-        .collect())
+    let missing = |partition: &_| ClientError::left_out(format!("broker {node}"), partition);
+    let answer = |partition: &TopicPartition| {
+        let committed = told.remove(partition).ok_or_else(|| missing(partition))?;
+        // An offset of -1 is none.
+        Ok((partition.clone(), Some(committed).filter(|one| one.position.offset >= 0)))
+    };
+    partitions.iter().map(answer).collect()
 }
 
 fn fetch_request(
@@ -254,7 +259,8 @@ async fn retry_or_fail(
     let unreachable = nobody && !cluster.was_reached();
     *failures += 1;
     let wait = cluster.config().retry_backoff.after(*failures);
-    if rebalancing || unreachable || !error.retriable() || Instant::now() + wait >= deadline {
+    let passes = error.retriable() || error.is_transport();
+    if rebalancing || unreachable || !passes || Instant::now() + wait >= deadline {
         return Err(error);
     }
     tokio::time::sleep(wait).await;

@@ -181,6 +181,12 @@ impl ClientError {
         Self::Broker { code, message: message.filter(|text| !text.is_empty()), about: about.into() }
     }
 
+    /// An answer that says nothing of something that was asked for. Kafka's clients ask again.
+    pub fn left_out(address: impl Into<String>, what: impl std::fmt::Display) -> Self {
+        let why = format!("the answer says nothing of {what}");
+        Self::MalformedResponse { address: address.into(), why }
+    }
+
     /// `Ok` for code 0, else a refusal.
     pub fn check(
         code: i16,

@@ -5,6 +5,9 @@ use crate::runtime::Runtime;
 use bytes::{Bytes, BytesMut};
 use kafkalite_protocol::header::{RequestHeader, begin_response};
 use kafkalite_protocol::messages::api_versions::{ApiVersion, ApiVersionsResponse};
+use kafkalite_protocol::messages::find_coordinator::{
+    Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
+};
 use kafkalite_protocol::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
@@ -237,6 +240,21 @@ pub fn topic(name: &str, partitions: i32, leader_epoch: i32) -> MetadataResponse
         partitions: (0..partitions).map(partition).collect(),
         ..MetadataResponseTopic::default()
     }
+}
+
+/// The answer that this broker is the coordinator of every group.
+pub fn coordinator(asked: &Asked) -> Answer {
+    let request: FindCoordinatorRequest = asked.read();
+    let found = |key: String| Coordinator {
+        key,
+        node_id: NODE,
+        host: asked.place.host.clone(),
+        port: i32::from(asked.place.port),
+        ..Coordinator::default()
+    };
+    let coordinators = request.coordinator_keys.into_iter().map(found).collect();
+    let response = FindCoordinatorResponse { coordinators, ..Default::default() };
+    asked.answer::<FindCoordinatorRequest>(&response)
 }
 
 /// An answer to a request with these bytes after the correlation id.

@@ -160,14 +160,14 @@ where
     let mut rounds = JoinSet::new();
     for (node, asked) in by_node {
         let (cluster, ask) = (cluster.clone(), ask.clone());
-        rounds.spawn(async move { (ask(cluster, node, asked.clone()).await, asked) });
+        rounds.spawn(async move { (ask(cluster, node, asked.clone()).await, node, asked) });
     }
     while let Some(done) = rounds.join_next().await {
         // A task that ended otherwise was aborted with the runtime.
-        let Ok((told, asked)) = done else { continue };
+        let Ok((told, node, asked)) = done else { continue };
         for (question, _) in asked {
             let answer = match &told {
-                Ok(told) => answer_to(&question.partition, told),
+                Ok(told) => answer_to(&question.partition, node, told),
                 Err(error) => Err(error.clone()),
             };
             answers.push((question, answer));
@@ -179,10 +179,13 @@ where
     answers
 }
 
-fn answer_to(partition: &TopicPartition, told: &Told) -> Result<OffsetAnswer, ClientError> {
+fn answer_to(
+    partition: &TopicPartition,
+    node: NodeId,
+    told: &Told,
+) -> Result<OffsetAnswer, ClientError> {
     let Some((code, answer)) = told.get(partition) else {
-        // It was asked for: an answer without it is as good as none.
-        return Err(ClientError::broker(ErrorCode::UnknownServerError, partition.to_string()));
+        return Err(ClientError::left_out(format!("broker {node}"), partition));
     };
     ClientError::check(*code, None, || partition.to_string())?;
     Ok(*answer)

@@ -1,7 +1,7 @@
 //! What groups have committed: listed, changed, removed, and compared with the ends of partitions.
 
 use super::offsets::{EARLIEST, LATEST, by_topic};
-use super::{Admin, Each};
+use super::{Admin, Each, complete};
 use crate::cluster::CoordinatorKind;
 use crate::config::IsolationLevel;
 use crate::error::ClientError;
@@ -71,13 +71,13 @@ impl Admin {
         let (version, response) = told.await?;
         let (code, told) = committed(version, response, group);
         self.checked_group(group, code)?;
-        let mut results: Each<TopicPartition, CommittedOffset> = Vec::new();
-        for (partition, code, committed) in told {
+        let checked = told.into_iter().map(|(partition, code, committed)| {
             let result = ClientError::check(code, None, || format!("{group} at {partition}"));
-            if result.is_err() || committed.offset >= 0 {
-                results.push((partition, result.map(|()| committed)));
-            }
-        }
+            (partition, result.map(|()| committed))
+        });
+        let mut results = complete(checked.collect(), partitions);
+        // An offset of -1 is none.
+        results.retain(|(_, told)| !told.as_ref().is_ok_and(|committed| committed.offset < 0));
         results.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(results)
     }

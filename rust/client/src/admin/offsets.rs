@@ -188,7 +188,7 @@ impl Admin {
         for partition in partitions {
             let leader = match topics.get(&*partition.topic) {
                 Some(Err(error)) => Err(error.clone()),
-                None => Err(unknown(&partition)),
+                None => Err(ClientError::left_out("the cluster", &partition)),
                 Some(Ok(topic)) => {
                     let found = topic.partitions.iter().find(|p| p.index == partition.partition);
                     found.ok_or_else(|| unknown(&partition)).and_then(|found| {

@@ -1,7 +1,7 @@
 //! Who leads and who replicates a partition: elections and reassignments.
 
 use super::offsets::by_topic;
-use super::{Admin, Each, timeout_ms};
+use super::{Admin, Each, complete, timeout_ms};
 use crate::cluster::NodeId;
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
@@ -61,7 +61,7 @@ impl Admin {
                     results.push((key, result));
                 }
             }
-            Ok(results)
+            Ok(complete(results, partitions))
         })
         .await
     }

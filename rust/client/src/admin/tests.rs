@@ -1,5 +1,5 @@
 use super::*;
-use crate::fake_broker::{Answer, Asked, FakeBroker, NODE};
+use crate::fake_broker::{Answer, Asked, FakeBroker, coordinator};
 use crate::runtime::Runtime;
 use crate::topic_partition::TopicPartition;
 use kafkalite_protocol::messages::ApiKey;
@@ -9,11 +9,12 @@ use kafkalite_protocol::messages::create_topics::{
 use kafkalite_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
 };
-use kafkalite_protocol::messages::find_coordinator::{
-    Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
-};
+use kafkalite_protocol::messages::elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
 use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
+};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup,
 };
 
 const FAST: [(&str, &str); 2] = [("retry.backoff.ms", "1"), ("retry.backoff.max.ms", "2")];
@@ -106,6 +107,30 @@ fn an_answer_that_leaves_something_out_is_malformed() {
 }
 
 #[test]
+fn what_an_answer_leaves_out_of_a_list_that_was_asked_for_is_an_error() {
+    let broker = FakeBroker::start(|asked| {
+        if asked.is(ApiKey::ElectLeaders) {
+            asked.answer::<ElectLeadersRequest>(&ElectLeadersResponse::default())
+        } else if asked.is(ApiKey::FindCoordinator) {
+            coordinator(asked)
+        } else if asked.is(ApiKey::OffsetFetch) {
+            let group = OffsetFetchResponseGroup { group_id: "g".into(), ..Default::default() };
+            let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
+            asked.answer::<OffsetFetchRequest>(&told)
+        } else {
+            Answer::Usual
+        }
+    });
+    let x = || Some(vec![TopicPartition::new("x", 0)]);
+    let elected = run(&broker, |admin| async move { admin.elect_leaders(false, x(), None).await });
+    let told = run(&broker, |admin| async move { admin.list_group_offsets("g", x(), None).await });
+    let elected = elected.expect("the way there is good").remove(0).1;
+    let told = told.expect("the way there is good").remove(0).1;
+    assert!(matches!(elected, Err(ClientError::MalformedResponse { .. })), "{elected:?}");
+    assert!(matches!(told, Err(ClientError::MalformedResponse { .. })), "{told:?}");
+}
+
+#[test]
 fn a_call_that_nobody_answers_ends_with_its_time() {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::CreateTopics) {
         true => Answer::Silence,
@@ -117,21 +142,6 @@ fn a_call_that_nobody_answers_ends_with_its_time() {
     });
     let (_, result) = each.expect("the way there is good").remove(0);
     assert!(matches!(result, Err(ClientError::Timeout { .. })), "{result:?}");
-}
-
-/// Broker `NODE` is the coordinator of every group.
-fn coordinator(asked: &Asked) -> Answer {
-    let request: FindCoordinatorRequest = asked.read();
-    let found = |key: String| Coordinator {
-        key,
-        node_id: NODE,
-        host: asked.place.host.clone(),
-        port: i32::from(asked.place.port),
-        ..Coordinator::default()
-    };
-    let coordinators = request.coordinator_keys.into_iter().map(found).collect();
-    let response = FindCoordinatorResponse { coordinators, ..Default::default() };
-    asked.answer::<FindCoordinatorRequest>(&response)
 }
 
 #[test]

@@ -300,8 +300,9 @@ fn topic_image(
     if told.partitions.is_empty() {
         return Ok(Err(ErrorCode::LeaderNotAvailable));
     }
-    // A topic of the same name with another id is another topic: epochs began anew.
-    let known = known.filter(|known| known.id == told.topic_id);
+    // A topic of the same name with another id is another topic: epochs began anew. A broker before
+    // Kafka 2.8, which has no ids, cannot tell.
+    let known = known.filter(|known| told.topic_id.is_zero() || known.id == told.topic_id);
     let mut partitions: Vec<_> = told.partitions.into_iter().map(partition_image).collect();
     partitions.sort_by_key(|partition| partition.index);
     for (expected, partition) in (0..).zip(&mut partitions) {

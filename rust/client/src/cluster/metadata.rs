@@ -3,14 +3,17 @@
 use super::schedule::{Batch, Next, Wanted};
 use super::{Cluster, ClusterImage, Inner, TopicImage};
 use crate::error::ClientError;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse,
 };
+use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+/// From this version on, that of Kafka 2.4, leader epochs can be relied upon.
+const EPOCHS_FROM: i16 = 9;
 
 /// Kafka's code for "begin again with the bootstrap servers" (KIP-1102).
 const REBOOTSTRAP: ErrorCode = ErrorCode::RebootstrapRequired;
@@ -128,7 +131,7 @@ impl Cluster {
             failures += 1;
             let connection = self.any_connection().await?;
             let answer = connection.send(|version| self.request(batch, version)).await;
-            match answer.and_then(|(_, response)| self.take(batch, response)) {
+            match answer.and_then(|(version, response)| self.take(batch, version, response)) {
                 Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
                     self.0.change_image(ClusterImage::without_brokers);
                     self.disconnect();
@@ -162,8 +165,16 @@ impl Cluster {
     }
 
     /// Makes the next image of an answer.
-    fn take(&self, batch: &Batch, response: MetadataResponse) -> Result<(), ClientError> {
+    fn take(
+        &self,
+        batch: &Batch,
+        version: i16,
+        mut response: MetadataResponse,
+    ) -> Result<(), ClientError> {
         ClientError::check(response.error_code, None, || "Metadata".to_owned())?;
+        if version < EPOCHS_FROM {
+            forget_epochs(&mut response);
+        }
         if response.brokers.is_empty() {
             let about = "the cluster has told of no broker".to_owned();
             return Err(ClientError::broker(ErrorCode::BrokerNotAvailable, about));
@@ -191,6 +202,13 @@ impl Cluster {
         if !kept && !age.is_zero() {
             tokio::spawn(keep(Arc::downgrade(&self.0), age));
         }
+    }
+}
+
+/// Leaves out the leader epochs, of which a broker before [`EPOCHS_FROM`] may tell old ones as new.
+fn forget_epochs(response: &mut MetadataResponse) {
+    for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        partition.leader_epoch = LeaderEpoch::UNKNOWN.0;
     }
 }
 

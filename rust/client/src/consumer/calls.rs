@@ -171,7 +171,7 @@ pub async fn offsets(
                     let answer = Some(answer).filter(|answer| answer.offset >= 0);
                     found.insert(question.partition, answer);
                 }
-                Err(error) if error.retriable() => {
+                Err(error) if error.retriable() || error.is_transport() => {
                     last = Some(error);
                     left.push(question);
                 }

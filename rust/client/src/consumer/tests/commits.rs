@@ -1,13 +1,98 @@
 //! Commits of a group's member.
 
-use kafkalite_protocol::messages::find_coordinator::{
-    Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 };
-use kafkalite_protocol::messages::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
 
 use super::*;
 use crate::commits::{Committed, Offsets};
+use crate::fake_broker::coordinator;
 use crate::group_state::Joined;
+
+/// A broker that is every group's coordinator, and else does what `script` says.
+fn coordinated(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> FakeBroker {
+    FakeBroker::start(move |asked| match asked.is(ApiKey::FindCoordinator) {
+        true => coordinator(asked),
+        false => script(asked),
+    })
+}
+
+/// The offset 3 in the only partition.
+fn at_three() -> Offsets {
+    let committed = Committed { position: Position::at(3), metadata: String::new() };
+    Offsets::from([(x(), committed)])
+}
+
+/// The answer that the only partition's offset is committed.
+fn committed(asked: &Asked) -> Answer {
+    let partitions = vec![OffsetCommitResponsePartition::default()];
+    let topic =
+        OffsetCommitResponseTopic { name: "x".to_owned(), partitions, ..Default::default() };
+    let told = OffsetCommitResponse { topics: vec![topic], ..Default::default() };
+    asked.answer::<OffsetCommitRequest>(&told)
+}
+
+/// The answer that the group has read `topics`.
+fn fetched(asked: &Asked, topics: Vec<OffsetFetchResponseTopics>) -> Answer {
+    let group_id = "g".to_owned();
+    let group = OffsetFetchResponseGroup { group_id, topics, ..Default::default() };
+    let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
+    asked.answer::<OffsetFetchRequest>(&told)
+}
+
+#[test]
+fn a_commit_that_an_answer_leaves_out_is_made_again() {
+    let broker = coordinated(|asked| match asked.is(ApiKey::OffsetCommit) {
+        true if asked.before == 0 => {
+            asked.answer::<OffsetCommitRequest>(&OffsetCommitResponse::default())
+        }
+        true => committed(asked),
+        false => Answer::Usual,
+    });
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), soon());
+    assert_eq!(consumer.runtime().call(commit, soon()), Ok(()));
+    assert_eq!(broker.count(ApiKey::OffsetCommit), 2);
+}
+
+#[test]
+fn a_commit_that_every_answer_leaves_out_fails() {
+    let broker = coordinated(|asked| match asked.is(ApiKey::OffsetCommit) {
+        true => asked.answer::<OffsetCommitRequest>(&OffsetCommitResponse::default()),
+        false => Answer::Usual,
+    });
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), deadline);
+    let result = consumer.runtime().call(commit, soon());
+    assert!(matches!(result, Err(ClientError::MalformedResponse { .. })), "{result:?}");
+}
+
+/// It was taken for "nothing is committed", and the partition was read from its start.
+#[test]
+fn a_committed_offset_that_an_answer_leaves_out_is_asked_for_again() {
+    let broker = coordinated(|asked| {
+        if !asked.is(ApiKey::OffsetFetch) {
+            return Answer::Usual;
+        }
+        if asked.before == 0 {
+            return fetched(asked, Vec::new());
+        }
+        let three = OffsetFetchResponsePartitions { committed_offset: 3, ..Default::default() };
+        let name = "x".to_owned();
+        let partitions = vec![three];
+        fetched(asked, vec![OffsetFetchResponseTopics { name, partitions, ..Default::default() }])
+    });
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    let ask = calls::committed(Arc::clone(consumer.shared()), vec![x()], soon());
+    let told = consumer.runtime().call(ask, soon()).expect("the second answer is whole");
+    assert_eq!(told[&x()].as_ref().map(|one| one.position.offset), Some(3));
+}
 
 fn join(member: &Mutex<GroupMember>, generation: i32) {
     let (mut member, now) = (member.lock(), Instant::now());
@@ -35,25 +120,13 @@ fn join(member: &Mutex<GroupMember>, generation: i32) {
 fn a_commit_that_waits_for_its_turn_is_of_the_generation_it_was_made_in() {
     let generations = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&generations);
-    let broker = FakeBroker::start(move |asked| {
-        if asked.is(ApiKey::FindCoordinator) {
-            let here = Coordinator {
-                key: "g".to_owned(),
-                node_id: NODE,
-                host: asked.place.host.clone(),
-                port: asked.place.port.into(),
-                ..Coordinator::default()
-            };
-            let coordinators = vec![here];
-            let told = FindCoordinatorResponse { coordinators, ..Default::default() };
-            asked.answer::<FindCoordinatorRequest>(&told)
-        } else if asked.is(ApiKey::OffsetCommit) {
+    let broker = coordinated(move |asked| match asked.is(ApiKey::OffsetCommit) {
+        true => {
             let request: OffsetCommitRequest = asked.read();
             told.lock().push(request.generation_id_or_member_epoch);
-            asked.answer::<OffsetCommitRequest>(&OffsetCommitResponse::default())
-        } else {
-            Answer::Usual
+            committed(asked)
         }
+        false => Answer::Usual,
     });
     let config = consumer(&broker, &[("group.id", "g")]).config().clone();
     let member = member_config(&config).map(|config| GroupMember::new(config, Instant::now()));
@@ -63,9 +136,7 @@ fn a_commit_that_waits_for_its_turn_is_of_the_generation_it_was_made_in() {
     join(member, 1);
     let runtime = Runtime::start("commits").expect("a thread");
     let turn = shared.commits.try_lock().expect("nobody commits");
-    let committed = Committed { position: Position::at(3), metadata: String::new() };
-    let offsets = Offsets::from([(x(), committed)]);
-    let commit = runtime.begin(calls::commit(Arc::clone(&shared), offsets, soon()));
+    let commit = runtime.begin(calls::commit(Arc::clone(&shared), at_three(), soon()));
     let commit = commit.expect("it runs");
     // Tasks run in their order: when this one is done the commit waits.
     runtime.call(async { Ok(()) }, soon()).expect("it runs");

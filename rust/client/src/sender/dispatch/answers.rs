@@ -32,9 +32,10 @@ impl<T> Dispatch<T> {
                 }
                 Some(answer) => self.refused(index, batch, answer, epoch, now),
                 None => {
-                    let why = "the answer says nothing of this partition".to_owned();
-                    let address = format!("broker {}", request.node);
-                    let error = ClientError::MalformedResponse { address, why };
+                    let queue = &self.tracks[index].queue;
+                    let partition = format!("{} [{}]", queue.topic(), queue.partition());
+                    let error =
+                        ClientError::left_out(format!("broker {}", request.node), partition);
                     self.unanswered(index, batch, &Arc::new(error), now);
                 }
             }
