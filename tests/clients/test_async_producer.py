@@ -112,6 +112,20 @@ def test_batches_are_awaited_as_a_whole(kafkalite_bootstrap: str, name: str) -> 
     run(main)
 
 
+def test_after_a_flush_every_send_before_it_has_its_result(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    async def main() -> None:
+        async with kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap) as producer:
+            await producer.send(name, b"the topic is known now")
+            sends = [asyncio.ensure_future(producer.send(name, b"v")) for _ in range(500)]
+            await asyncio.sleep(0)
+            await producer.flush(PATIENCE_S)
+            assert all(send.done() for send in sends)
+
+    run(main)
+
+
 def test_a_full_buffer_does_not_stop_the_loop() -> None:
     async def main() -> None:
         with kl.Broker(in_process=False, topics=["t"]) as broker:

@@ -48,6 +48,37 @@ def test_every_callback_is_called_once_and_in_order(name: str, producer: kl.Prod
     assert told == list(range(5_000)), "after a flush all callbacks were called"
 
 
+def test_a_flush_waits_for_the_callbacks_before_it_whatever_comes_after_it(
+    name: str, producer: kl.Producer
+) -> None:
+    # It counted callbacks: those of later records stood in for one that still ran.
+    begun, go_on, told = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(_error: kl.KafkaliteError | None, _metadata: kl.RecordMetadata | None) -> None:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+        told.set()
+
+    def disturb() -> None:
+        while not go_on.is_set():
+            known.add_done_callback(lambda _delivery: None)
+
+    known = producer.send(name, b"v", partition=0)
+    known.result(PATIENCE_S)
+    producer.produce(name, b"v", partition=0, on_delivery=slow)
+    assert begun.wait(PATIENCE_S)
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        with pytest.raises(kl.RequestTimedOut):
+            producer.flush(0.3)
+    finally:
+        go_on.set()
+        disturber.join()
+    producer.flush(PATIENCE_S)
+    assert told.is_set()
+
+
 def test_callbacks_of_deliveries_get_the_delivery(name: str, producer: kl.Producer) -> None:
     told: list[object] = []
     early = producer.send(name, b"v")

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use super::interpreter;
 use super::waiting::{deadline_after, timed_out, wait};
 use crate::error::client_error;
-use callbacks::{Callbacks, EventLoop, Token};
+use callbacks::{Callbacks, EventLoop, Token, Who};
 use delivery::Delivery;
 use inside::{Arguments, Inside};
 
@@ -161,7 +161,7 @@ impl Producer {
     ) -> PyResult<()> {
         let inside = self.inside(py)?;
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };
-        inside.append(py, &arguments, on_delivery.map(Token::Callback)).map(drop)
+        inside.append(py, &arguments, on_delivery.map(Who::Callback)).map(drop)
     }
 
     /// Add many records at once; no Python object is made for any of them.
@@ -306,8 +306,8 @@ impl Producer {
         turn: Option<&Bound<'_, turn::Turn>>,
     ) -> PyResult<Option<Py<turn::Turn>>> {
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };
-        let token = Token::Future { future, event_loop };
-        turn::try_send(slf, &arguments, token, turn)
+        let who = Who::Future { future, event_loop };
+        turn::try_send(slf, &arguments, who, turn)
     }
 }
 

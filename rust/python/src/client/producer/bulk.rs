@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::callbacks::{Callbacks, Token};
+use super::callbacks::{Callbacks, Token, Waits, Who};
 use super::delivery::exception;
 use crate::client::waiting::{deadline_after, timed_out, wait};
 use crate::error::{client_error, client_exception};
@@ -112,20 +112,18 @@ impl Sent {
 /// then the next one.
 pub struct Watch {
     sent: Arc<Sent>,
-    callbacks: Arc<Callbacks>,
     waiting: Mutex<Option<(Py<PyAny>, Py<BatchDelivery>)>>,
 }
 
 impl Watch {
     /// Watches the next unknown record, or calls back if there is none.
-    pub fn look(self: &Arc<Self>, py: Python<'_>) {
+    pub fn look(self: &Arc<Self>, py: Python<'_>, mut waits: Waits) {
         while let Some((run, index)) = self.sent.first_unknown() {
-            let token = Watched { index, timestamp_ms: 0, value: Token::Batch(Arc::clone(self)) };
-            self.callbacks.expect();
-            if run.handle.watch(token).is_ok() {
-                return;
+            let value = Token { who: Who::Batch(Arc::clone(self)), waits };
+            match run.handle.watch(Watched { index, timestamp_ms: 0, value }) {
+                Ok(()) => return,
+                Err(known) => waits = known.value.waits,
             }
-            self.callbacks.forget();
         }
         let Some((callback, delivery)) = self.waiting.lock().take() else { return };
         if let Err(error) = callback.call1(py, (delivery,)) {
@@ -251,12 +249,9 @@ impl BatchDelivery {
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         this.home.check_cheaply().map_err(|error| client_error(py, &error))?;
-        let watch = Watch {
-            sent: Arc::clone(&this.sent),
-            callbacks: Arc::clone(&this.callbacks),
-            waiting: Mutex::new(Some((callback, slf.clone().unbind()))),
-        };
-        Arc::new(watch).look(py);
+        let waiting = Mutex::new(Some((callback, slf.clone().unbind())));
+        let watch = Arc::new(Watch { sent: Arc::clone(&this.sent), waiting });
+        watch.look(py, this.callbacks.expect());
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use kafkalite_client::ClientError;
 use kafkalite_client::accumulator::{Failure, RecordMetadata as Metadata, Report, Sink};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -18,8 +19,16 @@ use super::delivery::{Delivery, RecordMetadata, exception};
 use crate::client::interpreter;
 use crate::client::teller::Teller;
 
+/// Somebody who wants to be told of a record, and has not been.
+pub struct Token {
+    /// Who that is.
+    pub who: Who,
+    /// Held until they were told.
+    pub waits: Waits,
+}
+
 /// Who wants to be told of a record.
-pub enum Token {
+pub enum Who {
     /// `callback(error, metadata)`.
     Callback(Py<PyAny>),
     /// `callback(delivery)`.
@@ -68,13 +77,31 @@ enum Job {
     Wake(Woken),
 }
 
-/// The thread that tells, and how far it is.
+/// How many were not told yet of those who asked between two flushes.
+type Crowd = Arc<AtomicU64>;
+
+/// One of a crowd, until dropped.
+pub struct Waits(Crowd);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The crowds: a flush waits for all that are there, and not for those who come after it.
+#[derive(Default)]
+struct Crowds {
+    now: Crowd,
+    /// Those before a flush of which somebody was not told yet.
+    before: Vec<Crowd>,
+}
+
+/// The thread that tells, and who waits to be told.
 #[derive(Default)]
 pub struct Callbacks {
     teller: Arc<Teller<Job>>,
-    /// Tokens that were handed to the client, and those whose callbacks were called.
-    given: AtomicU64,
-    called: AtomicU64,
+    crowds: Mutex<Crowds>,
 }
 
 impl Sink<Token> for Callbacks {
@@ -85,15 +112,12 @@ impl Sink<Token> for Callbacks {
 }
 
 impl Callbacks {
-    /// A token is about to be handed to the client: the thread must run.
-    pub fn expect(self: &Arc<Self>) {
-        self.given.fetch_add(1, Ordering::SeqCst);
+    /// Somebody is about to wait: the thread must run. A flush that begins after this waits too.
+    pub fn expect(self: &Arc<Self>) -> Waits {
         self.start();
-    }
-
-    /// The token was not handed over after all.
-    pub fn forget(&self) {
-        self.called.fetch_add(1, Ordering::SeqCst);
+        let crowds = self.crowds.lock();
+        crowds.now.fetch_add(1, Ordering::SeqCst);
+        Waits(Arc::clone(&crowds.now))
     }
 
     /// Starts the thread, if it does not run.
@@ -107,9 +131,13 @@ impl Callbacks {
         self.teller.push([Job::Wake((callback, error))]);
     }
 
-    /// Tokens handed over so far; see [`Self::wait_called`].
-    pub fn given(&self) -> u64 {
-        self.given.load(Ordering::SeqCst)
+    /// All who wait to be told now; see [`Self::wait_told`].
+    pub fn waiting(&self) -> Vec<Arc<AtomicU64>> {
+        let mut crowds = self.crowds.lock();
+        let last = std::mem::take(&mut crowds.now);
+        crowds.before.push(last);
+        crowds.before.retain(|crowd| crowd.load(Ordering::SeqCst) > 0);
+        crowds.before.clone()
     }
 
     /// Whether this is the thread that calls callbacks.
@@ -117,9 +145,10 @@ impl Callbacks {
         self.teller.is_here()
     }
 
-    /// Waits until as many callbacks were called as `given`; `false` if not by `until`.
-    pub fn wait_called(&self, given: u64, until: Instant) -> bool {
-        self.teller.wait(until, || self.called.load(Ordering::SeqCst) >= given)
+    /// Waits until all of `waiting` were told; `false` if not by `until`.
+    pub fn wait_told(&self, waiting: &[Arc<AtomicU64>], until: Instant) -> bool {
+        let told = || waiting.iter().all(|crowd| crowd.load(Ordering::SeqCst) == 0);
+        self.teller.wait(until, told)
     }
 
     /// Ends the thread when it has told all it has; `false` if it has not by `until`.
@@ -135,10 +164,8 @@ impl Callbacks {
                 Job::Wake(woken) => wakes.push(woken),
             }
         }
-        let count: u64 = reports.iter().map(|report| report.tokens.len() as u64).sum();
         // No interpreter any more means nobody to tell.
         interpreter::enter(|py| tell(py, reports, wakes));
-        self.called.fetch_add(count, Ordering::SeqCst);
     }
 }
 
@@ -148,6 +175,8 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
         call(py, &callback, (error,));
     }
     let mut loops: Vec<(Py<EventLoop>, Vec<Settled>)> = Vec::new();
+    // Event loops are told last, and all at once.
+    let mut told_last: Vec<Waits> = Vec::new();
     for report in reports {
         // From here on the memory of the batch is free: callbacks may send.
         drop(report.memory);
@@ -155,17 +184,19 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
             let Some(fate) = report.handle.result(token.index, token.timestamp_ms) else {
                 continue;
             };
-            match token.value {
-                Token::Callback(callback) => tell_one(py, &callback, fate),
-                Token::Done { callback, delivery } => call(py, &callback, (delivery,)),
-                Token::Future { future, event_loop } => {
+            let Token { who, waits } = token.value;
+            match who {
+                Who::Callback(callback) => tell_one(py, &callback, fate),
+                Who::Done { callback, delivery } => call(py, &callback, (delivery,)),
+                Who::Future { future, event_loop } => {
+                    told_last.push(waits);
                     let Some(settled) = settled(py, future, fate) else { continue };
                     match loops.iter_mut().find(|(known, _)| known.is(&event_loop)) {
                         Some((_, all)) => all.push(settled),
                         None => loops.push((event_loop, vec![settled])),
                     }
                 }
-                Token::Batch(watch) => watch.look(py),
+                Who::Batch(watch) => watch.look(py, waits),
             }
         }
     }
@@ -175,6 +206,7 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
             tracing_closed(py, &error);
         }
     }
+    drop(told_last);
 }
 
 /// `callback(error, None)` or `callback(None, metadata)`.

@@ -10,7 +10,7 @@ use kafkalite_client::accumulator::{
 use kafkalite_client::fork::Home;
 use pyo3::prelude::*;
 
-use super::callbacks::{Callbacks, Token};
+use super::callbacks::{Callbacks, Token, Who};
 use crate::client::waiting::{deadline_after, timed_out, wait};
 use crate::error::{client_error, client_exception};
 
@@ -146,16 +146,15 @@ impl Delivery {
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         this.home.check_cheaply().map_err(|error| client_error(py, &error))?;
-        let value = Token::Done { callback, delivery: slf.clone().unbind() };
+        let called = callback.clone_ref(py);
+        let who = Who::Done { callback, delivery: slf.clone().unbind() };
+        let value = Token { who, waits: this.callbacks.expect() };
         let token = Watched { index: this.index, timestamp_ms: this.timestamp_ms, value };
-        this.callbacks.expect();
-        if let Err(Watched { value: Token::Done { callback, delivery }, .. }) =
-            this.handle.watch(token)
+        // Its fate is known: nobody else tells.
+        if this.handle.watch(token).is_err()
+            && let Err(error) = called.call1(py, (slf,))
         {
-            this.callbacks.forget();
-            if let Err(error) = callback.call1(py, (delivery,)) {
-                error.write_unraisable(py, Some(callback.bind(py)));
-            }
+            error.write_unraisable(py, Some(called.bind(py)));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::callbacks::{Callbacks, Token};
+use super::callbacks::{Callbacks, Token, Who};
 use super::{Topic, data};
 use crate::client::waiting::wait;
 use crate::error::client_error;
@@ -144,15 +144,15 @@ impl Inside {
         &self,
         py: Python<'_>,
         arguments: &Arguments<'_, '_>,
-        token: Option<Token>,
+        who: Option<Who>,
     ) -> PyResult<(Place<Token>, i64)> {
         let failed = |error: ClientError| client_error(py, &error);
         self.producer.check().map_err(failed)?;
         let topic = self.topic(arguments.topic)?;
         if self.key_serializer.is_some() || self.value_serializer.is_some() {
-            return self.append_serialized(py, &topic, arguments, token);
+            return self.append_serialized(py, &topic, arguments, who);
         }
-        self.append_bytes(py, &topic, arguments, arguments.key, arguments.value, token)
+        self.append_bytes(py, &topic, arguments, arguments.key, arguments.value, who)
     }
 
     #[cold]
@@ -161,7 +161,7 @@ impl Inside {
         py: Python<'_>,
         topic: &Topic,
         arguments: &Arguments<'_, '_>,
-        token: Option<Token>,
+        who: Option<Who>,
     ) -> PyResult<(Place<Token>, i64)> {
         let through = |serializer: &Option<Py<PyAny>>, object: Option<&Bound<'_, PyAny>>| {
             let object = object.filter(|object| !object.is_none());
@@ -175,7 +175,7 @@ impl Inside {
         let key = through(&self.key_serializer, arguments.key)?;
         let value = through(&self.value_serializer, arguments.value)?;
         let (key, value) = (key.map(|key| key.into_bound(py)), value.map(|v| v.into_bound(py)));
-        self.append_bytes(py, topic, arguments, key.as_ref(), value.as_ref(), token)
+        self.append_bytes(py, topic, arguments, key.as_ref(), value.as_ref(), who)
     }
 
     #[inline]
@@ -186,7 +186,7 @@ impl Inside {
         arguments: &Arguments<'_, '_>,
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
-        token: Option<Token>,
+        who: Option<Who>,
     ) -> PyResult<(Place<Token>, i64)> {
         let key = key.map_or(Ok(None), |key| data::data(key, "key"))?;
         let value = value.map_or(Ok(None), |value| data::data(value, "value"))?;
@@ -206,18 +206,12 @@ impl Inside {
         self.producer.check_size(&record).map_err(failed)?;
         let partition = self.producer.partition(topic, arguments.partition, record.key);
         let partition = partition.map_err(failed)?;
-        let expects = token.is_some();
-        if expects {
-            self.callbacks.expect();
-        }
+        let token = who.map(|who| Token { who, waits: self.callbacks.expect() });
         let place = match self.producer.append(topic, partition, record, token, None) {
-            Ok(place) => Ok(place),
-            Err(no_room) => self.append_later(py, topic, arguments.partition, record, no_room),
+            Ok(place) => place,
+            Err(no_room) => self.append_later(py, topic, arguments.partition, record, no_room)?,
         };
-        if expects && place.is_err() {
-            self.callbacks.forget();
-        }
-        Ok((place?, timestamp_ms))
+        Ok((place, timestamp_ms))
     }
 
     /// Waits for memory, and appends then.
@@ -250,7 +244,7 @@ impl Inside {
     /// Sends all there is, and waits for it and for the callbacks; `false` if not by `deadline`.
     pub fn flush(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         self.home.check().map_err(|error| client_error(py, &error))?;
-        let given = self.callbacks.given();
+        let waiting = self.callbacks.waiting();
         let mut flush = self.producer.flush().map_err(|error| client_error(py, &error))?;
         if wait(py, deadline, |until| flush.wait(until).then_some(()))?.is_none() {
             return Ok(false);
@@ -259,8 +253,8 @@ impl Inside {
         if self.callbacks.is_here() {
             return Ok(true);
         }
-        let called = |until: Instant| self.callbacks.wait_called(given, until).then_some(());
-        Ok(wait(py, deadline, called)?.is_some())
+        let told = |until: Instant| self.callbacks.wait_told(&waiting, until).then_some(());
+        Ok(wait(py, deadline, told)?.is_some())
     }
 
     pub fn count(&self, name: &str) -> f64 {

@@ -8,7 +8,7 @@ use kafkalite_client::accumulator::{Place, Record, Ticket};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use super::callbacks::Token;
+use super::callbacks::{Token, Who};
 use super::inside::{Arguments, Inside, now_ms, serialize};
 use super::{Producer, data};
 use crate::error::{client_error, client_exception};
@@ -113,7 +113,7 @@ impl Turn {
 pub fn try_send(
     producer: &Bound<'_, Producer>,
     arguments: &Arguments<'_, '_>,
-    token: Token,
+    who: Who,
     turn: Option<&Bound<'_, Turn>>,
 ) -> PyResult<Option<Py<Turn>>> {
     let py = producer.py();
@@ -143,11 +143,10 @@ pub fn try_send(
     let partition = inside.producer.partition(&topic, arguments.partition, record.key);
     let partition = partition.map_err(failed)?;
     let ticket = turn.and_then(|turn| turn.get().ticket());
-    inside.callbacks.expect();
+    let token = Token { who, waits: inside.callbacks.expect() };
     match inside.producer.append(&topic, partition, record, Some(token), ticket) {
         Ok(Place { .. }) => Ok(None),
         Err(no_room) => {
-            inside.callbacks.forget();
             if no_room.closed {
                 return Err(failed(inside.producer.buffer_full(no_room.needed)));
             }
