@@ -8,6 +8,7 @@ checkers of it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
@@ -147,10 +148,12 @@ def text_of(key: str, value: object) -> str:
     raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is no value of a key")
 
 
-def warn(texts: Sequence[str]) -> None:
-    """Log what a configuration has that changes nothing."""
-    if texts:
-        import logging
+def warn(texts: Sequence[str], *, stacklevel: int = 3) -> None:
+    """Warn of what a configuration has that changes nothing.
 
-        for text in texts:
-            logging.getLogger("kafkalite.config").warning(text)
+    Args:
+        texts: The warnings.
+        stacklevel: Whose line they name: 3 is that of the caller's caller, who makes a client.
+    """
+    for text in texts:
+        warnings.warn(text, stacklevel=stacklevel)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._native import Consumer as NativeConsumer
 from ._native import Record, RecordBatch
-from .config import ConfigValue, merged
+from .config import ConfigValue, merged, warn
 from .descriptions import CommittedOffset, ListedOffset
 from .errors import InvalidArgumentError, KafkaliteError
 from .records import TopicPartition
@@ -38,8 +37,7 @@ def native_consumer(
 ) -> NativeConsumer:
     """Make the binary's consumer."""
     native = NativeConsumer(merged(config, {**keywords, "group_id": group_id}), *deserializers)
-    for warning in native.warnings:
-        warnings.warn(warning, stacklevel=3)
+    warn(native.warnings, stacklevel=4)
     return native
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import _native
 from ._native import BatchDelivery, DeliveredRange, Delivery, RecordMetadata
-from .config import merged
+from .config import merged, warn
 from .errors import KafkaliteError
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Producer(_native.Producer):
             ConfigError: A key that no producer has, or a value that it cannot have.
         """
         producer = super().__new__(cls, merged(config, options), key_serializer, value_serializer)
-        for warning in producer._warnings:
-            warnings.warn(warning, stacklevel=2)
+        warn(producer._warnings)
         _remember(producer)
         return producer
 

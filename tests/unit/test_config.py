@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_type_hints
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, get_type_hints
 
 import pytest
 
+import kafkalite as kl
 from kafkalite import _native
 from kafkalite.config import AdminOptions, ConfigValue, ConsumerOptions, ProducerOptions, merged
 from kafkalite.errors import ConfigError
+from kafkalite.ranges import RangeReader
 
 
 @pytest.mark.parametrize(
@@ -55,3 +60,31 @@ def test_keys_without_a_meaning_here_are_told_of() -> None:
     native = _native.AdminClient({"bootstrap.servers": "a:1", "metric.reporters": "x"})
     assert native.warnings == ["metric.reporters=x is Kafka's, and changes nothing here"]
     assert native.close(5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        kl.Producer,
+        kl.Consumer,
+        kl.AdminClient,
+        kl.AsyncProducer,
+        kl.AsyncConsumer,
+        kl.AsyncAdminClient,
+        RangeReader,
+    ],
+    ids=lambda make: make.__name__,
+)
+def test_every_client_warns_of_them_at_the_line_that_makes_it(make: Callable[..., Any]) -> None:
+    settings = {"bootstrap.servers": "127.0.0.1:1", "metric.reporters": "x"}
+    topics = ("t",) if "Consumer" in make.__name__ else ()
+    with pytest.warns(UserWarning, match=r"metric\.reporters=x is Kafka's") as seen:
+        client = make(*topics, config=settings)
+    assert [warning.filename for warning in seen] == [__file__]
+    closed = client.close()
+    if inspect.isawaitable(closed):
+        asyncio.run(_awaited(closed))
+
+
+async def _awaited(closed: Awaitable[None]) -> None:
+    await closed

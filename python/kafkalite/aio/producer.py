@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _native
-from ..config import merged
+from ..config import merged, warn
 from ..errors import IllegalStateError
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class AsyncProducer:
         self._native = _native.Producer(pairs, key_serializer, value_serializer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event_loop: _native.EventLoop | None = None
-        for warning in self._native._warnings:
-            warnings.warn(warning, stacklevel=2)
+        warn(self._native._warnings)
 
     def _bind(self) -> tuple[asyncio.AbstractEventLoop, _native.EventLoop]:
         """Return the running loop, which must be that of the first call."""
