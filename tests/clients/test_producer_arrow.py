@@ -110,6 +110,40 @@ def test_what_has_no_meaning_as_a_record_is_refused(name: str, producer: kl.Prod
     assert producer.metrics()["record-send-total"] == 0.0
 
 
+def test_a_struct_that_is_null_is_refused_whatever_its_columns_hold(
+    name: str, producer: kl.Producer
+) -> None:
+    # It was sent as a record of what lay under the null.
+    values, mask = pa.array([b"a", b"b", b"c"]), pa.array([False, False, True])
+    rows = pa.StructArray.from_arrays([values], names=["value"], mask=mask)
+    pairs = pa.StructArray.from_arrays([values, values], names=["name", "value"], mask=mask)
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 3]), pairs)
+    for structs in (rows, rows.slice(1), pa.chunked_array([rows])):
+        with pytest.raises(ValueError, match=r"row [12] of the Arrow structs is null"):
+            producer.send_batch(name, structs)
+    with pytest.raises(ValueError, match="a header without a name"):
+        producer.send_batch(name, pa.table({"value": [b"v", b"v"], "headers": headers}))
+    producer.flush(PATIENCE_S)
+    assert producer.metrics()["record-send-total"] == 0.0
+
+
+def test_what_lies_under_a_null_that_was_cut_off_does_no_harm(
+    kafkalite_bootstrap: str, name: str, producer: kl.Producer
+) -> None:
+    values, mask = pa.array([b"a", b"b", b"c"]), pa.array([True, False, False])
+    rows = pa.StructArray.from_arrays([values], names=["value"], mask=mask)
+    pairs = pa.StructArray.from_arrays([values, values], names=["name", "value"], mask=mask)
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 3]), pairs, mask=pa.array([True, False]))
+    producer.send_batch(name, rows.slice(1)).result(PATIENCE_S)
+    producer.send_batch(name, pa.table({"value": [b"d", b"e"], "headers": headers})).result(
+        PATIENCE_S
+    )
+    found = read(kafkalite_bootstrap, name, 4)
+    assert [record.value for record in found] == [b"b", b"c", b"d", b"e"]
+    assert found[2].headers == ()
+    assert found[3].headers == (("b", b"b"), ("c", b"c"))
+
+
 def test_what_a_consumer_hands_out_can_be_sent_on(
     kafkalite_bootstrap: str, name: str, producer: kl.Producer
 ) -> None:

@@ -13,7 +13,7 @@ mod column;
 mod tests;
 
 pub use column::Column;
-use column::Shape;
+use column::{Shape, is_null_in};
 
 /// Why arrays cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,15 @@ pub enum ImportError {
     /// The maker reported an error.
     #[error("the Arrow stream failed: {0}")]
     Stream(String),
+    /// A row that is null as a whole, whatever its columns hold.
+    #[error(
+        "row {row} of the Arrow structs is null, which is no record: leave it out, or let its \
+         `value` be null"
+    )]
+    NullRow {
+        /// Counted from 0 in its array.
+        row: usize,
+    },
     /// What was handed over contradicts itself.
     #[error("an Arrow array that cannot be: {0}")]
     Invalid(&'static str),
@@ -157,6 +166,10 @@ impl Chunk {
                     return Err(ImportError::Invalid("a column with too few rows"));
                 }
                 shapes.push(Shape::new(of, child, array.offset)?);
+            }
+            let skipped = usize::try_from(array.offset).unwrap_or(0);
+            if let Some(row) = (0..rows).find(|row| is_null_in(&array, skipped + row)) {
+                return Err(ImportError::NullRow { row });
             }
         } else {
             shapes.push(Shape::new(&schema.0, &array, 0)?);

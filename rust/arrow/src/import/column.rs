@@ -375,21 +375,23 @@ impl<'a> Column<'a> {
     }
 
     fn is_null(&self, row: usize) -> bool {
-        if self.shape.kind == Kind::Null {
-            return true;
-        }
-        let bits = self.buffer::<u8>(0);
-        if bits.is_null() || self.array.null_count == 0 {
-            return false;
-        }
-        let row = self.first + row;
-        at(bits, row / 8) >> (row % 8) & 1 == 0
+        self.shape.kind == Kind::Null || is_null_in(self.array, self.first + row)
     }
 
     fn buffer<T>(&self, index: usize) -> *const T {
         // SAFETY: `Shape::new` saw that there are as many buffers as its kind has.
         unsafe { (*self.array.buffers.add(index)).cast() }
     }
+}
+
+/// Whether the array's own bits say that the row at this place in its buffers is null.
+pub(super) fn is_null_in(array: &ArrowArray, row: usize) -> bool {
+    if array.null_count == 0 || array.n_buffers < 1 {
+        return false;
+    }
+    // SAFETY: it has a buffer, and the first of every type that has nulls of its own is the bits.
+    let bits: *const u8 = unsafe { (*array.buffers).cast() };
+    !bits.is_null() && at(bits, row / 8) >> (row % 8) & 1 == 0
 }
 
 /// The element at `index` of a buffer that the maker vouched for.
