@@ -1,7 +1,10 @@
 //! The batches of one partition that wait to be sent: closed ones, and an open one at the end.
 //!
-//! Those who append and the sender share it under a short lock. What the sender took out, it keeps:
-//! batches to be sent again never come back here.
+//! Two locks: whoever appends holds the open batch for as long as it copies, which may be a
+//! megabyte; the closed ones are shared with the sender under a short one. So the sender waits for
+//! no copy to take what is closed, and one that appends without a pause does not starve it. Both
+//! are taken in that order. What the sender took out, it keeps: batches to be sent again never come
+//! back here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,15 +58,29 @@ pub struct NoRoom<T> {
     pub closed: bool,
 }
 
-struct Queue<T> {
-    closed: VecDeque<Batch<T>>,
+/// Of those who append.
+struct Tail<T> {
     open: Option<OpenBatch<T>>,
     /// Size of the last batch, for the next one's first buffer.
     last_size: usize,
-    /// Whether the sender knows that there is something here.
-    awake: bool,
     /// The sender is gone: nothing is appended any more.
     shut: bool,
+}
+
+/// What the sender looks at.
+struct Queue<T> {
+    closed: VecDeque<Batch<T>>,
+    /// When the open batch was begun.
+    open_since: Option<Instant>,
+    /// Whether the sender knows that there is something here; true while a batch is open.
+    awake: bool,
+}
+
+impl<T> Queue<T> {
+    /// Whether the open batch goes although it is not full.
+    fn is_due(&self, now: Instant, linger: Duration, at_once: bool) -> bool {
+        self.open_since.is_some_and(|since| at_once || since + linger <= now)
+    }
 }
 
 /// The queue of one partition.
@@ -72,6 +89,7 @@ pub struct PartitionQueue<T> {
     partition: i32,
     /// The producer's own number of this queue, from 0 without gaps.
     index: u32,
+    tail: Mutex<Tail<T>>,
     queue: Mutex<Queue<T>>,
     /// Batches in the queue and with the sender.
     load: AtomicU32,
@@ -79,10 +97,10 @@ pub struct PartitionQueue<T> {
 
 impl<T> PartitionQueue<T> {
     pub(super) fn new(topic: Arc<str>, partition: i32, index: u32, shut: bool) -> Arc<Self> {
-        let closed = VecDeque::new();
-        let queue = Queue { closed, open: None, last_size: 0, awake: false, shut };
-        let load = AtomicU32::new(0);
-        Arc::new(Self { topic, partition, index, queue: Mutex::new(queue), load })
+        let tail = Mutex::new(Tail { open: None, last_size: 0, shut });
+        let queue = Queue { closed: VecDeque::new(), open_since: None, awake: false };
+        let (queue, load) = (Mutex::new(queue), AtomicU32::new(0));
+        Arc::new(Self { topic, partition, index, tail, queue, load })
     }
 
     /// The topic's name.
@@ -129,31 +147,25 @@ impl<T> PartitionQueue<T> {
     where
         I: Iterator<Item = Record<'a>>,
     {
-        let mut queue = self.queue.lock();
-        let queue = &mut *queue;
+        let mut tail = self.tail.lock();
+        let tail = &mut *tail;
         let mut news = News::default();
         let bound = records.peek().map_or(0, Record::size_bound);
         let no_room = |token, closed| NoRoom { needed: HEADER_LENGTH + bound, token, closed };
-        if queue.shut {
+        if tail.shut {
             return Err((no_room(token, true), news));
         }
-        if let Some(batch) = &mut queue.open
+        if let Some(batch) = &mut tail.open
             && !make_room(batch, bound, limits, ticket)
         {
-            self.close(queue);
+            self.close(tail);
             news.filled = true;
         }
-        if queue.open.is_none() {
-            match self.open(queue, bound, limits, ticket, open) {
-                Some(batch) => queue.open = Some(batch),
-                None => {
-                    news.awoke = self.rouse(queue);
-                    return Err((no_room(token, false), news));
-                }
-            }
+        if tail.open.is_none() {
+            tail.open = self.open(tail.last_size, bound, limits, ticket, open);
+            news.awoke = tail.open.as_ref().is_some_and(|batch| self.rouse(batch.created));
         }
-        news.awoke = self.rouse(queue);
-        let Some(batch) = &mut queue.open else { return Err((no_room(token, false), news)) };
+        let Some(batch) = &mut tail.open else { return Err((no_room(token, false), news)) };
         let (index, before) = (batch.count, batch.buffer.len());
         let mut last_bound = bound;
         while let Some(record) = records.peek() {
@@ -180,27 +192,29 @@ impl<T> PartitionQueue<T> {
         }
         // A batch without room for one more like the last goes now, not when the next one comes.
         if batch.buffer.len() + last_bound > limits.batch_size {
-            self.close(queue);
+            self.close(tail);
             news.filled = true;
         }
         Ok((run, news))
     }
 
-    fn rouse(&self, queue: &mut Queue<T>) -> bool {
-        let has_something = queue.open.is_some() || !queue.closed.is_empty();
-        has_something && !std::mem::replace(&mut queue.awake, true)
+    /// Notes that a batch was begun; whether the sender must be told.
+    fn rouse(&self, since: Instant) -> bool {
+        let mut queue = self.queue.lock();
+        queue.open_since = Some(since);
+        !std::mem::replace(&mut queue.awake, true)
     }
 
     fn open(
         &self,
-        queue: &mut Queue<T>,
+        last_size: usize,
         bound: usize,
         limits: &Limits,
         ticket: Option<Ticket>,
         open: impl FnOnce(&Arc<Handle<T>>) -> (Instant, u64),
     ) -> Option<OpenBatch<T>> {
         let needed = HEADER_LENGTH + bound;
-        let expected = queue.last_size.max(FIRST_BUFFER_BYTES).min(limits.batch_size).max(needed);
+        let expected = last_size.max(FIRST_BUFFER_BYTES).min(limits.batch_size).max(needed);
         let buffer = limits.memory.buffer(expected);
         let (mut buffer, memory) = match limits.memory.try_reserve(buffer.capacity(), ticket) {
             Some(memory) => (buffer, memory),
@@ -223,23 +237,32 @@ impl<T> PartitionQueue<T> {
         })
     }
 
-    fn close(&self, queue: &mut Queue<T>) {
-        if let Some(batch) = queue.open.take() {
-            queue.last_size = batch.buffer.len();
+    fn close(&self, tail: &mut Tail<T>) {
+        if let Some(batch) = tail.open.take() {
+            tail.last_size = batch.buffer.len();
+            let mut queue = self.queue.lock();
+            queue.open_since = None;
             queue.closed.push_back(batch.close());
+        }
+    }
+
+    /// Closes the open batch if `goes` still says so once nobody writes into it.
+    fn close_if(&self, goes: impl Fn(&Queue<T>) -> bool) {
+        if goes(&self.queue.lock()) {
+            let mut tail = self.tail.lock();
+            // Whoever wrote into it may have closed it, and begun another.
+            let still = goes(&self.queue.lock());
+            if still {
+                self.close(&mut tail);
+            }
         }
     }
 
     /// Takes the next batch to send; an open one only if `now` is `linger` after its first record,
     /// or if it must go at once.
     pub(crate) fn take(&self, now: Instant, linger: Duration, at_once: bool) -> Option<Batch<T>> {
-        let mut queue = self.queue.lock();
-        if queue.closed.is_empty()
-            && queue.open.as_ref().is_some_and(|open| at_once || open.created + linger <= now)
-        {
-            self.close(&mut queue);
-        }
-        queue.closed.pop_front()
+        self.close_if(|queue| queue.closed.is_empty() && queue.is_due(now, linger, at_once));
+        self.queue.lock().closed.pop_front()
     }
 
     /// When there will be something to take: `Ready` now, `At` a time, or never. Where there is
@@ -249,9 +272,9 @@ impl<T> PartitionQueue<T> {
         if !queue.closed.is_empty() {
             return Readiness::Ready;
         }
-        match &queue.open {
-            Some(open) if at_once || open.created + linger <= now => Readiness::Ready,
-            Some(open) => Readiness::At(open.created + linger),
+        match queue.open_since {
+            Some(_) if queue.is_due(now, linger, at_once) => Readiness::Ready,
+            Some(since) => Readiness::At(since + linger),
             None => {
                 queue.awake = false;
                 Readiness::Empty
@@ -261,9 +284,13 @@ impl<T> PartitionQueue<T> {
 
     /// Bytes of the batch that [`Self::take`] would take, before compression.
     pub(crate) fn next_size(&self) -> usize {
-        let queue = self.queue.lock();
-        let closed = queue.closed.front().map(Batch::size);
-        closed.or_else(|| queue.open.as_ref().map(|open| open.buffer.len())).unwrap_or(0)
+        let closed = || self.queue.lock().closed.front().map(Batch::size);
+        if let Some(size) = closed() {
+            return size;
+        }
+        let tail = self.tail.lock();
+        // Whoever wrote into the open batch may have closed it meanwhile.
+        closed().or_else(|| tail.open.as_ref().map(|open| open.buffer.len())).unwrap_or(0)
     }
 
     /// A batch became two.
@@ -275,25 +302,23 @@ impl<T> PartitionQueue<T> {
     pub(crate) fn oldest(&self) -> Option<Instant> {
         let queue = self.queue.lock();
         let closed = queue.closed.front().map(Batch::created);
-        closed.or_else(|| queue.open.as_ref().map(|open| open.created))
+        closed.or(queue.open_since)
     }
 
     /// Takes batches that were begun at or before `until`: they wait for too long.
     pub(crate) fn take_older(&self, until: Instant) -> Vec<Batch<T>> {
+        self.close_if(|queue| queue.open_since.is_some_and(|since| since <= until));
         let mut queue = self.queue.lock();
-        if queue.open.as_ref().is_some_and(|open| open.created <= until) {
-            self.close(&mut queue);
-        }
         let old = queue.closed.iter().take_while(|batch| batch.created() <= until).count();
         queue.closed.drain(..old).collect()
     }
 
     /// Takes everything, as the producer closes, and appends nothing any more.
     pub(crate) fn shut(&self) -> Vec<Batch<T>> {
-        let mut queue = self.queue.lock();
-        queue.shut = true;
-        self.close(&mut queue);
-        queue.closed.drain(..).collect()
+        let mut tail = self.tail.lock();
+        tail.shut = true;
+        self.close(&mut tail);
+        self.queue.lock().closed.drain(..).collect()
     }
 }
 

@@ -235,6 +235,22 @@ fn a_batch_is_waited_for_before_others_can_add_to_it() {
 }
 
 #[test]
+fn a_closed_batch_is_taken_while_somebody_copies_into_the_next() {
+    let accumulator = Accumulator::<()>::new(settings(), 1);
+    append(&accumulator, &[0; 5_000]).ok().unwrap();
+    let (topic, closed) = (accumulator.learn("t", 1), queue(&accumulator));
+    let copied = std::iter::once_with(|| {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            tell.send(closed.take(Instant::now(), LINGER, false).map(|batch| batch.count()))
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)), Ok(Some(1)));
+        record(b"x")
+    });
+    accumulator.append_run(&topic, 0, &mut copied.peekable(), None, None).ok().unwrap();
+}
+
+#[test]
 fn nothing_is_appended_after_the_sender_ended() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
     append(&accumulator, b"x").ok().unwrap();
