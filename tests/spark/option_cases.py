@@ -134,15 +134,38 @@ def _read() -> list[Case]:
             {**ALL, "endingOffsetsByTimestamp": _json(cases={"0": TIME + 3, "1": LATER})},
         ),
         Case("read", "a time to end", {**ALL, "endingTimestamp": str(TIME + 3)}),
+        Case(
+            "read",
+            "times that end before they begin",
+            {**ALL, "startingTimestamp": str(TIME + 3), "endingTimestamp": str(TIME + 1)},
+        ),
+        Case(
+            "read",
+            "a time before 1970",
+            {**ALL, "startingOffsetsByTimestamp": _json(cases={"0": -1, "1": TIME})},
+            differs="a time before 1970 is an error; Spark's own takes -1 for the latest offset",
+        ),
+        Case(
+            "read",
+            "offsets that end before they begin",
+            {
+                **ALL,
+                "startingOffsets": _json(cases={"0": 5, "1": 0}),
+                "endingOffsets": _json(cases={"0": 3, "1": -1}),
+            },
+        ),
         *_tasks(),
         *kafka,
         Case(
             "read",
             "kafka.nonsense",
             {**ALL, "kafka.nonsense": "1"},
-            says="nonsense: unknown key",
+            says="kafka.nonsense: unknown key",
             differs=TYPO,
         ),
+        Case("read", "kafka.linger.ms", {**ALL, "kafka.linger.ms": "5"}, differs=MEANINGLESS),
+        Case("read", "kafka.fetch.min.bytes that is none", {**ALL, "kafka.fetch.min.bytes": "x"}),
+        Case("read", "isolation.level that is none", {**ALL, "kafka.isolation.level": "x"}),
         Case("read", "a typo", {**ALL, "startingOffset": "earliest"}, differs=TYPO),
         *(
             Case("read", name, {**ALL, name: value}, differs=MEANINGLESS)
@@ -250,6 +273,8 @@ def _write() -> list[Case]:
     """Sinks; ``out`` becomes a topic of two partitions that no other case has."""
     to: dict[str, str | None] = {"topic": "out"}
     header = "array(named_struct('key', 'h', 'value', cast('x' as binary))) as headers"
+    pair = "struct<key:string,value:binary>"
+    nameless = "array(struct(cast(null as string) as key, cast('x' as binary) as value)) as headers"
     beyond: dict[str, str | None] = {
         **to,
         "kafka.max.block.ms": "2000",
@@ -275,6 +300,14 @@ def _write() -> list[Case]:
         Case("write", "more columns", to, (*ROWS, "id as more")),
         Case("write", "headers", {**to, "includeHeaders": "true"}, (*ROWS, header)),
         Case("write", "headers that are not asked for", to, (*ROWS, header)),
+        Case("write", "a header without a name", {**to, "includeHeaders": "true"},
+             (*ROWS, nameless), says="a header without a name"),
+        Case("write", "a header that is null", {**to, "includeHeaders": "true"},
+             (*ROWS, f"array(cast(null as {pair})) as headers"), says="a header without a name"),
+        Case("write", "a partition below 0", to, (*ROWS, "-1 as partition"), says="partition"),
+        Case("write", "a topic without a name", {"topic": ""}),
+        Case("write", "kafka.lingr.ms", {**to, "kafka.lingr.ms": "5"}, differs=TYPO),
+        Case("write", "kafka.linger.ms that is none", {**to, "kafka.linger.ms": "x"}),
         Case("write", "headers that are text", {**to, "includeHeaders": "true"},
              (*ROWS, "'h' as headers"), says="headers"),
         Case("write", "kafka.key.serializer", {**to, "kafka.key.serializer": "x"}),

@@ -58,6 +58,8 @@ def start_session() -> SparkSession:
         .config("spark.driver.memory", "1g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.task.maxFailures", "1")
+        # Else a machine that slept for two minutes ends the JVM ten minutes later.
+        .config("spark.network.timeout", "1h")
         .config("spark.jars", ",".join(jars))
         .getOrCreate()
     )
