@@ -60,11 +60,21 @@ def test_help_goes_to_stdout(words: tuple[str, ...]) -> None:
             ("config", "list", "--jsn"),
             "error: no such option '--jsn'\nhint: did you mean '--json'?\n",
         ),
+        (
+            ("perf", "produce", "--record-size", "1"),
+            "error: no such option '--record-size'\nhint: did you mean '--records', '--size'?\n",
+        ),
     ],
 )
 def test_wrong_words_exit_with_2_and_a_hint(words: tuple[str, ...], stderr: str) -> None:
     done = told(*words)
     assert (done.returncode, done.stderr) == (2, stderr)
+
+
+def test_config_show_says_so_where_nothing_is_set() -> None:
+    done = told("config", "show")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "every key has its default: --all tells them\n"
 
 
 def test_config_list_tells_keys_of_brokers_and_topics() -> None:

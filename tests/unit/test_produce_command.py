@@ -87,9 +87,10 @@ def test_json_goes_round(broker: Process, topic: str) -> None:
 
 
 def test_a_line_that_is_no_record_is_told(broker: Process, topic: str) -> None:
-    done = produced(broker, topic, '{"value": "v"}\nnonsense\n', "--json")
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: line 2 is no record: ")
+    for line in ("nonsense", "[]", '{"vlaue": "v"}'):
+        done = produced(broker, topic, f'{{"value": "v"}}\n{line}\n', "--json")
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: line 2 is no record: ")
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,8 @@ def show(
             for row in rows
         ]
         return answer_table(told, ["key", "value", "origin"], as_json=as_json)
+    if not rows:
+        click.echo("every key has its default: --all tells them", err=True)
     for row in rows:
         if row.known:
             click.echo(f"{row.key}={'' if row.value is None else row.value}")

@@ -52,6 +52,15 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
 }
 
 
+#: What to do in words of the command line, where the error's own are those of a program.
+_HINTS: dict[type[BaseException], str] = {
+    errors.GroupNotFoundError: "`kafkalite groups list` shows those there are.",
+    errors.TopicExistsError: "with --exist-ok that is fine.",
+    errors.UnknownTopicError: "`kafkalite topics list` shows those there are, "
+    "`kafkalite topics create` makes one.",
+}
+
+
 class CommandError(Exception):
     """A command did not do its work.
 
@@ -92,7 +101,7 @@ def told(error: Exception) -> CommandError:
     if what := getattr(error, "what", None):
         first, cause = what, getattr(error, "why", None)
         why = [cause] if cause else []
-    hint = getattr(error, "hint", None)
+    hint = _HINTS.get(type(error)) or getattr(error, "hint", None)
     return CommandError(
         first, why=[line.strip() for line in why], hint=hint, exit_code=_exit_code(error)
     )
@@ -100,9 +109,11 @@ def told(error: Exception) -> CommandError:
 
 def _usage(error: click.UsageError) -> CommandError:
     message = error.format_message().rstrip(".")
-    what, _, meant = message.partition(" Did you mean ")
+    what, _, meant = message.partition("Did you mean ")
     path = "kafkalite" if error.ctx is None else error.ctx.command_path
-    meant = meant.rstrip("?") or _command_meant(error)
+    # Of several it lists them, all in brackets.
+    what = what.rstrip(" (")
+    meant = meant.rstrip("?)").removeprefix("one of: ") or _command_meant(error)
     hint = f"did you mean {meant}?" if meant else f"`{path} --help` tells how."
     what = what[:1].lower() + what[1:]
     return CommandError(what.rstrip("."), hint=hint, exit_code=ExitCode.USAGE)

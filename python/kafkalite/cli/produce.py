@@ -79,6 +79,8 @@ class Shape:
             given = json.loads(line)
             if not isinstance(given, dict):
                 raise ValueError("not an object")
+            if not _has(given, "value"):
+                raise ValueError("it has no value; null makes a tombstone")
             key = _bytes(given, "key") if _has(given, "key") else self.key
             value = _bytes(given, "value")
             headers = _headers(given.get("headers") or [])
