@@ -28,6 +28,11 @@ def clients_jar() -> Path:
     return JARS / f"kafka-clients-{KAFKA_VERSION}.jar"
 
 
+def streams_jar() -> Path:
+    """Kafka Streams, which the broker and its tools do without."""
+    return JARS / f"kafka-streams-{KAFKA_VERSION}.jar"
+
+
 def java() -> str | None:
     """The Java launcher, from ``JAVA_HOME`` first and ``PATH`` second."""
     home = os.environ.get("JAVA_HOME")

@@ -81,6 +81,8 @@ def missing_downloads() -> list[Missing]:
     hint = "python tests/conformance/prerequisites.py --install"
     if not places.clients_jar().exists():
         gone.append(Missing("Kafka's jars", "Java tools, schemas, the reference broker", hint))
+    elif not places.streams_jar().exists():
+        gone.append(Missing("the jar of Kafka Streams", "the suite streams", hint))
     if not (places.GO_BINARIES / "kgo.test").exists():
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
     if not (places.GO_BINARIES / "records").exists():
@@ -112,7 +114,8 @@ def install_tools(tools: list[Missing]) -> None:
 
 def fetch_jars() -> None:
     """Copy Kafka's jars into the cache, as ``peers/pom.xml`` pins them."""
-    if places.clients_jar().exists() or shutil.which("mvn") is None:
+    complete = places.clients_jar().exists() and places.streams_jar().exists()
+    if complete or shutil.which("mvn") is None:
         return
     command = [
         "mvn", "-q", "-B", "-f", str(places.PEERS / "pom.xml"),
