@@ -28,6 +28,8 @@ SERVED: dict[str, tuple[int, int, int]] = {
     "InitProducerId": (22, 0, 5),
     "OffsetForLeaderEpoch": (23, 2, 4),
     "DescribeAcls": (29, 1, 3),
+    "CreateAcls": (30, 1, 3),
+    "DeleteAcls": (31, 1, 3),
     "DescribeConfigs": (32, 1, 4),
     "AlterConfigs": (33, 0, 2),
     "DescribeLogDirs": (35, 1, 5),

@@ -51,6 +51,8 @@ apis! {
     InitProducerId => init_producer_id,
     OffsetForLeaderEpoch => offset_for_leader_epoch,
     DescribeAcls => describe_acls,
+    CreateAcls => create_acls,
+    DeleteAcls => delete_acls,
     DescribeConfigs => describe_configs,
     AlterConfigs => alter_configs,
     DescribeLogDirs => describe_log_dirs,

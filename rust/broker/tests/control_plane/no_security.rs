@@ -1,6 +1,8 @@
 //! What a broker without logins, ACLs and quotas says of them.
 
 use super::*;
+use kafkalite_protocol::messages::create_acls::{AclCreation, CreateAclsRequest};
+use kafkalite_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
 use kafkalite_protocol::messages::describe_acls::DescribeAclsRequest;
 use kafkalite_protocol::messages::describe_client_quotas::{
     ComponentData, DescribeClientQuotasRequest,
@@ -19,6 +21,25 @@ fn there_is_no_authorizer() {
         let told = (response.error_code, response.error_message);
         let expected = "No Authorizer is configured on the broker";
         assert_eq!(told, error(ErrorCode::SecurityDisabled, expected));
+    }
+}
+
+#[test]
+fn acls_are_neither_created_nor_deleted_and_each_hears_why() {
+    let mut fixture = Fixture::new();
+    let refused = error(ErrorCode::SecurityDisabled, "No Authorizer is configured.");
+    let two = CreateAclsRequest { creations: vec![AclCreation::default(); 2] };
+    let three = DeleteAclsRequest { filters: vec![DeleteAclsFilter::default(); 3] };
+    for version in 1..=3 {
+        let created = fixture.call(&two, version).results;
+        let told: Vec<_> =
+            created.into_iter().map(|one| (one.error_code, one.error_message)).collect();
+        assert_eq!(told, vec![refused.clone(); 2]);
+        let deleted = fixture.call(&three, version).filter_results;
+        assert!(deleted.iter().all(|one| one.matching_acls.is_empty()));
+        let told: Vec<_> =
+            deleted.into_iter().map(|one| (one.error_code, one.error_message)).collect();
+        assert_eq!(told, vec![refused.clone(); 3]);
     }
 }
 

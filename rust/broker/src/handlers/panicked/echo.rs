@@ -73,6 +73,10 @@ each! {
             error_code: ERROR, resource_type: one.resource_type,
             resource_name: one.resource_name.clone(), ..Default::default()
         });
+    create_acls, CreateAclsRequest, CreateAclsResponse, results; |asked, version|
+        all(&asked.creations, |_| m::create_acls::AclCreationResult {
+            error_code: ERROR, ..Default::default()
+        });
     create_partitions, CreatePartitionsRequest, CreatePartitionsResponse, results; |asked, version|
         all(&asked.topics, |one| m::create_partitions::CreatePartitionsTopicResult {
             name: one.name.clone(), error_code: ERROR, ..Default::default()
@@ -80,6 +84,10 @@ each! {
     create_topics, CreateTopicsRequest, CreateTopicsResponse, topics; |asked, version|
         all(&asked.topics, |one| m::create_topics::CreatableTopicResult {
             name: one.name.clone(), error_code: ERROR, ..Default::default()
+        });
+    delete_acls, DeleteAclsRequest, DeleteAclsResponse, filter_results; |asked, version|
+        all(&asked.filters, |_| m::delete_acls::DeleteAclsFilterResult {
+            error_code: ERROR, ..Default::default()
         });
     delete_groups, DeleteGroupsRequest, DeleteGroupsResponse, results; |asked, version|
         all(&asked.groups_names, |one| m::delete_groups::DeletableGroupResult {
