@@ -128,8 +128,9 @@ class Broker(abc.ABC):
         self.port = self.port or free_port()
 
     def environment(self) -> dict[str, str]:
-        """The process environment."""
-        return dict(os.environ)
+        """The process environment, without the variable of the suites: no key of a broker."""
+        own = "KAFKALITE_CONFORMANCE_CACHE"
+        return {name: value for name, value in os.environ.items() if name != own}
 
     def is_ready(self) -> bool:
         """Whether the broker serves."""
