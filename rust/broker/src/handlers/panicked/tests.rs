@@ -53,6 +53,8 @@ fn every_served_api_says_so_in_its_highest_version_or_closes() {
         &DeleteTopics,
         &DeleteRecords,
         &OffsetForLeaderEpoch,
+        &CreateAcls,
+        &DeleteAcls,
         &DescribeConfigs,
         &AlterConfigs,
         &CreatePartitions,
