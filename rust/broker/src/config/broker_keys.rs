@@ -146,7 +146,7 @@ pub const OWN: &[ConfigKey] = keys! {
         "Threads that read what has left the page cache.";
     Low ReadOnly Long "kafkalite.cold.read.max.bytes" = Text("4194304"), AtLeast(65_536),
         "Cold bytes read ahead for one consumer at a time.";
-    Medium ReadOnly Long "kafkalite.cold.read.max.bytes.per.second" = Text("268435456"), AtLeast(0),
+    Medium ReadOnly Long "kafkalite.cold.read.max.bytes.per.second" = Text("134217728"), AtLeast(0),
         "Cold bytes read in a second, for all consumers, while somebody produces; 0 is no limit.";
     Medium ReadOnly Int "kafkalite.open.segments.max" = Text("4096"), AtLeast(16),
         "Segments kept open; those least used are closed beyond it.";
