@@ -142,8 +142,8 @@ class Neighbours:
         if kind == "reader":
             files = sorted(map(str, self._server.data_dir.glob("cold-*/*.log")))
             command = [sys.executable, "-c", READER, str(self.rate), *files]
-        before, begin = bytes_from_disk(self._server), time.monotonic()
         passes = Passes(command, (lambda: None) if kind == "warm" else self._drop)
+        before, begin = bytes_from_disk(self._server), time.monotonic()
         try:
             yield
         finally:
