@@ -203,6 +203,45 @@ def test_cancelling_ends_an_async_call(silent: socket.socket) -> None:
     asyncio.run(use())
 
 
+NO_NAMES = ("", "a b", ".", "x" * 250)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_name_that_no_topic_can_have_is_refused_and_not_waited_for(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    servers = {"bootstrap_servers": kafkalite_bootstrap}
+    with kl.Producer(config=servers) as producer:
+        with pytest.raises(kl.InvalidTopicError, match="INVALID_TOPIC_EXCEPTION") as caught:
+            producer.send(name, b"v")
+        assert "1 to 249" in (caught.value.hint or "")
+        with pytest.raises(kl.InvalidTopicError):
+            producer.send_batch(name, [b"v"])
+    with kl.Consumer(name, config=servers) as reader, pytest.raises(kl.InvalidTopicError):
+        reader.poll(60)
+    with kl.Consumer(config=servers) as reader:
+        reader.assign([(name, 0)])
+        with pytest.raises(kl.InvalidTopicError):
+            reader.poll(60)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_the_async_twins_refuse_it_as_well(kafkalite_bootstrap: str, name: str) -> None:
+    async def use() -> None:
+        async with kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap) as producer:
+            with pytest.raises(kl.InvalidTopicError):
+                await producer.send(name, b"v")
+            with pytest.raises(kl.InvalidTopicError):
+                await producer.send_batch(name, [b"v"])
+        async with kl.AsyncConsumer(
+            name, group_id="g", bootstrap_servers=kafkalite_bootstrap
+        ) as member:
+            with pytest.raises(kl.InvalidTopicError):
+                await member.poll(60)
+
+    asyncio.run(use())
+
+
 def test_one_client_serves_many_threads(kafkalite_bootstrap: str, name: str) -> None:
     with kl.AdminClient(bootstrap_servers=kafkalite_bootstrap) as admin:
         made: list[kl.CreatedTopic] = []

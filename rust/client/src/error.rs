@@ -314,6 +314,9 @@ fn broker_hint(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::UnknownTopicOrPartition => {
             "create the topic first, or let the broker create it: auto.create.topics.enable=true."
         }
+        ErrorCode::InvalidTopicException => {
+            "a topic's name is 1 to 249 of a-z, A-Z, 0-9, `.`, `_` and `-`, and not `.` or `..`."
+        }
         ErrorCode::TopicAlreadyExists => "pass exist_ok=True if that is fine.",
         ErrorCode::InvalidReplicationFactor => {
             "a partition has at most one replica on each broker; -1 takes the broker's default."

@@ -174,8 +174,9 @@ impl ClusterImage {
         }
         for topic in response.topics {
             let name = topic.name.clone().unwrap_or_default();
-            // Only the answer's own topics: an empty name is one asked for by an id that is gone.
-            if name.is_empty() {
+            // One that was asked for by an id which is gone has no name; but asked for by name, the
+            // empty one is refused like any other that cannot be.
+            if name.is_empty() && (topic.name.is_none() || !topic.topic_id.is_zero()) {
                 continue;
             }
             match topic_image(topic, self.topics.get(&name), now)? {

@@ -36,6 +36,19 @@ fn an_answer_changes_what_it_tells_of_and_nothing_else() {
     assert_eq!(all.topics().count(), 1, "an answer about all topics leaves no other");
 }
 
+/// A producer of topic "" once waited for `max.block.ms`: the answer was taken for one about an id.
+#[test]
+fn the_empty_name_is_refused_like_any_other_and_an_id_that_is_gone_is_nobodys() {
+    let mut empty = topic("", 0, 0);
+    empty.error_code = ErrorCode::InvalidTopicException as i16;
+    let mut gone = topic("", 0, 0);
+    gone.topic_id = Uuid([7; 16]);
+    gone.error_code = ErrorCode::UnknownTopicId as i16;
+    let refused = |topic| image(vec![topic]).topic_error("").code();
+    assert_eq!(refused(empty), Some(ErrorCode::InvalidTopicException));
+    assert_eq!(refused(gone), Some(ErrorCode::UnknownTopicOrPartition), "nothing is known of it");
+}
+
 #[test]
 fn a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
     let image = image(vec![topic("t", 1, 5)]);
