@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from . import descriptions as told
 from .config import ConfigValue, text_of
-from .errors import InvalidArgumentError, KafkaliteError, PartialError
+from .errors import ConfigError, InvalidArgumentError, KafkaliteError, PartialError
 from .records import TopicPartition
 
 if TYPE_CHECKING:
@@ -108,6 +108,23 @@ def settled(
     raise PartialError(text, done=done, errors=errors)
 
 
+def _hinted(results: Results, given: Mapping[Any, tuple[Any, Iterable[str]]]) -> Results:
+    """Return results whose errors tell which key was meant by one that no such thing has.
+
+    Args:
+        results: As the binary told them.
+        given: Whose keys they should be, ``"topic"`` or ``"broker"``, and the keys.
+    """
+    for of, _, error in results:
+        if isinstance(error, ConfigError) and error.hint is None and of in given:
+            from .config_table import meant_by
+
+            level, names = given[of]
+            if hint := meant_by(names, level):
+                error.give_hint(hint)
+    return results
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -162,7 +179,8 @@ def create_topics(
 
     def finish(results: Results) -> dict[str, told.CreatedTopic]:
         existing = _TOPIC_EXISTS if exist_ok else None
-        made = settled(results, _same, _same, existing)
+        given = {name: ("topic", [key for key, _ in config]) for name, *_, config in arguments}
+        made = settled(_hinted(results, given), _same, _same, existing)
         return {
             name: told.CreatedTopic(name, numbers is not None, *(numbers or ()))
             for name, numbers in made.items()
@@ -246,7 +264,15 @@ def alter_configs(
         for resource, of in changes.items()
     ]
     operation = native.alter_configs(arguments, validate_only, timeout)
-    return Call(operation, lambda results: _nothing(settled(results, _resource_of, _nothing)))
+    given = {
+        resource: (_KIND_NAMES[resource[0]], [key for key, *_ in changed])
+        for resource, changed in arguments
+        if _KIND_NAMES[resource[0]] in ("topic", "broker")
+    }
+    return Call(
+        operation,
+        lambda results: _nothing(settled(_hinted(results, given), _resource_of, _nothing)),
+    )
 
 
 def _resource(resource: told.ConfigResource) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from . import _native
 from ._native import ConfigKey, ConfigOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "ClientKey",
@@ -17,6 +17,7 @@ __all__ = [
     "check_client",
     "client_keys",
     "keys",
+    "meant_by",
     "nearest",
     "origins",
 ]
@@ -73,6 +74,23 @@ def keys() -> list[ConfigKey]:
 def nearest(name: str, names: Sequence[str]) -> str | None:
     """Return the one of ``names`` that was probably meant by ``name``."""
     return _native.nearest(name, list(names))
+
+
+def meant_by(names: Iterable[str], level: Literal["broker", "topic"]) -> str | None:
+    """Return the hint for names of which one is no key of brokers, or of topics.
+
+    Args:
+        names: As somebody gave them, with dots.
+        level: Whose keys they should be.
+
+    Returns:
+        ``did you mean KEY?`` for the first that is none and comes near to one.
+    """
+    known = [key.name for key in keys() if key.level == level]
+    for name in names:
+        if name not in known and (meant := nearest(name, known)) is not None:
+            return f"did you mean {meant}?"
+    return None
 
 
 def origins(flags: Sequence[str]) -> list[ConfigOrigin]:

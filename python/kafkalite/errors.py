@@ -128,9 +128,14 @@ class KafkaliteError(Exception):
         self.code = code
         self.retriable = retriable
         self.fatal = fatal
-        self.hint = hint
+        self.hint = None
         if hint:
-            self.add_note(f"hint: {hint}")
+            self.give_hint(hint)
+
+    def give_hint(self, hint: str) -> None:
+        """Say what to do about it, where whoever raised it knew of none."""
+        self.hint = hint
+        self.add_note(f"hint: {hint}")
 
     @property
     def name(self) -> str:
@@ -209,7 +214,9 @@ class PartialError(KafkaliteError):
         self.done = done or {}
         self.errors = errors or {}
         retriable = all(error.retriable for error in self.errors.values())
-        super().__init__(message, retriable=retriable)
+        hints = {error.hint for error in self.errors.values()}
+        shared = hints.pop() if len(hints) == 1 else None
+        super().__init__(message, retriable=retriable, hint=shared)
 
 
 class NoBrokerReachable(KafkaliteError, ConnectionError):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.conftest import PATIENCE_S, Process
+from kafkalite.cli.failures import ExitCode
+from tests.conftest import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import told
 
 
@@ -58,10 +60,38 @@ def test_a_group_goes_on_where_it_was(broker: Process, topic: str) -> None:
     assert told(*words, "-n", "3").stdout == "2\n3\n4\n"
 
 
+def test_what_a_group_wrote_before_ctrl_c_it_does_not_write_again(
+    processes: Processes, broker: Process, topic: str
+) -> None:
+    words = ("consume", topic, "-g", topic, "--from-beginning", "-b", broker.ready)
+    reads = processes.start(*words)
+    assert reads.popen.stdout is not None
+    assert [reads.popen.stdout.readline() for _ in range(5)] == [f"{n}\n" for n in range(5)]
+    # Once it wrote the next record it has asked for more than the first five.
+    producer = Producer({"bootstrap.servers": broker.ready})
+    producer.produce(topic, b"5", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert reads.popen.stdout.readline() == "5\n"
+    assert reads.end(signal.SIGINT) == ExitCode.INTERRUPTED
+    assert told(*words, "--idle", "1").stdout in ("", "5\n")
+
+
 def test_fewer_records_than_wanted_exit_with_4(broker: Process, topic: str) -> None:
     done = told("consume", topic, "-n", "1", "--idle", "0", "-b", broker.ready)
     assert done.returncode == 4
     assert done.stderr.splitlines()[0] == "error: there were 0 records, not 1"
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "9")])
+def test_ctrl_c_exits_with_130_whatever_was_read(
+    processes: Processes, broker: Process, topic: str, words: tuple[str, ...]
+) -> None:
+    at = ("--from-beginning", "-b", broker.ready)
+    reads = processes.start("consume", topic, *words, *at)
+    assert reads.popen.stdout is not None
+    assert [reads.popen.stdout.readline() for _ in range(5)] == [f"{n}\n" for n in range(5)]
+    assert reads.end(signal.SIGINT) == ExitCode.INTERRUPTED
+    assert "Traceback" not in reads.stderr
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,17 @@ def test_describe_tells_offsets_and_configuration(broker: Process, topic: str) -
     assert "  retention.ms=3600000" in told("topics", "describe", topic, "-b", broker.ready).stdout
 
 
+def test_a_key_that_was_mistyped_is_told_with_the_one_that_was_meant(
+    broker: Process, topic: str
+) -> None:
+    at = ("--config", "retention.mss=1", "-b", broker.ready)
+    some = ("topics", "create", f"{topic}-a", f"{topic}-b")
+    for words, exit_code in [(("topics", "alter", topic), 2), (some[:3], 2), (some, 4)]:
+        done = told(*words, *at)
+        assert done.returncode == exit_code
+        assert done.stderr.splitlines()[-1] == "hint: did you mean retention.ms?"
+
+
 def test_alter_sets_and_unsets_keys(broker: Process, topic: str) -> None:
     words = ("--config", "segment.ms=60000", "--unset", "retention.ms")
     assert told("topics", "alter", topic, *words, "-b", broker.ready).returncode == 0

@@ -150,18 +150,13 @@ def command(
         limits = Limits(count, idle, ends)
         advance = stack.enter_context(progress("consume", count, "records")) if count else None
         written = 0
-        try:
-            for records in _records(consumer, limits):
-                make = json_line if as_json else line
-                sys.stdout.buffer.write(b"".join(map(make, records)))
-                sys.stdout.buffer.flush()
-                written += len(records)
-                if advance is not None and not sys.stdout.isatty():
-                    advance(len(records))
-        except KeyboardInterrupt:
-            # Who reads without an end has this way alone to end it.
-            if count is not None:
-                raise
+        for records in _records(consumer, limits):
+            make = json_line if as_json else line
+            sys.stdout.buffer.write(b"".join(map(make, records)))
+            sys.stdout.buffer.flush()
+            written += len(records)
+            if advance is not None and not sys.stdout.isatty():
+                advance(len(records))
     if count is not None and written < count:
         raise CommandError(
             f"there were {written} records, not {count}",

@@ -50,7 +50,7 @@ class Program(click.Group):
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 refused, 2 usage or a bad configuration, 3 unreachable, "
-    "4 partly, 5 not found.",
+    "4 partly, 5 not found, 130 interrupted.",
 )
 @click.version_option(__version__, "-V", "--version", message="kafkalite %(version)s")
 def program() -> None:
