@@ -163,8 +163,10 @@ bench: $(VENV)/wheel-installed
 	$(BIN)/python benches/client_produce.py
 	$(BIN)/python benches/client_consume.py
 
+## The wheel in dist; to try something in a hurry: make wheel PROFILE=ci
+wheel: PROFILE := release
 wheel: $(VENV)/dev-installed
-	$(BIN)/maturin build --locked --release --out dist
+	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist
 
 sdist: $(VENV)/dev-installed
 	$(BIN)/maturin sdist --out dist
