@@ -26,11 +26,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import confluent_kafka
-from run import load
-from servers import Server
+from run import load_at
 
 import kafkalite as kl
 
@@ -121,7 +119,7 @@ def premade(servers: str, values: list[bytes]) -> None:
     flags = {"topic": TOPIC, "acks": "-1", "batch-bytes": "1000000", "in-flight": "5"}
     flags |= {"record-bytes": str(size), "seconds": "60", "warm-up": "5"}
     flags |= {"max-megabytes": str(max(20, size * count / 1e6))}
-    figures = load(Server(servers, 0, Path(), 0.0, 0.0), flags)
+    figures = load_at(servers, flags)
     records = figures["records_with_warm_up"] / figures["requests_with_warm_up"]
     elapsed.append(count / (figures["requests_per_second"] * records))
 

@@ -71,12 +71,15 @@ WORKLOADS = [
 
 
 def load(server: Server, flags: dict[str, str]) -> Figures:
-    """Run the load once and return its figures."""
+    """Run the load once and return its figures, among them what the server's process used."""
+    return load_at(server.address, flags | {"server-pid": str(server.pid)})
+
+
+def load_at(address: str, flags: dict[str, str]) -> Figures:
+    """Run the load once and return its own figures."""
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
-    command = [str(target_dir() / "load"), "--address", server.address, *words]
-    done = subprocess.run(
-        [*command, "--server-pid", str(server.pid)], capture_output=True, text=True, timeout=120
-    )
+    command = [str(target_dir() / "load"), "--address", address, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     figures: Figures = json.loads(done.stdout)
