@@ -136,12 +136,7 @@ impl Admin {
             self.look_for_controller(&results).await;
             tokio::time::sleep(wait).await;
         }
-        let told = |key: K| {
-            let missing = || Err(ClientError::left_out("the cluster", format!("{key} ({what})")));
-            let result = results.remove(&key).unwrap_or_else(missing);
-            (key, result)
-        };
-        Ok(keys.into_iter().map(told).collect())
+        Ok(complete(results, Some(&keys)))
     }
 
     /// Asks who the controller is, if one that was asked is it no longer. What that fails with the
@@ -203,16 +198,22 @@ fn failed<K: Clone, T>(keys: &[K], error: &ClientError) -> Each<K, T> {
     keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect()
 }
 
-/// The results, and an error for those of `asked` that an answer left out.
-fn complete<K, T>(mut results: Each<K, T>, asked: Option<&[K]>) -> Each<K, T>
+/// The results of those that were `asked` for, in that order, and an error for each that no answer
+/// told of. Where all there are were asked for, all results.
+fn complete<K, T>(
+    results: impl IntoIterator<Item = (K, Result<T, ClientError>)>,
+    asked: Option<&[K]>,
+) -> Each<K, T>
 where
     K: Clone + Eq + Hash + std::fmt::Display,
 {
-    let told: std::collections::HashSet<K> = results.iter().map(|(key, _)| key.clone()).collect();
-    let missing = asked.into_iter().flatten().filter(|key| !told.contains(key));
-    results
-        .extend(missing.map(|key| (key.clone(), Err(ClientError::left_out("the cluster", key)))));
-    results
+    let Some(asked) = asked else { return results.into_iter().collect() };
+    let mut told: HashMap<K, _> = results.into_iter().collect();
+    let result = |key: &K| {
+        let missing = || Err(ClientError::left_out("the cluster", key));
+        (key.clone(), told.remove(key).unwrap_or_else(missing))
+    };
+    asked.iter().map(result).collect()
 }
 
 /// Milliseconds until `deadline`, as requests carry them: a broker gives up no later than we do.

@@ -9,7 +9,6 @@
 use std::future::Future;
 use std::iter::Peekable;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::accumulator::{
@@ -36,7 +35,8 @@ pub struct Producer<T> {
     cluster: Cluster,
     accumulator: Arc<Accumulator<T>>,
     stop: Arc<Stop>,
-    ended: Arc<AtomicBool>,
+    /// The sender, for as long as it runs.
+    sending: Call<()>,
     metrics: Arc<Metrics>,
     runtime: Runtime,
 }
@@ -71,13 +71,11 @@ impl<T: Send + 'static> Producer<T> {
             Arc::clone(&stop),
             Arc::clone(&metrics),
         );
-        let ended = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ended);
-        runtime.spawn(async move {
+        let sending = runtime.begin(async move {
             sender.run().await;
-            told.store(true, Ordering::SeqCst);
+            Ok(())
         })?;
-        Ok(Self { config, cluster, accumulator, stop, ended, metrics, runtime })
+        Ok(Self { config, cluster, accumulator, stop, sending, metrics, runtime })
     }
 
     /// How it was configured.
@@ -273,16 +271,9 @@ impl<T: Send + 'static> Producer<T> {
         }
         self.stop.now();
         self.accumulator.close();
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        while !self.has_ended() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        // Everything is delivered or failed when it ends.
+        let _ = self.sending.wait(STOP_TIMEOUT);
         self.runtime.shutdown(STOP_TIMEOUT);
-    }
-
-    /// Whether its sender has ended: everything is delivered or failed.
-    pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst)
     }
 
     /// Refuses in a forked child; costs a system call.

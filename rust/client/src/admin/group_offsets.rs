@@ -75,7 +75,7 @@ impl Admin {
             let result = ClientError::check(code, None, || format!("{group} at {partition}"));
             (partition, result.map(|()| committed))
         });
-        let mut results = complete(checked.collect(), partitions);
+        let mut results = complete(checked, partitions);
         // An offset of -1 is none.
         results.retain(|(_, told)| !told.as_ref().is_ok_and(|committed| committed.offset < 0));
         results.sort_by(|(a, _), (b, _)| a.cmp(b));
