@@ -112,7 +112,7 @@ OPTIONS: tuple[Option, ...] = (
         "long",
         "120000",
         READ,
-        "A task without a record for so many milliseconds fails.",
+        "A task to which brokers send nothing for so many milliseconds, not even a marker, fails.",
     ),
     Option(
         "fetchOffset.numRetries",

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use kafkalite_protocol::ErrorCode;
 
+use crate::accumulator::Clock;
 use crate::config::ConsumerConfig;
 use crate::consumer::{Consumer, Limits, Next, calls};
 use crate::cursor::Position;
@@ -43,7 +44,7 @@ pub struct OffsetRange {
 pub struct RangeOptions {
     /// Whether offsets that the log does not have any more are passed over, not an error.
     pub may_lose: bool,
-    /// Without a record for this long it is an error.
+    /// Where no fetch brings anything for this long, be it a marker, it is an error.
     pub stall_timeout: Duration,
 }
 
@@ -63,9 +64,12 @@ pub struct RangeReader {
     consumer: Consumer,
     options: RangeOptions,
     ends: BTreeMap<TopicPartition, i64>,
+    /// The sum of the offsets that are fetched next, wrapped: while it changes, something comes.
+    reached: i64,
     last_progress: Instant,
     doubted: Instant,
     lost: u64,
+    clock: Clock,
 }
 
 impl RangeReader {
@@ -73,19 +77,25 @@ impl RangeReader {
     ///
     /// # Errors
     /// If the system gives it no thread.
-    pub fn new(mut config: ConsumerConfig) -> Result<Self, ClientError> {
+    pub fn new(config: ConsumerConfig) -> Result<Self, ClientError> {
+        Self::with_clock(config, Box::new(Instant::now))
+    }
+
+    fn with_clock(mut config: ConsumerConfig, clock: Clock) -> Result<Self, ClientError> {
         config.group_id = None;
         config.auto_commit = false;
         config.auto_offset_reset = crate::config::AutoOffsetReset::None;
         let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
-        let now = Instant::now();
+        let now = clock();
         Ok(Self {
             consumer: Consumer::new(config)?,
             options,
             ends: BTreeMap::new(),
+            reached: 0,
             last_progress: now,
             doubted: now,
             lost: 0,
+            clock,
         })
     }
 
@@ -124,7 +134,7 @@ impl RangeReader {
             drop(subscription);
             self.consumer.seek(&range.partition, Position::at(range.start))?;
         }
-        let now = Instant::now();
+        let now = (self.clock)();
         (self.last_progress, self.doubted, self.lost) = (now, now, 0);
         self.options = options;
         Ok(())
@@ -146,7 +156,7 @@ impl RangeReader {
     /// Waits for records until `deadline`.
     ///
     /// # Errors
-    /// What keeps it from reading, `REQUEST_TIMED_OUT` after the time without a record, or
+    /// What keeps it from reading, `REQUEST_TIMED_OUT` after the time in which nothing came, or
     /// `OFFSET_OUT_OF_RANGE` where offsets are gone and must not be.
     pub fn next(&mut self, limits: Limits, deadline: Instant) -> Result<Step, ClientError> {
         loop {
@@ -157,7 +167,7 @@ impl RangeReader {
             match self.consumer.next(limits, until) {
                 Ok(Next::Records(slices)) => {
                     let slices = self.within(slices);
-                    self.last_progress = Instant::now();
+                    self.last_progress = (self.clock)();
                     self.leave_what_is_read()?;
                     if !slices.is_empty() {
                         return Ok(Step::Records(slices));
@@ -169,20 +179,34 @@ impl RangeReader {
                 }
                 Err(error) => return Err(error),
             }
-            let now = Instant::now();
-            if now - self.last_progress >= DOUBT_AFTER && now - self.doubted >= DOUBT_AFTER {
+            // Before it is looked at what came: what comes in between counts at the next look.
+            let now = (self.clock)();
+            self.note_progress(now);
+            let waited = now.saturating_duration_since(self.last_progress);
+            let doubtful = now.saturating_duration_since(self.doubted);
+            if waited >= DOUBT_AFTER && doubtful >= DOUBT_AFTER {
                 self.doubted = now;
                 self.look_for_loss()?;
             }
-            self.check_stall()?;
+            self.check_stall(waited)?;
             if Instant::now() >= deadline && !self.ends.is_empty() {
                 return Ok(Step::Nothing);
             }
         }
     }
 
-    fn check_stall(&self) -> Result<(), ClientError> {
-        let waited = self.last_progress.elapsed();
+    /// What is fetched is progress, though markers and aborted records are handed out to nobody.
+    fn note_progress(&mut self, now: Instant) {
+        let subscription = self.consumer.shared().subscription.lock();
+        let next = self.ends.keys().filter_map(|one| subscription.get(one));
+        let offsets = next.map(|state| state.next_fetch().offset);
+        let reached = offsets.fold(0, i64::wrapping_add);
+        if reached != self.reached {
+            (self.reached, self.last_progress) = (reached, now);
+        }
+    }
+
+    fn check_stall(&self, waited: Duration) -> Result<(), ClientError> {
         if waited < self.options.stall_timeout || self.ends.is_empty() {
             return Ok(());
         }

@@ -1,14 +1,23 @@
 //! Ranges against a broker that does what the test says.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::{LeaderEpoch, Offset, Records};
 
 use super::*;
 use crate::consumer::tests::{ALL, Log, broker, fetch, list_offsets, soon, values, x};
 use crate::fake_broker::{Answer, FakeBroker};
 
 fn reader(broker: &FakeBroker) -> RangeReader {
+    reader_with_clock(broker, Box::new(Instant::now))
+}
+
+fn reader_with_clock(broker: &FakeBroker, clock: Clock) -> RangeReader {
     let pairs = [
         ("bootstrap.servers", broker.place.to_string()),
         ("retry.backoff.ms", "1".to_owned()),
@@ -16,7 +25,7 @@ fn reader(broker: &FakeBroker) -> RangeReader {
     ];
     let pairs: BTreeMap<_, _> = pairs.map(|(key, value)| (key.to_owned(), value)).into();
     let config = ConsumerConfig::from_pairs(&pairs).expect("a valid configuration");
-    RangeReader::new(config).expect("a thread")
+    RangeReader::with_clock(config, clock).expect("a thread")
 }
 
 fn options(may_lose: bool) -> RangeOptions {
@@ -105,4 +114,40 @@ fn a_log_that_never_sends_what_it_has_ends_with_an_error() {
     reader.start(&[range(0, 9)], soon_over).expect("a range");
     let error = read_all(&mut reader).expect_err("nothing comes");
     assert_eq!(error.code(), Some(ErrorCode::RequestTimedOut), "{error}");
+}
+
+/// So many fetches take several looks.
+const MARKERS: i64 = 2_000;
+
+#[test]
+fn markers_without_a_record_for_longer_than_the_stall_timeout_are_no_stall() {
+    // A task over hours of aborted transactions failed after `kafkaConsumer.pollTimeoutMs`, though
+    // fetches brought one after the other.
+    let log = Log { start: 0, end: MARKERS, epoch: 0 };
+    let elapsed = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&elapsed);
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::ListOffsets) {
+            return list_offsets(asked, &log);
+        } else if !asked.is(ApiKey::Fetch) {
+            return Answer::Usual;
+        }
+        told.fetch_add(1, Ordering::SeqCst);
+        fetch(asked, |partition, offset| {
+            let mut marker = RecordBatchBuilder::new(Codec::None).control();
+            marker.append(0, Some(&[0, 0, 0, 0]), None, &[]);
+            let batch = marker.build(Offset(offset), LeaderEpoch(0)).expect("it builds");
+            let mut data = log.fetch(partition, offset);
+            data.records = Some(Records::Bytes(batch));
+            data
+        })
+    });
+    let began = Instant::now();
+    let clock = move || began + Duration::from_secs(elapsed.load(Ordering::SeqCst));
+    let mut reader = reader_with_clock(&broker, Box::new(clock));
+    // A second passes with every fetch, of which one or two are under way while it looks.
+    let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(4) };
+    reader.start(&[range(0, MARKERS)], options).expect("a range");
+    assert_eq!(read_all(&mut reader), Ok(Vec::new()));
+    assert_eq!(broker.count(ApiKey::Fetch), MARKERS as usize);
 }
