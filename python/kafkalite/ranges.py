@@ -94,8 +94,8 @@ class RangeReader:
             batch_rows: Records in a batch at most.
             may_lose: Offsets that the log does not have any more are counted in ``lost`` and
                 passed over; else they are an error.
-            stall_timeout: Seconds after which it is an error that no fetch brought anything; markers
-                and aborted records, which nobody sees, are something.
+            stall_timeout: Seconds in which no fetch brings anything: then it is an error. Markers
+                and aborted records are something.
 
         Yields:
             Batches with ``__arrow_c_array__`` and ``__arrow_c_stream__``, each to be taken once.
