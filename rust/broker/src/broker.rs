@@ -113,6 +113,9 @@ impl Broker {
         let network_config = network_config(&config);
         let listeners = Network::bind(&network_config)?;
         let directories = directories::open(&config, &storage, &listeners, clock.clone())?;
+        // What was altered in an earlier life counts from the first thread on.
+        let config = following::altered(&config, &directories.controller.image());
+        let network_config = self::network_config(&config);
 
         // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the
         // queue runs: one arrow of the circle is weak, so that a broker that was stopped can be
@@ -305,7 +308,7 @@ impl Foundation<'_> {
         let partitions = Arc::new(Partitions::new(partitions_config, log_dirs));
         partitions.take_over_deleted();
         tell_when_offline(&partitions, timer);
-        follow_images(&controller, &partitions, &swapped, config.node_id);
+        follow_images(&controller, &partitions, &swapped);
         let flushed = partitions.clone();
         let flush = move |key| flush(&flushed, key);
         partitions.committer().start(flush).map_err(system("group commit"))?;

@@ -10,7 +10,8 @@
 //! strong:  < flags < altered at run time
 //! ```
 //! Keys are of three kinds: known; Kafka's but not ours (one warning, so that files written for
-//! Kafka start unmodified); unknown, which is an error.
+//! Kafka start unmodified); unknown, which is an error. At run time Kafka refuses no key that it
+//! does not know, and nor do we: such a key is kept.
 //!
 //! Source: Kafka's `AbstractKafkaConfig`, `LogConfig`, `DynamicBrokerConfig`; KIP-226 for what may
 //! change at run time and for the order of synonyms.
@@ -21,6 +22,7 @@ mod broker_keys;
 mod describe;
 mod error;
 mod kafka_keys;
+mod kept_keys;
 mod key;
 mod listeners;
 mod log_keys;
@@ -68,6 +70,12 @@ pub fn topic_keys() -> impl Iterator<Item = &'static TopicKey> {
 #[must_use]
 pub fn broker_key(name: &str) -> Option<&'static ConfigKey> {
     broker_keys().find(|key| key.name == name)
+}
+
+/// The key of that name that is kept and acted upon by nobody.
+#[must_use]
+pub fn kept_key(name: &str) -> Option<&'static ConfigKey> {
+    kept_keys::KEPT.iter().find(|key| key.name == name)
 }
 
 /// The topic key of that name.

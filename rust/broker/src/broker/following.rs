@@ -2,7 +2,7 @@
 //! failed.
 
 use crate::config::BrokerConfig;
-use crate::metadata::{ConfigResource, Controller};
+use crate::metadata::{ConfigResource, Controller, MetadataImage};
 use crate::purgatory::Timer;
 use crate::replication::Partitions;
 use arc_swap::ArcSwap;
@@ -32,22 +32,24 @@ pub(super) fn follow_images(
     controller: &Controller,
     partitions: &Arc<Partitions>,
     config: &Arc<ArcSwap<BrokerConfig>>,
-    node_id: i32,
 ) {
     let (partitions, config) = (partitions.clone(), config.clone());
     controller.watch(Box::new(move |before, after| {
         if before.configs != after.configs {
-            let of = |resource| after.configs_of(&resource).cloned().unwrap_or_default();
-            let for_all = of(ConfigResource::cluster());
-            let for_this = of(ConfigResource::broker(node_id));
-            match config.load().with_dynamic(&for_all, &for_this) {
-                Ok(changed) => {
-                    config.store(Arc::new(changed));
-                    partitions.renew_settings();
-                }
-                Err(error) => tracing::error!(%error, "altered configuration does not hold"),
-            }
+            config.store(Arc::new(altered(&config.load(), after)));
+            partitions.renew_settings();
         }
         partitions.follow_image(before, after);
     }));
+}
+
+/// The configuration with what was altered at run time; without it if it no longer holds.
+pub(super) fn altered(config: &BrokerConfig, image: &MetadataImage) -> BrokerConfig {
+    let of = |resource| image.configs_of(&resource).cloned().unwrap_or_default();
+    let for_all = of(ConfigResource::cluster());
+    let for_this = of(ConfigResource::broker(config.node_id));
+    config.with_dynamic(&for_all, &for_this).unwrap_or_else(|error| {
+        tracing::error!(%error, "altered configuration does not hold");
+        config.clone()
+    })
 }

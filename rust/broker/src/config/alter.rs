@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
 use super::error::ConfigError;
-use super::key::Dynamic;
+use super::key::{ConfigKey, Dynamic};
 use super::topic_config::inherited;
-use super::value::parse;
-use super::{broker_key, broker_keys, kafka_keys, nearest, topic_key, topic_keys};
+use super::value::{Value, parse};
+use super::{broker_key, kafka_keys, kept_key, nearest, topic_key, topic_keys};
 
 /// May a topic of `broker` have just these `overrides`? (Keys with dots; what is not named is
 /// inherited.)
@@ -53,44 +53,76 @@ pub fn check_topic_alteration(
     Ok(())
 }
 
+/// Threads that Kafka lets double or halve in one step.
+const THREADS: &[&str] = &[
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+];
+
 /// May `changes` (keys with dots) be made to this broker, or with `for_all` to all of them, while
-/// it runs? `None` takes an earlier alteration back.
+/// it runs? `None` takes an earlier alteration back. A key that nobody knows may be: Kafka keeps it
+/// for plug-ins.
 ///
 /// # Errors
-/// [`ConfigError::UnknownKey`] or [`ConfigError::InvalidValue`].
+/// [`ConfigError::InvalidValue`]
 pub fn check_broker_alteration(
     broker: &BrokerConfig,
     changes: &BTreeMap<String, Option<String>>,
     for_all: bool,
 ) -> Result<(), ConfigError> {
+    let named = |is: &dyn Fn(&str) -> bool| {
+        let names: Vec<&str> = changes.keys().map(String::as_str).filter(|name| is(name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(names) = named(&|name| dynamic(name) == Dynamic::ReadOnly) {
+        return Err(invalid(format!("Cannot update these configs dynamically: [{names}]")));
+    }
+    if let Some(names) = named(&|name| for_all && dynamic(name) == Dynamic::PerBroker) {
+        return Err(invalid(format!(
+            "Cannot update these configs at default cluster level, \
+             broker id must be specified: [{names}]"
+        )));
+    }
     for (name, text) in changes {
-        let Some(key) = broker_key(name) else {
-            if kafka_keys::is_kafka_key(name) {
-                return Err(invalid(cannot_update(name)));
-            }
-            let names = broker_keys().map(|key| key.name);
-            return Err(unknown(name, nearest(name, names)));
-        };
-        match key.dynamic {
-            Dynamic::ReadOnly => return Err(invalid(cannot_update(name))),
-            Dynamic::PerBroker if for_all => {
-                return Err(invalid(format!(
-                    "Cannot update these configs at default cluster level, \
-                     broker id must be specified: [{name}]"
-                )));
-            }
-            Dynamic::PerBroker | Dynamic::ClusterWide => {}
-        }
-        if let Some(text) = text {
-            parse(key, text).map_err(invalid)?;
+        let Some(text) = text else { continue };
+        let Some(key) = broker_key(name).or_else(|| kept_key(name)) else { continue };
+        let value = parse(key, text).map_err(invalid)?;
+        if let (true, Value::Number(threads)) = (THREADS.contains(&key.name), value) {
+            check_threads(broker, key, threads)?;
         }
     }
     let altered = changes.iter().filter_map(|(name, text)| Some((name.clone(), text.clone()?)));
     broker.with_dynamic(&BTreeMap::new(), &altered.collect()).map(drop)
 }
 
-fn cannot_update(name: &str) -> String {
-    format!("Cannot update these configs dynamically: [{name}]")
+/// Who may change a key while the broker runs; one that nobody knows, anybody.
+fn dynamic(name: &str) -> Dynamic {
+    match broker_key(name).or_else(|| kept_key(name)) {
+        Some(key) => key.dynamic,
+        None if kafka_keys::is_kafka_key(name) => Dynamic::ReadOnly,
+        None => Dynamic::ClusterWide,
+    }
+}
+
+/// A pool is resized in steps: at most doubled, at most halved.
+fn check_threads(broker: &BrokerConfig, key: &ConfigKey, threads: i64) -> Result<(), ConfigError> {
+    let Some(Value::Number(now)) = broker.values.value(key) else { return Ok(()) };
+    let wrong = match threads {
+        _ if threads < 1 => "value should be at least 1".to_owned(),
+        _ if threads < now / 2 => format!("value should be at least half the current value {now}"),
+        _ if threads > now.saturating_mul(2) => {
+            format!("value should not be greater than double the current value {now}")
+        }
+        _ => return Ok(()),
+    };
+    let name = key.name;
+    Err(invalid(format!(
+        "Dynamic thread count update validation failed for {name}={threads}, {wrong}"
+    )))
 }
 
 fn invalid(message: String) -> ConfigError {

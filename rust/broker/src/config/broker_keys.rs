@@ -42,9 +42,9 @@ pub const IDENTITY: &[ConfigKey] = keys! {
 
 /// Sockets, threads, and the queues between them.
 pub const NETWORK: &[ConfigKey] = keys! {
-    High ReadOnly Int "num.network.threads" = Machine(network_threads), AtLeast(1),
+    High ClusterWide Int "num.network.threads" = Machine(network_threads), AtLeast(1),
         "Threads that read and write sockets. By default one core fewer than there are, at most 3.";
-    High ReadOnly Int "num.io.threads" = Machine(io_threads), AtLeast(1),
+    High ClusterWide Int "num.io.threads" = Machine(io_threads), AtLeast(1),
         "Threads that run requests. By default one for each core, at least 2.";
     High ReadOnly Int "queued.max.requests" = Text("500"), AtLeast(1),
         "Requests that may wait for an I/O thread before sockets are no longer read.";
@@ -58,9 +58,9 @@ pub const NETWORK: &[ConfigKey] = keys! {
         "The largest request; a longer one ends its connection.";
     Medium ReadOnly Int "socket.listen.backlog.size" = Text("50"), AtLeast(1),
         "Connections the kernel holds for us until they are accepted.";
-    Medium ReadOnly Int "max.connections" = Text("2147483647"), AtLeast(0),
+    Medium ClusterWide Int "max.connections" = Text("2147483647"), AtLeast(0),
         "Connections at one time.";
-    Medium ReadOnly Int "max.connections.per.ip" = Text("2147483647"), AtLeast(0),
+    Medium ClusterWide Int "max.connections.per.ip" = Text("2147483647"), AtLeast(0),
         "Connections at one time from one address.";
     Medium ReadOnly Long "connections.max.idle.ms" = Text("600000"), Any,
         "A connection on which nothing is asked for so long is closed.";

@@ -3,19 +3,20 @@
 //!
 //! Source: Kafka's `ConfigHelper.createTopicConfigEntry` and `createBrokerConfigEntry`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
 use super::key::{ConfigKey, Dynamic, Kind, TopicKey};
 use super::topic_config::inherited;
-use super::values::ConfigSource;
-use super::{broker_key, broker_keys, topic_keys};
+use super::values::{ConfigSource, Setting};
+use super::{broker_key, broker_keys, kept_key, topic_keys};
 
 /// One thing that was said about a key, weaker than those before it in its list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SynonymValue {
     /// The key it was said under: a topic's key may be set by a broker's.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The value; `None` is null, or a secret.
     pub value: Option<String>,
     /// Where it was said.
@@ -26,7 +27,7 @@ pub struct SynonymValue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// The key.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its value; `None` is null, or a secret.
     pub value: Option<String>,
     /// Nobody may alter it while the broker runs.
@@ -37,10 +38,10 @@ pub struct Described {
     pub sensitive: bool,
     /// Everything said about it, strongest first, itself included.
     pub synonyms: Vec<SynonymValue>,
-    /// The type of its value.
-    pub kind: Kind,
-    /// What it means.
-    pub documentation: &'static str,
+    /// The type of its value; `None` of a key that nobody knows.
+    pub kind: Option<Kind>,
+    /// What it means, if that is known.
+    pub documentation: Option<&'static str>,
 }
 
 impl Described {
@@ -51,11 +52,13 @@ impl Described {
     }
 }
 
-/// Every key of the broker, in alphabetical order.
+/// Every key of the broker, and those of no table that were altered, in alphabetical order.
 #[must_use]
 pub fn describe_broker(broker: &BrokerConfig) -> Vec<Described> {
-    let mut described: Vec<_> = broker_keys().map(|key| broker_entry(broker, key)).collect();
-    described.sort_unstable_by_key(|entry| entry.name);
+    let known = broker_keys().map(|key| broker_entry(broker, key));
+    let kept = broker.values.kept().map(|(name, settings)| kept_entry(name, settings));
+    let mut described: Vec<_> = known.chain(kept).collect();
+    described.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     described
 }
 
@@ -67,22 +70,52 @@ pub fn describe_topic(
 ) -> Vec<Described> {
     let listed = topic_keys().filter(|topic| !topic.key.name.starts_with("internal."));
     let mut described: Vec<_> = listed.map(|topic| topic_entry(broker, overrides, topic)).collect();
-    described.sort_unstable_by_key(|entry| entry.name);
+    described.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     described
 }
 
 fn broker_entry(broker: &BrokerConfig, key: &'static ConfigKey) -> Described {
-    let synonyms = said(broker, key);
+    let mut synonyms = said(broker, key);
+    // Both names of the node's id tell it, whichever it was set by.
+    if matches!(key.name, "broker.id" | "node.id") {
+        let source = ConfigSource::StaticBroker;
+        synonyms.retain(|synonym| key.name == "broker.id" && synonym.source != source);
+        let value = Some(broker.node_id.to_string());
+        synonyms.insert(0, SynonymValue { name: key.name.into(), value, source });
+    }
     let first = synonyms.first();
     Described {
-        name: key.name,
+        name: key.name.into(),
         value: first.and_then(|synonym| synonym.value.clone()),
         read_only: key.dynamic == Dynamic::ReadOnly,
         source: first.map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive: key.kind == Kind::Password,
         synonyms,
-        kind: key.kind,
-        documentation: key.doc,
+        kind: Some(key.kind),
+        documentation: Some(key.doc),
+    }
+}
+
+/// Nobody can tell what a key means that nobody knows: it may be a secret.
+fn kept_entry(name: &str, settings: &[Setting]) -> Described {
+    let known = kept_key(name);
+    let sensitive = known.is_none();
+    let said = settings.iter().rev().map(|setting| SynonymValue {
+        name: name.to_owned().into(),
+        value: (!sensitive).then(|| setting.value.clone()),
+        source: setting.source,
+    });
+    let synonyms: Vec<_> = said.collect();
+    let first = synonyms.first();
+    Described {
+        name: name.to_owned().into(),
+        value: first.and_then(|synonym| synonym.value.clone()),
+        read_only: sensitive,
+        source: first.map_or(ConfigSource::Default, |synonym| synonym.source),
+        sensitive,
+        synonyms,
+        kind: known.map(|key| key.kind),
+        documentation: known.map(|key| key.doc),
     }
 }
 
@@ -98,7 +131,7 @@ fn topic_entry(
     });
     if let Some(value) = own.clone() {
         let source = ConfigSource::DynamicTopic;
-        synonyms.push(SynonymValue { name: topic.key.name, value: Some(value), source });
+        synonyms.push(SynonymValue { name: topic.key.name.into(), value: Some(value), source });
     }
     let inheritance = topic.synonyms.iter().filter_map(|synonym| broker_key(synonym.name));
     // Of the keys behind the first one Kafka tells what was set, and not their defaults.
@@ -108,14 +141,14 @@ fn topic_entry(
     };
     synonyms.extend(inheritance.enumerate().flat_map(told));
     Described {
-        name: topic.key.name,
+        name: topic.key.name.into(),
         value: own.or_else(|| inherited(broker, topic)),
         read_only: false,
         source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive: topic.key.kind == Kind::Password,
         synonyms,
-        kind: topic.key.kind,
-        documentation: topic.key.doc,
+        kind: Some(topic.key.kind),
+        documentation: Some(topic.key.doc),
     }
 }
 
@@ -125,14 +158,14 @@ fn said(broker: &BrokerConfig, key: &'static ConfigKey) -> Vec<SynonymValue> {
     let settings = broker.values.settings(key.name).iter().rev();
     let mut said: Vec<_> = settings
         .map(|setting| SynonymValue {
-            name: key.name,
+            name: key.name.into(),
             value: shown(setting.value.clone()),
             source: setting.source,
         })
         .collect();
     if let Some(default) = key.default.text() {
         let source = ConfigSource::Default;
-        said.push(SynonymValue { name: key.name, value: shown(default), source });
+        said.push(SynonymValue { name: key.name.into(), value: shown(default), source });
     }
     said
 }

@@ -68,15 +68,15 @@ pub const LOG: &[ConfigKey] = keys! {
         "A record stamped further ahead than this is refused.";
     High ClusterWide Long "log.segment.delete.delay.ms" = Text("60000"), AtLeast(0),
         "How long a deleted segment's files stay under their .deleted name.";
-    High ReadOnly Int "num.recovery.threads.per.data.dir" = Text("2"), AtLeast(1),
+    High ClusterWide Int "num.recovery.threads.per.data.dir" = Text("2"), AtLeast(1),
         "Threads that recover logs at the start, for each directory.";
     Medium ReadOnly Boolean "log.cleaner.enable" = Text("true"), Any,
         "Compact topics that ask for it.";
-    Medium ReadOnly Int "log.cleaner.threads" = Text("1"), AtLeast(0),
+    Medium ClusterWide Int "log.cleaner.threads" = Text("1"), AtLeast(0),
         "Threads that compact.";
-    Medium ReadOnly Long "log.cleaner.backoff.ms" = Text("15000"), AtLeast(0),
+    Medium ClusterWide Long "log.cleaner.backoff.ms" = Text("15000"), AtLeast(0),
         "How long compaction sleeps when nothing is dirty.";
-    Medium ReadOnly Long "log.cleaner.dedupe.buffer.size" = Text("134217728"), Any,
+    Medium ClusterWide Long "log.cleaner.dedupe.buffer.size" = Text("134217728"), Any,
         "Memory for the keys of one compaction.";
     Medium ClusterWide Long "log.cleaner.delete.retention.ms" = Text("86400000"), AtLeast(0),
         "How long a compacted log keeps tombstones.";

@@ -268,5 +268,65 @@ fn a_read_only_key_may_not_be_altered_while_the_broker_runs() {
     assert!(change("log.segment.bytes", "1").is_err());
     assert!(change("node.id", "2").is_err());
     assert!(change("ssl.keystore.location", "x").is_err());
-    assert!(change("nope", "x").is_err());
+    assert!(change("num.partitions", "2").is_err());
+}
+
+#[test]
+fn what_is_kept_without_effect_is_checked_and_told() {
+    let broker = BrokerConfig::default();
+    let change = |key: &str, value: &str| {
+        let changes = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
+        check_broker_alteration(&broker, &changes, true).is_ok()
+    };
+    for (key, value, is_taken) in [
+        ("leader.replication.throttled.rate", "1000", true),
+        ("leader.replication.throttled.rate", "-1", false),
+        ("leader.replication.throttled.rate", "fast", false),
+        ("num.replica.fetchers", "3", true),
+        ("sasl.jaas.config", "x", false),
+        ("principal.builder.class", "x", false),
+        ("no.such.key", "x", true),
+    ] {
+        assert_eq!(change(key, value), is_taken, "{key}={value}");
+    }
+    let altered = overrides(&[("num.replica.fetchers", "3"), ("no.such.key", "x")]);
+    let nothing = BTreeMap::new();
+    let told = |config: &BrokerConfig, key: &str| {
+        let entry = describe_broker(config).into_iter().find(|entry| entry.name == key)?;
+        Some((entry.value, entry.read_only, entry.sensitive, entry.source, entry.kind))
+    };
+    let altered = broker.with_dynamic(&altered, &nothing).unwrap();
+    let source = ConfigSource::DynamicDefaultBroker;
+    let known = (Some("3".to_owned()), false, false, source, Some(Kind::Int));
+    assert_eq!(told(&altered, "num.replica.fetchers"), Some(known));
+    assert_eq!(told(&altered, "no.such.key"), Some((None, true, true, source, None)));
+    let back = altered.with_dynamic(&nothing, &nothing).unwrap();
+    assert_eq!(told(&back, "no.such.key"), None);
+}
+
+#[test]
+fn a_pool_of_threads_is_at_most_doubled_or_halved() {
+    let broker = with_flags(&[("num.io.threads", "8")]).unwrap();
+    for (threads, is_taken) in
+        [("3", false), ("4", true), ("16", true), ("17", false), ("0", false)]
+    {
+        let changes = BTreeMap::from([("num.io.threads".to_owned(), Some(threads.to_owned()))]);
+        assert_eq!(
+            check_broker_alteration(&broker, &changes, false).is_ok(),
+            is_taken,
+            "{threads}"
+        );
+    }
+}
+
+#[test]
+fn both_names_of_the_nodes_id_tell_it() {
+    for key in ["node.id", "broker.id"] {
+        let described = describe_broker(&with_flags(&[(key, "7")]).unwrap());
+        for name in ["node.id", "broker.id"] {
+            let entry = described.iter().find(|entry| entry.name == name).unwrap();
+            let told = (entry.value.as_deref(), entry.source);
+            assert_eq!(told, (Some("7"), ConfigSource::StaticBroker), "{name} by {key}");
+        }
+    }
 }

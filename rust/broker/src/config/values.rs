@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::ConfigError;
 use super::key::ConfigKey;
 use super::value::{Value, parse};
-use super::{broker_key, broker_keys, kafka_keys, nearest};
+use super::{broker_key, broker_keys, kafka_keys, kept_key, nearest};
 
 /// Where a value comes from, as DescribeConfigs numbers it (`ConfigEntry.ConfigSource`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +54,8 @@ pub struct BrokerValues {
     settings: BTreeMap<&'static str, Vec<Setting>>,
     /// Kafka's keys that are not ours, and where they were found.
     ignored: Vec<(String, String)>,
+    /// Keys that stand in no table and were altered at run time, weakest first.
+    kept: BTreeMap<String, Vec<Setting>>,
 }
 
 impl BrokerValues {
@@ -69,12 +71,20 @@ impl BrokerValues {
         source: ConfigSource,
         origin: &str,
     ) -> Result<(), ConfigError> {
-        let Some(key) = broker_key(name) else {
+        let key = broker_key(name);
+        if key.is_none() && source <= ConfigSource::StaticBroker {
             return self.ignore_or_refuse(name, origin);
+        }
+        if let Some(key) = key.or_else(|| kept_key(name)) {
+            parse(key, value).map_err(|message| ConfigError::InvalidValue {
+                message,
+                origin: origin.to_owned(),
+            })?;
+        }
+        let settings = match key {
+            Some(key) => self.settings.entry(key.name).or_default(),
+            None => self.kept.entry(name.to_owned()).or_default(),
         };
-        parse(key, value)
-            .map_err(|message| ConfigError::InvalidValue { message, origin: origin.to_owned() })?;
-        let settings = self.settings.entry(key.name).or_default();
         settings.retain(|setting| setting.source != source);
         let at = settings.partition_point(|setting| setting.source < source);
         let setting = Setting { value: value.trim().to_owned(), source, origin: origin.to_owned() };
@@ -102,7 +112,14 @@ impl BrokerValues {
             settings.retain(|setting| setting.source <= ConfigSource::StaticBroker);
         }
         self.settings.retain(|_, settings| !settings.is_empty());
+        self.kept.clear();
         self
+    }
+
+    /// Keys that stand in no table and were altered at run time, each with what was said, weakest
+    /// first.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &[Setting])> {
+        self.kept.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
     }
 
     /// Kafka's keys that are not ours, and where they were found: each deserves one warning.

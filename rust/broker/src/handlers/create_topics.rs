@@ -65,7 +65,7 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic {
 fn made(rules: &TableRules, created: &CreatedTopic) -> CreatableTopicResult {
     let configs = describe_topic(rules.broker(), &created.configs).into_iter();
     let configs = configs.map(|entry| CreatableTopicConfigs {
-        name: entry.name.to_owned(),
+        name: entry.name.into_owned(),
         value: entry.value,
         read_only: entry.read_only,
         config_source: entry.source.code(),

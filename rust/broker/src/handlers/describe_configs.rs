@@ -5,7 +5,7 @@
 //! Source: Kafka's `ConfigHelper`, its error codes and its words.
 
 use super::{Call, Rooms};
-use crate::config::{BrokerConfig, ConfigSource, Described, describe_broker, describe_topic};
+use crate::config::{BrokerConfig, ConfigSource, Described, Kind, describe_broker, describe_topic};
 use crate::metadata::controller::invalid_topic_name;
 use crate::metadata::{ApiError, ConfigResource, ConfigResourceType, MetadataImage};
 use kafkalite_protocol::ErrorCode;
@@ -79,7 +79,7 @@ fn configs(
         Some(ConfigResourceType::Broker) if name.is_empty() => Ok(of_cluster(config, image)),
         Some(ConfigResourceType::Broker) => {
             expect_broker(config.node_id, name, " or empty string,")?;
-            Ok(describe_broker(config).into_iter().map(entry).collect())
+            Ok(of_broker(config, image))
         }
         Some(ConfigResourceType::BrokerLogger) if name.is_empty() => {
             invalid("Broker id must not be empty".to_owned())
@@ -110,6 +110,38 @@ fn of_topic(
     }
     let topic = image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     Ok(describe_topic(config, &topic.configs).into_iter().map(entry).collect())
+}
+
+/// All of this broker's keys. Of addresses it tells those that clients are sent to: what is
+/// configured may name a port that the system chose, or no address at all.
+fn of_broker(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfigsResourceResult> {
+    let mut entries: Vec<_> = describe_broker(config).into_iter().map(entry).collect();
+    let registered = image.brokers.get(&config.node_id).map(|broker| &broker.listeners[..]);
+    let told = registered.unwrap_or_default().iter();
+    let told = told.map(|one| format!("{}://{}", one.name, host_port(&one.host, one.port)));
+    let told = told.collect::<Vec<_>>().join(",");
+    let is_asked = |entry: &&mut DescribeConfigsResourceResult| match entry.name.as_str() {
+        "advertised.listeners" => true,
+        "listeners" => config.listeners.iter().any(|listener| listener.port == 0),
+        _ => false,
+    };
+    for entry in entries.iter_mut().filter(is_asked).filter(|_| !told.is_empty()) {
+        entry.value = Some(told.clone());
+        entry.config_source = ConfigSource::StaticBroker.code();
+        entry.synonyms.retain(|synonym| synonym.source != entry.config_source);
+        let synonym = DescribeConfigsSynonym {
+            name: entry.name.clone(),
+            value: entry.value.clone(),
+            source: entry.config_source,
+        };
+        entry.synonyms.insert(0, synonym);
+    }
+    entries
+}
+
+/// An IPv6 address stands in brackets before its port.
+fn host_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// What was altered for all brokers, and nothing else: the defaults are each broker's own.
@@ -143,19 +175,19 @@ fn expect_broker(node_id: i32, name: &str, or: &str) -> Result<(), ApiError> {
 
 fn entry(described: Described) -> DescribeConfigsResourceResult {
     let synonyms = described.synonyms.into_iter().map(|synonym| DescribeConfigsSynonym {
-        name: synonym.name.to_owned(),
+        name: synonym.name.into_owned(),
         value: synonym.value,
         source: synonym.source.code(),
     });
     DescribeConfigsResourceResult {
-        name: described.name.to_owned(),
+        name: described.name.into_owned(),
         value: described.value,
         read_only: described.read_only,
         config_source: described.source.code(),
         is_sensitive: described.sensitive,
         synonyms: synonyms.collect(),
-        config_type: described.kind.code(),
-        documentation: Some(described.documentation.to_owned()),
+        config_type: described.kind.map_or(0, Kind::code),
+        documentation: described.documentation.map(str::to_owned),
     }
 }
 

@@ -50,7 +50,10 @@ fn change(rooms: &Rooms, resource: &AlterConfigsResource) -> Result<ConfigChange
     if owner.resource_type == ConfigResourceType::BrokerLogger
         && let Some(config) = resource.configs.first()
     {
-        let message = format!("Logger {} does not exist!", config.name);
+        let message = match config.name.as_str() {
+            "root" => "The level of all loggers is set when the broker starts.".to_owned(),
+            name => format!("Logger {name} does not exist!"),
+        };
         return Err(ApiError::new(ErrorCode::InvalidConfig, message));
     }
     let operations = resource.configs.iter().map(operation).collect::<Result<_, _>>()?;
@@ -96,9 +99,10 @@ pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResourc
     let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let node_id = rooms.config().node_id;
     let resource_type = match ConfigResourceType::from_code(code) {
-        // Nothing reads the subscriptions of client metrics, so none is kept.
-        None | Some(ConfigResourceType::ClientMetrics) => {
-            return invalid(format!("Unknown resource type {code}"));
+        None => return invalid(format!("Unknown resource type {code}")),
+        // Nothing reads them, so none is kept.
+        Some(ConfigResourceType::ClientMetrics) => {
+            return invalid("Subscriptions of client metrics are not served.".to_owned());
         }
         Some(resource_type) => resource_type,
     };

@@ -95,6 +95,18 @@ fn a_broker_tells_its_own_configs_and_the_cluster_what_was_altered_for_all() {
 }
 
 #[test]
+fn a_broker_tells_the_addresses_that_clients_are_sent_to() {
+    let mut fixture = Fixture::with(&[("node.id", "5")]);
+    let (_, address) = fixture.broker.listeners().remove(0);
+    let asked = ["advertised.listeners", "broker.id", "listeners", "node.id"];
+    let response = fixture.call(&ask(BROKER, "5", Some(&asked)), 4);
+    let configs = response.results[0].configs.iter();
+    let told: Vec<_> = configs.map(|c| (c.value.clone().unwrap(), c.config_source)).collect();
+    let (listener, id) = (format!("PLAINTEXT://{address}"), "5".to_owned());
+    assert_eq!(told, [(listener.clone(), 4), (id.clone(), 4), (listener, 4), (id, 4)]);
+}
+
+#[test]
 fn refusals_are_those_of_kafka_word_for_word() {
     let mut fixture = Fixture::with(&[("node.id", "1")]);
     let invalid = ErrorCode::InvalidRequest;

@@ -169,3 +169,20 @@ fn what_is_altered_for_a_topic_holds_for_the_next_record() {
     let answer = fixture.client.produce("t", client::batch(&["too long"], None), 1);
     assert_eq!(answer.error_code, ErrorCode::MessageTooLarge.code());
 }
+
+#[test]
+fn what_was_altered_for_a_broker_counts_from_its_next_start_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = [("node.id", "1"), ("num.io.threads", "2")];
+    let broker = client::start(directory.path(), &settings);
+    let keys = [("num.io.threads", SET, Some("3")), ("no.such.key", SET, Some("secret"))];
+    let answer = Client::connect(&broker).call(&request(vec![resource(BROKER, "1", &keys)]), 1);
+    assert_eq!(answer.responses[0].error_code, 0);
+    broker.stop();
+    drop(broker);
+    let broker = client::start(directory.path(), &settings);
+    let config = broker.rooms().config();
+    assert_eq!(config.num_io_threads, 3);
+    assert_eq!(config.values.kept().map(|(name, _)| name).collect::<Vec<_>>(), ["no.such.key"]);
+    broker.stop();
+}

@@ -9,7 +9,7 @@ use super::super::records::{ConfigResource, ConfigResourceType};
 use super::configs::ConfigRules;
 use crate::config::{
     BrokerConfig, ConfigError, Kind, broker_key, check_broker_alteration, check_topic_alteration,
-    describe_topic, list, topic_key,
+    describe_topic, kept_key, list, topic_key,
 };
 use kafkalite_protocol::ErrorCode;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl ConfigRules for TableRules {
             let value = described.into_iter().find(|entry| entry.name == key)?.value;
             return Some(list(&value.unwrap_or_default()));
         }
-        let key = broker_key(key).filter(|key| key.kind == Kind::List)?;
+        let key = broker_key(key).or_else(|| kept_key(key)).filter(|key| key.kind == Kind::List)?;
         Some(list(&self.broker.values.text(key).unwrap_or_default()))
     }
 }

@@ -43,6 +43,7 @@ fn each_kind_of_resource_has_rules_of_its_own() {
         (broker.clone(), map(&[("log.retention.ms", "5")]), Ok(())),
         (ConfigResource::cluster(), map(&[("log.retention.ms", "5")]), Ok(())),
         (broker.clone(), map(&[("num.partitions", "5")]), Err(ErrorCode::InvalidRequest)),
+        (broker.clone(), map(&[("bogus", "5")]), Ok(())),
         (broker, map(&[("log.retention.ms", "x")]), Err(ErrorCode::InvalidRequest)),
         (group.clone(), map(&[("bogus", "1")]), Err(ErrorCode::InvalidConfig)),
         (group, map(&[]), Ok(())),
