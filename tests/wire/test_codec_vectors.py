@@ -24,6 +24,11 @@ LACKING = {
     "OffsetCommitValue": "the coordinator keeps it; no client reads it",
     "UnregisterBrokerRequest": "its admin client has no such call",
     "UnregisterBrokerResponse": "its admin client has no such call",
+    **{
+        f"{verb}DelegationToken{kind}": "its admin client has no such call"
+        for verb in ("Create", "Renew", "Expire", "Describe")
+        for kind in ("Request", "Response")
+    },
 }
 
 

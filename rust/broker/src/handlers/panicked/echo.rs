@@ -46,13 +46,17 @@ whole! {
     api_versions, ApiVersionsRequest, ApiVersionsResponse, 0..;
     alter_partition_reassignments, AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse, 0..;
+    create_delegation_token, CreateDelegationTokenRequest, CreateDelegationTokenResponse, 0..;
     describe_acls, DescribeAclsRequest, DescribeAclsResponse, 0..;
     describe_client_quotas, DescribeClientQuotasRequest, DescribeClientQuotasResponse, 0..;
     describe_cluster, DescribeClusterRequest, DescribeClusterResponse, 0..;
+    describe_delegation_token, DescribeDelegationTokenRequest,
+        DescribeDelegationTokenResponse, 0..;
     describe_log_dirs, DescribeLogDirsRequest, DescribeLogDirsResponse, 3..;
     describe_quorum, DescribeQuorumRequest, DescribeQuorumResponse, 0..;
     describe_user_scram_credentials, DescribeUserScramCredentialsRequest,
         DescribeUserScramCredentialsResponse, 0..;
+    expire_delegation_token, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, 0..;
     heartbeat, HeartbeatRequest, HeartbeatResponse, 0..;
     init_producer_id, InitProducerIdRequest, InitProducerIdResponse, 0..;
     join_group, JoinGroupRequest, JoinGroupResponse, 0..;
@@ -62,6 +66,7 @@ whole! {
     list_partition_reassignments, ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse, 0..;
     offset_delete, OffsetDeleteRequest, OffsetDeleteResponse, 0..;
+    renew_delegation_token, RenewDelegationTokenRequest, RenewDelegationTokenResponse, 0..;
     sasl_authenticate, SaslAuthenticateRequest, SaslAuthenticateResponse, 0..;
     sasl_handshake, SaslHandshakeRequest, SaslHandshakeResponse, 0..;
     sync_group, SyncGroupRequest, SyncGroupResponse, 0..;
@@ -73,6 +78,17 @@ each! {
             error_code: ERROR, resource_type: one.resource_type,
             resource_name: one.resource_name.clone(), ..Default::default()
         });
+    alter_replica_log_dirs, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, results;
+        |asked, version| {
+            let topics = asked.dirs.iter().flat_map(|dir| &dir.topics);
+            topics.map(|topic| m::alter_replica_log_dirs::AlterReplicaLogDirTopicResult {
+                topic_name: topic.name.clone(),
+                partitions: all(&topic.partitions, |index|
+                    m::alter_replica_log_dirs::AlterReplicaLogDirPartitionResult {
+                    partition_index: *index, error_code: ERROR,
+                }),
+            }).collect()
+        };
     create_acls, CreateAclsRequest, CreateAclsResponse, results; |asked, version|
         all(&asked.creations, |_| m::create_acls::AclCreationResult {
             error_code: ERROR, ..Default::default()

@@ -57,6 +57,7 @@ fn every_served_api_says_so_in_its_highest_version_or_closes() {
         &DeleteAcls,
         &DescribeConfigs,
         &AlterConfigs,
+        &AlterReplicaLogDirs,
         &CreatePartitions,
         &DeleteGroups,
         &IncrementalAlterConfigs,
