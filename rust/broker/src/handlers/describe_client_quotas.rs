@@ -29,24 +29,45 @@ pub fn handle(_: &Rooms, call: Call<DescribeClientQuotasRequest>) {
     });
 }
 
+const EXACT: i8 = 0;
+const DEFAULT: i8 = 1;
+const ANY: i8 = 2;
+
 fn refusal(components: &[ComponentData]) -> Option<ApiError> {
     let mut seen = HashSet::new();
-    components.iter().find_map(|component| {
-        let entity = component.entity_type.as_str();
-        let (code, message) = match entity {
-            "" => (ErrorCode::InvalidRequest, "Invalid empty entity type.".to_owned()),
-            "user" | "client-id" | "ip" if !seen.insert(entity) => (
-                ErrorCode::InvalidRequest,
-                format!("Entity type {entity} cannot appear more than once in the filter."),
-            ),
-            // Exact name, default entity, any name.
-            "user" | "client-id" | "ip" if (0..=2).contains(&component.match_type) => return None,
-            "user" | "client-id" | "ip" => {
-                let message = format!("Unknown match type {}", component.match_type);
-                (ErrorCode::InvalidRequest, message)
-            }
-            other => (ErrorCode::UnsupportedVersion, format!("Unsupported entity type {other}")),
-        };
-        Some(ApiError::new(code, message))
-    })
+    let wrong = components.iter().find_map(|component| wrong(component, &mut seen));
+    let is_combined = seen.contains("ip") && seen.len() > 1;
+    let combined = || {
+        let message = "Invalid entity filter component combination. IP filter component should \
+                       not be used with user or clientId filter component.";
+        ApiError::new(ErrorCode::InvalidRequest, message)
+    };
+    wrong.or_else(|| is_combined.then(combined))
+}
+
+fn wrong<'a>(component: &'a ComponentData, seen: &mut HashSet<&'a str>) -> Option<ApiError> {
+    let entity = component.entity_type.as_str();
+    let invalid = |message: String| Some(ApiError::new(ErrorCode::InvalidRequest, message));
+    match entity {
+        "user" | "client-id" | "ip" => {}
+        "" => return invalid("Invalid empty entity type.".to_owned()),
+        other => {
+            let message = format!("Unsupported entity type {other}");
+            return Some(ApiError::new(ErrorCode::UnsupportedVersion, message));
+        }
+    }
+    if !seen.insert(entity) {
+        let message = format!("Entity type {entity} cannot appear more than once in the filter.");
+        return invalid(message);
+    }
+    let and_a_name = |kind| format!("Request specified {kind}, but also specified a match string.");
+    match (component.match_type, &component.r#match) {
+        (EXACT, Some(_)) | (DEFAULT | ANY, None) => None,
+        (EXACT, None) => {
+            invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.".to_owned())
+        }
+        (DEFAULT, Some(_)) => invalid(and_a_name("MATCH_TYPE_DEFAULT")),
+        (ANY, Some(_)) => invalid(and_a_name("MATCH_TYPE_SPECIFIED")),
+        (other, _) => invalid(format!("Unknown match type {other}")),
+    }
 }

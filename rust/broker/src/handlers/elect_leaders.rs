@@ -18,12 +18,15 @@ const UNCLEAN: i8 = 1;
 pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
     let Call { request, reply } = call;
     let image = rooms.controller.image();
-    if reply.version >= 1 && !matches!(request.election_type, PREFERRED | UNCLEAN) {
-        let error_code = ErrorCode::InvalidRequest.code();
-        return reply.send(&ElectLeadersResponse { error_code, ..ElectLeadersResponse::default() });
-    }
+    let is_unknown = reply.version >= 1 && !matches!(request.election_type, PREFERRED | UNCLEAN);
+    let kind = request.election_type;
+    let unknown = || {
+        let message = format!("Unknown election type {kind}");
+        ApiError::new(ErrorCode::InvalidRequest, message)
+    };
     let results = match &request.topic_partitions {
         // Asked for all, Kafka lists only those where an election was needed.
+        None if is_unknown => Vec::new(),
         None => (image.topics.iter())
             .map(|topic| ReplicaElectionResult {
                 topic: topic.name.to_string(),
@@ -34,17 +37,25 @@ pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
             .map(|asked| ReplicaElectionResult {
                 topic: asked.topic.clone(),
                 partition_result: (asked.partitions.iter())
-                    .map(|index| elect(&image, &asked.topic, *index))
+                    .map(|index| match is_unknown {
+                        true => told(*index, unknown()),
+                        false => told(*index, refusal(&image, &asked.topic, *index)),
+                    })
                     .collect(),
             })
             .collect(),
     };
+    let error_code = if is_unknown { ErrorCode::InvalidRequest } else { ErrorCode::None }.code();
     let replica_election_results = results;
-    reply.send(&ElectLeadersResponse { replica_election_results, ..Default::default() });
+    reply.send(&ElectLeadersResponse {
+        error_code,
+        replica_election_results,
+        ..ElectLeadersResponse::default()
+    });
 }
 
-fn elect(image: &MetadataImage, topic: &str, partition_id: i32) -> PartitionResult {
-    let ApiError { code, message } = refusal(image, topic, partition_id);
+fn told(partition_id: i32, error: ApiError) -> PartitionResult {
+    let ApiError { code, message } = error;
     PartitionResult { partition_id, error_code: code.code(), error_message: message }
 }
 

@@ -43,5 +43,9 @@ fn asked_for_all_nothing_was_needed_and_other_kinds_of_election_are_not_known() 
     let results = &response.replica_election_results;
     assert_eq!((results[0].topic.as_str(), results[0].partition_result.len()), ("t", 0));
     let refused = fixture.call(&ask(7, None), 2);
-    assert_eq!(refused.error_code, ErrorCode::InvalidRequest.code());
+    let invalid = ErrorCode::InvalidRequest.code();
+    assert_eq!((refused.error_code, refused.replica_election_results), (invalid, vec![]));
+    let refused = fixture.call(&ask(7, Some(&[("t", 0)])), 2);
+    let result = &refused.replica_election_results[0].partition_result[0];
+    assert_eq!((refused.error_code, result.error_code), (invalid, invalid));
 }

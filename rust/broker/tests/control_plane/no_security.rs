@@ -2,14 +2,18 @@
 
 use super::*;
 use kafkalite_protocol::messages::create_acls::{AclCreation, CreateAclsRequest};
+use kafkalite_protocol::messages::create_delegation_token::CreateDelegationTokenRequest;
 use kafkalite_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
 use kafkalite_protocol::messages::describe_acls::DescribeAclsRequest;
 use kafkalite_protocol::messages::describe_client_quotas::{
     ComponentData, DescribeClientQuotasRequest,
 };
+use kafkalite_protocol::messages::describe_delegation_token::DescribeDelegationTokenRequest;
 use kafkalite_protocol::messages::describe_user_scram_credentials::{
     DescribeUserScramCredentialsRequest, UserName,
 };
+use kafkalite_protocol::messages::expire_delegation_token::ExpireDelegationTokenRequest;
+use kafkalite_protocol::messages::renew_delegation_token::RenewDelegationTokenRequest;
 use kafkalite_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use kafkalite_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 
@@ -65,7 +69,7 @@ fn there_are_no_quotas_and_filters_that_make_no_sense_are_refused() {
     let component = |entity_type: &str, match_type| ComponentData {
         entity_type: entity_type.to_owned(),
         match_type,
-        r#match: Some("x".to_owned()),
+        r#match: (match_type != 2).then(|| "x".to_owned()),
     };
     let invalid = ErrorCode::InvalidRequest;
     for (components, code, message) in [
@@ -83,6 +87,17 @@ fn there_are_no_quotas_and_filters_that_make_no_sense_are_refused() {
             "Entity type user cannot appear more than once in the filter.",
         ),
         (vec![component("user", 7)], invalid, "Unknown match type 7"),
+        (
+            vec![component("user", 1)],
+            invalid,
+            "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+        ),
+        (
+            vec![component("ip", 2), component("user", 2)],
+            invalid,
+            "Invalid entity filter component combination. IP filter component should not be used \
+             with user or clientId filter component.",
+        ),
     ] {
         let request = DescribeClientQuotasRequest { components, strict: false };
         for version in 0..=1 {
@@ -105,4 +120,23 @@ fn nobody_has_scram_credentials() {
     let (missing, twice) =
         (ErrorCode::ResourceNotFound.code(), ErrorCode::DuplicateResource.code());
     assert_eq!(told, [("u", missing), ("v", twice)]);
+}
+
+#[test]
+fn who_has_not_logged_in_gets_no_delegation_token() {
+    let mut fixture = Fixture::new();
+    let refused = ErrorCode::DelegationTokenRequestNotAllowed.code();
+    for version in 1..=3 {
+        let created = fixture.call(&CreateDelegationTokenRequest::default(), version);
+        let told = (created.error_code, created.principal_name.as_str(), created.max_timestamp_ms);
+        assert_eq!(told, (refused, "ANONYMOUS", -1));
+        let described = fixture.call(&DescribeDelegationTokenRequest::default(), version);
+        assert_eq!((described.error_code, described.tokens), (refused, vec![]));
+    }
+    for version in 1..=2 {
+        let renewed = fixture.call(&RenewDelegationTokenRequest::default(), version);
+        assert_eq!((renewed.error_code, renewed.expiry_timestamp_ms), (refused, -1));
+        let expired = fixture.call(&ExpireDelegationTokenRequest::default(), version);
+        assert_eq!((expired.error_code, expired.expiry_timestamp_ms), (refused, -1));
+    }
 }
