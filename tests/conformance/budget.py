@@ -40,6 +40,8 @@ class Budget:
     flights_kills: int = 3
     #: Codecs of the flights run, comma separated.
     flights_codecs: str = "none,gzip,snappy,lz4,zstd"
+    #: Releases of Kafka that sarama speaks as, comma separated.
+    sarama_releases: str = "2.1.0,2.4.0,3.6.0"
     #: Records of each writer and codec that other clients read.
     interop_records: int = 20_000
 
@@ -67,6 +69,7 @@ class Budget:
             flights_seconds=10.0,
             flights_kills=3,
             flights_codecs="none,zstd",
+            sarama_releases="2.1.0",
             interop_records=1_000,
         )
 

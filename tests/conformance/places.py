@@ -11,11 +11,14 @@ CHECKOUT = HERE.parent.parent
 GOLDEN = CHECKOUT / "tests" / "golden"
 PEERS = HERE / "peers"
 GO_MODULE = PEERS / "go"
+GO_CLIENTS = PEERS / "go-clients"
+KAFKAJS = PEERS / "js"
 
 #: Downloads live below the checkout, never in the user's home, and git ignores them.
 CACHE = Path(os.environ.get("KAFKALITE_CONFORMANCE_CACHE", str(CHECKOUT / ".cache")))
 JARS = CACHE / "kafka" / "libs"
 GO_BINARIES = CACHE / "go-bin"
+KAFKAJS_INSTALLED = CACHE / "kafkajs"
 
 #: `make frameworks` fills it; the binding is read from the checkout, it fits any CPython.
 FRAMEWORKS_PYTHON = CHECKOUT / ".venv" / "frameworks" / "bin" / "python"

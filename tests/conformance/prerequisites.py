@@ -3,7 +3,7 @@
 ``python tests/conformance/prerequisites.py`` names each prerequisite that is missing, with a
 hint, and exits 1 if there is one. With ``--install`` it installs system packages through
 apt-get (as root or by sudo) and then fills the cache: the jars of Apache Kafka by Maven, the
-compiled franz-go programs by Go. ``--only JDK`` is for Spark's tests, which need no more.
+compiled Go programs, kafkajs by npm. ``--only JDK`` is for Spark's tests, which need no more.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Missing:
     why: str
     hint: str
     apt: str | None = None
+    #: Without it one suite is skipped, and nothing else is the worse for it.
+    is_needed: bool = True
 
 
 def _java_version() -> int:
@@ -72,6 +74,10 @@ def missing_tools() -> list[Missing]:
     if shutil.which("kcat") is None:
         why = "kcat is the command line of librdkafka"
         gone.append(Missing("kcat", why, "apt-get install kcat", "kcat"))
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        why = "npm and Node run kafkajs; without them its suite is skipped"
+        hint = "apt-get install nodejs npm, or https://nodejs.org"
+        gone.append(Missing("npm", why, hint, is_needed=False))
     return gone
 
 
@@ -85,8 +91,15 @@ def missing_downloads() -> list[Missing]:
         gone.append(Missing("the jar of Kafka Streams", "the suite streams", hint))
     if not (places.GO_BINARIES / "kgo.test").exists():
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
-    if not (places.GO_BINARIES / "records").exists():
-        gone.append(Missing("records", "reads and writes with franz-go", hint))
+    for program, why in (
+        ("records", "reads and writes with franz-go"),
+        ("sarama", "the suite go-clients"),
+        ("kafkago", "the suite go-clients"),
+    ):
+        if not (places.GO_BINARIES / program).exists():
+            gone.append(Missing(program, why, hint))
+    if shutil.which("npm") and not (places.KAFKAJS_INSTALLED / "node_modules").exists():
+        gone.append(Missing("kafkajs", "the suite kafkajs", hint, is_needed=False))
     if not places.FRAMEWORKS_PYTHON.exists():
         why = "FastStream, Quix Streams, Faust, OpenTelemetry in a venv of their own"
         gone.append(Missing("the frameworks' venv", why, "make frameworks-installed"))
@@ -125,16 +138,30 @@ def fetch_jars() -> None:
 
 
 def build_go() -> None:
-    """Compile franz-go's tests and our program once, so that runs need no compiler time."""
+    """Compile franz-go's tests and our programs once, so that runs need no compiler time."""
     if _go_version() < MIN_GO:
         return
     places.GO_BINARIES.mkdir(parents=True, exist_ok=True)
     kgo = "github.com/twmb/franz-go/pkg/kgo"
-    for command in (
-        ["go", "test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo],
-        ["go", "build", "-o", str(places.GO_BINARIES / "records"), "./records"],
+    for module, command in (
+        (places.GO_MODULE, ["test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo]),
+        (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES / "records"), "./records"]),
+        (places.GO_CLIENTS, ["build", "-o", str(places.GO_BINARIES), "./..."]),
     ):
-        subprocess.run(command, check=True, cwd=places.GO_MODULE)
+        subprocess.run(["go", *command], check=True, cwd=module)
+
+
+def fetch_kafkajs() -> None:
+    """Install kafkajs into the cache, as its lock file pins it."""
+    if shutil.which("npm") is None or (places.KAFKAJS_INSTALLED / "node_modules").exists():
+        return
+    places.KAFKAJS_INSTALLED.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(places.KAFKAJS / name, places.KAFKAJS_INSTALLED / name)
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    done = subprocess.run(command, check=False, cwd=places.KAFKAJS_INSTALLED)
+    if done.returncode:
+        shutil.rmtree(places.KAFKAJS_INSTALLED, ignore_errors=True)
 
 
 def report(gone: list[Missing]) -> None:
@@ -158,9 +185,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only is None:
             fetch_jars()
             build_go()
+            fetch_kafkajs()
     gone = tools() + ([] if options.only else missing_downloads())
     report(gone)
-    return 1 if gone else 0
+    return 1 if any(thing.is_needed for thing in gone) else 0
 
 
 if __name__ == "__main__":

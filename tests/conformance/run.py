@@ -41,6 +41,8 @@ SUITES: dict[str, Suite] = {
     "interop": Suite(("test_interop.py",), 300, 90),
     "segments": Suite(("test_segments.py",), 300, 120),
     "kgo": Suite(("test_kgo.py",), 1_800, 150),
+    "go-clients": Suite(("test_go_clients.py",), 300, 60),
+    "kafkajs": Suite(("test_kafkajs.py",), 120, 60),
     "flights": Suite(("test_flights.py",), 1_500, 120),
     "crash": Suite(("test_crash.py",), 900, 120),
     "hostile": Suite(("test_hostile.py",), 900, 220),
