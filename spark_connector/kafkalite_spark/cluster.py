@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .errors import OptionError, ReadError
+from .errors import MissingError, OptionError, ReadError
 from .kafka_keys import told
 from .offsets import EARLIEST, LATEST, Offsets, Partition
 from .options import At, ReadOptions
@@ -55,7 +55,12 @@ class Cluster:
     @contextmanager
     def _patience(self) -> Iterator[None]:
         """Say who did not answer, and how to wait longer; name keys as options do."""
-        from kafkalite.errors import KafkaliteError, RequestTimedOut
+        from kafkalite.errors import (
+            KafkaliteError,
+            PartialError,
+            RequestTimedOut,
+            UnknownTopicError,
+        )
 
         try:
             yield
@@ -66,13 +71,16 @@ class Cluster:
                 "kafka.default.api.timeout.ms says how long it is waited for"
             ) from error
         except KafkaliteError as error:
-            raise ReadError(told(error)) from error
+            causes = error.errors.values() if isinstance(error, PartialError) else [error]
+            missing = any(isinstance(cause, UnknownTopicError) for cause in causes)
+            raise (MissingError if missing else ReadError)(told(error)) from error
 
     def partitions(self) -> list[Partition]:
         """Return the partitions to read, in order.
 
         Raises:
-            ReadError: A topic that was named does not exist, or nobody answers.
+            MissingError: A topic that was named does not exist.
+            ReadError: Nobody answers.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -86,7 +94,12 @@ class Cluster:
         return sorted((one.name, each.partition) for one in topics for each in one.partitions)
 
     def ends(self, partitions: Iterable[Partition], at: Literal["earliest", "latest"]) -> Offsets:
-        """Return one end of each log; under ``read_committed`` the latest is the last stable."""
+        """Return one end of each log; under ``read_committed`` the latest is the last stable.
+
+        Raises:
+            MissingError: A partition is not there.
+            ReadError: Nobody answers.
+        """
         wanted = list(partitions)
         if not wanted:
             return {}

@@ -1,6 +1,6 @@
 """What the connector refuses, in words a person can act on."""
 
-__all__ = ["OptionError", "ReadError", "WriteError"]
+__all__ = ["MissingError", "OptionError", "ReadError", "WriteError"]
 
 
 class OptionError(ValueError):
@@ -18,6 +18,10 @@ class OptionError(ValueError):
 
 class ReadError(RuntimeError):
     """Records that cannot be read as asked; with ``failOnDataLoss``, offsets that are gone."""
+
+
+class MissingError(ReadError):
+    """Topics or partitions that are not there, or no more."""
 
 
 class WriteError(RuntimeError):

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from . import plan
 from .cluster import Cluster
-from .errors import ReadError
+from .errors import MissingError, ReadError
 from .offsets import Offsets, Partition, from_json, to_json
 from .options import ReadOptions
 from .pace import Pace
@@ -186,14 +186,23 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         if now - self._looked_at >= DISCOVERY_S:
             self._partitions = cluster.partitions()
             self._looked_at = now
-        self._known = cluster.ends(self._partitions, "latest")
-        return self._known
+        while True:
+            try:
+                self._known = cluster.ends(self._partitions, "latest")
+                return self._known
+            except MissingError:
+                # A pattern has a topic less since; what was named is missed at this look.
+                there = cluster.partitions()
+                if there == self._partitions:
+                    raise
+                self._partitions = there
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise ReadError(
-                f"{what}: records may be lost. Was a topic deleted or made anew? With "
-                "failOnDataLoss=false the query goes on with what there is"
+                f"{what}: records may be lost. Was a topic deleted or made anew, or is this the "
+                "checkpoint of another subscription? With failOnDataLoss=false the query goes on "
+                "with what there is"
             )
         log.warning("kafkalite: %s: records may be lost", what)
 

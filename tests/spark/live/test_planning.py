@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kafkalite_spark.cluster import Cluster
+from kafkalite_spark.errors import MissingError
 from kafkalite_spark.offsets import Offsets, Partition
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
@@ -83,3 +86,25 @@ def test_what_comes_after_the_ends_were_pinned_fails_no_query_from_the_latest() 
     assert first == {"a": {"0": 80}}
     assert reader.latestOffset(first) == first
     assert reader.latestOffset(first) == first
+
+
+class Shrinking(Growing):
+    """Its last partition goes between two looks at what there is."""
+
+    def ends(self, partitions: Any, at: str) -> Offsets:
+        if len(partitions) > self.count:
+            raise MissingError("UNKNOWN_TOPIC_OR_PARTITION")
+        return dict.fromkeys(partitions, 80)
+
+
+@pytest.mark.parametrize("left", [1, 0])
+def test_a_topic_that_a_pattern_loses_between_two_looks_is_left_out_at_once(left: int) -> None:
+    given = {"kafka.bootstrap.servers": "x:1", "subscribePattern": "a", "failOnDataLoss": "false"}
+    options = parse_read(given, stream=True)
+    cluster = Shrinking(options)
+    reader = KafkaliteStreamReader(options, ["value"], cluster=cluster)
+    cluster.count = 2
+    begun = reader.latestOffset(reader.initialOffset())
+    assert begun == {"a": {"0": 80, "1": 80}}
+    cluster.count = left
+    assert reader.latestOffset(begun) == ({"a": {"0": 80}} if left else {})
