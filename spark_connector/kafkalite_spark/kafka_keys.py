@@ -10,7 +10,7 @@ from typing import Literal
 
 from .errors import OptionError
 
-__all__ = ["check_keys", "in_options", "told"]
+__all__ = ["check_keys", "in_options", "is_key", "told"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,13 @@ def check_keys(client: Literal["consumer", "producer"], kafka: Mapping[str, str]
         raise OptionError(f"kafka.{key}", in_options(why), hint[:1].upper() + hint[1:]) from None
     for warning in warnings:
         log.warning("kafkalite: kafka.%s", warning)
+
+
+def is_key(name: str) -> bool:
+    """Return whether clients have a key of that name."""
+    from kafkalite.config_table import client_keys
+
+    return any(row.name == name for row in client_keys())
 
 
 def told(error: Exception) -> str:

@@ -57,7 +57,7 @@ def value_of(text: str) -> Any:
     try:
         told = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"`{text}` is no JSON: {error}") from error
     if not isinstance(told, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError(f"`{text}` is no JSON object")
     return told

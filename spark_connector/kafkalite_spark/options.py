@@ -14,6 +14,7 @@ from typing import Any
 
 from . import offsets as offset
 from .errors import OptionError
+from .kafka_keys import is_key
 from .offsets import EARLIEST, LATEST, Offsets, Partition
 from .option_table import FORBIDDEN_KAFKA, OPTIONS, Option
 
@@ -28,6 +29,11 @@ MOST = (1 << 63) - 1
 MOST_BYTES = (1 << 31) - 1
 
 FALL_BACK = 'Spark\'s own format("kafka") with its jar works against the same broker'
+
+#: What places and times look like, for who gave something else.
+PLACES = '{"orders": {"0": 23}}'
+TIMES = '{"orders": {"0": 1700000000000}}'
+TIME = "Give milliseconds since 1970"
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
 _DURATION_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
@@ -121,34 +127,33 @@ class _Given:
         """Return a truth."""
         return _flag(_ROWS[name], self.text(name) or "false")
 
-    def number(self, name: str, least: int = 0) -> int | None:
+    def number(self, name: str, least: int = 0, hint: str = "") -> int | None:
         """Return a number, at least ``least``."""
         text = self.text(name)
         if text is None:
             return None
         if not re.fullmatch(r"-?\d+", text.strip()):
-            raise OptionError(name, f"`{text}` is no whole number")
+            raise OptionError(name, f"`{text}` is no whole number", hint)
         if int(text) < least:
             raise OptionError(name, f"{text} is less than {least}")
         if int(text) > MOST:
             raise OptionError(name, f"{text} is more than {MOST}")
         return int(text)
 
-    def json(self, name: str) -> Any:
-        """Return a JSON object."""
+    def json(self, name: str, hint: str) -> Any:
+        """Return a JSON object; ``hint`` says what it would be."""
         try:
             return offset.value_of(self.text(name) or "")
         except ValueError as error:
-            raise OptionError(name, str(error)) from error
+            raise OptionError(name, str(error), hint) from error
 
-    def offsets(self, name: str) -> Offsets:
+    def offsets(self, name: str, hint: str) -> Offsets:
         """Return a number for each partition."""
+        told = self.json(name, hint)
         try:
-            return offset.from_json(self.json(name))
+            return offset.from_json(told)
         except ValueError as error:
-            if isinstance(error, OptionError):
-                raise
-            raise OptionError(name, str(error)) from error
+            raise OptionError(name, str(error), hint) from error
 
     def size(self, name: str) -> int:
         """Return bytes: ``1048576``, ``512k``, ``1m``."""
@@ -191,10 +196,13 @@ def _kafka_key(name: str) -> str:
 
 def _unknown(key: str, where: str) -> OptionError:
     names = {option.name.lower(): option.name for option in OPTIONS if where in option.where}
-    names |= {"kafka.bootstrap.servers": "kafka.bootstrap.servers"}
     # Kafka's own keys without their prefix are the most usual slip of all.
-    if f"kafka.{key.lower()}" in names or key.lower() in {"group.id", "client.id"}:
+    if is_key(key.lower()):
         return OptionError(key, "there is none", f"Did you mean kafka.{key.lower()}?")
+    if key.lower() == "path":
+        # `load("orders")`, `save("orders")`.
+        right = "subscribe" if where.startswith("read") else "topic"
+        return OptionError(key, "records are in topics", f"Give the option {right}")
     nearest = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
     hint = f"Did you mean {names[nearest[0]]}?" if nearest else ""
     return OptionError(key, "there is none", hint)
@@ -252,7 +260,10 @@ def _what(given: _Given) -> tuple[tuple[str, ...], str | None, tuple[Partition, 
     if not text:
         raise OptionError(ways[0], "is empty")
     if ways[0] == "subscribe":
-        return tuple(sorted({name.strip() for name in text.split(",") if name.strip()})), None, ()
+        topics = sorted({name.strip() for name in text.split(",") if name.strip()})
+        if not topics:
+            raise OptionError("subscribe", f"`{text}` names no topic")
+        return tuple(topics), None, ()
     if ways[0] == "subscribePattern":
         try:
             re.compile(text)
@@ -260,12 +271,15 @@ def _what(given: _Given) -> tuple[tuple[str, ...], str | None, tuple[Partition, 
             raise OptionError("subscribePattern", f"is no regular expression: {error}") from error
         return (), text, ()
     partitions: set[Partition] = set()
-    for topic, numbers in given.json("assign").items():
+    hint = 'Write {"orders": [0, 1]}'
+    for topic, numbers in given.json("assign", hint).items():
         right = isinstance(numbers, list) and all(
             isinstance(number, int) and number >= 0 for number in numbers
         )
         if not right:
-            raise OptionError("assign", f"topic {topic!r} needs a list of partitions' numbers")
+            raise OptionError(
+                "assign", f"topic {topic!r} needs a list of partitions' numbers", hint
+            )
         partitions |= {(topic, number) for number in numbers}
     if not partitions:
         raise OptionError("assign", "names no partition")
@@ -274,7 +288,7 @@ def _what(given: _Given) -> tuple[tuple[str, ...], str | None, tuple[Partition, 
 
 def _start(given: _Given, stream: bool) -> At:
     if given.given("startingTimestamp"):
-        time = given.number("startingTimestamp")
+        time = given.number("startingTimestamp", hint=TIME)
         return At(timestamp=time, option="startingTimestamp")
     if given.given("startingOffsetsByTimestamp"):
         return _times(given, "startingOffsetsByTimestamp")
@@ -285,7 +299,7 @@ def _start(given: _Given, stream: bool) -> At:
         if not stream:
             raise OptionError("startingOffsets", "a batch that begins at latest reads nothing")
         return At(everywhere=LATEST, option="startingOffsets")
-    offsets = given.offsets("startingOffsets")
+    offsets = given.offsets("startingOffsets", f"Give earliest, latest or {PLACES}")
     if not stream and LATEST in offsets.values():
         raise OptionError("startingOffsets", "-1, the latest, is not for the start of a batch")
     return At(offsets=_checked("startingOffsets", offsets, EARLIEST), option="startingOffsets")
@@ -295,7 +309,7 @@ def _end(given: _Given, stream: bool) -> At:
     if stream:
         return At(everywhere=LATEST)
     if given.given("endingTimestamp"):
-        return At(timestamp=given.number("endingTimestamp"), option="endingTimestamp")
+        return At(timestamp=given.number("endingTimestamp", hint=TIME), option="endingTimestamp")
     if given.given("endingOffsetsByTimestamp"):
         return _times(given, "endingOffsetsByTimestamp")
     text = (given.text("endingOffsets") or "latest").strip()
@@ -303,12 +317,14 @@ def _end(given: _Given, stream: bool) -> At:
         return At(everywhere=LATEST, option="endingOffsets")
     if text.lower() == "earliest":
         raise OptionError("endingOffsets", "a batch that ends at earliest reads nothing")
-    offsets = given.offsets("endingOffsets")
+    offsets = given.offsets("endingOffsets", f"Give latest or {PLACES}")
     return At(offsets=_checked("endingOffsets", offsets, LATEST), option="endingOffsets")
 
 
 def _times(given: _Given, name: str) -> At:
-    return At(timestamps=_checked(name, given.offsets(name), 0, "time"), option=name)
+    return At(
+        timestamps=_checked(name, given.offsets(name, f"{TIME}: {TIMES}"), 0, "time"), option=name
+    )
 
 
 def _checked(name: str, offsets: Offsets, least: int, what: str = "offset") -> Offsets:
