@@ -73,7 +73,6 @@ class ReadOptions:
     max_delay_s: float
     min_partitions: int | None
     max_records_per_partition: int | None
-    include_headers: bool
     stall_timeout_s: float
     rows_per_task: int
     batch_bytes: int
@@ -221,6 +220,8 @@ def parse_read(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
         raise OptionError("minOffsetsPerTrigger", "is more than maxOffsetsPerTrigger")
     for without_effect in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"):
         given.number(without_effect)
+    # The schema was asked for before: here it is known whether that was a truth.
+    given.flag("includeHeaders")
     strategy = given.text("startingOffsetsByTimestampStrategy")
     if strategy not in {"error", "latest"}:
         name = "startingOffsetsByTimestampStrategy"
@@ -242,7 +243,6 @@ def parse_read(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
         max_delay_s=given.seconds("maxTriggerDelay"),
         min_partitions=given.number("minPartitions", 1),
         max_records_per_partition=given.number("maxRecordsPerPartition", 1),
-        include_headers=given.flag("includeHeaders"),
         stall_timeout_s=(given.number("kafkaConsumer.pollTimeoutMs", 1) or 0) / 1_000,
         rows_per_task=given.number("rowsPerTask", 1) or 1,
         batch_bytes=given.size("batchBytes"),
@@ -341,9 +341,6 @@ def parse_write(options: Mapping[str, str], *, stream: bool) -> WriteOptions:
         OptionError: A name or a value that cannot be.
     """
     given = _Given(options, "writeStream" if stream else "write")
-    if given.kafka.get("enable.idempotence", "true").lower() == "false":
-        # Nothing is lost by it but doubles: it stays the user's choice.
-        given.kafka["enable.idempotence"] = "false"
     topic = given.text("topic")
     if topic is not None and not topic.strip():
         raise OptionError("topic", "is empty")

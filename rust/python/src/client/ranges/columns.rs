@@ -7,7 +7,7 @@
 //! | partition | int32 |
 //! | offset | int64 |
 //! | timestamp | timestamp[us, UTC]; 1 ms before 1970 for a record without one, as in Spark |
-//! | timestampType | int32: 0 set by the producer, 1 by the broker, -1 where there is none |
+//! | timestampType | int32: 0 set by the producer, 1 by the broker |
 //! | headers | list of struct { key: utf8, value: binary }; null without any |
 //!
 //! All may be null as far as their types say: Spark compares that too.
@@ -85,7 +85,6 @@ fn column(slices: &[RecordSlice], rows: usize, field: Field) -> PyResult<Column>
         }
         Field::TimestampType => {
             let kind = |view: RecordView<'_>| match view.timestamp_type() {
-                _ if view.timestamp_ms() == -1 => -1,
                 TimestampType::CreateTime => 0,
                 TimestampType::LogAppendTime => 1,
             };
