@@ -75,7 +75,8 @@ def check_sink(schema: StructType, topic: str | None) -> None:
     """
     fields = {field.name: field.dataType for field in schema.fields}
     if "value" not in fields:
-        raise WriteError("rows need a column `value` of type string or binary")
+        there = ", ".join(fields) or "none"
+        raise WriteError(f"rows need a column `value` of type string or binary, and have {there}")
     for name in ("key", "value"):
         if name in fields and not isinstance(fields[name], _BYTES):
             told = fields[name].simpleString()

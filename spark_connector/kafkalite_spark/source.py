@@ -8,7 +8,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from .errors import WriteError
+from .errors import OptionError, WriteError
 from .kafka_keys import check_keys
 from .options import FALL_BACK, WriteOptions, parse_read, parse_write
 from .schema import check_sink, checked_columns, source_schema
@@ -40,13 +40,16 @@ class KafkaliteSource(DataSource):
         return KafkaliteReader(options, checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
-        """Return the reader of a stream."""
-        from .stream_reader import KafkaliteStreamReader
+        """Return the reader of a stream; one that is refused says so when it is first asked."""
+        from .stream_reader import KafkaliteStreamReader, RefusedStreamReader
 
-        options = parse_read(self.options, stream=True)
-        check_stream(pyspark.__version__, options)
-        check_keys("consumer", client_config(options))
-        return KafkaliteStreamReader(options, checked_columns(schema))
+        try:
+            options = parse_read(self.options, stream=True)
+            check_stream(pyspark.__version__, options)
+            check_keys("consumer", client_config(options))
+            return KafkaliteStreamReader(options, checked_columns(schema))
+        except OptionError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Return the writer of a batch."""

@@ -37,7 +37,7 @@ except ImportError:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KafkaliteStreamReader"]
+__all__ = ["KafkaliteStreamReader", "RefusedStreamReader"]
 
 log = logging.getLogger(__name__)
 
@@ -242,6 +242,34 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Answers every question with the error that it was made of.
+
+    Raised where the reader is made it would be hidden: Spark then stops a reader that it never got,
+    and ends the query with an ``UnboundLocalError``.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        """Remember what is wrong."""
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Say what is wrong."""
+        raise self._error
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Say what is wrong."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Say what is wrong."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Say what is wrong."""
+        raise self._error
 
 
 def _name(partition: tuple[str, int]) -> str:

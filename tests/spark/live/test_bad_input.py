@@ -60,6 +60,16 @@ def test_a_stream_of_a_missing_topic_names_it(
         query.awaitTermination(60)
 
 
+def test_a_stream_of_options_that_cannot_be_ends_with_their_error_and_no_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = started(loaded(spark.readStream, NOBODY, "a", maxOffsetsPerTrigger=0), tmp_path)
+    with pytest.raises(PySparkException, match="maxOffsetsPerTrigger: 0 is less than 1") as caught:
+        query.awaitTermination(60)
+    # Of Spark's own, when a reader cannot be made.
+    assert "UnboundLocalError" not in str(caught.value)
+
+
 def test_rows_for_a_missing_topic_name_it(spark: SparkSession, processes: Processes) -> None:
     servers = processes.serve("--set", "auto.create.topics.enable=false").ready
     rows = spark.range(3).selectExpr("'x' as value")
