@@ -25,6 +25,7 @@ from streams import backlog, idle, small
 from toy import Toy
 
 import kafkalite as kl
+from kafkalite_spark.checkpoints import local_checkpoints
 
 HERE = Path(__file__).resolve().parent
 #: Where the jars of Spark's own connector are; without them it is left out.
@@ -32,7 +33,7 @@ JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")
 
 
 def session() -> SparkSession:
-    """Return a session on two slots with Unix sockets."""
+    """Return a session on two slots, with all that the guide recommends."""
     # Workers import the toy by its name.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -41,6 +42,7 @@ def session() -> SparkSession:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config(map=local_checkpoints())
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "2g")
         .config("spark.jars", ",".join(str(jar) for jar in Path(JARS).glob("*.jar") if JARS))

@@ -19,6 +19,7 @@ from processes import cpu_s, family
 from pyspark.sql import DataFrame
 
 import kafkalite as kl
+from kafkalite_spark.checkpoints import MANAGER
 
 #: Of a query that is fed, these are not counted: its first micro-batches are slower.
 WARM, COUNTED = 5, 15
@@ -98,7 +99,10 @@ def small(bench: Bench, rounds: int) -> Figures:
 
 
 def backlog(bench: Bench, rows: int, each: int, times: int) -> Figures:
-    """A stream that catches up, ``each`` rows a micro-batch; beside it the toy, and one batch."""
+    """A stream that catches up, ``each`` rows a micro-batch; beside it the toy, and one batch.
+
+    ``plain`` is ours with checkpoints as Spark writes them by itself.
+    """
     topic = bench.filled(rows, 100)
     parts: dict[str, list[float]] = defaultdict(list)
 
@@ -116,17 +120,26 @@ def backlog(bench: Bench, rows: int, each: int, times: int) -> Figures:
     toy = bench.spark.readStream.format("toy").options(rows=each, ends=rows // each)
     frames["toy_stream"] = toy.load()
     whole = bench.spark.read.format("toy").options(rows=rows, batchrows=10_000, valuebytes=100)
+
+    def drain_plainly() -> None:
+        manager = bench.spark.conf.get(MANAGER)
+        bench.spark.conf.unset(MANAGER)
+        drain("plain", frames["ours"])
+        bench.spark.conf.set(MANAGER, manager)
+
     runs: dict[str, Callable[[], object]] = {
         name: lambda name=name, frame=frame: drain(name, frame) for name, frame in frames.items()
     }
+    runs |= {"plain": drain_plainly}
     runs |= {"batch": lambda: noop(bench.source(topic)), "toy_batch": lambda: noop(whole.load())}
     found = interleaved(runs, times)
     found |= {part: statistics.median(ms) for part, ms in sorted(parts.items())}
     # What a micro-batch costs beyond its rows.
     batches = rows / each
-    for who, alone in (("ours", "batch"), ("toy_stream", "toy_batch")):
+    for who, alone in (("ours", "batch"), ("plain", "batch"), ("toy_stream", "toy_batch")):
         found[f"{who}_fixed_ms"] = (found[f"{who}_s"] - found[f"{alone}_s"]) / batches * 1_000
-    return {**found, "ours_rows_per_s": rows / found["ours_s"]}
+    shares = {"plain_of_batch": found["batch_s"] / found["plain_s"]}
+    return {**found, **shares, "ours_rows_per_s": rows / found["ours_s"]}
 
 
 def idle(bench: Bench, rounds: int) -> Figures:

@@ -14,6 +14,7 @@ the options of Spark's own Kafka connector. What each file is:
 - ``decision``, ``exactly_once``: how micro-batches will be delivered once; pure, not yet in use
 - ``lag``, ``progress``: how far a stream is behind
 - ``versions``: what an older Spark lacks
+- ``checkpoints``: settings for checkpoints on a local disk
 - ``source``: what Spark calls
 """
 

@@ -1,8 +1,8 @@
 """A driver to kill: one topic to a lake, and its counts by minute to another topic.
 
-``driver.py MASTER SERVERS SOURCE TARGET PLACE`` prints a line for each micro-batch that is through
-and ends when both queries are through with what there is. Started again it goes on from their
-checkpoints in ``PLACE``.
+``driver.py MASTER SERVERS SOURCE TARGET PLACE [local]`` prints a line for each micro-batch that is
+through and ends when both queries are through with what there is. Started again it goes on from
+their checkpoints in ``PLACE``. With ``local`` its session has the settings for local checkpoints.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
+from kafkalite_spark.checkpoints import local_checkpoints
 from kafkalite_spark.foreach_batch import writes_to
 
 OFFSETS_A_TRIGGER = 2_000
 
 
-def session(master: str) -> SparkSession:
+def session(master: str, settings: dict[str, str]) -> SparkSession:
     """Return a session."""
     made = (
         SparkSession.builder.master(master)
@@ -29,6 +30,7 @@ def session(master: str) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config(map=settings)
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("ERROR")
@@ -78,9 +80,12 @@ def counts(records: DataFrame, servers: str, topic: str, place: Path) -> Streami
     )
 
 
-def main(master: str, servers: str, source: str, target: str, where: str) -> None:
+def main(
+    master: str, servers: str, source: str, target: str, where: str, checkpoints: str = ""
+) -> None:
     """Run both queries to their end."""
-    spark, place = session(master), Path(where)
+    settings = local_checkpoints() if checkpoints == "local" else {}
+    spark, place = session(master, settings), Path(where)
     records = stream(spark, servers, source)
     queries = [lake(records, place), counts(records, servers, target, place)]
     told: set[tuple[str, int]] = set()

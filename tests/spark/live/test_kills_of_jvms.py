@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import kafkalite as kl
@@ -28,10 +29,10 @@ STEP_MS = 200
 class Driver:
     """The program `driver.py`, and what it says."""
 
-    def __init__(self, master: str, source: Any, target: Any, place: Path) -> None:
+    def __init__(self, master: str, source: Any, target: Any, place: Path, *more: str) -> None:
         """Start it in a process group of its own: its JVM is in it."""
         program = str(Path(__file__).with_name("driver.py"))
-        words = [master, source.servers, source.name, target.name, str(place)]
+        words = [master, source.servers, source.name, target.name, str(place), *more]
         self._errors = (place / "errors.txt").open("a")
         self.process = subprocess.Popen(
             [sys.executable, program, *words],
@@ -103,17 +104,24 @@ def assert_true(spark: SparkSession, place: Path, target: Any, minutes: Counter[
     assert last_counts(target) == dict(minutes)
 
 
+#: With `local` from a place on, the settings for local checkpoints are made after a crash.
+@pytest.mark.parametrize(
+    "checkpoints", [("", "", ""), ("", "local", "local")], ids=["plain", "local"]
+)
 def test_a_killed_driver_goes_on_from_its_checkpoints(
-    spark: SparkSession, make_topic: Callable[..., Any], tmp_path: Path
+    spark: SparkSession,
+    make_topic: Callable[..., Any],
+    tmp_path: Path,
+    checkpoints: tuple[str, str, str],
 ) -> None:
     source, target = make_topic(PARTITIONS), make_topic()
     minutes = fill(source)
     # Both queries together need 16: it is killed in the middle.
-    for _ in range(2):
-        driver = Driver("local[2]", source, target, tmp_path)
+    for words in checkpoints[:2]:
+        driver = Driver("local[2]", source, target, tmp_path, words)
         assert driver.until(5) == 5
         driver.kill()
-    assert Driver("local[2]", source, target, tmp_path).result() == 0
+    assert Driver("local[2]", source, target, tmp_path, checkpoints[2]).result() == 0
     assert_true(spark, tmp_path, target, minutes)
 
 
