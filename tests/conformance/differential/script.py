@@ -46,7 +46,7 @@ Places = dict[str, tuple[Any, Any]]
 #: Names that a session makes up.
 _OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
 
-for _module in ("produce", "idempotence", "fetch", "groups", "admin", "brokers", "wire"):
+for _module in ("produce", "idempotence", "fetch", "groups", "admin", "brokers", "odd", "wire"):
     importlib.import_module(f"tests.conformance.differential.cases_{_module}")
 
 
