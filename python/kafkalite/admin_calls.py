@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from . import descriptions as told
-from .config import ConfigValue, text_of
+from .config import ConfigValue, checked_mapping, text_of
 from .errors import ConfigError, InvalidArgumentError, KafkaliteError, PartialError
 from .records import TopicPartition
 
@@ -153,6 +153,23 @@ def time_of(at: OffsetAt) -> int:
     return at
 
 
+def one_or_many(given: Iterable[T]) -> list[T]:
+    """Return a list; a text, or one new topic, is meant as the only thing in it."""
+    alone = isinstance(given, str | told.NewTopic)
+    return [cast("T", given)] if alone else list(given)
+
+
+def _new_topic(topic: TopicLike) -> told.NewTopic:
+    if isinstance(topic, str):
+        return told.NewTopic(topic)
+    if isinstance(topic, told.NewTopic):
+        return topic
+    raise InvalidArgumentError(
+        f"INVALID_REQUEST: topics: {topic!r} is no topic",
+        hint='give names, or as in NewTopic("orders", partitions=3).',
+    )
+
+
 def create_topics(
     native: AdminClient,
     topics: Iterable[TopicLike],
@@ -161,7 +178,7 @@ def create_topics(
     timeout: float | None,
 ) -> Call[dict[str, told.CreatedTopic]]:
     """Start making topics."""
-    all_topics = [told.NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+    all_topics = [_new_topic(topic) for topic in one_or_many(topics)]
     arguments = [
         (
             topic.name,
@@ -170,7 +187,7 @@ def create_topics(
             [(number, list(brokers)) for number, brokers in (topic.assignments or {}).items()],
             [
                 (key.replace("_", "."), None if value is None else text_of(key, value))
-                for key, value in (topic.config or {}).items()
+                for key, value in checked_mapping(topic.config).items()
             ],
         )
         for topic in all_topics
@@ -193,7 +210,7 @@ def delete_topics(
     native: AdminClient, names: Iterable[str], missing_ok: bool, timeout: float | None
 ) -> Call[None]:
     """Start removing topics."""
-    operation = native.delete_topics(list(names), timeout)
+    operation = native.delete_topics(one_or_many(names), timeout)
     ignoring = _UNKNOWN_TOPIC if missing_ok else None
     return Call(operation, lambda results: _nothing(settled(results, _same, _nothing, ignoring)))
 
@@ -222,7 +239,7 @@ def describe_topics(
     native: AdminClient, names: Iterable[str], timeout: float | None
 ) -> Call[dict[str, told.TopicDescription]]:
     """Start describing topics."""
-    operation = native.describe_topics(list(names), timeout)
+    operation = native.describe_topics(one_or_many(names), timeout)
     return Call(operation, lambda results: settled(results, _same, _topic))
 
 

@@ -76,6 +76,8 @@ class Broker:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._temporary: Path | None = None
         self._topics = _partitions(topics)
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError(f"config must be a mapping of keys, not {type(config).__name__}")
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         self._in_process = in_process
         self._log_level = log_level
@@ -92,7 +94,7 @@ class Broker:
         if (servers := self._servers) is None:
             from .errors import KafkaliteError
 
-            raise KafkaliteError("the broker does not run")
+            raise KafkaliteError("the broker does not run", hint="start() it, or use it in `with`.")
         return servers
 
     @property
@@ -334,6 +336,9 @@ def _hold(host: str, port: int, held: list[socket.socket]) -> int:
     Returns:
         The port; as given, if it cannot be held.
     """
+    if not 0 <= port < 1 << 16:
+        # What the system would make of it is another port.
+        return port
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or "0.0.0.0", port, type=socket.SOCK_STREAM

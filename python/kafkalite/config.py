@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, TypeVar
 
 from .errors import ConfigError
 
@@ -21,6 +21,8 @@ __all__ = [
     "ConsumerOptions",
     "ProducerOptions",
 ]
+
+Value = TypeVar("Value")
 
 #: What a value may be; a sequence is a list of texts. ``None`` leaves the default.
 ConfigValue = str | int | float | bool | Sequence[str]
@@ -119,7 +121,7 @@ def merged(
         ConfigError: A key that is no text, or a value of a type that no key has.
     """
     pairs: dict[str, str] = {}
-    for source in (config or {}, keywords):
+    for source in (checked_mapping(config), keywords):
         for key, value in source.items():
             if not isinstance(key, str):
                 raise ConfigError(f"INVALID_CONFIG: {key!r}: a key is a text")
@@ -127,6 +129,31 @@ def merged(
                 name = key.replace("_", ".")
                 pairs[name] = text_of(name, value)
     return pairs
+
+
+def checked_mapping(config: Mapping[str, Value] | None) -> Mapping[str, Value]:
+    """Return a configuration, an empty one for ``None``.
+
+    Raises:
+        ConfigError: It is no mapping.
+    """
+    if config is None or isinstance(config, Mapping):
+        return config or {}
+    raise ConfigError(
+        f"INVALID_CONFIG: config: {config!r} is no mapping of keys to values",
+        hint='write config={"linger.ms": 5}, or linger_ms=5.',
+    )
+
+
+def checked_callables(**given: object) -> None:
+    """Refuse what would fail when it is called, far from where it was given.
+
+    Raises:
+        TypeError: One of them is neither ``None`` nor can be called.
+    """
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be something to call, not {type(value).__name__}")
 
 
 def text_of(key: str, value: object) -> str:
@@ -145,7 +172,10 @@ def text_of(key: str, value: object) -> str:
         return str(int(value)) if value.is_integer() else str(value)
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is no value of a key")
+    raise ConfigError(
+        f"INVALID_CONFIG: {key}: {value!r} is no value of a key",
+        hint="a value is a text, a number, True, False, or a list of texts.",
+    )
 
 
 def warn(texts: Sequence[str], *, stacklevel: int = 3) -> None:

@@ -262,7 +262,8 @@ class Consumer(BaseConsumer):
         Raises:
             UnknownTopicError: There is no such topic or partition.
         """
-        rows = [(topic, partition, max(ms, 0)) for (topic, partition), ms in times.items()]
+        by_partition = calls.checked_by_partition("times", times)
+        rows = [(topic, number, max(ms, 0)) for (topic, number), ms in by_partition.items()]
         return calls.found_of(times, self._native.offsets(rows, timeout).result())
 
     def beginning_offsets(

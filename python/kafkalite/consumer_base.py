@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import consumer_calls as calls
+from .config import checked_callables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +35,13 @@ class BaseConsumer:
         **cfg: Unpack[ConsumerOptions],
     ) -> None:
         """Make a consumer; nothing is sent before something is subscribed to."""
+        checked_callables(
+            on_assign=on_assign,
+            on_revoke=on_revoke,
+            on_lost=on_lost,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+        )
         deserializers = (key_deserializer, value_deserializer)
         self._native = calls.native_consumer(group_id, config, cfg, deserializers)
         self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
@@ -64,8 +72,9 @@ class BaseConsumer:
 
         Raises:
             IllegalStateError: Topics are subscribed to.
+            InvalidArgumentError: What is no list of pairs of a topic and a number from 0.
         """
-        self._native.assign([(topic, partition) for topic, partition in partitions])
+        self._native.assign(calls.pairs_of(partitions))
 
     def assignment(self) -> list[TopicPartition]:
         """Return the partitions that are read now, sorted."""

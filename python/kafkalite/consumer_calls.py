@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ._native import Consumer as NativeConsumer
 from ._native import Record, RecordBatch
@@ -14,6 +14,8 @@ from .config import ConfigValue, merged, warn
 from .descriptions import CommittedOffset, ListedOffset
 from .errors import InvalidArgumentError, KafkaliteError
 from .records import TopicPartition
+
+T = TypeVar("T")
 
 #: What can be subscribed to: topics by name, or by one pattern that whole names match.
 TopicSelection = str | re.Pattern[str]
@@ -49,7 +51,10 @@ def subscribe(native: NativeConsumer, topics: tuple[TopicSelection, ...]) -> Non
         if isinstance(topic, re.Pattern):
             patterns.append(topic.pattern)
         elif not isinstance(topic, str):
-            raise InvalidArgumentError(f"INVALID_REQUEST: topics: {topic!r} is no name or pattern")
+            raise InvalidArgumentError(
+                f"INVALID_REQUEST: topics: {topic!r} is no name or pattern",
+                hint='give names, as in ("orders", "returns"), and a configuration as config=.',
+            )
         elif topic.startswith("^"):
             # No topic is called so: librdkafka's clients write patterns like this.
             patterns.append(topic)
@@ -75,6 +80,39 @@ def partitions_of(rows: Iterable[tuple[str, int]]) -> list[TopicPartition]:
     return [TopicPartition(*row) for row in rows]
 
 
+def pairs_of(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Partitions as the binary takes them.
+
+    Raises:
+        InvalidArgumentError: What is no list of pairs of a topic and a number from 0.
+    """
+    try:
+        rows = [(topic, number) for topic, number in partitions]
+    except (TypeError, ValueError):
+        rows = [("", -1)]
+    if all(isinstance(topic, str) and isinstance(at, int) and at >= 0 for topic, at in rows):
+        return rows
+    raise InvalidArgumentError(
+        f"INVALID_REQUEST: partitions: {partitions!r} is no list of topics and numbers from 0",
+        hint='give pairs, as in [("orders", 0), ("orders", 1)].',
+    )
+
+
+def checked_by_partition(what: str, given: Mapping[Any, T]) -> Mapping[Any, T]:
+    """Return something by partition as it is.
+
+    Raises:
+        InvalidArgumentError: It is no mapping whose keys are partitions.
+    """
+    if isinstance(given, Mapping):
+        pairs_of(given)
+        return given
+    raise InvalidArgumentError(
+        f"INVALID_REQUEST: {what}: {given!r} is no mapping by partition",
+        hint='give a dictionary, as in {("orders", 0): 5}.',
+    )
+
+
 def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | None:
     """What is to be committed, as the binary takes it; ``None`` is all that was handed out.
 
@@ -88,10 +126,8 @@ def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | 
         return [(offsets.topic, offsets.partition, after, offsets.leader_epoch, "")]
     if isinstance(offsets, RecordBatch):
         return [(*end, "") for end in offsets.ends]
-    if not isinstance(offsets, Mapping):
-        raise InvalidArgumentError(f"INVALID_REQUEST: offsets: {offsets!r} cannot be committed")
     rows = []
-    for (topic, partition), offset in offsets.items():
+    for (topic, partition), offset in checked_by_partition("offsets", offsets).items():
         place, epoch = place_of(offset)
         if place < 0:
             raise InvalidArgumentError(
@@ -103,9 +139,15 @@ def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | 
 
 
 def place_of(offset: int | CommittedOffset) -> tuple[int, int]:
-    """Return offset and leader epoch, -1 for one that is not known."""
+    """Return offset and leader epoch, -1 for one that is not known.
+
+    Raises:
+        InvalidArgumentError: What is no offset.
+    """
     if isinstance(offset, int):
         return offset, -1
+    if not isinstance(offset, CommittedOffset):
+        raise InvalidArgumentError(f"INVALID_REQUEST: offset: {offset!r} is no number")
     return offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch
 
 

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import descriptions as told
-from .admin_calls import Call, OffsetAt, Partition, pairs, partition_of, settled, time_of
+from .admin_calls import (
+    Call,
+    OffsetAt,
+    Partition,
+    one_or_many,
+    pairs,
+    partition_of,
+    settled,
+    time_of,
+)
 from .records import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,7 +55,7 @@ def describe_groups(
             tuple(member(each) for each in members),
         )
 
-    operation = native.describe_groups(list(groups), timeout)
+    operation = native.describe_groups(one_or_many(groups), timeout)
     return Call(operation, lambda results: settled(results, str, described))
 
 
@@ -54,7 +63,7 @@ def delete_groups(
     native: AdminClient, groups: Iterable[str], missing_ok: bool, timeout: float | None
 ) -> Call[None]:
     """Start removing groups."""
-    operation = native.delete_groups(list(groups), timeout)
+    operation = native.delete_groups(one_or_many(groups), timeout)
     ignoring = _GROUP_ID_NOT_FOUND if missing_ok else None
 
     def finish(results: Any) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import _native
 from ._native import BatchDelivery, DeliveredRange, Delivery, RecordMetadata
-from .config import merged, warn
+from .config import checked_callables, merged, warn
 from .errors import KafkaliteError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Producer(_native.Producer):
         Raises:
             ConfigError: A key that no producer has, or a value that it cannot have.
         """
+        checked_callables(key_serializer=key_serializer, value_serializer=value_serializer)
         producer = super().__new__(cls, merged(config, options), key_serializer, value_serializer)
         warn(producer._warnings)
         _remember(producer)

@@ -192,5 +192,16 @@ def test_an_exception_in_the_block_is_the_one_that_is_raised(cluster: Cluster) -
 
 def test_a_consumer_needs_no_subscription_to_be_closed(cluster: Cluster) -> None:
     with Consumer(bootstrap_servers=cluster.bootstrap, group_id=cluster.group()) as consumer:
-        assert consumer.poll(0) is None
         assert consumer.assignment() == []
+
+
+def test_who_reads_nothing_is_told_so_and_does_not_wait(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    with cluster.consumer() as consumer:
+        with pytest.raises(errors.IllegalStateError, match="subscribe or assign first"):
+            consumer.poll()
+        consumer.assign([part(topic)])
+        assert consumer.poll(0) is None
+        consumer.unsubscribe()
+        with pytest.raises(errors.IllegalStateError, match="subscribe or assign first"):
+            next(iter(consumer))

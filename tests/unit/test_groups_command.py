@@ -81,6 +81,12 @@ def test_offsets_are_reset(broker: Process, group: str, to: str, after: int) -> 
     assert row["committed"] == after
 
 
+def test_a_group_that_committed_nothing_is_not_reset_to_nowhere(broker: Process) -> None:
+    done = told("groups", "reset-offsets", "no-such-group", "--to=earliest", "-b", broker.ready)
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[0] == "error: group no-such-group has committed nothing"
+
+
 def test_a_group_with_members_is_neither_moved_nor_deleted(broker: Process, joined: str) -> None:
     words = ("--to=earliest", "--topic", joined, "-b", broker.ready)
     assert told("groups", "reset-offsets", joined, *words).returncode == 1

@@ -149,3 +149,27 @@ def test_a_failure_shows_what_the_broker_said_and_did(pytester: pytest.Pytester)
     assert re.search(r"INFO +kafkalite\.broker\S* serving listener=PLAINTEXT", text)
     assert text.count("kafkalite broker, last requests") == 1
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d +\d+\.\d\d", text)
+
+
+def test_of_a_broker_in_a_child_a_failure_shows_what_it_said(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafkalite_broker_options():
+            return {"in_process": False}
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_fails(kafkalite_broker):
+            assert False
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    assert outcomes(result) == {"failed": 1}
+    text = result.stdout.str()
+    assert text.count("kafkalite broker log, last lines") == 1
+    assert '"message":"serving"' in text
+    assert "kafkalite broker, last requests" not in text

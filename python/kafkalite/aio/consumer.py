@@ -210,7 +210,8 @@ class AsyncConsumer(BaseConsumer):
         self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
     ) -> dict[TopicPartition, ListedOffset | None]:
         """Return the first record as new as each time; see ``Consumer.offsets_for_times``."""
-        rows = [(topic, partition, max(ms, 0)) for (topic, partition), ms in times.items()]
+        by_partition = calls.checked_by_partition("times", times)
+        rows = [(topic, number, max(ms, 0)) for (topic, number), ms in by_partition.items()]
         return calls.found_of(times, await result_of(self._native.offsets(rows, timeout)))
 
     async def beginning_offsets(

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _native
-from ..config import merged, warn
+from ..config import checked_callables, merged, warn
 from ..errors import IllegalStateError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class AsyncProducer:
         Raises:
             ConfigError: A key that no producer has, or a value that it cannot have.
         """
+        checked_callables(key_serializer=key_serializer, value_serializer=value_serializer)
         pairs = merged(config, options)
         self._native = _native.Producer(pairs, key_serializer, value_serializer)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,7 +70,7 @@ class AsyncProducer:
             self._event_loop = _native.EventLoop(loop)
         elif self._loop is not loop:
             text = "ILLEGAL_STATE: this producer belongs to another event loop"
-            raise IllegalStateError(text)
+            raise IllegalStateError(text, hint="make one for each asyncio.run().")
         return loop, self._event_loop
 
     async def send(

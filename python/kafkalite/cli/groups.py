@@ -10,6 +10,7 @@ import click
 from . import suggesting
 from .answers import answer_json, answer_table, json_option, say
 from .connecting import Cluster, cluster_options, confirm, yes_option
+from .failures import CommandError, ExitCode
 from .places import Place, PlaceValue
 from .topics import expand
 
@@ -127,6 +128,12 @@ def reset_offsets(
     """Move a group without members to another place."""
     with cluster.admin() as admin:
         before = _committed(admin, name, cluster)
+        if not words and not before:
+            raise CommandError(
+                f"group {name} has committed nothing",
+                hint="say where it shall begin: --topic TOPIC, which may be repeated.",
+                exit_code=ExitCode.NOT_FOUND,
+            )
         places = expand(admin, words, cluster) if words else list(before)
         offsets = to.resolve(admin, places, cluster)
         if offsets and not dry_run:

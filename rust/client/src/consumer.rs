@@ -181,6 +181,7 @@ impl Consumer {
         handout.finish();
         loop {
             self.shared.check_open()?;
+            self.check_wish()?;
             self.shared.called();
             self.shared.buffer.take_attention();
             if let Some(event) = self.look_at_group()? {
@@ -269,6 +270,17 @@ impl Consumer {
             self.shared.apply(event);
         }
         Ok(event)
+    }
+
+    /// Who asked for nothing would wait for ever.
+    fn check_wish(&self) -> Result<(), ClientError> {
+        match self.shared.subscription.lock().wish() {
+            Wish::Nothing => {
+                let why = "nothing is read: subscribe or assign first".to_owned();
+                Err(ClientError::IllegalState { why })
+            }
+            Wish::Assigned | Wish::Topics(_) | Wish::Pattern(_) => Ok(()),
+        }
     }
 
     /// Partitions that nobody knows where to read are an error, every time it is asked.

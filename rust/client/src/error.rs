@@ -321,6 +321,13 @@ fn broker_hint(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::InvalidReplicationFactor => {
             "a partition has at most one replica on each broker; -1 takes the broker's default."
         }
+        ErrorCode::OffsetOutOfRange => {
+            "seek to an offset that is there, or set auto.offset.reset to go to either end."
+        }
+        ErrorCode::InvalidSessionTimeout => {
+            "session.timeout.ms must lie between the broker's group.min.session.timeout.ms and \
+             group.max.session.timeout.ms."
+        }
         ErrorCode::NonEmptyGroup => "stop the group's consumers first.",
         ErrorCode::MessageTooLarge => "raise the topic's max.message.bytes.",
         ErrorCode::NotEnoughReplicas | ErrorCode::NotEnoughReplicasAfterAppend => {

@@ -16,7 +16,8 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
     let limit = (given.chars().count() / 4).clamp(1, 5);
     names
         .map(|name| (edits(&given, name), name))
-        .filter(|(edits, _)| *edits <= limit)
+        // A name that has no letter of it was not meant.
+        .filter(|(edits, name)| *edits <= limit && *edits < name.len())
         .min_by_key(|(edits, name)| (*edits, name.len()))
         .map(|(_, name)| name)
 }
@@ -44,7 +45,8 @@ mod tests {
 
     #[test]
     fn the_name_with_the_fewest_edits_is_meant_if_they_are_few() {
-        let names = ["log.dirs", "log.segment.bytes", "log.segment.ms", "round_robin", "range"];
+        let names =
+            ["log.dirs", "log.segment.bytes", "log.segment.ms", "round_robin", "range", "0"];
         for (given, meant) in [
             ("log.segmnet.bytes", Some("log.segment.bytes")),
             ("LOG_SEGMENT_MS", Some("log.segment.ms")),
@@ -52,6 +54,7 @@ mod tests {
             ("roundrobin", Some("round_robin")),
             ("rang", Some("range")),
             ("pizza", None),
+            ("2", None),
             ("log.dirs".repeat(30).as_str(), None),
         ] {
             assert_eq!(nearest(given, names.into_iter()), meant, "{given}");

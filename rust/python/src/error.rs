@@ -70,9 +70,18 @@ pub fn deserialization_error(
     offset: i64,
     cause: PyErr,
 ) -> PyErr {
-    let text =
-        format!("SERIALIZATION_FAILED: the {what} of {partition} at offset {offset}: {cause}");
+    let of = format!("of {partition} at offset {offset}");
     let hint = format!("it is not passed over: seek behind offset {offset} to go on without it.");
+    no_serialization(py, &format!("the {what} {of}"), Some(hint), cause)
+}
+
+/// A key or a value that its serializer could not write; `cause` is what that raised.
+pub fn serialization_error(py: Python<'_>, what: &str, cause: PyErr) -> PyErr {
+    no_serialization(py, &format!("the {what} of a record"), None, cause)
+}
+
+fn no_serialization(py: Python<'_>, what: &str, hint: Option<String>, cause: PyErr) -> PyErr {
+    let text = format!("SERIALIZATION_FAILED: {what}: {cause}");
     let attributes = PyDict::new(py);
     let made = attributes
         .set_item("hint", hint)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::ConfigError;
 use super::key::ConfigKey;
 use super::value::{Value, parse};
-use super::{broker_key, broker_keys, kafka_keys, kept_key, nearest};
+use super::{broker_key, broker_keys, kafka_keys, kept_key, nearest, topic_key};
 
 /// Where a value comes from, as DescribeConfigs numbers it (`ConfigEntry.ConfigSource`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,10 +99,13 @@ impl BrokerValues {
             }
             return Ok(());
         }
+        // A topic's key is that of a broker with another name.
+        let of_brokers = topic_key(name).and_then(|topic| topic.synonyms.first());
+        let of_brokers = of_brokers.map(|synonym| synonym.name);
         Err(ConfigError::UnknownKey {
             key: name.to_owned(),
             origin: origin.to_owned(),
-            suggestion: nearest(name, broker_keys().map(|key| key.name)),
+            suggestion: of_brokers.or_else(|| nearest(name, broker_keys().map(|key| key.name))),
         })
     }
 

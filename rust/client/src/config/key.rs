@@ -153,7 +153,11 @@ impl ClientKey {
                 }
                 let hint = nearest(value, texts.iter().copied());
                 let hint = hint.map(|text| format!("did you mean {text}?"));
-                Err(self.wrong(value, &format!("is not one of {}", texts.join(", ")), hint))
+                let why = match texts {
+                    [only] => format!("is not {only}, which is all there is so far"),
+                    several => format!("is not one of {}", several.join(", ")),
+                };
+                Err(self.wrong(value, &why, hint))
             }
             Valid::NotEmpty if value.is_empty() => Err(self.wrong(value, "is empty", None)),
             _ => Ok(value.to_owned()),

@@ -13,6 +13,7 @@ use kafkalite_client::accumulator::{Sink, TopicQueues};
 use kafkalite_client::fork::{AtHome, Home};
 use kafkalite_client::{ClientError, Producer as Core, ProducerConfig};
 use parking_lot::Mutex;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::BTreeMap;
@@ -160,6 +161,11 @@ impl Producer {
         on_delivery: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let inside = self.inside(py)?;
+        if let Some(callback) = &on_delivery
+            && !callback.bind(py).is_callable()
+        {
+            return Err(PyTypeError::new_err("on_delivery must be something to call"));
+        }
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };
         inside.append(py, &arguments, on_delivery.map(Who::Callback)).map(drop)
     }

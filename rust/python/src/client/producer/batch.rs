@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyMapping};
 
 use super::bulk::{Sent, list};
-use super::data::{column, elements, headers, is_list};
+use super::data::{check_is_many, column, elements, headers, is_list};
 use super::inside::{Inside, now_ms, serialize};
 use super::{Topic, arrow};
 
@@ -62,7 +62,9 @@ pub fn send_all(
         side.check_length(base)?;
         return Ok(sent);
     }
-    let objects = elements(&list(py, &serialized(inside.value_serializer.as_ref(), values)?)?);
+    check_is_many(values)?;
+    let objects =
+        elements(&list(py, &serialized("value", inside.value_serializer.as_ref(), values)?)?);
     let mut owned = Vec::new();
     let values = column(&objects, &mut owned, "value")?;
     let side = Side::new(arguments, inside.key_serializer.as_ref())?;
@@ -73,6 +75,7 @@ pub fn send_all(
 
 /// Each element through the serializer, if there is one.
 fn serialized<'py>(
+    what: &str,
     serializer: Option<&Py<PyAny>>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -80,7 +83,7 @@ fn serialized<'py>(
     let out = PyList::empty(values.py());
     for value in values.try_iter()? {
         let value = value?;
-        out.append(if value.is_none() { value } else { serialize(serializer, &value)? })?;
+        out.append(if value.is_none() { value } else { serialize(what, serializer, &value)? })?;
     }
     Ok(out.into_any())
 }
@@ -112,7 +115,10 @@ impl<'py> Side<'py> {
                     Some(chunks) => Keys::Chunks(chunks),
                     None => return Err(PyTypeError::new_err("keys must be a list or Arrow")),
                 },
-                true => Keys::Objects(elements(&list(keys.py(), &serialized(serializer, keys)?)?)),
+                true => {
+                    let keys = serialized("key", serializer, keys)?;
+                    Keys::Objects(elements(&list(keys.py(), &keys)?))
+                }
             };
         }
         match arguments.headers {

@@ -36,7 +36,11 @@ fn other_data<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Data<'a>
         Err(_) => {
             let name = object.get_type().name()?;
             let expected = format!("a record's {what} must be bytes, str or None, not {name}");
-            Err(PyTypeError::new_err(format!("{expected}; or pass a {what}_serializer")))
+            let instead = match what {
+                "header" => String::new(),
+                what => format!("; or pass a {what}_serializer"),
+            };
+            Err(PyTypeError::new_err(format!("{expected}{instead}")))
         }
     }
 }
@@ -49,9 +53,14 @@ pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
         Err(_) => object.clone(),
     };
     let mut count = 0;
-    for item in items.try_iter()? {
-        let item = item?;
-        let (name, value) = item.extract::<(Bound<'_, PyString>, Bound<'_, PyAny>)>()?;
+    let refused = |_| {
+        let name = object.get_type().name()?;
+        let expected = "headers must be a mapping, or pairs of a text and bytes, str or None";
+        Ok::<_, PyErr>(PyTypeError::new_err(format!("{expected}, not {name}")))
+    };
+    for item in items.try_iter().or_else(|error| Err(refused(error)?))? {
+        let pair = item?.extract::<(Bound<'_, PyString>, Bound<'_, PyAny>)>();
+        let (name, value) = pair.or_else(|error| Err(refused(error)?))?;
         write_header(out, name.to_str()?, data(&value, "header")?.as_deref());
         count += 1;
     }
@@ -88,6 +97,20 @@ pub fn column<'a>(
 /// What the objects of a list are, held until their bytes are read.
 pub fn elements<'py>(list: &Bound<'py, PyList>) -> Vec<Bound<'py, PyAny>> {
     list.iter().collect()
+}
+
+/// Refuses what can be iterated over and is one value, or a mapping of which only keys would count.
+///
+/// # Errors
+/// `TypeError`.
+pub fn check_is_many(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let one = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
+    if !one && object.cast::<PyMapping>().is_err() {
+        return Ok(());
+    }
+    let name = object.get_type().name()?;
+    let hint = "send and produce take one record";
+    Err(PyTypeError::new_err(format!("values must be a list or Arrow, not {name}; {hint}")))
 }
 
 /// Whether `object` is a sequence of elements, not one value.

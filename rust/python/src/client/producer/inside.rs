@@ -8,13 +8,14 @@ use kafkalite_client::accumulator::{NoRoom, Place, Record, Ticket};
 use kafkalite_client::fork::Home;
 use kafkalite_client::{ClientError, Producer as Core};
 use parking_lot::Mutex;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::callbacks::{Callbacks, Token, Who};
 use super::{Topic, data};
 use crate::client::waiting::wait;
-use crate::error::client_error;
+use crate::error::{client_error, serialization_error};
 
 /// What a producer has in the process it was made in.
 pub struct Inside {
@@ -51,22 +52,37 @@ pub fn now_ms() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What a serializer makes of a value; what it raises is the cause of a `SerializationError`.
+/// What the serializer of keys or values, `what`, makes of one. What it raises is the cause of a
+/// `SerializationError`; so is that what it made is nothing a record can have.
 pub fn serialize<'py>(
+    what: &str,
     serializer: &Py<PyAny>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
-    serializer.bind(py).call1((value,)).map_err(|cause| {
-        let made = (|| {
-            let class = py.import("kafkalite.errors")?.getattr("SerializationError")?;
-            let text = format!("SERIALIZATION: {}", cause.value(py).repr()?);
-            class.call1((text,))
-        })();
-        let error = made.map_or_else(|other| other, PyErr::from_value);
-        error.set_cause(py, Some(cause));
-        error
-    })
+    let made = serializer.bind(py).call1((value,));
+    let made = made.map_err(|cause| serialization_error(py, what, cause))?;
+    match data::data(&made, what).err() {
+        None => Ok(made),
+        Some(_) => {
+            let name = made.get_type().name()?;
+            let why = format!("its serializer returned {name}, not bytes, str or None");
+            Err(serialization_error(py, what, PyTypeError::new_err(why)))
+        }
+    }
+}
+
+/// A record's key or value, `what`, after its serializer, if it has one; `None` stays `None`.
+pub fn through<'py>(
+    what: &str,
+    serializer: Option<&Py<PyAny>>,
+    object: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let object = object.filter(|object| !object.is_none());
+    match (serializer, object) {
+        (Some(serializer), Some(object)) => serialize(what, serializer, object).map(Some),
+        (_, object) => Ok(object.cloned()),
+    }
 }
 
 /// A place in the line for memory; left when it is dropped.
@@ -163,18 +179,8 @@ impl Inside {
         arguments: &Arguments<'_, '_>,
         who: Option<Who>,
     ) -> PyResult<(Place<Token>, i64)> {
-        let through = |serializer: &Option<Py<PyAny>>, object: Option<&Bound<'_, PyAny>>| {
-            let object = object.filter(|object| !object.is_none());
-            match (serializer, object) {
-                (Some(serializer), Some(object)) => {
-                    Ok(Some(serialize(serializer, object)?.unbind()))
-                }
-                (_, object) => Ok::<_, PyErr>(object.map(|object| object.clone().unbind())),
-            }
-        };
-        let key = through(&self.key_serializer, arguments.key)?;
-        let value = through(&self.value_serializer, arguments.value)?;
-        let (key, value) = (key.map(|key| key.into_bound(py)), value.map(|v| v.into_bound(py)));
+        let key = through("key", self.key_serializer.as_ref(), arguments.key)?;
+        let value = through("value", self.value_serializer.as_ref(), arguments.value)?;
         self.append_bytes(py, topic, arguments, key.as_ref(), value.as_ref(), who)
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use super::callbacks::{Token, Who};
-use super::inside::{Arguments, Inside, now_ms, serialize};
+use super::inside::{Arguments, Inside, now_ms, through};
 use super::{Producer, data};
 use crate::error::{client_error, client_exception};
 
@@ -124,8 +124,8 @@ pub fn try_send(
     let Some(topic) = inside.producer.topic(name) else {
         return Turn::new(producer, inside, What::Topic(name.to_owned())).map(Some);
     };
-    let key = through(inside.key_serializer.as_ref(), arguments.key)?;
-    let value = through(inside.value_serializer.as_ref(), arguments.value)?;
+    let key = through("key", inside.key_serializer.as_ref(), arguments.key)?;
+    let value = through("value", inside.value_serializer.as_ref(), arguments.value)?;
     let key = key.as_ref().map_or(Ok(None), |key| data::data(key, "key"))?;
     let value = value.as_ref().map_or(Ok(None), |value| data::data(value, "value"))?;
     let mut raw = Vec::new();
@@ -156,16 +156,5 @@ pub fn try_send(
             let line = What::Memory(inside.producer.wait_for_memory(), no_room.needed);
             Turn::new(producer, inside, line).map(Some)
         }
-    }
-}
-
-fn through<'py>(
-    serializer: Option<&Py<PyAny>>,
-    object: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let object = object.filter(|object| !object.is_none());
-    match (serializer, object) {
-        (Some(serializer), Some(object)) => serialize(serializer, object).map(Some),
-        (_, object) => Ok(object.cloned()),
     }
 }
