@@ -130,8 +130,9 @@ def test_a_program_may_end_without_closing(cluster: Cluster) -> None:
         f"print(consumer.poll({PATIENCE_S}).value)\n"
         "threading.Thread(target=consumer.poll, daemon=True).start()\n"
     )
+    # Longer than the poll within: a record that does not come is told as that.
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE_S
     )
     assert (done.stdout, done.stderr, done.returncode) == ("b'v0'\n", "", 0)
 
