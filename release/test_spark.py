@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,21 +23,39 @@ Walk = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def python(
-    wheel: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The interpreter of a fresh venv that has both wheels and Spark."""
+def wheels(wheel: Path, request: pytest.FixtureRequest) -> list[str]:
+    """Both wheels."""
     connector: Path | None = request.config.getoption("--spark-wheel")
     if connector is None:
         pytest.skip("no --spark-wheel was given")
-    place = tmp_path_factory.mktemp("spark") / "venv"
+    return [str(wheel), str(connector.resolve())]
+
+
+def venv_of(place: Path, *wanted: str) -> Path:
+    """Make a venv that has these; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    pinned = PYSPARK.findall((ROOT / "tests/spark/live/requirements.txt").read_text())
     found = place / "bin" / "python"
     install = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    words = [str(wheel), str(connector.resolve()), *pinned]
-    subprocess.run([*install, *words], check=True, env=without_rust())
+    subprocess.run([*install, *wanted], check=True, env=without_rust())
     return found
+
+
+@pytest.fixture(scope="module")
+def python(wheels: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh venv that has both wheels and Spark."""
+    pinned = PYSPARK.findall((ROOT / "tests/spark/live/requirements.txt").read_text())
+    return venv_of(tmp_path_factory.mktemp("spark") / "venv", *wheels, *pinned)
+
+
+@pytest.fixture(scope="module")
+def packed(wheels: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a venv that has both wheels and no Spark, beside that venv."""
+    place = tmp_path_factory.mktemp("packed") / "environment"
+    venv_of(place, *wheels)
+    archive = place.with_suffix(".tar.gz")
+    with tarfile.open(archive, "w:gz", compresslevel=1) as file:
+        file.add(place, ".")
+    return archive
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +78,11 @@ def walk(python: Path, tmp_path: Path) -> Walk:
     """Run a copy of the walk, far from the checkout; return its last line."""
     program = shutil.copy(ROOT / "tests/spark/live/walk.py", tmp_path)
 
-    def run(*words: str) -> str:
+    def run(*words: str, cwd: Path = tmp_path, workers: str = str(python)) -> str:
         done = subprocess.run(
             [python, "-P", program, *words],
-            cwd=tmp_path,
-            env={**without_rust(), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
+            cwd=cwd,
+            env={**without_rust(), "PYSPARK_PYTHON": workers, "SPARK_LOCAL_IP": "127.0.0.1"},
             capture_output=True,
             text=True,
             check=False,
@@ -99,6 +118,15 @@ def test_on_executors_that_are_processes_of_their_own(walk: Walk) -> None:
 def test_on_a_standalone_cluster(walk: Walk, home: Path) -> None:
     with standalone(home=home) as master:
         walk("--master", master)
+
+
+def test_from_an_archive_that_spark_ships_to_its_executors(
+    walk: Walk, home: Path, packed: Path
+) -> None:
+    # No executor has such a folder but from the archive.
+    with standalone(home=home) as master:
+        words = ["--master", master, "--archive", f"{packed}#environment"]
+        walk(*words, cwd=packed.parent, workers="./environment/bin/python")
 
 
 def test_through_connect(walk: Walk, remote: str) -> None:

@@ -1,7 +1,8 @@
 """Batch, stream and sink once, wherever Spark runs; with a broker of its own.
 
 ``walk.py --master MASTER`` or ``walk.py --remote sc://...``; ``--register`` tells Spark the format
-by hand. A program and no test: it needs PySpark and the two distributions, and no checkout.
+by hand, ``--archive`` ships an environment. A program and no test: it needs PySpark and the two
+distributions, and no checkout.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def session(given: argparse.Namespace) -> Any:
     builder: Any = SparkSession.builder.appName("walk")
     if given.remote:
         return builder.remote(given.remote).getOrCreate()
+    if given.archive:
+        builder = builder.config("spark.archives", given.archive)
     made = (
         builder.master(given.master)
         .config("spark.python.unix.domain.socket.enabled", "true")
@@ -105,6 +108,7 @@ def main() -> None:
     where.add_argument("--master")
     where.add_argument("--remote")
     words.add_argument("--register", action="store_true")
+    words.add_argument("--archive", help="what executors get: `environment.tar.gz#environment`")
     given = words.parse_args()
     topics = {"numbers": PARTITIONS, "copies": 1}
     with kl.Broker(topics=topics) as broker, tempfile.TemporaryDirectory() as place:
