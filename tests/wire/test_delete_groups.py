@@ -17,3 +17,9 @@ def test_only_an_empty_group_is_deleted_in_version(s: Session, version: int) -> 
     answer = s.call("DeleteGroups", version, GroupsNames=[busy, idle, unknown])
     codes = {one["GroupId"]: one["ErrorCode"] for one in answer["Results"]}
     assert codes == {busy: 68, idle: 0, unknown: 69}
+
+
+def test_a_group_that_is_named_twice_is_told_once(s: Session) -> None:
+    name = s.name()
+    answer = s.call("DeleteGroups", 2, GroupsNames=[name, name])
+    assert [one["ErrorCode"] for one in answer["Results"]] == [69]

@@ -283,6 +283,10 @@ fn read_turn(
     pause: impl Fn(u64),
 ) -> u64 {
     let mut left = turn_bytes;
+    for slice in slices.iter() {
+        // Only what is asked for is read. It costs speed alone where the kernel does not take it.
+        let _ = rustix::fs::fadvise(slice.file.as_fd(), 0, None, Advice::Random);
+    }
     ask_for(slices, 0, AHEAD_BYTES);
     while left > 0
         && let Some(slice) = slices.front_mut()
@@ -330,11 +334,10 @@ fn ask_for(slices: &VecDeque<FileSlice>, mut skip: u64, bytes: u64) {
     }
 }
 
-/// Asks for `bytes` of the slice's file, in steps, and turns its read-ahead off. Advice the kernel
-/// does not take costs speed alone.
+/// Asks for `bytes` of the slice's file, in steps. Advice the kernel does not take costs speed
+/// alone.
 fn advise(slice: &FileSlice, position: u64, bytes: u64) {
     let file = slice.file.as_fd();
-    let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
     let end = position + bytes;
     for at in (position..end).step_by(STEP_BYTES as usize) {
         let length = NonZeroU64::new((end - at).min(STEP_BYTES));

@@ -34,6 +34,7 @@ use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataRequestTop
 use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
+use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 const MANY: usize = 200_000;
 const REFUSED: i16 = ErrorCode::PolicyViolation as i16;
@@ -258,6 +259,31 @@ fn the_names_of_members_are_weighed_as_well() {
     let full = ErrorCode::GroupMaxSizeReached.code();
     let joined = (0..20).take_while(|i| client.call(&named(*i), 5).error_code != full).count();
     assert!((1..10).contains(&joined), "{joined} members of 120 KiB and more have 1 MB");
+    broker.stop();
+}
+
+/// What leaders assign was kept beside what members joined with, and weighed nothing.
+#[test]
+fn assignments_are_weighed_as_well() {
+    let (_directory, broker, mut client) = broker(&[("kafkalite.group.memory.bytes", "1000000")]);
+    let mut assign = |group: &str, bytes: usize| {
+        let joined = client.call(&join(group, "", 1, 1), 3);
+        let assignment = SyncGroupRequestAssignment {
+            member_id: joined.member_id.clone(),
+            assignment: Bytes::from(vec![0; bytes]),
+        };
+        let request = SyncGroupRequest {
+            group_id: group.into(),
+            generation_id: joined.generation_id,
+            member_id: joined.member_id,
+            assignments: vec![assignment],
+            ..SyncGroupRequest::default()
+        };
+        client.call(&request, 3).error_code
+    };
+    assert_eq!(assign("a", 600_000), 0);
+    assert_eq!(assign("b", 600_000), ErrorCode::UnknownServerError.code());
+    assert_eq!(assign("c", 100_000), 0);
     broker.stop();
 }
 

@@ -117,6 +117,17 @@ def list_groups_of_a_type(s: Session, types: list[str]) -> Any:
 
 
 @case
+def delete_groups_in_odd_ways(s: Session) -> Any:
+    group, _ = committed(s)
+    asked = [[group, group], [], [s.name(), s.name()]]
+    seen = []
+    for names in asked:
+        answer = s.call("DeleteGroups", 2, GroupsNames=names)
+        seen.append(sorted(one["ErrorCode"] for one in answer["Results"]))
+    return seen
+
+
+@case
 def describe_groups_in_odd_ways(s: Session) -> Any:
     group, _ = committed(s)
     seen = []
@@ -222,7 +233,7 @@ def topics_are_deleted_by_name_and_id_at_once(s: Session) -> Any:
     return seen
 
 
-@each({"nothing": [], "a partition twice": [("t", [0, 0])],
+@each({"nothing": [], "an empty name": [("", [0])], "a partition twice": [("t", [0, 0])],
        "no partition": [("t", [])], "a negative partition": [("t", [-1])]})  # fmt: skip
 def describe_producers_of(s: Session, asked: list[tuple[str, list[int]]]) -> Any:
     topic = s.topic()

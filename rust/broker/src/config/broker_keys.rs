@@ -137,7 +137,7 @@ pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly Long "kafkalite.memory.budget.bytes" = Text("33554432"), AtLeast(1),
         "Memory for half-received large requests of all connections together.";
     Medium ReadOnly Long "kafkalite.group.memory.bytes" = Text("268435456"), AtLeast(1),
-        "Memory for what the members of all groups tell when they join; more members are refused.";
+        "Memory for what members of all groups join with and are assigned; more is refused.";
     Medium ReadOnly Int "kafkalite.frame.deadline.ms" = Text("30000"), AtLeast(1),
         "How long a request may stay half-sent, beside a second for each pace's worth of bytes.";
     Low ReadOnly Int "kafkalite.frame.min.bytes.per.second" = Text("65536"), AtLeast(1),

@@ -241,6 +241,11 @@ impl GroupCoordinator {
         if request.group_id.is_empty() {
             return answer(refuse(ErrorCode::InvalidGroupId));
         }
+        // Kafka refuses assignments that are too large for its log with the same error.
+        let asked = request.assignments.iter().map(|one| one.assignment.len()).sum();
+        if asked > 0 && !self.has_memory_for(asked) {
+            return answer(refuse(ErrorCode::UnknownServerError));
+        }
         match self.group(&request.group_id) {
             Ok(Some(group)) => group.run(|inner, _| {
                 let token = inner.park_sync(answer);

@@ -179,6 +179,8 @@ pub struct GroupState {
     known_protocols: KnownProtocols,
     /// About what the ids and names of members cost, and ids that were given out.
     text_bytes: usize,
+    /// Bytes of the assignments that members hold.
+    assigned_bytes: usize,
     new_member_added: bool,
     join_phase: Option<(i64, JoinPhase)>,
     sync_deadline_ms: Option<i64>,
@@ -211,6 +213,7 @@ impl GroupState {
             awaiting_joins: 0,
             known_protocols: KnownProtocols::default(),
             text_bytes: 0,
+            assigned_bytes: 0,
             new_member_added: false,
             join_phase: None,
             sync_deadline_ms: None,
@@ -338,9 +341,18 @@ impl GroupState {
         if self.members.contains_key(member_id) { Ok(()) } else { Err(ErrorCode::UnknownMemberId) }
     }
 
-    /// About the memory that members and given-out ids cost.
+    /// About the memory that members, their assignments and given-out ids cost.
     pub fn held_bytes(&self) -> usize {
-        self.known_protocols.bytes() + self.text_bytes
+        self.known_protocols.bytes() + self.text_bytes + self.assigned_bytes
+    }
+
+    /// What a member holds from now on.
+    fn assign(&mut self, member_id: &str, assignment: Bytes) {
+        if let Some(member) = self.members.get_mut(member_id) {
+            self.assigned_bytes -= member.assignment.len();
+            self.assigned_bytes += assignment.len();
+            member.assignment = assignment;
+        }
     }
 
     /// About what one member costs of it.
@@ -389,6 +401,7 @@ impl GroupState {
         self.awaiting_joins += usize::from(member.awaiting_join.is_some());
         self.forget_pending_join(&member.member_id);
         self.text_bytes += member.weight_of_texts();
+        self.assigned_bytes += member.assignment.len();
         self.members.insert(member.member_id.clone(), member);
     }
 
@@ -399,6 +412,7 @@ impl GroupState {
         if let Some(member) = self.members.remove(member_id) {
             self.known_protocols.remove(&member.protocols);
             self.text_bytes -= member.weight_of_texts();
+            self.assigned_bytes -= member.assignment.len();
             if let Some(instance_id) = &member.group_instance_id {
                 self.static_members.remove(instance_id);
             }

@@ -6,6 +6,7 @@ use super::{Call, Rooms};
 use kafkalite_protocol::messages::delete_groups::{
     DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse,
 };
+use std::collections::HashSet;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteGroupsRequest>) {
@@ -17,5 +18,8 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteGroupsRequest>) {
         let results = results.into_iter().map(result).collect();
         reply.send(&DeleteGroupsResponse { results, ..DeleteGroupsResponse::default() });
     };
-    rooms.groups.delete_groups(&request.groups_names, Box::new(answer));
+    // Who is named twice is deleted and told once.
+    let mut named = HashSet::new();
+    let names = request.groups_names.into_iter().filter(|name| named.insert(name.clone()));
+    rooms.groups.delete_groups(&names.collect::<Vec<_>>(), Box::new(answer));
 }

@@ -4,6 +4,7 @@
 
 use super::{Call, Rooms};
 use crate::fetch_sessions::TopicRef;
+use crate::metadata::controller::invalid_topic_name;
 use kafkalite_protocol::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,
     TopicResponse,
@@ -27,7 +28,10 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeProducersRequest>) {
 }
 
 fn describe(rooms: &Rooms, topic: &str, index: i32) -> PartitionResponse {
-    let found = rooms.partitions.find(&TopicRef::Name(topic.into()), index);
+    let found = match invalid_topic_name(topic) {
+        Some(_) => Err(ErrorCode::InvalidTopicException),
+        None => rooms.partitions.find(&TopicRef::Name(topic.into()), index),
+    };
     let producers = found.and_then(|partition| {
         partition.check_leader(LeaderEpoch::UNKNOWN)?;
         Ok(partition.producers())

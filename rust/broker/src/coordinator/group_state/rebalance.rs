@@ -157,9 +157,9 @@ impl GroupState {
             }
             if let Some(member) = self.members.get_mut(member_id) {
                 member.is_new = false;
-                // What it held belongs to the generation before.
-                member.assignment = Bytes::new();
             }
+            // What it held belongs to the generation before.
+            self.assign(member_id, Bytes::new());
             self.restart_session(now, member_id);
             self.pending_syncs.insert(member_id.clone());
         }

@@ -101,11 +101,11 @@ impl GroupState {
             self.prepare_or_complete(now, "the assignment could not be stored");
             return;
         }
-        for member in self.members.values_mut() {
-            member.assignment = assignment.get(&member.member_id).cloned().unwrap_or_default();
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        for member_id in &ids {
+            self.assign(member_id, assignment.get(member_id).cloned().unwrap_or_default());
         }
         self.transition(now, State::Stable);
-        let ids: Vec<String> = self.members.keys().cloned().collect();
         for member_id in &ids {
             let response = self.assignment_response(member_id);
             self.answer_sync(now, member_id, response);
@@ -128,9 +128,7 @@ impl GroupState {
     pub(super) fn reset_assignments(&mut self, now: Now, error: ErrorCode) {
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for member_id in &ids {
-            if let Some(member) = self.members.get_mut(member_id) {
-                member.assignment = Bytes::new();
-            }
+            self.assign(member_id, Bytes::new());
             self.answer_sync(now, member_id, refusal(error));
         }
     }

@@ -130,6 +130,8 @@ impl Run {
         let texts = members.values().map(super::super::Member::weight_of_texts);
         let pending = group.pending_joins.keys().map(|id| super::super::pending_weight(id));
         assert_eq!(group.text_bytes, texts.chain(pending).sum::<usize>());
+        let assigned = members.values().map(|member| member.assignment.len());
+        assert_eq!(group.assigned_bytes, assigned.sum::<usize>());
         for (name, count) in group.known_protocols.counts() {
             let known =
                 members.values().filter(|member| member.protocols.iter().any(|p| p.0 == *name));
