@@ -123,8 +123,20 @@ def test_the_error_reference_tells_of_every_code_the_broker_gives() -> None:
     assert given - explained == {"NONE"}
 
 
-#: Not keys of ours: named because they are refused, or files.
-NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
+#: Not keys of ours: refused, of others' clients, or files.
+NAMED_ALL_THE_SAME = {"transactional.id", "api.version.request", "spark.archives", "py.typed"}
+#: Kafka's, which a running broker keeps as given or refuses to change.
+NAMED_ALL_THE_SAME |= {
+    "background.threads",
+    "cordoned.log.dirs",
+    "follower.replication.throttled.rate",
+    "max.connection.creation.rate",
+    "max.connections.per.ip.overrides",
+    "metric.reporters",
+    "num.replica.fetchers",
+    "principal.builder.class",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+}
 
 
 def prose() -> dict[str, str]:
