@@ -95,8 +95,8 @@ spark = env -u SPARK_HOME PYSPARK_PYTHON=$(abspath $(VENV)/spark-$(1)/bin/python
 
 ## The same on every PySpark there is a promise for: 4.2 in full, of 4.1 and 4.0 what they can do.
 spark-versions: develop $(foreach v,4.2.0 4.1.4 4.0.5,$(VENV)/spark-$(v)/installed)
-	$(call spark,4.0.5) -m pytest $(addprefix tests/spark/live/test_,smoke.py batch.py planning.py) $(ARGS)
-	$(call spark,4.1.4) -m pytest $(addprefix tests/spark/live/test_,smoke.py batch.py planning.py) $(ARGS)
+	$(call spark,4.0.5) -m pytest $(addprefix tests/spark/live/test_,smoke.py batch.py planning.py checkpoints.py) $(ARGS)
+	$(call spark,4.1.4) -m pytest $(addprefix tests/spark/live/test_,smoke.py batch.py planning.py checkpoints.py) $(ARGS)
 	$(call spark,4.2.0) -m pytest tests/spark/live $(ARGS)
 
 ## Spark's own format("kafka") against our broker, and ours beside it. Needs Maven for its jars.
