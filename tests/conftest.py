@@ -16,6 +16,10 @@ import pytest
 #: How long a process may take to say what a test waits for; on a loaded machine all is slow.
 PATIENCE_S = 30.0
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has its background jobs ignore Ctrl-C, and the programs that tests start would too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @dataclass
 class Process:
