@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from tests.conformance import brokers
 
@@ -21,14 +19,9 @@ def main(command: list[str]) -> int:
         key, _, value = command[1].partition("=")
         config[key] = value
         command = command[2:]
-    with tempfile.TemporaryDirectory() as directory:
-        kafka = brokers.make("kafka", Path(directory) / "data", config)
-        kafka.start()
-        try:
-            words = [word.replace("{broker}", kafka.bootstrap) for word in command]
-            return subprocess.run(words, check=False).returncode
-        finally:
-            kafka.kill()
+    with brokers.serving("kafka", config) as kafka:
+        words = [word.replace("{broker}", kafka.bootstrap) for word in command]
+        return subprocess.run(words, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conformance import places
@@ -300,6 +302,18 @@ def make(kind: str, data_dir: Path, config: Mapping[str, str] | None = None) -> 
     if kind == "kafka":
         return ApacheKafka(data_dir, config)
     return ExternalBroker(kind)
+
+
+@contextmanager
+def serving(kind: str, config: Mapping[str, str] | None = None) -> Iterator[Broker]:
+    """A broker of this kind for the length of a block; its data are gone with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        broker = make(kind, Path(folder) / "data", config)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.stop()
 
 
 def remove_data(broker: Broker) -> None:

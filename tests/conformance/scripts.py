@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,13 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
     parser.add_argument("--record", action="store_true", help="write the golden steps")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        broker = brokers.make(options.broker, Path(folder) / "data")
-        broker.start()
-        try:
-            seen = {name: script.play(broker.bootstrap) for name, script in SCRIPTS.items()}
-        finally:
-            broker.stop()
+    with brokers.serving(options.broker) as broker:
+        seen = {name: script.play(broker.bootstrap) for name, script in SCRIPTS.items()}
     if options.record:
         captured = {
             "broker": f"Apache Kafka {places.KAFKA_VERSION}, broker and controller in one JVM",

@@ -7,7 +7,6 @@ themselves compared with a live one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,14 +73,10 @@ def test_a_second_difference_in_a_case_is_seen() -> None:
 
 
 @pytest.mark.usefixtures("jars")
-def test_the_golden_answers_are_those_of_a_live_kafka(broker_kind: str, tmp_path: Path) -> None:
+def test_the_golden_answers_are_those_of_a_live_kafka(broker_kind: str) -> None:
     if broker_kind == "kafka":
         pytest.skip("the broker under judgement is that Kafka")
-    kafka = brokers.make("kafka", tmp_path / "data")
-    kafka.start()
-    try:
+    with brokers.serving("kafka") as kafka:
         live = script.play(kafka.bootstrap)
-    finally:
-        kafka.stop()
     differences = script.compare(script.golden(), live)
     assert not differences, "\n".join(f"{n}: {where}" for n, where in differences.items())

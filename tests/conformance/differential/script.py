@@ -11,7 +11,6 @@ import importlib
 import json
 import re
 import sys
-import tempfile
 import tomllib
 import uuid
 from dataclasses import dataclass
@@ -187,13 +186,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="write the golden answers")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        broker = brokers.make(options.broker, Path(folder) / "data")
-        broker.start()
-        try:
-            seen = play(broker.bootstrap, options.only)
-        finally:
-            broker.stop()
+    with brokers.serving(options.broker) as broker:
+        seen = play(broker.bootstrap, options.only)
     unseen = {name: what for name, what in seen.items() if str(what).startswith("no observation")}
     if options.record:
         for name, what in unseen.items():

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -33,20 +31,15 @@ def steady(found: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Ask everything, and write it down."""
-    with tempfile.TemporaryDirectory() as directory:
-        kafka = brokers.make("kafka", Path(directory) / "data")
-        kafka.start()
-        try:
-            prepare(kafka.bootstrap)
-            spark = start_session()
-            asker = Asker(spark, kafka.bootstrap, "kafka")
-            answers = {}
-            for case in CASES:
-                answers[case.key] = steady(asker.ask(case))
-                print(case.key, json.dumps(answers[case.key]), flush=True)
-            spark.stop()
-        finally:
-            kafka.kill()
+    with brokers.serving("kafka") as kafka:
+        prepare(kafka.bootstrap)
+        spark = start_session()
+        asker = Asker(spark, kafka.bootstrap, "kafka")
+        answers = {}
+        for case in CASES:
+            answers[case.key] = steady(asker.ask(case))
+            print(case.key, json.dumps(answers[case.key]), flush=True)
+        spark.stop()
     told = {
         "spark": pyspark.__version__,
         "kafka": places.KAFKA_VERSION,
