@@ -1,7 +1,11 @@
-"""Faust: a table comes back from its changelog topic.
+"""Faust: a table comes back from its changelog topic, a stream at the offsets committed.
 
-Two workers of one app are not judged: after a rebalance faust-streaming 0.15 sometimes stops
-reading, on Apache Kafka as on ours.
+Words are sent to a worker that is ready, never before. A record that lies there when recovery
+ends is sometimes lost and often counted twice by faust-streaming 0.15, on Apache Kafka 4.3 as
+on ours: it lets streams read, only then seeks to what was committed, and last of all empties
+the streams' queues (`faust/tables/recovery.py`, `on_recovery_completed`), so that what came
+before the seek comes again, and what came after it is thrown away. Two workers of one app are
+not judged for the same reason: after each rebalance there is such a recovery.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conformance.brokers import Broker
 from tests.conformance.load import create_topic
@@ -77,8 +81,12 @@ class Worker:
             assert time.monotonic() < end, self.output.read_text()
             time.sleep(0.05)
 
+    def wait_until_ready(self) -> None:
+        """Wait until the tables are restored, the offsets sought and the queues emptied."""
+        self.wait(lambda: "Worker ready" in self.output.read_text())
+
     def stop(self) -> None:
-        """As Ctrl-C does."""
+        """As Ctrl-C does: it commits what was counted."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(30)
 
@@ -107,17 +115,40 @@ def send(broker: Broker, topic: str, words: list[str]) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_table_comes_back_from_its_changelog(
+def committed_and_end_offsets(
+    broker: Broker, group: str, topic: str
+) -> tuple[dict[int, int], dict[int, int]]:
+    """What a group committed and where the log ends, of each partition that has records."""
+    asked = [TopicPartition(topic, number) for number in range(4)]
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    try:
+        ends = {p.partition: consumer.get_watermark_offsets(p, timeout=30)[1] for p in asked}
+        committed = {p.partition: p.offset for p in consumer.committed(asked, timeout=30)}
+    finally:
+        consumer.close()
+    filled = [number for number, end in ends.items() if end > 0]
+    return {n: committed[n] for n in filled}, {n: ends[n] for n in filled}
+
+
+def test_a_table_comes_back_from_its_changelog_and_a_stream_where_it_was(
     broker: Broker, unique: Unique, start: Callable[..., Worker]
 ) -> None:
     app, topic = unique("faust-app"), unique("faust-words")
     create_topic(broker.bootstrap, topic, 4)
-    send(broker, topic, ["a", "b", "a"])
     first = start(app, topic, broker.bootstrap)
+    first.wait_until_ready()
+    send(broker, topic, ["a", "b", "a"])
     first.wait(lambda: sorted(first.counted()) == [("a", 1), ("a", 2), ("b", 1)])
     first.stop()
-    send(broker, topic, ["a", "b"])
+    committed, ends = committed_and_end_offsets(broker, app, topic)
+    assert committed == ends
+
     second = start(app, topic, broker.bootstrap)
-    second.wait(lambda: len(second.counted()) == 2)
-    assert sorted(second.counted()) == [("a", 3), ("b", 2)]
+    second.wait_until_ready()
+    send(broker, topic, ["a", "b"])
+    second.wait(lambda: len(second.counted()) >= 2)
     second.stop()
+    # Words that came again would be among these.
+    assert sorted(second.counted()) == [("a", 3), ("b", 2)]
+    committed, ends = committed_and_end_offsets(broker, app, topic)
+    assert committed == ends
