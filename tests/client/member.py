@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+#: A member learns of a rebalance with its next heartbeat.
+HEARTBEAT_MS = 300
+
 
 class Plan(NamedTuple):
     """What a member is told on its command line."""
@@ -60,7 +63,7 @@ def ours(plan: Plan) -> None:
         bootstrap_servers=plan.bootstrap,
         partition_assignment_strategy=plan.strategy,
         session_timeout_ms=int(plan.session_ms),
-        heartbeat_interval_ms=int(plan.session_ms) // 5,
+        heartbeat_interval_ms=HEARTBEAT_MS,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=100,
         group_instance_id=plan.instance or None,
@@ -82,7 +85,7 @@ def confluent(plan: Plan) -> None:
         "group.id": plan.group,
         "partition.assignment.strategy": plan.strategy,
         "session.timeout.ms": int(plan.session_ms),
-        "heartbeat.interval.ms": int(plan.session_ms) // 5,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "auto.offset.reset": "earliest",
         "auto.commit.interval.ms": 100,
     }
