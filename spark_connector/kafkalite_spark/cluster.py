@@ -107,6 +107,29 @@ class Cluster:
             answer = self._admin.list_offsets(wanted, at, isolation_level=self._isolation)
         return {(one.topic, one.partition): found.offset for one, found in answer.items()}
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        """Return the id of each topic that is there: made anew, a topic has another.
+
+        Brokers before Kafka 2.8 give none.
+
+        Raises:
+            ReadError: Nobody answers.
+        """
+        from kafkalite.errors import PartialError, UnknownTopicError
+
+        wanted = sorted(topics)
+        with self._patience():
+            try:
+                found = self._admin.describe_topics(wanted)
+            except UnknownTopicError:
+                found = {}
+            except PartialError as error:
+                missing = (isinstance(one, UnknownTopicError) for one in error.errors.values())
+                if not all(missing):
+                    raise
+                found = dict(error.done)
+        return {name: one.topic_id for name, one in found.items()}
+
     def committed_to(self, group: str, offsets: Offsets) -> None:
         """Commit offsets for a group without members."""
         self._admin.alter_group_offsets(group, offsets)

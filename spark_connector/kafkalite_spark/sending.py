@@ -6,8 +6,6 @@ sends its rows again: at least once, as Spark's own sink.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from .clients import Clients
 from .errors import WriteError
 from .kafka_keys import told
 from .options import WriteOptions
@@ -29,10 +28,6 @@ __all__ = ["Sent", "send_rows"]
 #: Batches under way before the first of them is waited for.
 UNDER_WAY = 8
 
-_producers: dict[tuple[tuple[str, str], ...], Producer] = {}
-_lock = threading.Lock()
-_process = 0
-
 
 @dataclass
 class Sent(WriterCommitMessage):
@@ -41,27 +36,14 @@ class Sent(WriterCommitMessage):
     rows: int
 
 
-def _producer(kafka: dict[str, str]) -> Producer:
-    global _process
+def _producer(config: dict[str, str]) -> Producer:
     from kafkalite.producer import Producer
 
-    key = tuple(sorted(kafka.items()))
-    with _lock:
-        if _process != os.getpid():
-            # What a parent had is the parent's.
-            _producers.clear()
-            _process = os.getpid()
-        known = _producers.get(key)
-        if known is None:
-            known = _producers[key] = Producer(config=kafka)
-        return known
+    return Producer(config=config)
 
 
-def _drop(kafka: dict[str, str]) -> None:
-    with _lock:
-        producer = _producers.pop(tuple(sorted(kafka.items())), None)
-    if producer is not None:
-        producer.close(timeout=0.0)
+#: Of a task that failed none is kept: whatever it holds is sent again by the next try.
+_producers = Clients(_producer)
 
 
 def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
@@ -75,20 +57,18 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
     rows = 0
     under_way: deque[Any] = deque()
     try:
-        producer = _producer(options.kafka)
-        for batch in batches:
-            for topic, part in _by_topic(batch, options.topic):
-                under_way.append(_send(producer, topic, part))
-                rows += part.num_rows
-            while len(under_way) > UNDER_WAY:
-                under_way.popleft().result()
-        if under_way:
-            producer.flush()
-        for delivery in under_way:
-            delivery.result()
+        with _producers.lent(options.kafka) as producer:
+            for batch in batches:
+                for topic, part in _by_topic(batch, options.topic):
+                    under_way.append(_send(producer, topic, part))
+                    rows += part.num_rows
+                while len(under_way) > UNDER_WAY:
+                    under_way.popleft().result()
+            if under_way:
+                producer.flush()
+            for delivery in under_way:
+                delivery.result()
     except (KafkaliteError, ValueError) as error:
-        # Whatever it holds is sent again by the next try: with a new producer.
-        _drop(options.kafka)
         raise WriteError(told(error)) from error
     return Sent(rows)
 

@@ -74,6 +74,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._first: Offsets | None = None
         self._held: frozenset[Partition] = frozenset()
         self._last: Offsets | None = None
+        self._topic_ids: dict[str, str | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave connections and what is remembered here: tasks need none of it."""
@@ -146,6 +147,14 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
 
     def _next_end(self, begun: Offsets) -> Offsets:
         latest = self._latest()
+        anew = self._made_anew(begun, latest)
+        if anew:
+            self._lost(f"{', '.join(anew)} was deleted and made anew while the query ran")
+            # Its partitions begin as those do that are new.
+            begun = {partition: at for partition, at in begun.items() if partition[0] not in anew}
+            if self._pinned is not None:
+                others = [partition for partition in latest if partition[0] in anew]
+                self._pinned = latest = latest | self._asked().ends(others, "latest")
         end: Offsets = {}
         for partition, at in latest.items():
             if partition not in begun:
@@ -167,6 +176,27 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         if not new and not gone and self._waits_for_more(begun, end):
             return begun
         return end
+
+    def _made_anew(self, begun: Offsets, latest: Offsets) -> list[str]:
+        """Return the topics that are others than those of the same names at the last look.
+
+        Their ids are asked for behind the ends of their logs: if they are the same as before, the
+        ends were theirs. While no end moves nobody needs to know.
+        """
+        moved = {partition[0] for partition, at in latest.items() if begun.get(partition) != at}
+        asked = moved | ({topic for topic, _ in latest} - self._topic_ids.keys())
+        if not asked:
+            return []
+        ids = self._asked().topic_ids(asked)
+        known = self._topic_ids
+        self._topic_ids = known | ids
+        # What went when it was looked for and came again later is begun anew by that.
+        read = {topic for topic, _ in begun}
+        return sorted(
+            topic
+            for topic, now in ids.items()
+            if topic in read and now and known.get(topic) not in (None, now)
+        )
 
     def _waits_for_more(self, begun: Offsets, end: Offsets) -> bool:
         least = self._options.min_offsets

@@ -1,21 +1,15 @@
-"""What a task does: reads its ranges with a reader that its worker process keeps.
-
-Spark reuses its Python workers: a reader that was used once has its connections and waits for the
-next task. Nothing here is made before it is needed, in the process that needs it.
-"""
+"""What a task does: reads its ranges with a reader that its worker process keeps."""
 
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from .clients import Clients
 from .errors import ReadError
 from .kafka_keys import told
 from .options import ReadOptions
@@ -34,10 +28,6 @@ log = logging.getLogger(__name__)
 IDLE_MS = "60000"
 #: A batch is emitted at so many records, whatever its bytes: Spark is slower with more.
 BATCH_ROWS = 16_384
-
-_idle: dict[tuple[tuple[str, str], ...], list[RangeReader]] = {}
-_lock = threading.Lock()
-_process = 0
 
 
 @dataclass
@@ -69,23 +59,12 @@ def client_config(options: ReadOptions) -> dict[str, str]:
 
 
 def _reader(config: dict[str, str]) -> RangeReader:
-    global _process
     from kafkalite.ranges import RangeReader
 
-    with _lock:
-        if _process != os.getpid():
-            # What a parent had is the parent's.
-            _idle.clear()
-            _process = os.getpid()
-        waiting = _idle.get(tuple(sorted(config.items())))
-        if waiting:
-            return waiting.pop()
     return RangeReader(config=config)
 
 
-def _put_back(config: dict[str, str], reader: RangeReader) -> None:
-    with _lock:
-        _idle.setdefault(tuple(sorted(config.items())), []).append(reader)
+_readers = Clients(_reader)
 
 
 def read_ranges(
@@ -103,31 +82,22 @@ def read_ranges(
 
     from kafkalite.errors import KafkaliteError
 
-    config = client_config(options)
-    reader = _reader(config)
-    sound = False
     try:
-        batches = reader.read(
-            [(one.topic, one.partition, one.start, one.end) for one in partition.ranges],
-            columns=columns,
-            batch_bytes=options.batch_bytes,
-            batch_rows=BATCH_ROWS,
-            may_lose=not options.fail_on_data_loss,
-            stall_timeout=options.stall_timeout_s,
-        )
-        for batch in batches:
-            yield pa.record_batch(batch)
-        sound = True
-        if reader.lost:
-            log.warning("kafkalite: %d offsets were gone and passed over", reader.lost)
+        with _readers.lent(client_config(options)) as reader:
+            batches = reader.read(
+                [(one.topic, one.partition, one.start, one.end) for one in partition.ranges],
+                columns=columns,
+                batch_bytes=options.batch_bytes,
+                batch_rows=BATCH_ROWS,
+                may_lose=not options.fail_on_data_loss,
+                stall_timeout=options.stall_timeout_s,
+            )
+            for batch in batches:
+                yield pa.record_batch(batch)
+            if reader.lost:
+                log.warning("kafkalite: %d offsets were gone and passed over", reader.lost)
     except KafkaliteError as error:
         raise ReadError(f"{told(error)}{_advice(error)}") from error
-    finally:
-        if sound:
-            _put_back(config, reader)
-        else:
-            with suppress(Exception):
-                reader.close(timeout=0.0)
 
 
 def _advice(error: Exception) -> str:

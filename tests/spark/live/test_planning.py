@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkalite_spark.cluster import Cluster
-from kafkalite_spark.errors import MissingError
+from kafkalite_spark.errors import MissingError, ReadError
 from kafkalite_spark.offsets import Offsets, Partition
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
@@ -20,9 +21,13 @@ class Growing(Cluster):
         self._options = options
         self.end = 70
         self.count = 1
+        self.id: str | None = "first"
 
     def partitions(self) -> list[Partition]:
         return [("a", number) for number in range(self.count)]
+
+    def topic_ids(self, topics: Any) -> dict[str, str | None]:
+        return dict.fromkeys(topics, self.id)
 
     def ends(self, partitions: Any, at: str) -> Offsets:
         if at == "earliest":
@@ -108,3 +113,53 @@ def test_a_topic_that_a_pattern_loses_between_two_looks_is_left_out_at_once(left
     assert begun == {"a": {"0": 80, "1": 80}}
     cluster.count = left
     assert reader.latestOffset(begun) == ({"a": {"0": 80}} if left else {})
+
+
+def test_a_topic_made_anew_that_grew_past_what_was_read_fails_the_query() -> None:
+    reader, cluster = stream()
+    begun = reader.latestOffset(reader.initialOffset())
+    begun = reader.latestOffset(begun)
+    cluster.id = "second"
+    with pytest.raises(ReadError, match=r"a was deleted and made anew.*failOnDataLoss"):
+        reader.latestOffset(begun)
+
+
+def test_a_topic_made_anew_is_read_from_its_first_record_where_records_may_be_lost() -> None:
+    reader, cluster = stream(failOnDataLoss="false")
+    begun = reader.latestOffset(reader.initialOffset())
+    begun = reader.latestOffset(begun)
+    cluster.id = "second"
+    again = reader.latestOffset(begun)
+    assert read(reader, begun, again) == []
+    assert read(reader, again, reader.latestOffset(again)) == [(0, 0, 120)]
+
+
+def test_a_topic_made_anew_after_the_ends_were_pinned_is_read_to_its_own_end() -> None:
+    reader, cluster = stream(failOnDataLoss="false", startingOffsets='{"a": {"0": 0}}')
+    first, some = reader.initialOffset(), SimpleNamespace(max_rows=30)
+    reader.prepareForTriggerAvailableNow()
+    begun = reader.latestOffset(first, some)
+    cluster.id = "second"
+    cluster.end = 10
+    again = reader.latestOffset(begun, some)
+    assert read(reader, begun, again) == []
+    assert read(reader, again, reader.latestOffset(again)) == [(0, 0, 20)]
+
+
+@pytest.mark.parametrize("ids", [(None, None), (None, "first"), ("first", None)])
+def test_a_topic_whose_id_nobody_tells_is_taken_for_the_same(ids: tuple[Any, Any]) -> None:
+    reader, cluster = stream()
+    cluster.id = ids[0]
+    begun = reader.latestOffset(reader.initialOffset())
+    begun = reader.latestOffset(begun)
+    cluster.id = ids[1]
+    assert reader.latestOffset(begun) == {"a": {"0": 110}}
+
+
+def test_topics_are_asked_for_their_ids_only_when_an_end_moved() -> None:
+    reader, cluster = stream()
+    begun = reader.latestOffset(reader.initialOffset())
+    begun = reader.latestOffset(begun)
+    cluster.id = "second"
+    cluster.end -= 10
+    assert reader.latestOffset(begun) == begun

@@ -13,6 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kafkalite import AdminClient
+from kafkalite_spark.errors import ReadError
+from kafkalite_spark.options import parse_read
+from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
 
 @pytest.fixture
@@ -123,6 +126,45 @@ def test_a_topic_that_was_made_anew_fails_the_query_unless_it_may_lose_records(
     lake.drain(stream(topic, failOnDataLoss="false"))
     topic.fill(4, first=3)
     assert lake.drain(stream(topic, failOnDataLoss="false")) == [4]
+
+
+@pytest.mark.parametrize("named", ["subscribe", "subscribePattern", "assign"])
+def test_a_topic_made_anew_between_two_polls_is_noticed_however_far_it_has_grown(
+    make_topic: Callable[..., Any], named: str
+) -> None:
+    topic = make_topic()
+    topic.fill(10)
+    given = {"subscribe": topic.name, "subscribePattern": f"^{topic.name}$"}
+    given["assign"] = json.dumps({topic.name: [0]})
+    reader, may_lose = (
+        KafkaliteStreamReader(
+            parse_read(
+                {
+                    "kafka.bootstrap.servers": topic.servers,
+                    "startingOffsets": "earliest",
+                    "failOnDataLoss": fails,
+                    named: given[named],
+                },
+                stream=True,
+            ),
+            ["value"],
+        )
+        for fails in ("true", "false")
+    )
+    begun = {topic.name: {"0": 10}}
+    try:
+        for one in (reader, may_lose):
+            assert one.latestOffset(one.initialOffset()) == begun
+        with AdminClient(bootstrap_servers=topic.servers) as admin:
+            admin.delete_topic(topic.name)
+        type(topic)(topic.servers, topic.name, 1).fill(20)
+        with pytest.raises(ReadError, match=f"{topic.name} was deleted and made anew"):
+            reader.latestOffset(begun)
+        assert may_lose.latestOffset(begun) == {topic.name: {"0": 0}}
+        assert may_lose.latestOffset({topic.name: {"0": 0}}) == {topic.name: {"0": 20}}
+    finally:
+        reader.stop()
+        may_lose.stop()
 
 
 def test_finished_micro_batches_are_committed_to_the_group_for_lag_tools(
