@@ -89,8 +89,8 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def interleaved(runs: dict[str, Callable[[], object]], times: int) -> Figures:
-    """Return the best seconds of each, and our speed as a share of each other's."""
+def in_rounds(runs: dict[str, Callable[[], object]], times: int) -> list[Figures]:
+    """Return the seconds of each, round by round, after one that warms up."""
     for warm in runs.values():
         warm()
     rounds = []
@@ -98,12 +98,22 @@ def interleaved(runs: dict[str, Callable[[], object]], times: int) -> Figures:
         # Nobody always comes behind the same one.
         turns = list(runs.items())[:: -1 if number % 2 else 1]
         rounds.append({name: timed(run) for name, run in turns})
-    best = {name: min(one[name] for one in rounds) for name in runs}
+    return rounds
+
+
+def compared(rounds: list[Figures]) -> Figures:
+    """Return the best seconds of each, and our speed as a share of each other's."""
+    best = {name: min(one[name] for one in rounds) for name in rounds[0]}
     figures = {f"{name}_s": seconds for name, seconds in best.items()}
-    for name in runs:
+    for name in best:
         if name != "ours":
             figures[f"of_{name}"] = best[name] / best["ours"]
             figures[f"median_of_{name}"] = statistics.median(
                 one[name] / one["ours"] for one in rounds
             )
     return figures
+
+
+def interleaved(runs: dict[str, Callable[[], object]], times: int) -> Figures:
+    """Return how all compare that run in turn."""
+    return compared(in_rounds(runs, times))

@@ -10,6 +10,7 @@ the options of Spark's own Kafka connector. What each file is:
 - ``cluster``: what is asked of brokers to plan
 - ``reader``, ``stream_reader``: batches and streams of records
 - ``writer``, ``sending``: the sinks
+- ``tasks``, ``clients``: how a task reads, and the clients that its worker keeps
 - ``foreach_batch``: the sink for the output mode `update`
 - ``decision``, ``exactly_once``: how micro-batches will be delivered once; pure, not yet in use
 - ``lag``, ``progress``: how far a stream is behind
