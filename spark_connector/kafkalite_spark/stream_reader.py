@@ -190,7 +190,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         ids = self._asked().topic_ids(asked)
         known = self._topic_ids
         self._topic_ids = known | ids
-        # What went when it was looked for and came again later is begun anew by that.
+        # One that went at one look and came at another is new as it is.
         read = {topic for topic, _ in begun}
         return sorted(
             topic

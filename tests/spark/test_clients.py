@@ -1,0 +1,65 @@
+"""A worker's clients go from task to task, each to one at a time, and never to a forked child."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kafkalite_spark.clients import Clients
+
+
+class Client:
+    """Knows what it was made of, and whether it was closed."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        self.config = config
+        self.closed = False
+
+    def close(self, timeout: float = 5.0) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clients() -> Clients[Client]:
+    return Clients(Client)
+
+
+def test_the_next_task_has_the_client_of_the_last(clients: Clients[Client]) -> None:
+    with clients.lent({"a": "1", "b": "2"}) as first:
+        pass
+    with clients.lent({"b": "2", "a": "1"}) as second:
+        assert second is first
+
+
+def test_two_tasks_at_once_have_two_clients(clients: Clients[Client]) -> None:
+    with clients.lent({"a": "1"}) as first, clients.lent({"a": "1"}) as second:
+        assert second is not first
+
+
+def test_another_configuration_is_another_client(clients: Clients[Client]) -> None:
+    with clients.lent({"a": "1"}):
+        pass
+    with clients.lent({"a": "2"}) as other:
+        assert other.config == {"a": "2"}
+
+
+@pytest.mark.parametrize("end", [ValueError, GeneratorExit, KeyboardInterrupt])
+def test_the_client_of_a_task_that_was_not_finished_is_closed_and_not_lent_again(
+    clients: Clients[Client], end: type[BaseException]
+) -> None:
+    with pytest.raises(end), clients.lent({"a": "1"}) as first:
+        raise end
+    assert first.closed
+    with clients.lent({"a": "1"}) as second:
+        assert second is not first
+
+
+def test_a_forked_child_has_none_of_its_parents(
+    clients: Clients[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with clients.lent({"a": "1"}) as first:
+        pass
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with clients.lent({"a": "1"}) as second:
+        assert (second is first, first.closed) == (False, False)
