@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 from . import _native, admin_calls
 from .admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
 from .admin_groups import GroupAdmin
+from .arguments import hinted, refuse_positional
 from .config import AdminOptions, ConfigValue, merged, warn
 from .descriptions import (
     ClusterDescription,
@@ -24,7 +25,7 @@ from .records import TopicPartition
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
 __all__ = ["AdminClient"]
 
@@ -49,11 +50,12 @@ class AdminClient(GroupAdmin):
 
     def __init__(
         self,
-        *,
+        *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
         **options: Unpack[AdminOptions],
     ) -> None:
         """Make a client; it connects when it is first asked something."""
+        refuse_positional("AdminClient", _positional)
         self._native = _native.AdminClient(merged(config, options))
         warn(self._native.warnings)
 
@@ -64,6 +66,10 @@ class AdminClient(GroupAdmin):
             timeout: How long to wait for that, in seconds.
         """
         self._native.close(timeout)
+
+    def __repr__(self) -> str:
+        """Return what it is, and whether it is open."""
+        return f"<kafkalite.AdminClient {'closed' if self._native.closed else 'open'}>"
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -78,6 +84,7 @@ class AdminClient(GroupAdmin):
         """Close the client."""
         self.close()
 
+    @hinted
     def create_topic(
         self,
         name: str,
@@ -117,6 +124,7 @@ class AdminClient(GroupAdmin):
         )
         return made[name]
 
+    @hinted
     def create_topics(
         self,
         topics: Iterable[TopicLike],
@@ -136,6 +144,7 @@ class AdminClient(GroupAdmin):
         call = admin_calls.create_topics(self._native, topics, exist_ok, validate_only, timeout)
         return self._wait(call)
 
+    @hinted
     def delete_topic(
         self, name: str, *, missing_ok: bool = False, timeout: float | None = None
     ) -> None:
@@ -153,6 +162,7 @@ class AdminClient(GroupAdmin):
         """
         self.delete_topics([name], missing_ok=missing_ok, timeout=timeout)
 
+    @hinted
     def delete_topics(
         self, names: Iterable[str], *, missing_ok: bool = False, timeout: float | None = None
     ) -> None:
@@ -163,6 +173,7 @@ class AdminClient(GroupAdmin):
         """
         self._wait(admin_calls.delete_topics(self._native, names, missing_ok, timeout))
 
+    @hinted
     def list_topics(
         self, *, internal: bool = False, timeout: float | None = None
     ) -> list[TopicDescription]:
@@ -196,6 +207,7 @@ class AdminClient(GroupAdmin):
         """
         return self._wait(admin_calls.describe_topics(self._native, names, timeout))
 
+    @hinted
     def create_partitions(
         self, name: str, total: int, *, validate_only: bool = False, timeout: float | None = None
     ) -> None:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from . import _native
+from .arguments import checked_count, checked_seconds, refuse_positional
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
     from ._native import RecentRequest
     from .broker_process import BrokerProcess
@@ -60,7 +61,7 @@ class Broker:
 
     def __init__(
         self,
-        *,
+        *_positional: Never,
         host: str = "127.0.0.1",
         port: int = 0,
         data_dir: str | os.PathLike[str] | None = None,
@@ -71,6 +72,10 @@ class Broker:
         log_level: str | int | None = None,
     ) -> None:
         """Configure a broker; ``start()`` or ``with`` starts it."""
+        refuse_positional("Broker", _positional)
+        checked_count("port", port)
+        if admin_port is not None:
+            checked_count("admin_port", admin_port)
         self._address = (host, port)
         self._admin_port = admin_port
         self._data_dir = None if data_dir is None else Path(data_dir)
@@ -199,6 +204,7 @@ class Broker:
         Raises:
             TimeoutError: It does not answer by then.
         """
+        checked_seconds(timeout)
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -225,6 +231,8 @@ class Broker:
         from .consumer import Consumer
         from .errors import RequestTimedOut
 
+        checked_count("n", n)
+        checked_seconds(timeout)
         deadline = time.monotonic() + timeout
         found: list[Record[bytes, bytes]] = []
         servers = self.bootstrap_servers
@@ -362,8 +370,13 @@ def _partitions(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, in
         # A string is an iterable of strings, and never meant as one here.
         return [(topics, None)]
     if isinstance(topics, Mapping):
-        return [(name, int(count)) for name, count in topics.items()]
-    return [(name, None) for name in topics]
+        return [(name, checked_count(f"topics[{name!r}]", count)) for name, count in topics.items()]
+    names = list(topics) if isinstance(topics, Iterable) else [topics]
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        error = TypeError(f"topics must be names, or names with partitions, not {wrong[0]!r}")
+        error.add_note('hint: as in topics=["orders"], or topics={"orders": 3}.')
+        raise error
+    return [(name, None) for name in names]
 
 
 def _text(value: object) -> str:

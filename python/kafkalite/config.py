@@ -145,17 +145,6 @@ def checked_mapping(config: Mapping[str, Value] | None) -> Mapping[str, Value]:
     )
 
 
-def checked_callables(**given: object) -> None:
-    """Refuse what would fail when it is called, far from where it was given.
-
-    Raises:
-        TypeError: One of them is neither ``None`` nor can be called.
-    """
-    for name, value in given.items():
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} must be something to call, not {type(value).__name__}")
-
-
 def text_of(key: str, value: object) -> str:
     """Return a value as configurations spell it.
 
@@ -172,10 +161,13 @@ def text_of(key: str, value: object) -> str:
         return str(int(value)) if value.is_integer() else str(value)
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    raise ConfigError(
-        f"INVALID_CONFIG: {key}: {value!r} is no value of a key",
-        hint="a value is a text, a number, True, False, or a list of texts.",
-    )
+    hint = "a value is a text, a number, True, False, or a list of texts."
+    if callable(value):
+        hint = (
+            "no key takes a function: produce() takes on_delivery=, commit_async() callback=, a "
+            "consumer on_assign= and the like, and failures are raised."
+        )
+    raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is no value of a key", hint=hint)
 
 
 def warn(texts: Sequence[str], *, stacklevel: int = 3) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import consumer_calls as calls
 from ._native import Handover
+from .arguments import hinted
 from .consumer_base import BaseConsumer
 from .errors import KafkaliteError
 
@@ -100,6 +101,7 @@ class Consumer(BaseConsumer):
             record = self._native.poll(calls.seconds_left(deadline))
         return record
 
+    @hinted
     def consume(
         self, max_records: int | None = None, timeout: float | None = None
     ) -> list[Record[Any, Any]]:
@@ -191,11 +193,13 @@ class Consumer(BaseConsumer):
             IllegalStateError: The partition is not assigned.
             RequestTimedOut: It was not found out in time.
         """
-        offset: int = self._native.position(partition, timeout).result()
+        (place,) = calls.places_of((partition,))
+        offset: int = self._native.position(place, timeout).result()
         return offset
 
     # What the group keeps
 
+    @hinted
     def commit(self, offsets: Committable = None, *, timeout: float | None = None) -> None:
         """Commit, and wait for it.
 
@@ -245,7 +249,7 @@ class Consumer(BaseConsumer):
         Raises:
             IllegalStateError: There is no group.
         """
-        wanted = list(partitions) or self.assignment()
+        wanted = calls.places_of(partitions) or self.assignment()
         return calls.committed_of(self._native.committed(wanted, timeout).result())
 
     # What the log has
@@ -262,8 +266,7 @@ class Consumer(BaseConsumer):
         Raises:
             UnknownTopicError: There is no such topic or partition.
         """
-        by_partition = calls.checked_by_partition("times", times)
-        rows = [(topic, number, max(ms, 0)) for (topic, number), ms in by_partition.items()]
+        rows = calls.rows_of_times(times)
         return calls.found_of(times, self._native.offsets(rows, timeout).result())
 
     def beginning_offsets(
@@ -281,7 +284,7 @@ class Consumer(BaseConsumer):
     def _ends(
         self, partitions: tuple[tuple[str, int], ...], end: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = list(partitions) or self.assignment()
+        wanted = calls.places_of(partitions) or self.assignment()
         rows = [(topic, partition, end) for topic, partition in wanted]
         return calls.ends_of(self._native.offsets(rows, timeout).result())
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import consumer_calls as calls
-from .config import checked_callables
+from .arguments import checked_callables, checked_ms, hinted
+from .errors import ForkedClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,15 +43,26 @@ class BaseConsumer:
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
+        # Before the configuration, which is missing where it was given in place of a topic.
+        selection = calls.selection_of(topics) if topics else None
         deserializers = (key_deserializer, value_deserializer)
         self._native = calls.native_consumer(group_id, config, cfg, deserializers)
         self._listeners = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
         self._native.set_listened_to(any(self._listeners.values()))
-        if topics:
-            self.subscribe(*topics)
+        if selection:
+            self._native.subscribe(*selection)
+
+    def __repr__(self) -> str:
+        """Return what it is, and whether it is open."""
+        try:
+            state = "closed" if self._native.closed else "open"
+        except ForkedClientError:
+            state = "of another process"
+        return f"<kafkalite.{type(self).__name__} {state}>"
 
     # What is read
 
+    @hinted
     def subscribe(self, *topics: TopicSelection) -> None:
         """Read these topics in place of those before; the group decides which partitions.
 
@@ -61,7 +73,7 @@ class BaseConsumer:
             InvalidArgumentError: Neither names nor one pattern, or a pattern that is none.
             IllegalStateError: Partitions were assigned by hand.
         """
-        calls.subscribe(self._native, topics)
+        self._native.subscribe(*calls.selection_of(topics))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions, without the group's help.
@@ -93,26 +105,28 @@ class BaseConsumer:
             IllegalStateError: The partition is not assigned.
             InvalidArgumentError: The offset is negative.
         """
-        self._native.seek(partition, *calls.place_of(offset))
+        (place,) = calls.places_of((partition,))
+        self._native.seek(place, *calls.place_of(offset))
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go to the first offset there is, of all assigned partitions if none is given."""
-        self._native.seek_to(list(partitions) or self.assignment(), calls.BEGINNING)
+        self._native.seek_to(calls.places_of(partitions) or self.assignment(), calls.BEGINNING)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go behind the last record, of all assigned partitions if none is given."""
-        self._native.seek_to(list(partitions) or self.assignment(), calls.END)
+        self._native.seek_to(calls.places_of(partitions) or self.assignment(), calls.END)
 
     def seek_to_time(self, timestamp_ms: int, *partitions: tuple[str, int]) -> None:
         """Go to the first record that is as new as ``timestamp_ms``, or else behind the last."""
-        self._native.seek_to(list(partitions) or self.assignment(), max(timestamp_ms, 0))
+        time = max(checked_ms("timestamp_ms", timestamp_ms), 0)
+        self._native.seek_to(calls.places_of(partitions) or self.assignment(), time)
 
     def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
         """Return how many records are behind the position, of all partitions if none is given.
 
         What the last fetch told counts: nothing is asked. ``None`` before the first.
         """
-        wanted = calls.partitions_of(partitions) or self.assignment()
+        wanted = calls.partitions_of(calls.places_of(partitions)) or self.assignment()
         return {partition: self._native.lag(partition) for partition in wanted}
 
     def pause(self, *partitions: tuple[str, int]) -> None:
@@ -121,11 +135,11 @@ class BaseConsumer:
         Raises:
             IllegalStateError: A partition is not assigned.
         """
-        self._native.set_paused(list(partitions) or self.assignment(), True)
+        self._native.set_paused(calls.places_of(partitions) or self.assignment(), True)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with partitions, all assigned ones if none is given."""
-        self._native.set_paused(list(partitions) or self.assignment(), False)
+        self._native.set_paused(calls.places_of(partitions) or self.assignment(), False)
 
     def paused(self) -> list[TopicPartition]:
         """Return the partitions that are paused, sorted."""

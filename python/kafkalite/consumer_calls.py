@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ._native import Consumer as NativeConsumer
 from ._native import Record, RecordBatch
+from .arguments import checked_count, checked_ms, checked_seconds
 from .config import ConfigValue, merged, warn
 from .descriptions import CommittedOffset, ListedOffset
 from .errors import InvalidArgumentError, KafkaliteError
@@ -43,8 +44,12 @@ def native_consumer(
     return native
 
 
-def subscribe(native: NativeConsumer, topics: tuple[TopicSelection, ...]) -> None:
-    """Subscribe to names, or to one pattern."""
+def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | None]:
+    """Return names, or one pattern, as the binary takes them.
+
+    Raises:
+        InvalidArgumentError: Neither names nor one pattern.
+    """
     names: set[str] = set()
     patterns: list[str] = []
     for topic in topics:
@@ -62,7 +67,7 @@ def subscribe(native: NativeConsumer, topics: tuple[TopicSelection, ...]) -> Non
             names.add(topic)
     if len(patterns) + bool(names) != 1:
         raise InvalidArgumentError("INVALID_REQUEST: topics: give names, or one pattern")
-    native.subscribe(names, patterns[0] if patterns else None)
+    return names, patterns[0] if patterns else None
 
 
 def seconds_left(deadline: float | None) -> float | None:
@@ -72,6 +77,7 @@ def seconds_left(deadline: float | None) -> float | None:
 
 def deadline_after(timeout: float | None) -> float | None:
     """When a wait of ``timeout`` seconds ends; ``None`` is never."""
+    timeout = checked_seconds(timeout)
     return None if timeout is None else time.monotonic() + timeout
 
 
@@ -98,6 +104,22 @@ def pairs_of(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     )
 
 
+def places_of(partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    """Return partitions that are given one by one, as the binary takes them.
+
+    Raises:
+        InvalidArgumentError: One is no pair of a topic and a number from 0.
+    """
+    try:
+        return pairs_of(partitions)
+    except InvalidArgumentError as error:
+        one = partitions[0] if len(partitions) == 1 else partitions
+        raise InvalidArgumentError(
+            f"INVALID_REQUEST: partition: {one!r} is no pair of a topic and a number from 0",
+            hint='give pairs one by one, as in ("orders", 0), ("orders", 1).',
+        ) from error
+
+
 def checked_by_partition(what: str, given: Mapping[Any, T]) -> Mapping[Any, T]:
     """Return something by partition as it is.
 
@@ -111,6 +133,17 @@ def checked_by_partition(what: str, given: Mapping[Any, T]) -> Mapping[Any, T]:
         f"INVALID_REQUEST: {what}: {given!r} is no mapping by partition",
         hint='give a dictionary, as in {("orders", 0): 5}.',
     )
+
+
+def rows_of_times(times: Mapping[Any, int]) -> list[tuple[str, int, int]]:
+    """Return times in ms by partition as the binary takes them; none is before 1970.
+
+    Raises:
+        InvalidArgumentError: No mapping by partition.
+        TypeError: A time that is no whole number.
+    """
+    by_partition = checked_by_partition("times", times).items()
+    return [(topic, at, max(checked_ms("a time", ms), 0)) for (topic, at), ms in by_partition]
 
 
 def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | None:
@@ -192,6 +225,8 @@ def checked_limits(max_records: int, max_bytes: int) -> None:
     Raises:
         InvalidArgumentError: A limit below 1, or more bytes than an Arrow column can count.
     """
+    checked_count("max_records", max_records)
+    checked_count("max_bytes", max_bytes)
     if max_records < 1:
         raise InvalidArgumentError(f"INVALID_REQUEST: max_records: {max_records} is below 1")
     if not 1 <= max_bytes < 1 << 31:

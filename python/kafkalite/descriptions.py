@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .arguments import hinted
 from .config import ConfigValue
 from .records import TopicPartition
 
@@ -76,6 +77,10 @@ class NewTopic:
     replication_factor: int = -1
     config: Mapping[str, ConfigValue | None] | None = None
     assignments: Mapping[int, Sequence[int]] | None = None
+
+
+# Other clients call its numbers otherwise.
+NewTopic.__init__ = hinted(NewTopic.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

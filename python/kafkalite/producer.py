@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import _native
 from ._native import BatchDelivery, DeliveredRange, Delivery, RecordMetadata
-from .config import checked_callables, merged, warn
+from .arguments import absent_hint, checked_callables, refuse_positional
+from .config import merged, warn
 from .errors import KafkaliteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
-    from typing import Unpack
+    from typing import Never, Unpack
 
     from .config import ConfigValue, ProducerOptions
 
@@ -49,7 +50,7 @@ class Producer(_native.Producer):
 
     def __new__(
         cls,
-        *,
+        *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
         key_serializer: Callable[[Any], bytes] | None = None,
         value_serializer: Callable[[Any], bytes] | None = None,
@@ -66,6 +67,7 @@ class Producer(_native.Producer):
         Raises:
             ConfigError: A key that no producer has, or a value that it cannot have.
         """
+        refuse_positional("Producer", _positional)
         checked_callables(key_serializer=key_serializer, value_serializer=value_serializer)
         producer = super().__new__(cls, merged(config, options), key_serializer, value_serializer)
         warn(producer._warnings)
@@ -107,6 +109,13 @@ class Producer(_native.Producer):
             if not self.closed:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
                 self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Say what to do in place of what other producers have."""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise absent_hint(AttributeError(text, name=name, obj=self), name)
 
     def __repr__(self) -> str:
         """Return what it is, and whether it is open."""

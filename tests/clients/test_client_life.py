@@ -17,6 +17,14 @@ import pytest
 import kafkalite as kl
 
 
+@pytest.mark.parametrize("client", [kl.Producer, kl.Consumer, kl.AdminClient])
+def test_a_client_shows_whether_it_is_open(client: type) -> None:
+    made = client(bootstrap_servers="127.0.0.1:9")
+    assert repr(made) == f"<kafkalite.{client.__name__} open>"
+    made.close()
+    assert repr(made) == f"<kafkalite.{client.__name__} closed>"
+
+
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A listener that accepts nobody: whoever connects waits."""

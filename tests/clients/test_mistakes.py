@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -83,12 +84,160 @@ def test_a_configuration_that_is_no_mapping_is_refused(client: Any, config: obje
     assert "config={" in (caught.value.hint or "")
 
 
-PAIRS = 'give pairs, as in [("orders", 0), ("orders", 1)].'
+def test_a_callback_among_the_keys_is_told_where_callbacks_go() -> None:
+    for config in ({"error_cb": print}, {"bootstrap.servers": "127.0.0.1:9", "stats_cb": print}):
+        with pytest.raises(kl.ConfigError, match="is no value of a key") as caught:
+            kl.Producer(config=config)  # type: ignore[arg-type]
+        assert "no key takes a function: produce() takes on_delivery=" in (caught.value.hint or "")
+
+
+#: What type checkers would find, given on purpose.
+NEW_TOPIC: Any = kl.NewTopic
+
+
+def notes(error: BaseException) -> str:
+    """The hints below an error's text."""
+    return "\n".join(getattr(error, "__notes__", []))
+
+
+@pytest.mark.parametrize(
+    "client", [kl.Producer, kl.AsyncProducer, kl.AdminClient, kl.AsyncAdminClient]
+)
+@pytest.mark.parametrize("given", [{"bootstrap.servers": "127.0.0.1:9"}, "127.0.0.1:9"])
+def test_settings_without_keywords_are_refused(client: Any, given: object) -> None:
+    with pytest.raises(kl.ConfigError, match="takes its settings as keywords") as caught:
+        client(given)
+    name = client.__name__
+    assert f'{name}(bootstrap_servers="HOST:PORT"), or {name}(config=' in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("client", [kl.Consumer, kl.AsyncConsumer])
+def test_settings_in_place_of_topics_are_not_taken_for_a_missing_address(client: Any) -> None:
+    with pytest.raises(kl.InvalidArgumentError, match="is no name or pattern") as caught:
+        client({"bootstrap.servers": "127.0.0.1:9"})
+    assert "a configuration as config=" in (caught.value.hint or "")
+
+
+def test_a_broker_without_keywords_is_refused() -> None:
+    broker: Any = kl.Broker
+    with pytest.raises(kl.ConfigError, match="Broker takes its settings as keywords") as caught:
+        broker("orders")
+    assert 'Broker(topics=["orders"])' in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
+        (lambda p: NEW_TOPIC("t", num_partitions=3), "it is partitions="),
+    ],
+)
+def test_other_clients_keywords_are_refused_with_ours(
+    producer: Any, call: Callable[[Any], object], hint: str
+) -> None:
+    with pytest.raises(TypeError, match="got an unexpected keyword argument") as caught:
+        call(producer)
+    assert hint in notes(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda c: c.subscribe(["t"], on_assign=print), "to the consumer, when it is made"),
+        (lambda c: c.subscribe(topics=["t"]), 'subscribe("orders", "returns")'),
+        (lambda c: c.consume(num_messages=5), "it is max_records="),
+        (lambda c: c.commit(asynchronous=False), "commit_async() does not"),
+        (lambda c: c.commit(message=None), "commit(record)"),
+    ],
+)
+def test_other_consumers_keywords_are_refused_with_ours(
+    kafkalite_bootstrap: str, call: Callable[[Any], object], hint: str
+) -> None:
+    with (
+        kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer,
+        pytest.raises(TypeError, match="got an unexpected keyword argument") as caught,
+    ):
+        call(consumer)
+    assert hint in notes(caught.value)
+
+
+def test_what_has_to_be_a_keyword_is_named(admin: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        admin.create_topic("t", 3)
+    assert "these are keywords: partitions, replication_factor" in notes(caught.value)
+    with pytest.raises(TypeError) as caught:
+        admin.create_topic("t", num_partitions=3)
+    assert "it is partitions=" in notes(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("use", "hint"),
+    [
+        (lambda p, t: p.poll(0), "nothing needs to be polled"),
+        (lambda p, t: p.init_transactions(), "no transactions yet"),
+        (lambda p, t: p.list_topics(), "AdminClient.list_topics()"),
+    ],
+)
+def test_other_producers_methods_are_told_of_ours(
+    producer: Any, name: str, use: Callable[[Any, str], object], hint: str
+) -> None:
+    with pytest.raises(AttributeError, match="has no attribute") as caught:
+        use(producer, name)
+    assert hint in notes(caught.value)
+    assert not hasattr(producer, "poll")
+
+
+@pytest.mark.parametrize("timeout", ["5", timedelta(seconds=1)])
+def test_a_time_limit_that_is_no_number_is_refused_in_words(
+    kafkalite_bootstrap: str, timeout: Any
+) -> None:
+    with kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer:
+        calls: list[Callable[[], object]] = [
+            lambda: consumer.consume(1, timeout),
+            lambda: consumer.next_batch(timeout=timeout),
+            lambda: kl.Broker().wait_ready(timeout),
+        ]
+        for call in calls:
+            with pytest.raises(
+                TypeError, match=r"number of seconds, not (str|timedelta)"
+            ) as caught:
+                call()
+            assert ("total_seconds()" in notes(caught.value)) is isinstance(timeout, timedelta)
+
+
+def test_a_time_limit_that_is_not_a_number_waits_for_nobody() -> None:
+    nan = float("nan")
+    with pytest.raises(kl.InvalidArgumentError, match="nan is no number of seconds"):
+        kl.Broker().wait_ready(nan)
+
+
+WHEN: Any = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_date_is_refused_with_what_makes_milliseconds_of_it(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    with kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer:
+        calls: list[Callable[[], object]] = [
+            lambda: consumer.offsets_for_times({(name, 0): WHEN}),
+            lambda: consumer.seek_to_time(WHEN),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match="milliseconds since 1970, not datetime") as caught:
+                call()
+            assert "int(when.timestamp() * 1000)" in notes(caught.value)
+
+
+PAIRS = 'give pairs, as in [("orders", 0), ("orders", 1)].'
+ONE_BY_ONE = 'give pairs one by one, as in ("orders", 0), ("orders", 1).'
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda c: c.end_offsets([("t", 0)]), ONE_BY_ONE),
+        (lambda c: c.beginning_offsets("t"), ONE_BY_ONE),
+        (lambda c: c.pause("t"), ONE_BY_ONE),
+        (lambda c: c.seek("t", 5), ONE_BY_ONE),
         (lambda c: c.assign("t"), PAIRS),
         (lambda c: c.assign(("t", 0)), PAIRS),
         (lambda c: c.assign(kl.TopicPartition("t", 0)), PAIRS),
@@ -133,6 +282,21 @@ def test_a_broker_is_told_its_own_name_for_a_key_of_a_topic() -> None:
     with pytest.raises(kl.BrokerStartError) as caught:
         kl.Broker(config={"retention.ms": 5}).start()
     assert caught.value.hint == "did you mean log.retention.ms?"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"port": "9092"}, "port must be a whole number, not str"),
+        ({"admin_port": "0"}, "admin_port must be a whole number, not str"),
+        ({"topics": 5}, "topics must be names, or names with partitions, not 5"),
+        ({"topics": [kl.NewTopic("t")]}, "topics must be names, or names with partitions"),
+        ({"topics": {"t": "3"}}, r"topics\['t'\] must be a whole number, not str"),
+    ],
+)
+def test_a_broker_refuses_what_is_no_number_or_topic(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        kl.Broker(**wrong)
 
 
 def test_a_port_that_cannot_be_is_not_taken_for_another() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from .. import _native, admin_calls, group_calls
 from ..admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
+from ..arguments import refuse_positional
 from ..config import AdminOptions, ConfigValue, merged, warn
 from ..descriptions import (
     ClusterDescription,
@@ -29,7 +30,7 @@ from .waiting import result_of
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
 __all__ = ["AsyncAdminClient"]
 
@@ -51,11 +52,12 @@ class AsyncAdminClient:
 
     def __init__(
         self,
-        *,
+        *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
         **options: Unpack[AdminOptions],
     ) -> None:
         """Make a client; it connects when it is first asked something."""
+        refuse_positional("AsyncAdminClient", _positional)
         self._native = _native.AdminClient(merged(config, options))
         warn(self._native.warnings)
 
@@ -65,6 +67,10 @@ class AsyncAdminClient:
     async def close(self, timeout: float = 5.0) -> None:
         """End its connections and its thread; calls under way raise ``ClosedError``."""
         await asyncio.to_thread(self._native.close, timeout)
+
+    def __repr__(self) -> str:
+        """Return what it is, and whether it is open."""
+        return f"<kafkalite.AsyncAdminClient {'closed' if self._native.closed else 'open'}>"
 
     async def __aenter__(self) -> Self:
         """Return the client."""

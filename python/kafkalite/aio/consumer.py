@@ -190,7 +190,8 @@ class AsyncConsumer(BaseConsumer):
 
     async def position(self, partition: tuple[str, int], *, timeout: float | None = None) -> int:
         """Return the next offset that is handed out; see ``Consumer.position``."""
-        offset: int = await result_of(self._native.position(partition, timeout))
+        (place,) = calls.places_of((partition,))
+        offset: int = await result_of(self._native.position(place, timeout))
         return offset
 
     # What the group keeps, and what the log has
@@ -203,15 +204,14 @@ class AsyncConsumer(BaseConsumer):
         self, *partitions: tuple[str, int], timeout: float | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
         """Return what the group committed; see ``Consumer.committed``."""
-        wanted = list(partitions) or self.assignment()
+        wanted = calls.places_of(partitions) or self.assignment()
         return calls.committed_of(await result_of(self._native.committed(wanted, timeout)))
 
     async def offsets_for_times(
         self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
     ) -> dict[TopicPartition, ListedOffset | None]:
         """Return the first record as new as each time; see ``Consumer.offsets_for_times``."""
-        by_partition = calls.checked_by_partition("times", times)
-        rows = [(topic, number, max(ms, 0)) for (topic, number), ms in by_partition.items()]
+        rows = calls.rows_of_times(times)
         return calls.found_of(times, await result_of(self._native.offsets(rows, timeout)))
 
     async def beginning_offsets(
@@ -229,7 +229,7 @@ class AsyncConsumer(BaseConsumer):
     async def _ends(
         self, partitions: tuple[tuple[str, int], ...], end: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = list(partitions) or self.assignment()
+        wanted = calls.places_of(partitions) or self.assignment()
         rows = [(topic, partition, end) for topic, partition in wanted]
         return calls.ends_of(await result_of(self._native.offsets(rows, timeout)))
 

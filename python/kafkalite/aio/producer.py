@@ -7,13 +7,14 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _native
-from ..config import checked_callables, merged, warn
+from ..arguments import checked_callables, refuse_positional
+from ..config import merged, warn
 from ..errors import IllegalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Unpack
+    from typing import Never, Unpack
 
     from .._native import DeliveredRange, RecordMetadata
     from ..config import ConfigValue, ProducerOptions
@@ -38,7 +39,7 @@ class AsyncProducer:
 
     def __init__(
         self,
-        *,
+        *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
         key_serializer: Callable[[Any], bytes] | None = None,
         value_serializer: Callable[[Any], bytes] | None = None,
@@ -55,6 +56,7 @@ class AsyncProducer:
         Raises:
             ConfigError: A key that no producer has, or a value that it cannot have.
         """
+        refuse_positional("AsyncProducer", _positional)
         checked_callables(key_serializer=key_serializer, value_serializer=value_serializer)
         pairs = merged(config, options)
         self._native = _native.Producer(pairs, key_serializer, value_serializer)
