@@ -77,6 +77,9 @@ def test_the_golden_answers_are_those_of_a_live_kafka(broker_kind: str) -> None:
     if broker_kind == "kafka":
         pytest.skip("the broker under judgement is that Kafka")
     with brokers.serving("kafka") as kafka:
-        live = script.play(kafka.bootstrap)
-    differences = script.compare(script.golden(), live)
+        live, golden = script.play(kafka.bootstrap), script.golden()
+        # On a machine that stands still for seconds a case has no answer, and the next ones have.
+        for name in [name for name in live if live[name] == "no answer" != golden[name]]:
+            live[name] = script.play(kafka.bootstrap, only=name)[name]
+    differences = script.compare(golden, live)
     assert not differences, "\n".join(f"{n}: {where}" for n, where in differences.items())

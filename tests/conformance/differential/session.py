@@ -110,8 +110,10 @@ class Session:
         """Return once the broker has applied every change that was answered before.
 
         Kafka answers from the controller; its broker applies the metadata log a little later,
-        in order. So once a new topic is there, everything before it is as well.
+        batch by batch, and of a batch the topics before the configs. So the first new topic may
+        be there before what was altered; the second is of a later batch.
         """
+        self.topic()
         self.topic()
 
     def leaders(self, name: str) -> int:
