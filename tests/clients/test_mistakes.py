@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -186,12 +187,21 @@ def test_other_producers_methods_are_told_of_ours(
     assert not hasattr(producer, "poll")
 
 
+async def ask_for_topics(servers: str, timeout: Any) -> None:
+    """Ask with a time limit, from an event loop."""
+    async with kl.AsyncAdminClient(bootstrap_servers=servers) as admin:
+        await admin.list_topics(timeout=timeout)
+
+
 @pytest.mark.parametrize("timeout", ["5", timedelta(seconds=1)])
 def test_a_time_limit_that_is_no_number_is_refused_in_words(
-    kafkalite_bootstrap: str, timeout: Any
+    kafkalite_bootstrap: str, admin: Any, timeout: Any
 ) -> None:
     with kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer:
         calls: list[Callable[[], object]] = [
+            lambda: admin.list_topics(timeout=timeout),
+            lambda: admin.describe_groups(["g"], timeout=timeout),
+            lambda: asyncio.run(ask_for_topics(kafkalite_bootstrap, timeout)),
             lambda: consumer.consume(1, timeout),
             lambda: consumer.next_batch(timeout=timeout),
             lambda: kl.Broker().wait_ready(timeout),
