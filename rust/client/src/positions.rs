@@ -244,11 +244,19 @@ async fn find_resets(shared: &Shared) {
     }
 }
 
+/// Asks until nothing is due: what is dropped for an answer is asked about again, from where it
+/// stands then, and nobody else would look at it before the next metadata.
 async fn validate(shared: &Shared) {
-    let due = shared.subscription.lock().validations_due(Instant::now());
-    if due.is_empty() {
-        return;
+    loop {
+        let due = shared.subscription.lock().validations_due(Instant::now());
+        if due.is_empty() {
+            return;
+        }
+        validate_once(shared, due).await;
     }
+}
+
+async fn validate_once(shared: &Shared, due: Vec<(TopicPartition, Position)>) {
     let question = |(partition, position): &(TopicPartition, Position)| Question {
         partition: partition.clone(),
         about: position.leader_epoch.into(),

@@ -1,5 +1,7 @@
 //! A leader whose log is not the one that was read (KIP-320).
 
+use std::sync::atomic::AtomicBool;
+
 use kafkalite_protocol::messages::fetch::LeaderIdAndEpoch;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
 use kafkalite_protocol::messages::offset_for_leader_epoch::{
@@ -16,10 +18,10 @@ type End = (i32, i64);
 /// What a leader says that knows nothing of an epoch.
 const UNKNOWN: End = (-1, -1);
 
-/// Six records of epoch 0; whoever has fetched them meets a leader of epoch 1 with eight, which
-/// says of epoch 0 that it ended at `end`.
-fn cut(end: End) -> FakeBroker {
-    let now = AtomicUsize::new(0);
+/// Six records of epoch 0; once it is `over`, whoever has fetched them meets a leader of epoch 1
+/// with eight, which says of epoch 0 that it ended at `end`.
+fn cut(end: End, over: &Arc<AtomicBool>) -> FakeBroker {
+    let (now, over) = (AtomicUsize::new(0), Arc::clone(over));
     FakeBroker::start(move |asked| {
         let epoch = now.load(Ordering::Relaxed) as i32;
         let log = Log { start: 0, end: if epoch == 0 { 6 } else { 8 }, epoch };
@@ -37,7 +39,7 @@ fn cut(end: End) -> FakeBroker {
         let request: FetchRequest = asked.read();
         let told = request.topics.first().map(|t| t.partitions[0].clone());
         let Some(told) = told else { return fetch(asked, |_, _| unreachable!("nothing listed")) };
-        if epoch == 0 && told.fetch_offset == 6 {
+        if epoch == 0 && told.fetch_offset == 6 && over.load(Ordering::SeqCst) {
             // The leader is gone before it had more to tell.
             now.store(1, Ordering::Relaxed);
             return refused(asked, ErrorCode::NotLeaderOrFollower, -1);
@@ -68,16 +70,18 @@ fn refused(asked: &Asked, code: ErrorCode, leader_epoch: i32) -> Answer {
 
 #[test]
 fn a_log_that_was_cut_is_read_on_from_where_it_parts() {
-    let broker = cut((0, 4));
+    let over = Arc::new(AtomicBool::new(false));
+    let broker = cut((0, 4), &over);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
+    over.store(true, Ordering::SeqCst);
     assert_eq!(read(&consumer, 4), Ok((4..8).collect()), "what replaced the lost records");
     assert_eq!(broker.count(ApiKey::OffsetForLeaderEpoch), 1);
 }
 
 #[test]
 fn a_log_that_was_not_cut_is_read_on() {
-    let broker = cut((0, 6));
+    let broker = cut((0, 6), &Arc::new(AtomicBool::new(true)));
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 8), Ok((0..8).collect()));
 }
@@ -85,19 +89,23 @@ fn a_log_that_was_not_cut_is_read_on() {
 /// It was taken for one that agrees.
 #[test]
 fn a_leader_that_knows_nothing_of_the_epoch_leads_to_where_the_policy_says() {
-    let broker = cut(UNKNOWN);
+    let over = Arc::new(AtomicBool::new(false));
+    let broker = cut(UNKNOWN, &over);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
+    over.store(true, Ordering::SeqCst);
     assert_eq!(read(&consumer, 8), Ok((0..8).collect()));
 }
 
 #[test]
 fn without_a_policy_a_cut_is_an_error_until_somebody_seeks() {
     for (end, told) in [((0, 4), "from offset 4 on"), (UNKNOWN, "lost records before offset 6")] {
-        let broker = cut(end);
+        let over = Arc::new(AtomicBool::new(false));
+        let broker = cut(end, &over);
         let consumer = reading(&broker, &[("auto.offset.reset", "none")]);
         consumer.seek(&x(), Position::at(0)).expect("it is assigned");
         assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
+        over.store(true, Ordering::SeqCst);
         for _ in 0..2 {
             let error = read(&consumer, 1).expect_err("records are lost");
             assert_eq!(error.code(), Some(ErrorCode::OffsetOutOfRange));
@@ -108,12 +116,15 @@ fn without_a_policy_a_cut_is_an_error_until_somebody_seeks() {
     }
 }
 
-/// Records that were fetched and not handed out lay between: they were passed over.
+/// Records that were fetched and not handed out lay between: they were passed over. Later they
+/// were dropped, and nobody asked about those before until the next metadata came.
 #[test]
 fn a_cut_behind_what_was_handed_out_costs_no_record() {
-    let broker = cut((0, 4));
+    let over = Arc::new(AtomicBool::new(false));
+    let broker = cut((0, 4), &over);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 2), Ok(vec![0, 1]));
+    over.store(true, Ordering::SeqCst);
     let end = soon();
     while broker.count(ApiKey::OffsetForLeaderEpoch) < 2 && Instant::now() < end {
         std::thread::yield_now();
