@@ -76,7 +76,8 @@ fn a_silent_broker_is_told_from_an_absent_one() {
     let silent = FakeBroker::start(|_| Answer::Silence);
     let garbage = FakeBroker::start(|asked| raw(asked.header.correlation_id, b"HTTP/1.1 400"));
     let servers = format!("{},{}", silent.place, garbage.place);
-    let config = config(&servers, &[("kafkalite.bootstrap.timeout.ms", "400")]);
+    // Long enough for the one that answers to have done so: its answer is what is looked for.
+    let config = config(&servers, &[("kafkalite.bootstrap.timeout.ms", "2000")]);
     let error = run(config, |cluster| async move {
         cluster.any_connection().await.expect_err("neither is a broker").to_string()
     });
@@ -196,7 +197,7 @@ fn a_topic_that_cannot_be_is_refused_at_once_and_a_missing_one_at_the_deadline()
     });
     let codes = run(broker.config(&[]), |cluster| async move {
         let bad = cluster.topic("bad name", soon()).await.expect_err("refused").code();
-        let deadline = Instant::now() + Duration::from_millis(50);
+        let deadline = Instant::now() + Duration::from_millis(500);
         (bad, cluster.topic("missing", deadline).await.expect_err("missing").code())
     });
     assert_eq!(codes.0, Some(ErrorCode::InvalidTopicException));
@@ -215,7 +216,8 @@ fn metadata_that_cannot_be_is_an_error_of_the_way_there() {
             MetadataResponse { topics: vec![broken], ..metadata(&asked.place, std::iter::empty()) };
         asked.answer::<MetadataRequest>(&response)
     });
-    let config = broker.config(&[("kafkalite.bootstrap.timeout.ms", "50")]);
+    // Before it gives up, it has to be told of the topic at all.
+    let config = broker.config(&[("kafkalite.bootstrap.timeout.ms", "1000")]);
     let error = run(config, |cluster| async move {
         cluster.refresh(Wanted::Topics(vec!["t".to_owned()])).await.expect_err("it cannot be")
     });
