@@ -14,6 +14,8 @@
 
 use std::sync::Arc;
 
+use kafkalite_protocol::compression::CompressionError;
+use kafkalite_protocol::record_batch::{RecordBatch, RecordBatchError, Records};
 use kafkalite_protocol::types::Offset;
 
 use crate::batch_scan::BatchReader;
@@ -21,7 +23,6 @@ use crate::commit_log::CommitLog;
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::segment::Segment;
-use crate::validation::DECOMPRESSED_CAP_BYTES;
 
 mod key_offsets;
 mod rewrite;
@@ -30,6 +31,10 @@ mod swap;
 mod tests;
 
 use key_offsets::KeyOffsets;
+
+/// What is held of one batch decompressed, at most: so many bytes, or so many times its size.
+const HELD_BYTES: usize = 64 << 20;
+const HELD_RATIO: usize = 8;
 
 /// What there is to gain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -175,6 +180,15 @@ impl CommitLog {
     }
 }
 
+/// The records of a batch, to be held as a whole. `None`: it inflates beyond all that is worth
+/// holding. Such a batch, a megabyte may hide a gigabyte, stays as it is and replaces nothing.
+fn held<'a>(batch: &RecordBatch<'a>) -> Result<Option<Records<'a>>, LogError> {
+    match batch.records(HELD_BYTES.max(batch.payload().len().saturating_mul(HELD_RATIO))) {
+        Err(RecordBatchError::Compression(CompressionError::TooLarge { .. })) => Ok(None),
+        records => Ok(Some(records?)),
+    }
+}
+
 /// Puts the last offset of each key into the map; `false` if the map is full before the end.
 fn note_keys(segment: &Segment, from: Offset, keys: &mut KeyOffsets) -> Result<bool, LogError> {
     let file = segment.file()?;
@@ -185,8 +199,8 @@ fn note_keys(segment: &Segment, from: Offset, keys: &mut KeyOffsets) -> Result<b
             continue;
         }
         batch.verify_crc()?;
-        let records = batch.records(DECOMPRESSED_CAP_BYTES)?;
-        for record in &records {
+        let records = held(&batch)?;
+        for record in records.iter().flatten() {
             let record = record?;
             let Some(key) = record.key.filter(|_| record.offset >= from) else { continue };
             if !keys.insert(key, record.offset) {

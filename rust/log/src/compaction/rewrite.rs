@@ -9,7 +9,7 @@ use kafkalite_protocol::record_batch::{
 };
 use kafkalite_protocol::types::{Offset, Position};
 
-use super::{Compacted, KeyOffsets};
+use super::{Compacted, KeyOffsets, held};
 use crate::batch_scan::BatchReader;
 use crate::commit_log::CommitLog;
 use crate::config::LogConfig;
@@ -18,7 +18,6 @@ use crate::log_dir::PartitionDir;
 use crate::recovery::CLEANED_SUFFIX;
 use crate::segment::{Indexes, LOG_SUFFIX, Segment};
 use crate::storage::{OpenMode, StorageFile};
-use crate::validation::DECOMPRESSED_CAP_BYTES;
 
 /// Neighbours that fit into one segment together.
 pub(super) fn groups<'a>(
@@ -126,7 +125,7 @@ fn filter(
         return Ok(if header.is_control() || marks_end { Outcome::Keep } else { Outcome::Drop });
     }
     let horizon_passed = header.delete_horizon_ms().is_some_and(|horizon| horizon <= now_ms);
-    let records = batch.records(DECOMPRESSED_CAP_BYTES)?;
+    let Some(records) = held(batch)? else { return Ok(Outcome::Keep) };
     let mut kept = Vec::new();
     let mut tombstones = false;
     for record in &records {

@@ -308,3 +308,28 @@ proptest! {
         }
     }
 }
+
+/// A cleaner once held what a batch inflates to, whatever that was.
+#[test]
+fn a_batch_that_inflates_beyond_what_is_held_stays_and_what_is_around_it_is_compacted() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    put(&log, &[("a", Some("1"))]);
+    put(&log, &[("a", Some("2"))]);
+    let mut bomb = RecordBatchBuilder::new(Codec::Gzip);
+    let zeros = vec![0; HELD_BYTES];
+    bomb.append(NOW_MS, Some(b"b"), Some(&zeros), &[]);
+    bomb.append(NOW_MS, Some(b"b"), Some(b"last"), &[]);
+    let bytes = bomb.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    assert!(bytes.len() * HELD_RATIO < HELD_BYTES);
+    let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
+    log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    put(&log, &[("b", Some("3"))]);
+    log.roll(NOW_MS).unwrap();
+    let done = compact(&log, 0, NOW_MS);
+    assert_eq!((done.cleaned_to, done.records_removed), (Offset(5), 1));
+    let read = log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let kept = Batches::new(&bytes).map(|batch| batch.unwrap().header().base_offset.0);
+    assert_eq!(kept.collect::<Vec<_>>(), [1, 2, 4]);
+}
