@@ -143,6 +143,7 @@ impl Broker {
         };
         let network = Network::start(network_config, listeners, parts)
             .map_err(system("the network threads"))?;
+        following::bound_connections(&built.controller, &built.config, network.limits());
         let image = built.controller.image();
         let broker_epoch = image.brokers.get(&config.node_id).map_or(0, |broker| broker.epoch);
         let stop_timeout_ms = config.stop_timeout_ms;

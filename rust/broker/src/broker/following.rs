@@ -3,6 +3,7 @@
 
 use crate::config::BrokerConfig;
 use crate::metadata::{ConfigResource, Controller, MetadataImage};
+use crate::network::ConnectionLimits;
 use crate::purgatory::Timer;
 use crate::replication::Partitions;
 use arc_swap::ArcSwap;
@@ -40,6 +41,22 @@ pub(super) fn follow_images(
             partitions.renew_settings();
         }
         partitions.follow_image(before, after);
+    }));
+}
+
+/// Makes the bounds of connections follow the configuration. To be called after
+/// [`follow_images`]: of an image its watchers hear in the order in which they came.
+pub(super) fn bound_connections(
+    controller: &Controller,
+    config: &Arc<ArcSwap<BrokerConfig>>,
+    limits: &Arc<ConnectionLimits>,
+) {
+    let (config, limits) = (config.clone(), limits.clone());
+    controller.watch(Box::new(move |before, after| {
+        if before.configs != after.configs {
+            let config = config.load();
+            limits.set_bounds(config.max_connections, config.max_connections_per_ip);
+        }
     }));
 }
 

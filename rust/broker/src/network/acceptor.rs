@@ -155,6 +155,7 @@ impl Listener {
 /// The accepting thread.
 pub struct Acceptor {
     addresses: Vec<(Arc<str>, SocketAddr)>,
+    limits: Arc<ConnectionLimits>,
     stopped: Arc<AtomicBool>,
     waker: Arc<Waker>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -184,7 +185,7 @@ impl Acceptor {
             config.max_connections_per_ip,
             Box::new(move || drop(on_room.wake())),
         );
-        let counted = Arc::clone(&limits);
+        let (counted, kept) = (Arc::clone(&limits), Arc::clone(&limits));
         let help = "Connections open.";
         parts.metrics.computed("kafkalite_connections", help, vec![], move || {
             i64::try_from(counted.total()).unwrap_or(i64::MAX)
@@ -209,13 +210,19 @@ impl Acceptor {
         let thread = std::thread::Builder::new()
             .name("kafkalite-acceptor".into())
             .spawn(move || accepting.run())?;
-        Ok(Self { addresses, stopped, waker, thread: Mutex::new(Some(thread)) })
+        Ok(Self { addresses, limits: kept, stopped, waker, thread: Mutex::new(Some(thread)) })
     }
 
     /// The address each listener is bound to.
     #[must_use]
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         &self.addresses
+    }
+
+    /// How many connections may be open.
+    #[must_use]
+    pub const fn limits(&self) -> &Arc<ConnectionLimits> {
+        &self.limits
     }
 
     /// Closes the listeners and ends the thread.
@@ -295,7 +302,7 @@ impl Accepting {
         let Some(permit) = ConnectionLimits::open(&self.limits, peer.ip()) else {
             self.refused.add(1);
             if self.peer_log.may_name(peer.ip(), self.clock.monotonic_ns()) {
-                let bound = self.config.max_connections_per_ip;
+                let bound = self.limits.max_per_ip();
                 tracing::warn!(%peer, bound, "refused: max.connections.per.ip is reached");
             }
             return;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -18,10 +19,10 @@ struct Open {
 
 /// Connections open now, and how many may be.
 pub struct ConnectionLimits {
-    max_total: usize,
-    max_per_ip: usize,
+    max_total: AtomicUsize,
+    max_per_ip: AtomicUsize,
     open: Mutex<Open>,
-    /// Called when a connection closed while the bound was reached.
+    /// Called when there may be room again: a connection closed, or the bounds were altered.
     on_room: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -33,13 +34,27 @@ impl ConnectionLimits {
         max_per_ip: usize,
         on_room: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
+        let (max_total, max_per_ip) = (max_total.into(), max_per_ip.into());
         Arc::new(Self { max_total, max_per_ip, open: Mutex::default(), on_room })
+    }
+
+    /// New bounds, for connections that come from now on: those that are open stay, as in Kafka.
+    pub fn set_bounds(&self, max_total: usize, max_per_ip: usize) {
+        self.max_total.store(max_total, Ordering::Relaxed);
+        self.max_per_ip.store(max_per_ip, Ordering::Relaxed);
+        (self.on_room)();
+    }
+
+    /// How many may come from one address.
+    #[must_use]
+    pub fn max_per_ip(&self) -> usize {
+        self.max_per_ip.load(Ordering::Relaxed)
     }
 
     /// Whether one more may be accepted.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.open.lock().total < self.max_total
+        self.open.lock().total < self.max_total.load(Ordering::Relaxed)
     }
 
     /// Connections open now.
@@ -53,7 +68,7 @@ impl ConnectionLimits {
     pub fn open(limits: &Arc<Self>, ip: IpAddr) -> Option<Permit> {
         let mut open = limits.open.lock();
         let count = open.by_ip.entry(ip).or_insert(0);
-        if *count >= limits.max_per_ip {
+        if *count >= limits.max_per_ip() {
             return None;
         }
         *count += 1;
@@ -72,7 +87,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let was_full = {
             let mut open = self.limits.open.lock();
-            let was_full = open.total >= self.limits.max_total;
+            let was_full = open.total >= self.limits.max_total.load(Ordering::Relaxed);
             open.total -= 1;
             if let Some(count) = open.by_ip.get_mut(&self.ip) {
                 *count -= 1;
@@ -85,5 +100,30 @@ impl Drop for Permit {
         if was_full {
             (self.limits.on_room)();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn altered_bounds_count_for_connections_that_come_and_wake_who_waits_for_room() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let counted = woken.clone();
+        let wake = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        };
+        let limits = ConnectionLimits::new(1, 5, Box::new(wake));
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let first = ConnectionLimits::open(&limits, here);
+        assert!(first.is_some() && !limits.has_room());
+        limits.set_bounds(3, 1);
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        assert!(limits.has_room() && ConnectionLimits::open(&limits, here).is_none());
+        limits.set_bounds(3, 2);
+        let second = ConnectionLimits::open(&limits, here);
+        limits.set_bounds(1, 2);
+        assert!(second.is_some() && !limits.has_room() && limits.total() == 2);
     }
 }

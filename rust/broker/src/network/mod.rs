@@ -36,6 +36,7 @@ mod tests;
 
 pub use acceptor::{Acceptor, BindError, Listener};
 use buffer_pool::BufferPool;
+pub use connection_limits::ConnectionLimits;
 use network_thread::{NetworkThread, ThreadHandle};
 
 /// Read buffers kept although nothing is in them, at most.
@@ -186,6 +187,12 @@ impl Network {
     #[must_use]
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         self.acceptor.addresses()
+    }
+
+    /// How many connections may be open.
+    #[must_use]
+    pub const fn limits(&self) -> &Arc<ConnectionLimits> {
+        self.acceptor.limits()
     }
 
     /// Accepts no more connections and reads no more requests; those begun go on.

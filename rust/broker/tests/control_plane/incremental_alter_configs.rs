@@ -2,6 +2,8 @@ use super::*;
 use kafkalite_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -185,4 +187,22 @@ fn what_was_altered_for_a_broker_counts_from_its_next_start_on() {
     assert_eq!(config.num_io_threads, 3);
     assert_eq!(config.values.kept().map(|(name, _)| name).collect::<Vec<_>>(), ["no.such.key"]);
     broker.stop();
+}
+
+#[test]
+fn an_altered_bound_of_connections_counts_for_the_next_connection() {
+    let mut fixture = Fixture::with_topics(&[]);
+    let address = fixture.broker.listeners()[0].1;
+    let is_served = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let api_versions = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff";
+        stream.write_all(api_versions).is_ok() && matches!(stream.read(&mut [0; 4]), Ok(4))
+    };
+    assert!(is_served());
+    for (bound, served) in [("1", false), ("100", true)] {
+        let key = ("max.connections.per.ip", SET, Some(bound));
+        let asked = request(vec![resource(BROKER, "", &[key])]);
+        assert_eq!(fixture.call(&asked, 1).responses[0].error_code, 0);
+        assert_eq!(is_served(), served, "max.connections.per.ip={bound}");
+    }
 }
