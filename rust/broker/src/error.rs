@@ -134,6 +134,7 @@ pub fn log_error_code(error: &LogError) -> ErrorCode {
         LogError::StaleLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
         LogError::Batch(_) => ErrorCode::CorruptMessage,
         LogError::DiskFull { .. }
+        | LogError::OutOfDescriptors { .. }
         | LogError::Io { .. }
         | LogError::Offline { .. }
         | LogError::Closed { .. }

@@ -64,6 +64,13 @@ pub enum LogError {
         /// The file that could not grow.
         path: Arc<Path>,
     },
+    /// The process, or the machine, has as many files open as it may. Nothing is wrong with the
+    /// disk: what is open goes on, and what was refused is tried again when it is asked for again.
+    #[error("{path}: too many open files")]
+    OutOfDescriptors {
+        /// The file that could not be opened.
+        path: Arc<Path>,
+    },
     /// The disk failed. The log directory is offline until the broker is started anew.
     #[error("{path}: {source}")]
     Io {
@@ -110,10 +117,14 @@ impl From<RecordBatchError> for LogError {
 }
 
 impl LogError {
-    /// A failure of the kernel on `path`; a full disk is told from a broken one.
+    /// A failure of the kernel on `path`; a full disk and a want of descriptors are told from a
+    /// broken disk.
     #[must_use]
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path: Arc<Path> = path.into().into();
+        if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            return Self::OutOfDescriptors { path };
+        }
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
             _ => Self::Io { path, source: Arc::new(source) },
@@ -132,5 +143,26 @@ impl LogError {
     #[must_use]
     pub fn is_disk_failure(&self) -> bool {
         matches!(self, Self::Io { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_dir::LogDir;
+    use crate::storage::RealStorage;
+
+    /// A topic of more partitions than there were descriptors took all others offline with it.
+    #[test]
+    fn only_a_failing_disk_takes_its_directory_offline() {
+        for (number, goes_on) in
+            [(libc::ENOSPC, true), (libc::EMFILE, true), (libc::ENFILE, true), (libc::EIO, false)]
+        {
+            let folder = tempfile::tempdir().expect("a directory");
+            let dir = LogDir::open(folder.path(), Arc::new(RealStorage), 100);
+            let dir = dir.expect("a log directory");
+            let error = dir.failed("file", io::Error::from_raw_os_error(number));
+            assert_eq!(!dir.is_offline(), goes_on, "{error}");
+        }
     }
 }

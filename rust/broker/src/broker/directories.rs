@@ -16,6 +16,7 @@ use crate::replication::{Checkpoints, LogDirs};
 use kafkalite_log::storage::Storage;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::Uuid;
+use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ pub(super) fn open(
     listeners: &[Listener],
     clock: Arc<dyn Clock>,
 ) -> Result<Directories, StartError> {
-    let files = (config.open_segments_max / config.data_dirs.len().max(1)).max(1);
+    let limit = getrlimit(Resource::Nofile).current;
+    let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
+    let files = files.max(1);
     let mut here: Vec<Checkpoints> = Vec::new();
     let mut ids = Vec::new();
     let mut lost = Vec::new();
@@ -74,6 +77,13 @@ pub(super) fn open(
     }
     let log_dirs = LogDirs::new(here, lost, !away.is_empty());
     Ok(Directories { controller, log_dirs })
+}
+
+/// Segments kept open: as many as are asked for, and no more than half of the files that the
+/// process may open, for connections want some as well.
+fn open_segments(asked: usize, limit: Option<u64>) -> usize {
+    let half = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX));
+    asked.min(half)
 }
 
 fn open_one(
@@ -121,4 +131,19 @@ fn advertised(config: &BrokerConfig, listeners: &[Listener]) -> Vec<ListenerReco
 /// An absolute path, so that a later change of the working directory changes nothing.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A broker with more partitions than half of its descriptors could not accept a connection.
+    #[test]
+    fn segments_leave_half_of_the_descriptors_to_others() {
+        for (asked, limit, expected) in
+            [(4_096, Some(256), 128), (4_096, Some(1 << 20), 4_096), (4_096, None, 4_096)]
+        {
+            assert_eq!(open_segments(asked, limit), expected);
+        }
+    }
 }

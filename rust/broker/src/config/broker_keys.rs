@@ -149,7 +149,7 @@ pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly Long "kafkalite.cold.read.max.bytes.per.second" = Text("134217728"), AtLeast(0),
         "Cold bytes read in a second, for all consumers, while somebody produces; 0 is no limit.";
     Medium ReadOnly Int "kafkalite.open.segments.max" = Text("4096"), AtLeast(16),
-        "Segments kept open; those least used are closed beyond it.";
+        "Segments kept open, at most half of the files that may be; those least used are closed.";
     Medium ReadOnly Int "kafkalite.admin.port" = Text("-1"), Between(-1, 65_535),
         "Port of metrics and health; 0 lets the system choose, -1 is off. serve sets 9644.";
     Medium ReadOnly String "kafkalite.admin.host" = Text("127.0.0.1"), NotEmpty,
