@@ -95,6 +95,7 @@ def missing_downloads() -> list[Missing]:
         ("records", "reads and writes with franz-go"),
         ("sarama", "the suite go-clients"),
         ("kafkago", "the suite go-clients"),
+        ("kadm", "the suite go-clients"),
     ):
         if not (places.GO_BINARIES / program).exists():
             gone.append(Missing(program, why, hint))
@@ -145,7 +146,7 @@ def build_go() -> None:
     kgo = "github.com/twmb/franz-go/pkg/kgo"
     for module, command in (
         (places.GO_MODULE, ["test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo]),
-        (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES / "records"), "./records"]),
+        (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES), "./records", "./kadm"]),
         (places.GO_CLIENTS, ["build", "-o", str(places.GO_BINARIES), "./..."]),
     ):
         subprocess.run(["go", *command], check=True, cwd=module)

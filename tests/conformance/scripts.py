@@ -67,6 +67,7 @@ SCRIPTS: dict[str, Script] = {
     "sarama as 2.4.0": _go("sarama", "-version", "2.4.0"),
     "sarama as 3.6.0": _go("sarama", "-version", "3.6.0"),
     "kafka-go": _go("kafkago"),
+    "kadm": _go("kadm"),
     "kafkajs": Script(
         ("node", str(places.KAFKAJS / "script.js"), "{broker}", "{prefix}"),
         places.KAFKAJS_INSTALLED / "node_modules",

@@ -1,4 +1,4 @@
-"""sarama and kafka-go see here what they saw of Apache Kafka."""
+"""sarama, kafka-go and franz-go's kadm see here what they saw of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,3 +23,7 @@ def test_every_step_of_sarama_ends_as_on_apache_kafka(broker: Broker, budget: Bu
 
 def test_every_step_of_kafka_go_ends_as_on_apache_kafka(broker: Broker) -> None:
     see(broker, "kafka-go")
+
+
+def test_every_step_of_kadm_ends_as_on_apache_kafka(broker: Broker) -> None:
+    see(broker, "kadm")
