@@ -1,0 +1,1 @@
+"""Random programs, played on our broker and on Apache Kafka side by side."""
