@@ -237,12 +237,12 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         };
         let (looks, size) = {
             let mut session = shared.lock();
-            if session.uses_topic_ids != (version >= TOPIC_ID_VERSION) {
-                return Err(ErrorCode::FetchSessionTopicIdError);
-            }
             let epoch = request.session_epoch;
             if session.next_epoch != epoch {
                 return Err(ErrorCode::InvalidFetchSessionEpoch);
+            }
+            if session.uses_topic_ids != (version >= TOPIC_ID_VERSION) {
+                return Err(ErrorCode::FetchSessionTopicIdError);
             }
             session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
             session.update(request, Reader::of(request, version), now_ms);

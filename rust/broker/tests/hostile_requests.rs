@@ -156,7 +156,7 @@ fn more_partitions_than_kafka_makes_are_refused_before_they_are_counted_out() {
         vec![more("a", i32::MAX), more("b", i32::MAX), more("c", i32::MAX)],
         vec![more("a", 5_002), more("b", 5_001)],
     ] {
-        let request = CreatePartitionsRequest { topics, ..CreatePartitionsRequest::default() };
+        let request = CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: false };
         let errors: Vec<_> =
             client.call(&request, 3).results.iter().map(|one| one.error_code).collect();
         assert!(errors.iter().all(|error| *error == REFUSED), "{errors:?}");

@@ -26,15 +26,15 @@ GOLDEN_FILE = places.GOLDEN / "differential.json"
 DIFFERENCES_FILE = Path(__file__).with_name("differences.toml")
 
 #: Fields that differ between any two brokers, or between two runs.
-_MASKED = {
+MASKED = {
     "ThrottleTimeMs", "TopicId", "ClusterId", "Host",
     "Port", "MemberId", "Leader", "ProducerId", "CoordinatorId", "ClusterAuthorizedOperations_",
     "LastTimestamp", "ResourceName", "GroupId", "ClientHost", "PartitionSize",
 }  # fmt: skip
 #: Texts for people: whether there is one, and what it says, is nobody's business but theirs.
-_TEXTS = {"ErrorMessage", "BatchIndexErrorMessage", "Documentation"}
+TEXTS = {"ErrorMessage", "BatchIndexErrorMessage", "Documentation"}
 #: Node ids: -1 says "none" and stays, any other number is "a node".
-_NODES = {"NodeId", "ControllerId", "LeaderId", "ReplicaNodes", "IsrNodes", "BrokerId"}
+NODES = {"NodeId", "ControllerId", "LeaderId", "ReplicaNodes", "IsrNodes", "BrokerId"}
 
 #: Stands where one of two observations has nothing.
 ABSENT = "absent"
@@ -45,17 +45,18 @@ Places = dict[str, tuple[Any, Any]]
 #: Names that a session makes up.
 _OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
 
-for _module in ("produce", "idempotence", "fetch", "groups", "admin", "brokers", "odd", "wire"):
+_FILES = ("produce", "idempotence", "fetch", "groups", "admin", "brokers", "odd", "chance", "wire")
+for _module in _FILES:
     importlib.import_module(f"tests.conformance.differential.cases_{_module}")
 
 
 def normalise(value: Any, name: str = "") -> Any:
     """What is compared: without ids, addresses and messages meant for people."""
-    if name in _TEXTS:
+    if name in TEXTS:
         return "*"
-    if name in _MASKED:
+    if name in MASKED:
         return "null" if value is None else "*"
-    if name in _NODES and isinstance(value, int):
+    if name in NODES and isinstance(value, int):
         return value if value < 0 else "node"
     if isinstance(value, dict):
         return {str(key): normalise(inner, key) for key, inner in value.items()}

@@ -4,6 +4,7 @@
 //! Source: Kafka's `ConfigHelper.createTopicConfigEntry` and `createBrokerConfigEntry`.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
@@ -134,12 +135,12 @@ fn topic_entry(
         synonyms.push(SynonymValue { name: topic.key.name.into(), value: Some(value), source });
     }
     let inheritance = topic.synonyms.iter().filter_map(|synonym| broker_key(synonym.name));
-    // Of the keys behind the first one Kafka tells what was set, and not their defaults.
-    let told = |(place, key)| {
-        let said = said(broker, key).into_iter();
-        said.filter(move |synonym| place == 0 || synonym.source != ConfigSource::Default)
-    };
-    synonyms.extend(inheritance.enumerate().flat_map(told));
+    let mut inherited_from: Vec<_> = inheritance.flat_map(|key| said(broker, key)).collect();
+    inherited_from.sort_by_key(|synonym| Reverse(synonym.source));
+    // As Kafka: nothing is told before the first thing that was said under the nearest name.
+    let nearest = topic.synonyms.first().map(|synonym| synonym.name);
+    let is_before = |synonym: &SynonymValue| Some(synonym.name.as_ref()) != nearest;
+    synonyms.extend(inherited_from.into_iter().skip_while(is_before));
     Described {
         name: topic.key.name.into(),
         value: own.or_else(|| inherited(broker, topic)),

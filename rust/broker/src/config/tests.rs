@@ -243,7 +243,8 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
     let described = describe_topic(&broker, &overrides(&[("segment.bytes", "2000000")]));
     let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(entry("retention.ms").value.as_deref(), Some("7200000"));
-    assert_eq!(entry("retention.ms").source, ConfigSource::StaticBroker);
+    // Kafka tells nothing of log.retention.hours as long as nobody set log.retention.ms itself.
+    assert!(entry("retention.ms").is_default() && entry("retention.ms").synonyms.is_empty());
     assert_eq!(entry("segment.bytes").source, ConfigSource::DynamicTopic);
     let sources: Vec<_> = entry("segment.bytes").synonyms.iter().map(|s| s.source).collect();
     assert_eq!(sources, [ConfigSource::DynamicTopic, ConfigSource::Default]);
@@ -254,6 +255,11 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
     assert_eq!(entry("preallocate").value.as_deref(), Some("true"));
     // The default of log.retention.hours stands behind log.retention.ms, which has none.
     assert_eq!(entry("retention.ms").synonyms.len(), 1);
+    let broker = with_flags(&[("log.retention.ms", "1000")]).unwrap();
+    let described = describe_topic(&broker, &overrides(&[]));
+    let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
+    let said: Vec<_> = entry("retention.ms").synonyms.iter().map(|s| s.name.as_ref()).collect();
+    assert_eq!(said, ["log.retention.ms", "log.retention.hours"]);
     assert!(!described.iter().any(|entry| entry.name.starts_with("internal.")));
 }
 

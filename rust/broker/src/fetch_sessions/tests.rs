@@ -120,6 +120,7 @@ fn wrong_ids_epochs_and_spellings_of_topics_are_refused() {
     for (id, epoch, version, error) in [
         (8, 1, V11, ErrorCode::FetchSessionIdNotFound),
         (7, 2, V11, ErrorCode::InvalidFetchSessionEpoch),
+        (7, 2, V13, ErrorCode::InvalidFetchSessionEpoch),
         (7, 1, V13, ErrorCode::FetchSessionTopicIdError),
     ] {
         let sessions = sessions(10);

@@ -5,7 +5,7 @@
 //! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its
 //! words; KIP-455.
 
-use super::{Call, Rooms};
+use super::{Call, Rooms, is_too_late};
 use crate::metadata::controller::validate_assignment;
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::ErrorCode;
@@ -18,18 +18,34 @@ use kafkalite_protocol::messages::alter_partition_reassignments::{
 pub fn handle(rooms: &Rooms, call: Call<AlterPartitionReassignmentsRequest>) {
     let Call { request, reply } = call;
     let image = rooms.controller.image();
-    reply.send(&AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: request.allow_replication_factor_change,
+    // Where there is nothing to do, Kafka's controller is not asked.
+    let is_asked = !request.topics.is_empty();
+    let is_late = is_asked && is_too_late(request.timeout_ms);
+    let late = is_late.then_some(ErrorCode::RequestTimedOut);
+    let mut response = AlterPartitionReassignmentsResponse {
+        error_code: late.map_or(0, ErrorCode::code),
         error_message: None,
-        responses: request.topics.iter().map(|topic| answer(&image, topic)).collect(),
+        responses: request.topics.iter().map(|topic| answer(&image, topic, late)).collect(),
         ..AlterPartitionReassignmentsResponse::default()
-    });
+    };
+    if is_asked && !is_late {
+        response.allow_replication_factor_change = request.allow_replication_factor_change;
+    }
+    reply.send(&response);
 }
 
-fn answer(image: &MetadataImage, topic: &ReassignableTopic) -> ReassignableTopicResponse {
+fn answer(
+    image: &MetadataImage,
+    topic: &ReassignableTopic,
+    late: Option<ErrorCode>,
+) -> ReassignableTopicResponse {
     let partitions = topic.partitions.iter().map(|partition| {
         let replicas = partition.replicas.as_deref();
-        let error = reassign(image, &topic.name, partition.partition_index, replicas).err();
+        let answer = match late {
+            Some(error) => Err(error.into()),
+            None => reassign(image, &topic.name, partition.partition_index, replicas),
+        };
+        let error: Option<ApiError> = answer.err();
         ReassignablePartitionResponse {
             partition_index: partition.partition_index,
             error_code: error.as_ref().map_or(0, |error| error.code.code()),

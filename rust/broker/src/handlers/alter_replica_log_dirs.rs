@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub fn handle(rooms: &Rooms, call: Call<AlterReplicaLogDirsRequest>) {
     let mut results: BTreeMap<&str, BTreeMap<i32, i16>> = BTreeMap::new();
     for dir in &call.request.dirs {
-        for topic in &dir.topics {
+        for topic in dir.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let told = results.entry(&topic.name).or_default();
             for index in &topic.partitions {
                 let answer = stay(rooms, &dir.path, &topic.name, *index);

@@ -2,7 +2,7 @@
 //!
 //! Source: Kafka's `ControllerApis.createPartitions`, its error codes and its words.
 
-use super::{Call, Rooms};
+use super::{Call, Rooms, is_too_late};
 use crate::metadata::ApiError;
 use crate::metadata::controller::NewPartitions;
 use kafkalite_protocol::ErrorCode;
@@ -15,6 +15,14 @@ use std::collections::HashMap;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<CreatePartitionsRequest>) {
     let Call { request, reply } = call;
+    if is_too_late(request.timeout_ms) {
+        let late = |topic: &CreatePartitionsTopic| {
+            result(&topic.name, Err(ErrorCode::RequestTimedOut.into()))
+        };
+        let results = request.topics.iter().map(late).collect();
+        let response = CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() };
+        return reply.send(&response);
+    }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for topic in &request.topics {
         *counts.entry(&topic.name).or_default() += 1;

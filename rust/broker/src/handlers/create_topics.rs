@@ -2,7 +2,7 @@
 //!
 //! Source: Kafka's `ControllerApis.createTopics`, its error codes and its words.
 
-use super::{Call, Rooms};
+use super::{Call, Rooms, is_too_late};
 use crate::config::describe_topic;
 use crate::metadata::ApiError;
 use crate::metadata::controller::{CreatedTopic, NewTopic, TableRules, TopicDefaults};
@@ -19,6 +19,11 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<CreateTopicsRequest>) {
     let Call { request, reply } = call;
+    if is_too_late(request.timeout_ms) {
+        let late = |topic: &CreatableTopic| refused(&topic.name, ErrorCode::RequestTimedOut.into());
+        let topics = request.topics.iter().map(late).collect();
+        return reply.send(&CreateTopicsResponse { topics, ..CreateTopicsResponse::default() });
+    }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for topic in &request.topics {
         *counts.entry(&topic.name).or_default() += 1;

@@ -12,7 +12,9 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
-    let deleted = call.request.topics.iter().map(|topic| DeleteRecordsTopicResult {
+    // As in Kafka's answers, a topic is there with its partitions or not at all.
+    let asked = call.request.topics.iter().filter(|topic| !topic.partitions.is_empty());
+    let deleted = asked.map(|topic| DeleteRecordsTopicResult {
         name: topic.name.clone(),
         partitions: (topic.partitions.iter())
             .map(|partition| {

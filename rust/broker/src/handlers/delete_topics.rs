@@ -2,7 +2,7 @@
 //!
 //! Source: Kafka's `ControllerApis.deleteTopics`, its error codes and its words.
 
-use super::{Call, Rooms};
+use super::{Call, Rooms, is_too_late};
 use crate::metadata::controller::TopicName;
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::messages::delete_topics::{
@@ -21,7 +21,7 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
     let by_name = names.map(|name| DeleteTopicState { name: Some(name.clone()), ..empty() });
     let asked: Vec<DeleteTopicState> = request.topics.iter().cloned().chain(by_name).collect();
     let answers = if rooms.config().delete_topic_enable {
-        delete(rooms, &asked)
+        delete(rooms, &asked, is_too_late(request.timeout_ms))
     } else {
         let code = match reply.version {
             ..=2 => ErrorCode::InvalidRequest,
@@ -49,8 +49,13 @@ fn empty() -> DeleteTopicState {
     DeleteTopicState::default()
 }
 
-fn delete(rooms: &Rooms, asked: &[DeleteTopicState]) -> Vec<Answer> {
+fn delete(rooms: &Rooms, asked: &[DeleteTopicState], is_late: bool) -> Vec<Answer> {
     let (mut answers, topics) = sort(&rooms.controller.image(), asked);
+    if is_late {
+        let late = |topic| (topic, Err(ErrorCode::RequestTimedOut.into()));
+        answers.extend(topics.into_iter().map(late));
+        return answers;
+    }
     let names: Vec<TopicName> = topics.iter().map(name_of).collect();
     let deleted = rooms.controller.delete_topics(&names).into_iter().map(|answer| {
         answer.map_err(|error| match error {

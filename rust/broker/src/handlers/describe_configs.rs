@@ -23,8 +23,17 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
     let Call { request, reply } = call;
     let image = rooms.controller.image();
     let config = rooms.config();
+    let mut types = request.resources.iter().map(|resource| resource.resource_type);
+    // As Kafka: a resource of no known type spoils the whole request.
+    let unknown = types.find(|code| ConfigResourceType::from_code(*code).is_none());
     let describe = |resource: &DescribeConfigsResource| {
-        let described = configs(&config, &image, resource);
+        let described = match unknown {
+            None => configs(&config, &image, resource),
+            Some(code) => {
+                let message = format!("Unknown resource type {code}");
+                Err(ApiError::new(ErrorCode::InvalidRequest, message))
+            }
+        };
         let error = described.as_ref().err().cloned();
         let entries = described.unwrap_or_default().into_iter();
         DescribeConfigsResult {
@@ -95,7 +104,7 @@ fn configs(
             invalid("Client metrics subscription name must not be empty".to_owned())
         }
         Some(ConfigResourceType::Group | ConfigResourceType::ClientMetrics) => Ok(Vec::new()),
-        None => invalid(format!("Unknown resource type {}", resource.resource_type)),
+        None => Err(ErrorCode::InvalidRequest.into()),
     }
 }
 

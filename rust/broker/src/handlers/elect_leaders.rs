@@ -4,7 +4,7 @@
 //! Source: Kafka's `ReplicationControlManager.electLeaders`, its error codes and its words;
 //! KIP-460.
 
-use super::{Call, Rooms};
+use super::{Call, Rooms, is_too_late};
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::elect_leaders::{
@@ -18,15 +18,24 @@ const UNCLEAN: i8 = 1;
 pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
     let Call { request, reply } = call;
     let image = rooms.controller.image();
-    let is_unknown = reply.version >= 1 && !matches!(request.election_type, PREFERRED | UNCLEAN);
+    // Kafka looks at the type with the first partition.
+    let is_nothing = request.topic_partitions.as_ref().is_some_and(Vec::is_empty);
+    let is_type = matches!(request.election_type, PREFERRED | UNCLEAN);
+    let is_unknown = reply.version >= 1 && !is_type;
     let kind = request.election_type;
-    let unknown = || {
+    let refused = if is_nothing {
+        None
+    } else if is_too_late(request.timeout_ms) {
+        Some(ErrorCode::RequestTimedOut.into())
+    } else if is_unknown {
         let message = format!("Unknown election type {kind}");
-        ApiError::new(ErrorCode::InvalidRequest, message)
+        Some(ApiError::new(ErrorCode::InvalidRequest, message))
+    } else {
+        None
     };
     let results = match &request.topic_partitions {
         // Asked for all, Kafka lists only those where an election was needed.
-        None if is_unknown => Vec::new(),
+        None if refused.is_some() => Vec::new(),
         None => (image.topics.iter())
             .map(|topic| ReplicaElectionResult {
                 topic: topic.name.to_string(),
@@ -37,15 +46,15 @@ pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
             .map(|asked| ReplicaElectionResult {
                 topic: asked.topic.clone(),
                 partition_result: (asked.partitions.iter())
-                    .map(|index| match is_unknown {
-                        true => told(*index, unknown()),
-                        false => told(*index, refusal(&image, &asked.topic, *index)),
+                    .map(|index| match &refused {
+                        Some(error) => told(*index, error.clone()),
+                        None => told(*index, refusal(&image, &asked.topic, *index)),
                     })
                     .collect(),
             })
             .collect(),
     };
-    let error_code = if is_unknown { ErrorCode::InvalidRequest } else { ErrorCode::None }.code();
+    let error_code = refused.as_ref().map_or(0, |error| error.code.code());
     let replica_election_results = results;
     reply.send(&ElectLeadersResponse {
         error_code,

@@ -12,8 +12,8 @@ use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::replication::{FetchReader, Fetched};
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{
-    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
-    PartitionData,
+    AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
+    LeaderIdAndEpoch, PartitionData,
 };
 use kafkalite_protocol::{ApiKey, ErrorCode, Records, Uuid};
 use std::sync::Arc;
@@ -97,6 +97,7 @@ fn partition_data(
     reader: FetchReader,
     files: &mut Vec<Vec<FileSlice>>,
 ) -> PartitionData {
+    let aborted_transactions = aborted_transactions(&fetched, reader);
     let records = Records::External { token: files.len() as u32, len: fetched.bytes };
     files.push(fetched.slices);
     PartitionData {
@@ -111,10 +112,21 @@ fn partition_data(
         current_leader: fetched.leader.map_or_else(LeaderIdAndEpoch::default, |(id, epoch)| {
             LeaderIdAndEpoch { leader_id: id, leader_epoch: epoch.0 }
         }),
-        aborted_transactions: (reader == FetchReader::ReadCommitted).then(Vec::new),
+        aborted_transactions,
         records: Some(records),
         ..PartitionData::default()
     }
+}
+
+/// There are no transactions to abort; a list without any, or none, as Kafka has it: a list also
+/// for partitions that are not there, none for those that could not be read.
+fn aborted_transactions(fetched: &Fetched, reader: FetchReader) -> Option<Vec<AbortedTransaction>> {
+    let is_listed = match fetched.error {
+        ErrorCode::None => reader == FetchReader::ReadCommitted && fetched.diverging.is_none(),
+        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => true,
+        _ => false,
+    };
+    is_listed.then(Vec::new)
 }
 
 /// Adds a partition to its topic; neighbours of one topic share an entry.

@@ -8,6 +8,9 @@ use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRespon
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::net::IpAddr;
 
+/// First version that may name no protocol.
+const NULLABLE_PROTOCOL_VERSION: i16 = 7;
+
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<JoinGroupRequest>) {
     let Call { mut request, reply } = call;
@@ -28,7 +31,14 @@ pub fn handle(rooms: &Rooms, call: Call<JoinGroupRequest>) {
         client_host: client_host(reply.context.peer.ip()),
         uuid,
     };
-    rooms.groups.join(context, request, Box::new(move |response| reply.send(&response)));
+    let answer = move |mut response: JoinGroupResponse| {
+        // Who was refused hears of no protocol; the versions before have no null for that.
+        if reply.version >= NULLABLE_PROTOCOL_VERSION && response.error_code != 0 {
+            response.protocol_name = None;
+        }
+        reply.send(&response);
+    };
+    rooms.groups.join(context, request, Box::new(answer));
 }
 
 /// An address as Java prints one without a name: `/127.0.0.1`.

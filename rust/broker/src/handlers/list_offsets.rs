@@ -59,7 +59,7 @@ pub fn handle(rooms: &Rooms, call: Call<ListOffsetsRequest>) {
     let twice: HashSet<_> = named.filter(|name| !seen.insert(*name)).collect();
     // Kafka's answer names each partition once, also one that was asked twice.
     let mut told = HashSet::new();
-    for topic in &call.request.topics {
+    for topic in call.request.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
         let name = topic.name.as_str();
         let once = topic.partitions.iter();
         let once = once.filter(|asked| told.insert((name, asked.partition_index)));

@@ -39,7 +39,8 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         controller_id: image.controller_id,
         topics: topics(&image, &request, reply.version, &failed)
             .map(|topic| MetadataResponseTopic {
-                topic_authorized_operations: answer(with_operations, TOPIC),
+                // Kafka says nothing of what may be done to a topic that it cannot name.
+                topic_authorized_operations: answer(with_operations && topic.name.is_some(), TOPIC),
                 ..topic
             })
             .collect(),

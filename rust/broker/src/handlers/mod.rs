@@ -71,6 +71,12 @@ mod table;
 pub use rooms::Rooms;
 pub use table::{SERVED, may_run_inline, on_panic, run};
 
+/// Whether a change of the cluster's metadata is over before it began: Kafka's controller finds
+/// its deadline passed, and changes nothing.
+const fn is_too_late(timeout_ms: i32) -> bool {
+    timeout_ms <= 0
+}
+
 /// One decoded request.
 pub struct Call<R: Request> {
     /// What the client asks.

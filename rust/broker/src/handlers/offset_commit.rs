@@ -59,6 +59,10 @@ fn judge(
         } else {
             (image.topic(&topic.name), ErrorCode::UnknownTopicOrPartition)
         };
+        // As in Kafka's answers: a topic is there with its partitions, or not known.
+        if topic.partitions.is_empty() && known.is_some() {
+            continue;
+        }
         let mut answer = OffsetCommitResponseTopic {
             name: topic.name.clone(),
             topic_id: topic.topic_id,

@@ -27,11 +27,12 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetDeleteRequest>) {
             };
             OffsetDeleteResponsePartition { partition_index, error_code: error.code() }
         });
-        let partitions = partitions.collect();
+        let partitions: Vec<_> = partitions.collect();
+        // As in Kafka's answers: a topic is there with its partitions, or not known.
+        if partitions.is_empty() && image.topic(&topic.name).is_some() {
+            continue;
+        }
         response.topics.push(OffsetDeleteResponseTopic { name: topic.name.clone(), partitions });
-    }
-    if wanted.is_empty() && !request.topics.is_empty() {
-        return reply.send(&response);
     }
     let answer = move |result: Result<Vec<ErrorCode>, ErrorCode>| match result {
         Ok(errors) => {

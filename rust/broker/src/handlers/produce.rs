@@ -53,7 +53,9 @@ fn append_all(
     let mut response = ProduceResponse::default();
     let mut pending = Vec::new();
     let append = Append::new(rooms, &request, reply);
-    for (topic_place, topic) in request.topic_data.into_iter().enumerate() {
+    // As in Kafka's answers, a topic is there with its partitions or not at all.
+    let topics = request.topic_data.into_iter().filter(|topic| !topic.partition_data.is_empty());
+    for (topic_place, topic) in topics.enumerate() {
         let mut answers = Vec::with_capacity(topic.partition_data.len());
         for (place, data) in topic.partition_data.into_iter().enumerate() {
             let records = data.records.map(Records::into_bytes);
@@ -125,11 +127,14 @@ impl<'a> Append<'a> {
         }
         let records = records.unwrap_or_default();
         let log_start = partition.log_start_offset();
-        let batch = match validate(&records, &partition.log_config(), self.now_ms, self.version) {
-            Ok(batch) => batch,
-            Err(error @ ValidationError::NotOneBatch { .. }) => return Err(error.into()),
-            Err(error) => return Err(AppendRefusal::from(error).by_log(log_start)),
-        };
+        let validated = validate(&records, &partition.log_config(), self.now_ms, self.version);
+        if let Err(error @ ValidationError::NotOneBatch { .. }) = validated {
+            return Err(error.into());
+        }
+        if !(-1..=1).contains(&self.acks) {
+            return Err(ErrorCode::InvalidRequiredAcks.into());
+        }
+        let batch = validated.map_err(|error| AppendRefusal::from(error).by_log(log_start))?;
         let appended = partition.append(&batch, self.acks == -1, self.now_ms);
         let appended = appended.map_err(|refusal| refusal.by_log(log_start))?;
         let waits = self.acks != 0 && !partition.is_acknowledged(appended.end_offset, self.acks);
@@ -153,9 +158,6 @@ impl<'a> Append<'a> {
 
 /// Why no partition of a request can be written, if so.
 fn refusal_of_all(request: &ProduceRequest) -> Option<ErrorCode> {
-    if !(-1..=1).contains(&request.acks) {
-        return Some(ErrorCode::InvalidRequiredAcks);
-    }
     if request.transactional_id.is_some() {
         // Nothing hands out transactions here, so nobody can be in one.
         return Some(ErrorCode::InvalidTxnState);

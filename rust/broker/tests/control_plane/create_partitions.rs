@@ -10,7 +10,7 @@ fn more(name: &str, count: i32, assignments: Option<&[&[i32]]>) -> CreatePartiti
 }
 
 fn request(topics: Vec<CreatePartitionsTopic>) -> CreatePartitionsRequest {
-    CreatePartitionsRequest { topics, ..CreatePartitionsRequest::default() }
+    CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: false }
 }
 
 #[test]
@@ -23,6 +23,16 @@ fn every_version_adds_partitions_that_can_be_written_to() {
         let image = fixture.broker.rooms().controller.image();
         assert_eq!(image.topic("t").unwrap().partition_count(), count);
     }
+}
+
+#[test]
+fn a_topic_does_not_grow_in_no_time() {
+    let mut fixture = Fixture::with_topics(&[("t", 1)]);
+    let late = CreatePartitionsRequest { timeout_ms: 0, ..request(vec![more("t", 2, None)]) };
+    let code = fixture.call(&late, 3).results[0].error_code;
+    assert_eq!(code, ErrorCode::RequestTimedOut.code());
+    let image = fixture.broker.rooms().controller.image();
+    assert_eq!(image.topic("t").unwrap().partition_count(), 1);
 }
 
 #[test]

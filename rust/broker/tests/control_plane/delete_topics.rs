@@ -13,17 +13,28 @@ fn named(name: &str) -> DeleteTopicState {
 }
 
 fn by_state(topics: Vec<DeleteTopicState>) -> DeleteTopicsRequest {
-    DeleteTopicsRequest { topics, ..DeleteTopicsRequest::default() }
+    DeleteTopicsRequest { topics, timeout_ms: 1_000, ..DeleteTopicsRequest::default() }
 }
 
 fn by_name(names: &[&str]) -> DeleteTopicsRequest {
     let topic_names = names.iter().map(|name| (*name).to_owned()).collect();
-    DeleteTopicsRequest { topic_names, ..DeleteTopicsRequest::default() }
+    DeleteTopicsRequest { topic_names, timeout_ms: 1_000, ..DeleteTopicsRequest::default() }
 }
 
 fn outcomes(response: &DeleteTopicsResponse) -> Vec<(i16, Option<String>)> {
     let answers = response.responses.iter();
     answers.map(|answer| (answer.error_code, answer.error_message.clone())).collect()
+}
+
+#[test]
+fn nothing_is_deleted_in_no_time() {
+    let mut fixture = Fixture::with_topics(&[("t", 1)]);
+    for timeout_ms in [0, -1] {
+        let late = DeleteTopicsRequest { timeout_ms, ..by_name(&["t", "nope"]) };
+        let timed_out = (ErrorCode::RequestTimedOut.code(), None);
+        assert_eq!(outcomes(&fixture.call(&late, 5)), [timed_out.clone(), timed_out]);
+    }
+    assert!(fixture.broker.rooms().controller.image().topic("t").is_some());
 }
 
 #[test]

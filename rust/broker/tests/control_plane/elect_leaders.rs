@@ -49,3 +49,21 @@ fn asked_for_all_nothing_was_needed_and_other_kinds_of_election_are_not_known() 
     let result = &refused.replica_election_results[0].partition_result[0];
     assert_eq!((refused.error_code, result.error_code), (invalid, invalid));
 }
+
+#[test]
+fn nobody_is_elected_in_no_time() {
+    let mut fixture = Fixture::with_topics(&[("t", 1)]);
+    let timed_out = ErrorCode::RequestTimedOut.code();
+    for (asked, code) in [
+        (Some(&[("t", 0)][..]), timed_out),
+        (None, timed_out),
+        (Some(&[][..]), ErrorCode::None.code()),
+    ] {
+        let late = ElectLeadersRequest { timeout_ms: 0, ..ask(7, asked) };
+        let response = fixture.call(&late, 2);
+        let results = response.replica_election_results.iter();
+        let mut partitions = results.flat_map(|topic| &topic.partition_result);
+        assert_eq!(response.error_code, code);
+        assert!(partitions.all(|partition| partition.error_code == timed_out));
+    }
+}

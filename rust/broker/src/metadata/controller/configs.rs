@@ -8,6 +8,7 @@ use super::super::error::ApiError;
 use super::super::image::{Configs, MetadataImage};
 use super::super::records::{ConfigResource, ConfigResourceType, MetadataRecord};
 use super::Decision;
+use super::names::invalid_topic_name;
 use kafkalite_protocol::ErrorCode;
 
 /// The longest value a config may have, in bytes; as in Kafka.
@@ -104,11 +105,8 @@ fn altered(
     let resource = &change.resource;
     let before = match resource.resource_type {
         ConfigResourceType::Topic => {
-            let topic = image.topic(&resource.name).ok_or_else(|| {
-                let message = format!("The topic '{}' does not exist.", resource.name);
-                ApiError::new(ErrorCode::UnknownTopicOrPartition, message)
-            })?;
-            (*topic.configs).clone()
+            let topic = image.topic(&resource.name);
+            topic.map(|topic| (*topic.configs).clone()).unwrap_or_default()
         }
         _ => image.configs_of(resource).cloned().unwrap_or_default(),
     };
@@ -124,7 +122,19 @@ fn altered(
         );
         return Err(ApiError::new(ErrorCode::InvalidConfig, message));
     }
+    if resource.resource_type == ConfigResourceType::Topic
+        && let Some(reason) = invalid_topic_name(&resource.name)
+    {
+        let message = format!("Topic name is invalid: {reason}");
+        return Err(ApiError::new(ErrorCode::InvalidTopicException, message));
+    }
     rules.validate(resource, &before, &after)?;
+    // As Kafka: what is wrong with keys and values is told also of a topic that is not there.
+    if resource.resource_type == ConfigResourceType::Topic && image.topic(&resource.name).is_none()
+    {
+        let message = format!("The topic '{}' does not exist.", resource.name);
+        return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
+    }
     Ok(difference(resource, &before, &after))
 }
 
