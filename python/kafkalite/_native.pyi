@@ -463,6 +463,20 @@ class LogBatch:
 
 @final
 class RecentRequest:
+    def __new__(
+        cls,
+        *,
+        api: str,
+        version: int,
+        client_id: str | None,
+        peer: str,
+        age_ms: float,
+        queue_ms: float,
+        handler_ms: float | None,
+        waited_ms: float | None,
+        sending_ms: float | None,
+        total_ms: float | None,
+    ) -> RecentRequest: ...
     api: Final[str]
     version: Final[int]
     client_id: Final[str | None]

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from . import descriptions as told
-from .arguments import checked_seconds
 from .config import ConfigValue, checked_mapping, text_of
 from .errors import ConfigError, InvalidArgumentError, KafkaliteError, PartialError
 from .records import TopicPartition
@@ -193,7 +192,7 @@ def create_topics(
         )
         for topic in all_topics
     ]
-    operation = native.create_topics(arguments, validate_only, checked_seconds(timeout))
+    operation = native.create_topics(arguments, validate_only, timeout)
 
     def finish(results: Results) -> dict[str, told.CreatedTopic]:
         existing = _TOPIC_EXISTS if exist_ok else None
@@ -211,7 +210,7 @@ def delete_topics(
     native: AdminClient, names: Iterable[str], missing_ok: bool, timeout: float | None
 ) -> Call[None]:
     """Start removing topics."""
-    operation = native.delete_topics(one_or_many(names), checked_seconds(timeout))
+    operation = native.delete_topics(one_or_many(names), timeout)
     ignoring = _UNKNOWN_TOPIC if missing_ok else None
     return Call(operation, lambda results: _nothing(settled(results, _same, _nothing, ignoring)))
 
@@ -220,9 +219,7 @@ def create_partitions(
     native: AdminClient, totals: Mapping[str, int], validate_only: bool, timeout: float | None
 ) -> Call[None]:
     """Start giving topics more partitions."""
-    operation = native.create_partitions(
-        list(totals.items()), validate_only, checked_seconds(timeout)
-    )
+    operation = native.create_partitions(list(totals.items()), validate_only, timeout)
     return Call(operation, lambda results: _nothing(settled(results, _same, _nothing)))
 
 
@@ -235,14 +232,14 @@ def list_topics(
         described = [_topic(topic) for topic in topics]
         return [topic for topic in described if internal or not topic.internal]
 
-    return Call(native.list_topics(checked_seconds(timeout)), finish)
+    return Call(native.list_topics(timeout), finish)
 
 
 def describe_topics(
     native: AdminClient, names: Iterable[str], timeout: float | None
 ) -> Call[dict[str, told.TopicDescription]]:
     """Start describing topics."""
-    operation = native.describe_topics(one_or_many(names), checked_seconds(timeout))
+    operation = native.describe_topics(one_or_many(names), timeout)
     return Call(operation, lambda results: settled(results, _same, _topic))
 
 
@@ -268,9 +265,7 @@ def describe_configs(
     """Start describing configurations."""
     wanted = None if keys is None else [key.replace("_", ".") for key in keys]
     arguments = [_resource(resource) for resource in resources]
-    operation = native.describe_configs(
-        arguments, wanted, synonyms, documentation, checked_seconds(timeout)
-    )
+    operation = native.describe_configs(arguments, wanted, synonyms, documentation, timeout)
     return Call(operation, lambda results: settled(results, _resource_of, _entries))
 
 
@@ -285,7 +280,7 @@ def alter_configs(
         (_resource(resource), [_change(key, value) for key, value in of.items()])
         for resource, of in changes.items()
     ]
-    operation = native.alter_configs(arguments, validate_only, checked_seconds(timeout))
+    operation = native.alter_configs(arguments, validate_only, timeout)
     given = {
         resource: (_KIND_NAMES[resource[0]], [key for key, *_ in changed])
         for resource, changed in arguments
@@ -346,7 +341,7 @@ def list_offsets(
     """Start looking up offsets."""
     time = time_of(at)
     operation = native.list_offsets(
-        [(_pair(of), time) for of in partitions], read_committed, checked_seconds(timeout)
+        [(_pair(of), time) for of in partitions], read_committed, timeout
     )
 
     def listed(fields: Any) -> told.ListedOffset:
@@ -363,7 +358,7 @@ def delete_records(
 ) -> Call[dict[TopicPartition, int]]:
     """Start removing records."""
     arguments = [(_pair(of), -1 if at == "end" else at) for of, at in before.items()]
-    operation = native.delete_records(arguments, checked_seconds(timeout))
+    operation = native.delete_records(arguments, timeout)
     return Call(operation, lambda results: settled(results, partition_of, _same))
 
 
@@ -390,7 +385,7 @@ def describe_cluster(native: AdminClient, timeout: float | None) -> Call[told.Cl
         described = tuple(told.BrokerDescription(*broker) for broker in brokers)
         return told.ClusterDescription(cluster_id, controller, described)
 
-    return Call(native.describe_cluster(checked_seconds(timeout)), finish)
+    return Call(native.describe_cluster(timeout), finish)
 
 
 def describe_log_dirs(
@@ -414,7 +409,7 @@ def describe_log_dirs(
         ]
 
     asked = None if brokers is None else list(brokers)
-    operation = native.describe_log_dirs(asked, checked_seconds(timeout))
+    operation = native.describe_log_dirs(asked, timeout)
     return Call(operation, lambda results: settled(results, _same, described))
 
 
@@ -425,7 +420,7 @@ def elect_leaders(
     timeout: float | None,
 ) -> Call[dict[TopicPartition, bool]]:
     """Start electing leaders."""
-    operation = native.elect_leaders(unclean, pairs(partitions), checked_seconds(timeout))
+    operation = native.elect_leaders(unclean, pairs(partitions), timeout)
     return Call(
         operation,
         lambda results: settled(results, partition_of, bool, _ELECTION_NOT_NEEDED),
@@ -439,7 +434,7 @@ def reassign_partitions(
 ) -> Call[None]:
     """Start moving replicas."""
     arguments = [(_pair(of), None if to is None else list(to)) for of, to in targets.items()]
-    operation = native.alter_reassignments(arguments, checked_seconds(timeout))
+    operation = native.alter_reassignments(arguments, timeout)
     return Call(operation, lambda results: _nothing(settled(results, partition_of, _nothing)))
 
 
@@ -454,4 +449,4 @@ def list_reassignments(
             for of, replicas, adding, removing in moving
         }
 
-    return Call(native.list_reassignments(pairs(partitions), checked_seconds(timeout)), finish)
+    return Call(native.list_reassignments(pairs(partitions), timeout), finish)

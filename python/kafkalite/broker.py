@@ -127,11 +127,9 @@ class Broker:
 
         Returns:
             At most as many as ``kafkalite.recent.requests`` says; none while it does not
-            run, and none of a child process.
+            run. A child process is asked over HTTP: the last 1,000, with ``admin_port`` only.
         """
-        if isinstance(self._engine, _native.Broker):
-            return self._engine.recent_requests()
-        return []
+        return [] if self._engine is None else self._engine.recent_requests()
 
     def log_tail(self, most: int = 40) -> list[str]:
         """Return the last lines of the broker's log, oldest first.

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ._native import RecentRequest
 from .errors import BrokerStartError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds until a started child must serve, and until a stopped one must be gone.
 _PATIENCE_S = 30.0
+#: Seconds that it may take to tell of its last requests.
+_ASKING_S = 2.0
 #: Lines of its log that are kept.
 _KEPT_LINES = 200
 
@@ -71,6 +74,28 @@ class BrokerProcess:
     def log_tail(self, most: int) -> list[str]:
         """Return what it said last on stderr, oldest first."""
         return list(self._tail)[-most:]
+
+    def recent_requests(self) -> list[RecentRequest]:
+        """Return its last requests, as its admin port tells them; none if that is off.
+
+        For who looks into what went wrong: a child that does not answer has none to tell.
+        """
+        if (url := self.admin_url) is None:
+            return []
+        import http.client
+        import json
+
+        address = url.removeprefix("http://")
+        connection = http.client.HTTPConnection(address, timeout=_ASKING_S)
+        try:
+            connection.request("GET", "/requests")
+            answer = connection.getresponse()
+            rows = json.loads(answer.read()) if answer.status == http.HTTPStatus.OK else []
+        except (OSError, http.client.HTTPException, ValueError):
+            return []
+        finally:
+            connection.close()
+        return [RecentRequest(**row) for row in rows]
 
     def start(self) -> None:
         """Start it and wait until it serves; nothing if it runs.

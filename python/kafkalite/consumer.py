@@ -88,6 +88,8 @@ class Consumer(BaseConsumer):
             SerializationError: A deserializer failed; the record stays the next one.
             OffsetOutOfRangeError: The position is not in the log, and no policy says where to go.
             NoOffsetError: There is no position, and no policy.
+            UnknownTopicError: A partition that was assigned by hand is not there. This is told
+                once; it is read if it comes.
             InvalidRecordError: A batch that cannot be read; it stays the next one.
             NoBrokerReachable: Nobody has ever answered.
             FencedInstanceError: Another member has this ``group_instance_id``.
@@ -191,6 +193,7 @@ class Consumer(BaseConsumer):
 
         Raises:
             IllegalStateError: The partition is not assigned.
+            UnknownTopicError: There is no such partition.
             RequestTimedOut: It was not found out in time.
         """
         (place,) = calls.places_of((partition,))

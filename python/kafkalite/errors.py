@@ -54,6 +54,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .records import TopicPartition
+
 __all__ = [
     "AuthenticationError",
     "AuthorizationError",
@@ -169,7 +171,16 @@ class ForkedClientError(IllegalStateError):
 
 
 class SerializationError(KafkaliteError, ValueError):
-    """A serializer or deserializer could not write or read a value."""
+    """A serializer or deserializer could not write or read a value.
+
+    Attributes:
+        partition: Where the record is that could not be read, and
+        offset: its offset there; of one that was to be sent there is neither. To go on without
+            it: ``consumer.seek(error.partition, error.offset + 1)``.
+    """
+
+    partition: TopicPartition
+    offset: int
 
 
 class MessageTooLarge(KafkaliteError):

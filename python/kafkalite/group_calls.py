@@ -16,7 +16,6 @@ from .admin_calls import (
     settled,
     time_of,
 )
-from .arguments import checked_seconds
 from .records import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def list_groups(
     native: AdminClient, states: Iterable[str], types: Iterable[str], timeout: float | None
 ) -> Call[list[told.GroupListing]]:
     """Start listing groups."""
-    operation = native.list_groups(list(states), list(types), checked_seconds(timeout))
+    operation = native.list_groups(list(states), list(types), timeout)
     return Call(operation, lambda groups: [told.GroupListing(*group) for group in groups])
 
 
@@ -56,7 +55,7 @@ def describe_groups(
             tuple(member(each) for each in members),
         )
 
-    operation = native.describe_groups(one_or_many(groups), checked_seconds(timeout))
+    operation = native.describe_groups(one_or_many(groups), timeout)
     return Call(operation, lambda results: settled(results, str, described))
 
 
@@ -64,7 +63,7 @@ def delete_groups(
     native: AdminClient, groups: Iterable[str], missing_ok: bool, timeout: float | None
 ) -> Call[None]:
     """Start removing groups."""
-    operation = native.delete_groups(one_or_many(groups), checked_seconds(timeout))
+    operation = native.delete_groups(one_or_many(groups), timeout)
     ignoring = _GROUP_ID_NOT_FOUND if missing_ok else None
 
     def finish(results: Any) -> None:
@@ -84,7 +83,7 @@ def list_group_offsets(
     timeout: float | None,
 ) -> Call[dict[TopicPartition, told.CommittedOffset]]:
     """Start listing what a group committed."""
-    operation = native.list_group_offsets(group, pairs(partitions), checked_seconds(timeout))
+    operation = native.list_group_offsets(group, pairs(partitions), timeout)
     return Call(operation, lambda results: settled(results, partition_of, _committed))
 
 
@@ -100,7 +99,7 @@ def alter_group_offsets(
         offset = told.CommittedOffset(given) if isinstance(given, int) else given
         commit = (offset.offset, offset.leader_epoch, offset.metadata)
         arguments.append(((topic, number), commit))
-    operation = native.alter_group_offsets(group, arguments, checked_seconds(timeout))
+    operation = native.alter_group_offsets(group, arguments, timeout)
 
     def finish(results: Any) -> None:
         settled(results, partition_of, bool)
@@ -116,9 +115,7 @@ def reset_group_offsets(
     timeout: float | None,
 ) -> Call[dict[TopicPartition, told.CommittedOffset]]:
     """Start committing a place in time for a group."""
-    operation = native.reset_group_offsets(
-        group, pairs(partitions), time_of(to), checked_seconds(timeout)
-    )
+    operation = native.reset_group_offsets(group, pairs(partitions), time_of(to), timeout)
     return Call(operation, lambda results: settled(results, partition_of, _committed))
 
 
@@ -126,9 +123,7 @@ def delete_group_offsets(
     native: AdminClient, group: str, partitions: Iterable[Partition], timeout: float | None
 ) -> Call[None]:
     """Start removing what a group committed."""
-    operation = native.delete_group_offsets(
-        group, pairs(partitions) or [], checked_seconds(timeout)
-    )
+    operation = native.delete_group_offsets(group, pairs(partitions) or [], timeout)
 
     def finish(results: Any) -> None:
         settled(results, partition_of, bool)
@@ -140,7 +135,7 @@ def group_lag(
     native: AdminClient, group: str, timeout: float | None
 ) -> Call[dict[TopicPartition, told.PartitionLag]]:
     """Start comparing what a group committed with the ends of partitions."""
-    operation = native.group_lag(group, checked_seconds(timeout))
+    operation = native.group_lag(group, timeout)
     return Call(
         operation,
         lambda results: settled(results, partition_of, lambda fields: told.PartitionLag(*fields)),

@@ -129,6 +129,9 @@ def test_a_broker_without_keywords_is_refused() -> None:
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
+        (lambda p: p.produce("t", b"v", callback=print), "it is on_delivery="),
+        (lambda p: p.produce("t", b"v", timestamp=5), "it is timestamp_ms="),
+        (lambda p: p.send("t", b"v", callback=print), "it is on_delivery="),
         (lambda p: NEW_TOPIC("t", num_partitions=3), "it is partitions="),
     ],
 )
@@ -176,6 +179,7 @@ def test_what_has_to_be_a_keyword_is_named(admin: Any) -> None:
         (lambda p, t: p.poll(0), "nothing needs to be polled"),
         (lambda p, t: p.init_transactions(), "no transactions yet"),
         (lambda p, t: p.list_topics(), "AdminClient.list_topics()"),
+        (lambda p, t: p.send(t, b"v").get(timeout=5), "it is result(timeout)"),
     ],
 )
 def test_other_producers_methods_are_told_of_ours(
@@ -195,15 +199,20 @@ async def ask_for_topics(servers: str, timeout: Any) -> None:
 
 @pytest.mark.parametrize("timeout", ["5", timedelta(seconds=1)])
 def test_a_time_limit_that_is_no_number_is_refused_in_words(
-    kafkalite_bootstrap: str, admin: Any, timeout: Any
+    kafkalite_bootstrap: str, admin: Any, producer: Any, name: str, timeout: Any
 ) -> None:
     with kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer:
         calls: list[Callable[[], object]] = [
             lambda: admin.list_topics(timeout=timeout),
             lambda: admin.describe_groups(["g"], timeout=timeout),
             lambda: asyncio.run(ask_for_topics(kafkalite_bootstrap, timeout)),
+            lambda: producer.flush(timeout),
+            lambda: producer.send(name, b"v").result(timeout),
+            lambda: producer.send_batch(name, [b"v"]).result(timeout),
+            lambda: consumer.poll(timeout),
             lambda: consumer.consume(1, timeout),
             lambda: consumer.next_batch(timeout=timeout),
+            lambda: consumer.end_offsets(("t", 0), timeout=timeout),
             lambda: kl.Broker().wait_ready(timeout),
         ]
         for call in calls:
@@ -214,8 +223,15 @@ def test_a_time_limit_that_is_no_number_is_refused_in_words(
             assert ("total_seconds()" in notes(caught.value)) is isinstance(timeout, timedelta)
 
 
-def test_a_time_limit_that_is_not_a_number_waits_for_nobody() -> None:
+def test_a_time_limit_that_is_not_a_number_waits_for_nobody(producer: Any, admin: Any) -> None:
     nan = float("nan")
+    calls: list[Callable[[], object]] = [
+        lambda: producer.flush(nan),
+        lambda: admin.list_topics(timeout=nan),
+    ]
+    for call in calls:
+        with pytest.raises(kl.InvalidArgumentError, match="nan is no number of seconds"):
+            call()
     with pytest.raises(kl.InvalidArgumentError, match="nan is no number of seconds"):
         kl.Broker().wait_ready(nan)
 
@@ -224,10 +240,11 @@ WHEN: Any = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_date_is_refused_with_what_makes_milliseconds_of_it(
-    kafkalite_bootstrap: str, name: str
+    kafkalite_bootstrap: str, producer: Any, name: str
 ) -> None:
     with kl.Consumer(bootstrap_servers=kafkalite_bootstrap, group_id="g") as consumer:
         calls: list[Callable[[], object]] = [
+            lambda: producer.send(name, b"v", timestamp_ms=WHEN),
             lambda: consumer.offsets_for_times({(name, 0): WHEN}),
             lambda: consumer.seek_to_time(WHEN),
         ]
@@ -235,6 +252,23 @@ def test_a_date_is_refused_with_what_makes_milliseconds_of_it(
             with pytest.raises(TypeError, match="milliseconds since 1970, not datetime") as caught:
                 call()
             assert "int(when.timestamp() * 1000)" in notes(caught.value)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda p, t: p.send(t, b"v", timestamp_ms=-1),
+        lambda p, t: p.produce(t, b"v", timestamp_ms=-5),
+        lambda p, t: p.send_batch(t, [b"v"], timestamps=-1),
+        lambda p, t: p.send_batch(t, [b"v", b"w"], timestamps=[5, -5]),
+    ],
+)
+def test_a_time_before_1970_is_refused_as_by_kafkas_producer(
+    producer: Any, name: str, send: Callable[[Any, str], object]
+) -> None:
+    with pytest.raises(kl.InvalidArgumentError, match=r"timestamp: -[15] is negative"):
+        send(producer, name)
+    assert producer.send(name, b"v", timestamp_ms=0).result(30).timestamp_ms == 0
 
 
 PAIRS = 'give pairs, as in [("orders", 0), ("orders", 1)].'

@@ -169,3 +169,17 @@ def test_what_a_consumer_hands_out_can_be_sent_on(
     assert [(r.key, r.value, r.timestamp_ms, list(r.headers)) for r in found] == [
         (value, value, NOW_MS, of) for value, of in zip(values, headers, strict=True)
     ]
+
+
+def test_a_column_may_say_that_a_record_has_no_time_and_not_that_it_is_before_1970(
+    kafkalite_bootstrap: str, name: str, producer: kl.Producer
+) -> None:
+    table = pa.table({"value": [b"v", b"w"], "timestamp": pa.array([-1, NOW_MS - 5], pa.int64())})
+    producer.send_batch(name, table).result(PATIENCE_S)
+    now, given = (record.timestamp_ms for record in read(kafkalite_bootstrap, name, 2))
+    assert now is not None
+    assert now >= NOW_MS
+    assert given == NOW_MS - 5
+    before = pa.table({"value": [b"v"], "timestamp": pa.array([-2], pa.int64())})
+    with pytest.raises(kl.InvalidArgumentError, match="timestamp: -2 is negative"):
+        producer.send_batch(name, before)

@@ -321,6 +321,32 @@ def test_it_remembers_the_last_requests() -> None:
     assert broker.recent_requests() == []
 
 
+def test_a_child_tells_of_its_last_requests_over_its_admin_port() -> None:
+    with kafkalite.Broker(in_process=False, admin_port=0) as broker:
+        broker.wait_ready()
+        found = {request.api: request for request in broker.recent_requests()}
+        seen = found["ApiVersions"]
+        assert (seen.version, seen.client_id, seen.peer.split(":")[0]) == (0, None, "127.0.0.1")
+        assert seen.age_ms >= 0
+        assert seen.queue_ms >= 0
+        broker.kill()
+        assert broker.recent_requests() == []
+    with kafkalite.Broker(in_process=False) as silent:
+        assert silent.recent_requests() == []
+
+
+def test_a_child_that_stands_still_has_no_requests_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafkalite.broker_process._ASKING_S", 0.1)
+    with kafkalite.Broker(in_process=False, admin_port=0) as broker:
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            assert broker.recent_requests() == []
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+
+
 @both
 def test_it_waits_for_records_and_returns_them(in_process: bool) -> None:
     with kafkalite.Broker(topics="t", in_process=in_process) as broker:

@@ -151,7 +151,9 @@ def test_a_failure_shows_what_the_broker_said_and_did(pytester: pytest.Pytester)
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d +\d+\.\d\d", text)
 
 
-def test_of_a_broker_in_a_child_a_failure_shows_what_it_said(pytester: pytest.Pytester) -> None:
+def test_of_a_broker_in_a_child_a_failure_shows_what_it_said_and_did(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makeconftest(
         """
         import pytest
@@ -164,6 +166,7 @@ def test_of_a_broker_in_a_child_a_failure_shows_what_it_said(pytester: pytest.Py
     pytester.makepyfile(
         """
         def test_fails(kafkalite_broker):
+            kafkalite_broker.wait_ready()
             assert False
         """
     )
@@ -172,4 +175,5 @@ def test_of_a_broker_in_a_child_a_failure_shows_what_it_said(pytester: pytest.Py
     text = result.stdout.str()
     assert text.count("kafkalite broker log, last lines") == 1
     assert '"message":"serving"' in text
-    assert "kafkalite broker, last requests" not in text
+    assert text.count("kafkalite broker, last requests") == 1
+    assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d", text)

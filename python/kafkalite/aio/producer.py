@@ -100,7 +100,8 @@ class AsyncProducer:
         Raises:
             BufferFullError: ``buffer_memory`` stayed full for ``max_block_ms``.
             MessageTooLarge: The record alone exceeds ``max_request_size`` bytes.
-            UnknownTopicError: There is no such topic after ``max_block_ms``.
+            UnknownTopicError: There is no such topic after ``max_block_ms``, or no such partition.
+            InvalidArgumentError: A partition or a time below 0.
             DeliveryTimeout: No broker acknowledged it within ``delivery_timeout_ms``.
             KafkaliteError: As the broker refused it.
 

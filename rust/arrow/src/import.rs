@@ -19,7 +19,7 @@ use column::{Shape, is_null_in};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// A column of a type that has no meaning here.
-    #[error("column `{name}` has Arrow type `{format}`, expected {expected}")]
+    #[error("column `{name}` has Arrow type {}, expected {expected}", type_name(format))]
     Type {
         /// The column.
         name: String,
@@ -43,6 +43,30 @@ pub enum ImportError {
     /// What was handed over contradicts itself.
     #[error("an Arrow array that cannot be: {0}")]
     Invalid(&'static str),
+}
+
+/// Arrow's name of a type that the interface spells `format`; one with parameters as it is spelled.
+fn type_name(format: &str) -> String {
+    let name = match format {
+        "b" => "bool",
+        "c" => "int8",
+        "C" => "uint8",
+        "s" => "int16",
+        "S" => "uint16",
+        "i" => "int32",
+        "I" => "uint32",
+        "l" => "int64",
+        "L" => "uint64",
+        "e" => "float16",
+        "f" => "float32",
+        "g" => "float64",
+        "n" => "null",
+        "tdD" | "tdm" => "date",
+        "+s" => "struct",
+        "+l" | "+L" => "list",
+        other => return format!("`{other}`"),
+    };
+    name.to_owned()
 }
 
 /// A type that is kept for all chunks of it.

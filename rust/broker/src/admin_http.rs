@@ -5,6 +5,7 @@
 //! | `/metrics` | everything counted, as OpenMetrics text |
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
+//! | `/requests` | the last requests, as JSON; 404 if none are remembered |
 //!
 //! One thread with a runtime of its own serves them, so that a scrape never waits for a request
 //! and a request never for a scrape. The port is bound apart from that, before the broker starts.
@@ -22,9 +23,11 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::oneshot;
 
+use crate::clock::Clock;
 use crate::metrics::Metrics;
 
 mod exposition;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -47,13 +50,13 @@ impl AdminListener {
         Ok(Self { listener, address })
     }
 
-    /// Serves `metrics` on a thread of its own; ready from now on.
+    /// Serves `metrics`, taken by `clock`, on a thread of its own; ready from now on.
     ///
     /// # Errors
     /// The system refuses a thread or an event queue.
-    pub fn start(self, metrics: Arc<Metrics>) -> io::Result<AdminHttp> {
+    pub fn start(self, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> io::Result<AdminHttp> {
         let ready = Arc::new(AtomicBool::new(true));
-        let state = Shared { metrics, ready: ready.clone() };
+        let state = Shared { metrics, clock, ready: ready.clone() };
         let (stop, stopped) = oneshot::channel();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -109,12 +112,14 @@ impl Drop for AdminHttp {
 #[derive(Clone)]
 struct Shared {
     metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     ready: Arc<AtomicBool>,
 }
 
 async fn serve(listener: TcpListener, state: Shared) -> io::Result<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))
+        .route("/requests", get(last_requests))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
         .with_state(state);
@@ -125,6 +130,17 @@ async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match exposition::text(&shared.metrics) {
         Ok(text) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+async fn last_requests(State(shared): State<Shared>) -> impl IntoResponse {
+    const NONE: &str = "no request is remembered: kafkalite.recent.requests is 0\n";
+    let Some(recent) = shared.metrics.recent() else {
+        return Err((StatusCode::NOT_FOUND, NONE.to_owned()));
+    };
+    match requests::json(&recent.all(), shared.clock.monotonic_ns()) {
+        Ok(text) => Ok(([(header::CONTENT_TYPE, "application/json")], text)),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }

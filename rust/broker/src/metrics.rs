@@ -19,7 +19,7 @@ mod recent;
 mod tests;
 
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
-pub use recent::{RecentRequest, RecentRequests};
+pub use recent::{RecentRequest, RecentRequests, StageTimes};
 
 /// API keys at or above this share the last slot; Kafka 4.3 uses keys below 100.
 const API_SLOTS: usize = 128;

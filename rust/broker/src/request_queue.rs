@@ -27,6 +27,9 @@ use crate::error::panics;
 use crate::metrics::{Metrics, RecentRequest, Stage};
 use crate::response_queue::Responder;
 
+/// How much of a client's name is remembered.
+const REMEMBERED_CLIENT_ID_CHARS: usize = 256;
+
 pub mod connection_requests;
 pub mod inline;
 pub mod room;
@@ -324,12 +327,17 @@ impl RequestQueue {
     }
 }
 
+/// A client may send 32 KiB of a name with every request.
+fn shortened(client_id: &str) -> String {
+    client_id.chars().take(REMEMBERED_CLIENT_ID_CHARS).collect()
+}
+
 fn remembered(request: &Request, started_ns: u64) -> RecentRequest {
     RecentRequest {
         api_key: request.header.api_key,
         api_version: request.header.api_version,
         correlation_id: request.header.correlation_id,
-        client_id: request.header.client_id.clone(),
+        client_id: request.header.client_id.as_deref().map(shortened),
         connection_id: request.context.connection_id,
         peer: request.context.peer,
         received_ns: request.received_ns,

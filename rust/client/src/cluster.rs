@@ -18,11 +18,13 @@ mod schedule;
 use crate::config::{ClientConfig, HostPort};
 use crate::connection::Connection;
 use crate::error::ClientError;
+use crate::topic_partition::TopicPartition;
 use arc_swap::ArcSwap;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
 use parking_lot::Mutex;
 use schedule::Schedule;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -140,6 +142,34 @@ impl Cluster {
                 return Err(error);
             }
         }
+    }
+
+    /// Refuses partitions that are not there, after one more look: a topic may have got more.
+    ///
+    /// Fails with
+    /// - case A: `NoPartition`, as brokers told just now
+    /// - case B: what [`Self::topic`] fails with
+    pub async fn check_partitions(
+        &self,
+        partitions: &[TopicPartition],
+        deadline: Instant,
+    ) -> Result<(), ClientError> {
+        let names: BTreeSet<&str> = partitions.iter().map(|one| &*one.topic).collect();
+        for name in names {
+            self.topic(name, deadline).await?;
+        }
+        let missing = |image: &ClusterImage| {
+            let lacks = |one: &&TopicPartition| image.lacks(one).is_some();
+            partitions.iter().filter(lacks).map(|one| one.topic.to_string()).collect::<Vec<_>>()
+        };
+        let names = missing(&self.image());
+        if names.is_empty() {
+            return Ok(());
+        }
+        let asked = tokio::time::timeout_at(deadline.into(), self.refresh(Wanted::Topics(names)));
+        // Late, what is known by then has to do.
+        let image = asked.await.unwrap_or_else(|_| Ok(self.image()))?;
+        partitions.iter().find_map(|one| image.lacks(one)).map_or(Ok(()), Err)
     }
 
     /// The connection to a broker, made if there is none.

@@ -96,6 +96,19 @@ pub enum ClientError {
         /// What is wrong with it.
         why: String,
     },
+    /// The topic has no such partition, as brokers told just now.
+    #[error(
+        "UNKNOWN_TOPIC_OR_PARTITION: {topic} has {count} partition{}, there is no {partition}",
+        if *count == 1 { "" } else { "s" }
+    )]
+    NoPartition {
+        /// The topic.
+        topic: String,
+        /// How many it has; they are counted from 0.
+        count: usize,
+        /// The one that was named.
+        partition: i32,
+    },
     /// The producer's memory stayed full for `max.block.ms`.
     #[error("BUFFER_FULL: {needed} bytes found no room in buffer.memory within {after_ms} ms")]
     BufferFull {
@@ -209,6 +222,7 @@ impl ClientError {
             Self::UnsupportedVersion { .. } => ErrorCode::UnsupportedVersion,
             Self::Config { .. } => ErrorCode::InvalidConfig,
             Self::InvalidArgument { .. } => ErrorCode::InvalidRequest,
+            Self::NoPartition { .. } => ErrorCode::UnknownTopicOrPartition,
             Self::MessageTooLarge { .. } => ErrorCode::MessageTooLarge,
             Self::CorruptBatch { .. } => ErrorCode::CorruptMessage,
             Self::NoOffset { .. }
@@ -237,6 +251,7 @@ impl ClientError {
             | Self::UnsupportedVersion { .. }
             | Self::Config { .. }
             | Self::InvalidArgument { .. }
+            | Self::NoPartition { .. }
             | Self::MessageTooLarge { .. }
             | Self::NoOffset { .. }
             | Self::CorruptBatch { .. }
@@ -289,6 +304,11 @@ impl ClientError {
             }
             Self::Config { hint, .. } => hint.clone(),
             Self::Broker { code, .. } => broker_hint(*code).map(str::to_owned),
+            Self::NoPartition { topic, partition, .. } => Some(format!(
+                "partitions are counted from 0; for more of them: `kafkalite topics \
+                 add-partitions {topic} {}`.",
+                i64::from(*partition) + 1
+            )),
             Self::BufferFull { .. } => Some(
                 "the brokers take less than is sent: raise buffer.memory or max.block.ms, or wait \
                  for deliveries."

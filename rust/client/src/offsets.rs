@@ -195,6 +195,7 @@ fn no_leader(image: &crate::cluster::ClusterImage, partition: &TopicPartition) -
     let known = image.topic(&partition.topic);
     match known.map(|topic| topic.partition(partition.partition).is_some()) {
         Some(true) => ClientError::broker(ErrorCode::LeaderNotAvailable, partition.to_string()),
+        // It may come yet; whoever needs to know asks [`Cluster::check_partitions`].
         Some(false) => {
             ClientError::broker(ErrorCode::UnknownTopicOrPartition, partition.to_string())
         }

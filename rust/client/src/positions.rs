@@ -86,6 +86,7 @@ impl MissingTopics {
                     for name in names.iter().filter(|name| image.topic(name).is_none()) {
                         shared.report_unless_passing(image.topic_error(name));
                     }
+                    tell_of_missing(&shared, &image);
                 }
                 Err(error) => {
                     shared.report_unless_passing(error);
@@ -121,11 +122,40 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     if let Wish::Topics(topics) = subscription.wish() {
         names.extend(topics.iter().cloned());
     }
+    let by_hand = matches!(subscription.wish(), Wish::Assigned);
+    let untold = subscription.iter().filter(|(_, state)| by_hand && !state.told_missing());
+    let lacking: BTreeSet<_> = untold
+        .filter(|(partition, _)| image.lacks(partition).is_some())
+        .map(|(partition, _)| Arc::clone(&partition.topic))
+        .collect();
     let by_pattern = matches!(subscription.wish(), Wish::Pattern(_));
     drop(subscription);
-    let unknown = names.iter().filter(|name| image.topic(name).is_none());
+    let is_unknown = |name: &&Arc<str>| image.topic(name).is_none() || lacking.contains(*name);
+    let unknown = names.iter().filter(is_unknown);
     missing.ask(shared, unknown.map(ToString::to_string).collect());
     if by_pattern { missing.ask_for_all(shared) } else { None }
+}
+
+/// Tells once of each partition that was assigned by hand and is not there, as the brokers said
+/// just now; it is read all the same if it comes.
+fn tell_of_missing(shared: &Shared, image: &ClusterImage) {
+    let mut subscription = shared.subscription.lock();
+    if !matches!(subscription.wish(), Wish::Assigned) {
+        return;
+    }
+    let mut missing = Vec::new();
+    for partition in subscription.assigned() {
+        let (Some(error), Some(state)) =
+            (image.lacks(&partition), subscription.get_mut(&partition))
+        else {
+            continue;
+        };
+        if state.tell_missing() {
+            missing.push(error);
+        }
+    }
+    drop(subscription);
+    missing.into_iter().for_each(|error| shared.report(error));
 }
 
 /// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::accumulator::{
     Accumulator, Flush, Memory, NoRoom, Place, Record, Run, Settings, Sink, Ticket, TopicQueues,
 };
-use crate::cluster::{Cluster, PartitionImage};
+use crate::cluster::{Cluster, PartitionImage, Wanted};
 use crate::config::ProducerConfig;
 use crate::error::ClientError;
 use crate::runtime::{Call, Runtime};
@@ -147,6 +147,48 @@ impl<T: Send + 'static> Producer<T> {
         }
     }
 
+    /// Asks once more for a topic that lacks a partition; its queues are grown afterwards if it has
+    /// got more.
+    ///
+    /// # Errors
+    /// Of the call: if no broker answers by `deadline`.
+    pub fn look_again(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Call<Arc<TopicQueues<T>>>, ClientError> {
+        self.runtime.begin(self.grow(name, deadline))
+    }
+
+    /// The same for event loops: calls `done` on the client's thread.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn look_again_then(
+        &self,
+        name: &str,
+        deadline: Instant,
+        done: impl FnOnce(Result<Arc<TopicQueues<T>>, ClientError>) + Send + 'static,
+    ) -> Result<(), ClientError> {
+        let grow = self.grow(name, deadline);
+        self.runtime.spawn(async move { done(grow.await) }).map(drop)
+    }
+
+    fn grow(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Arc<TopicQueues<T>>, ClientError>> + Send + 'static {
+        let (cluster, learn) = (self.cluster.clone(), self.learn(name, deadline));
+        let wanted = Wanted::Topics(vec![name.to_owned()]);
+        async move {
+            let asked = tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted));
+            // Late, what is known by then has to do.
+            asked.await.unwrap_or_else(|_| Ok(cluster.image()))?;
+            learn.await
+        }
+    }
+
     /// Asks for the topic's partitions as they are now.
     ///
     /// # Errors
@@ -166,7 +208,8 @@ impl<T: Send + 'static> Producer<T> {
     /// The partition of a record: the one it names, or else what its key or the queues say.
     ///
     /// # Errors
-    /// If the topic has no such partition.
+    /// - case A: `NoPartition`, as far as is known; see [`Self::look_again`]
+    /// - case B: `InvalidArgument`, for a number below 0
     #[inline]
     pub fn partition(
         &self,
@@ -178,9 +221,14 @@ impl<T: Send + 'static> Producer<T> {
         let count = topic.partition_count();
         match u32::try_from(named) {
             Ok(partition) if partition < count => Ok(partition),
-            _ => Err(ClientError::InvalidArgument {
+            Ok(_) => Err(ClientError::NoPartition {
+                topic: topic.name().to_string(),
+                count: count as usize,
+                partition: named,
+            }),
+            Err(_) => Err(ClientError::InvalidArgument {
                 what: "partition".to_owned(),
-                why: format!("{} has {count} partitions, there is no {named}", topic.name()),
+                why: format!("{named} is negative; leave it out to have one chosen"),
             }),
         }
     }

@@ -106,22 +106,56 @@ pub struct RecentRequest {
     total_ms: Option<f64>,
 }
 
+#[pymethods]
+impl RecentRequest {
+    /// One as a broker's admin port tells it.
+    #[new]
+    #[pyo3(signature = (
+        *, api, version, client_id, peer, age_ms, queue_ms, handler_ms, waited_ms, sending_ms,
+        total_ms
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "all of them are keywords")]
+    fn told(
+        api: String,
+        version: i16,
+        client_id: Option<String>,
+        peer: String,
+        age_ms: f64,
+        queue_ms: f64,
+        handler_ms: Option<f64>,
+        waited_ms: Option<f64>,
+        sending_ms: Option<f64>,
+        total_ms: Option<f64>,
+    ) -> Self {
+        Self {
+            api,
+            version,
+            client_id,
+            peer,
+            age_ms,
+            queue_ms,
+            handler_ms,
+            waited_ms,
+            sending_ms,
+            total_ms,
+        }
+    }
+}
+
 impl RecentRequest {
     fn new(request: &process::RecentRequest, now_ns: u64) -> Self {
-        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
-        let (handled, answered) = (request.handled_ns, request.answered_ns);
-        let waited = answered.zip(handled).map(|(answered, handled)| ms(handled, answered));
+        let times = request.times(now_ns);
         Self {
             api: process::api_name(request.api_key),
             version: request.api_version,
             client_id: request.client_id.clone(),
             peer: request.peer.to_string(),
-            age_ms: ms(request.received_ns, now_ns),
-            queue_ms: ms(request.received_ns, request.started_ns),
-            handler_ms: handled.map(|handled| ms(request.started_ns, handled)),
-            waited_ms: waited,
-            sending_ms: answered.zip(request.sent_ns).map(|(answered, sent)| ms(answered, sent)),
-            total_ms: request.sent_ns.map(|sent| ms(request.received_ns, sent)),
+            age_ms: times.age_ms,
+            queue_ms: times.queue_ms,
+            handler_ms: times.handler_ms,
+            waited_ms: times.waited_ms,
+            sending_ms: times.sending_ms,
+            total_ms: times.total_ms,
         }
     }
 }

@@ -7,7 +7,7 @@ use ErrorCode as E;
 use kafkalite_broker::process::Failure;
 use kafkalite_client::{ClientError, ErrorCode};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyString, PyType};
 
 /// The exception for `failure`: its text, and its hint as the attribute `hint`.
 pub fn start_error(py: Python<'_>, failure: &Failure) -> PyErr {
@@ -66,13 +66,21 @@ pub fn client_exception<'py>(py: Python<'py>, error: &ClientError) -> PyResult<B
 pub fn deserialization_error(
     py: Python<'_>,
     what: &str,
-    partition: &str,
+    (topic, number): (&Py<PyString>, i32),
     offset: i64,
     cause: PyErr,
 ) -> PyErr {
-    let of = format!("of {partition} at offset {offset}");
+    let of = format!("of {}-{number} at offset {offset}", topic.bind(py));
     let hint = format!("it is not passed over: seek behind offset {offset} to go on without it.");
-    no_serialization(py, &format!("the {what} {of}"), Some(hint), cause)
+    let error = no_serialization(py, &format!("the {what} {of}"), Some(hint), cause);
+    let placed = || -> PyResult<()> {
+        let class = py.import("kafkalite.records")?.getattr("TopicPartition")?;
+        error.value(py).setattr("partition", class.call1((topic, number))?)?;
+        error.value(py).setattr("offset", offset)
+    };
+    // Its text says where as well.
+    let _ = placed();
+    error
 }
 
 /// A key or a value that its serializer could not write; `cause` is what that raised.
@@ -113,6 +121,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Config { .. } => "ConfigError",
         ClientError::InvalidArgument { .. } => "InvalidArgumentError",
+        ClientError::NoPartition { .. } => "UnknownTopicError",
         ClientError::BufferFull { .. } => "BufferFullError",
         ClientError::MessageTooLarge { .. } => "MessageTooLarge",
         ClientError::NoOffset { .. } => "NoOffsetError",

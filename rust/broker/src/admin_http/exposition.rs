@@ -36,7 +36,8 @@ pub fn text(metrics: &Metrics) -> Result<String, Error> {
 
 type Stages = [(String, Stage, HistogramSnapshot)];
 
-fn request_name(api_key: i16) -> String {
+/// Kafka's name of an API, or its number if it has none here.
+pub(super) fn request_name(api_key: i16) -> String {
     let key = ApiKey::ALL.iter().find(|key| **key as i16 == api_key);
     key.map_or_else(|| api_key.to_string(), |key| key.name().to_owned())
 }

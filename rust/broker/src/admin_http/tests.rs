@@ -2,7 +2,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::*;
-use crate::metrics::Stage;
+use crate::clock::ManualClock;
+use crate::metrics::{RecentRequest, Stage};
 
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -15,7 +16,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 
 fn serving(metrics: Arc<Metrics>) -> AdminHttp {
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    listener.start(metrics).expect("a thread")
+    listener.start(metrics, Arc::new(ManualClock::new(0))).expect("a thread")
 }
 
 #[test]
@@ -51,4 +52,50 @@ fn a_dropped_server_gives_its_port_back() {
     let address = admin.address();
     drop(admin);
     assert!(AdminListener::bind("127.0.0.1", address.port()).is_ok());
+}
+
+fn remembered(correlation_id: i32) -> RecentRequest {
+    RecentRequest {
+        api_key: 0,
+        api_version: 11,
+        correlation_id,
+        client_id: Some("a \"client\"\n".to_owned()),
+        connection_id: 1,
+        peer: ([127, 0, 0, 1], 9).into(),
+        received_ns: 0,
+        started_ns: 1_000_000,
+        handled_ns: Some(3_000_000),
+        answered_ns: Some(3_500_000),
+        taken_ns: None,
+        sent_ns: None,
+    }
+}
+
+#[test]
+fn the_last_requests_are_told_with_their_stages_and_without_what_has_not_come() {
+    let metrics = Arc::new(Metrics::remembering(3));
+    metrics.recent().expect("it remembers").push(remembered(1));
+    let answer = get(serving(metrics).address(), "/requests");
+    let row = r#"[{"api":"Produce","version":11,"client_id":"a \"client\"\n","#.to_owned()
+        + r#""peer":"127.0.0.1:9","age_ms":0.0,"queue_ms":1.0,"handler_ms":2.0,"#
+        + r#""waited_ms":0.5,"sending_ms":null,"total_ms":null}]"#;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.ends_with(&row), "{answer}");
+}
+
+#[test]
+fn a_thousand_requests_are_told_however_many_are_remembered() {
+    let metrics = Arc::new(Metrics::remembering(2_000));
+    for correlation_id in 0..1_500 {
+        metrics.recent().expect("it remembers").push(remembered(correlation_id));
+    }
+    let answer = get(serving(metrics).address(), "/requests");
+    assert_eq!(answer.matches("\"api\"").count(), 1_000);
+}
+
+#[test]
+fn a_broker_that_remembers_no_request_says_which_key_would_have_it_do_so() {
+    let answer = get(serving(Arc::new(Metrics::new())).address(), "/requests");
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.contains("kafkalite.recent.requests"), "{answer}");
 }

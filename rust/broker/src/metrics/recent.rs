@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 
 use parking_lot::Mutex;
 
+use crate::clock::NS_PER_MS;
+
 /// One request and when it passed each stage, on the monotonic clock; `None` is not yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentRequest {
@@ -35,6 +37,40 @@ pub struct RecentRequest {
     pub taken_ns: Option<u64>,
     /// The answer's last byte was in the socket.
     pub sent_ns: Option<u64>,
+}
+
+/// How long a request was in each stage, in ms; `None` is not yet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageTimes {
+    /// How long ago it came.
+    pub age_ms: f64,
+    /// In the request queue.
+    pub queue_ms: f64,
+    /// In its handler.
+    pub handler_ms: Option<f64>,
+    /// Waiting for its condition, a fetch for bytes for instance.
+    pub waited_ms: Option<f64>,
+    /// Until its answer's last byte was in the socket.
+    pub sending_ms: Option<f64>,
+    /// All of it.
+    pub total_ms: Option<f64>,
+}
+
+impl RecentRequest {
+    /// Its times, where the monotonic clock shows `now_ns`.
+    #[must_use]
+    pub fn times(&self, now_ns: u64) -> StageTimes {
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_MS as f64;
+        let (handled, answered) = (self.handled_ns, self.answered_ns);
+        StageTimes {
+            age_ms: ms(self.received_ns, now_ns),
+            queue_ms: ms(self.received_ns, self.started_ns),
+            handler_ms: handled.map(|handled| ms(self.started_ns, handled)),
+            waited_ms: answered.zip(handled).map(|(answered, handled)| ms(handled, answered)),
+            sending_ms: answered.zip(self.sent_ns).map(|(answered, sent)| ms(answered, sent)),
+            total_ms: self.sent_ns.map(|sent| ms(self.received_ns, sent)),
+        }
+    }
 }
 
 /// The ring.

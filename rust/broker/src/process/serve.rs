@@ -66,7 +66,9 @@ pub fn start_admin(
     listener: Option<AdminListener>,
     broker: &Broker,
 ) -> Result<Option<AdminHttp>, Failure> {
-    let started = listener.map(|listener| listener.start(broker.metrics().clone())).transpose();
+    let (metrics, clock) = (broker.metrics(), &broker.rooms().clock);
+    let started = listener.map(|listener| listener.start(metrics.clone(), clock.clone()));
+    let started = started.transpose();
     started.map_err(|error| {
         Failure::refused(
             "metrics and health do not start".to_owned(),

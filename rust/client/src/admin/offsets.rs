@@ -182,16 +182,18 @@ impl Admin {
         let topics: HashMap<String, _> = told.into_iter().collect();
         let mut leaders = ByLeader::new();
         let mut refused = Vec::new();
-        let unknown = |partition: &TopicPartition| {
-            ClientError::broker(ErrorCode::UnknownTopicOrPartition, partition.to_string())
-        };
         for partition in partitions {
             let leader = match topics.get(&*partition.topic) {
                 Some(Err(error)) => Err(error.clone()),
                 None => Err(ClientError::left_out("the cluster", &partition)),
                 Some(Ok(topic)) => {
                     let found = topic.partitions.iter().find(|p| p.index == partition.partition);
-                    found.ok_or_else(|| unknown(&partition)).and_then(|found| {
+                    let unknown = || ClientError::NoPartition {
+                        topic: partition.topic.to_string(),
+                        count: topic.partitions.len(),
+                        partition: partition.partition,
+                    };
+                    found.ok_or_else(unknown).and_then(|found| {
                         let nobody = ErrorCode::LeaderNotAvailable;
                         found
                             .leader

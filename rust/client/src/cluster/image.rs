@@ -3,6 +3,7 @@
 use super::NodeId;
 use crate::config::HostPort;
 use crate::error::ClientError;
+use crate::topic_partition::TopicPartition;
 use kafkalite_protocol::messages::metadata::{
     MetadataResponse, MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -153,6 +154,17 @@ impl ClusterImage {
         let unknown = ErrorCode::UnknownTopicOrPartition;
         let code = self.refused.get(name).copied().unwrap_or(unknown);
         ClientError::broker(code, format!("topic {name}"))
+    }
+
+    /// `NoPartition`, if the topic is known and has no such partition.
+    pub fn lacks(&self, partition: &TopicPartition) -> Option<ClientError> {
+        let topic = self.topic(&partition.topic)?;
+        let count = topic.partitions.len();
+        topic.partition(partition.partition).is_none().then(|| ClientError::NoPartition {
+            topic: partition.topic.to_string(),
+            count,
+            partition: partition.partition,
+        })
     }
 
     /// The image after `response`. `whole` says that all topics were asked for: what is not in the

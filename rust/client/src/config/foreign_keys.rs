@@ -9,6 +9,8 @@ pub enum Foreign {
     Ignored,
     /// Another library's name for one of ours.
     Called(&'static str),
+    /// Another library's, for what is done otherwise here: how.
+    Otherwise(&'static str),
 }
 
 /// What is known about `name`, a name with dots that is not in our table.
@@ -22,6 +24,9 @@ pub fn foreign(name: &str) -> Option<Foreign> {
     }
     if IGNORED.contains(&name) || starts("metrics.") || starts("metric.") {
         return Some(Foreign::Ignored);
+    }
+    if let Some((_, how)) = OTHER_WAYS.iter().find(|(other, _)| *other == name) {
+        return Some(Foreign::Otherwise(how));
     }
     OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, ours)| Foreign::Called(ours))
 }
@@ -40,6 +45,20 @@ const IGNORED: &[&str] = &[
     "share.acknowledgement.mode",
     "value.deserializer",
     "value.serializer",
+];
+
+/// What librdkafka and kafka-python have a key for, and this client a call or nothing.
+const OTHER_WAYS: &[(&str, &str)] = &[
+    ("api.version", "leave it out: brokers are asked which versions they speak."),
+    ("api.version.request", "leave it out: brokers are asked which versions they speak."),
+    ("consumer.timeout.ms", "batches(timeout=1) ends when nothing comes for so many seconds."),
+    ("enable.auto.offset.store", "leave it out: what an earlier call handed out is committed."),
+    ("enable.partition.eof", "leave it out: position() and end_offsets() tell the end."),
+    ("error.cb", "leave it out: failures are raised by the calls that meet them."),
+    ("on.commit", "leave it out: commit_async(callback=...) takes one."),
+    ("on.delivery", "leave it out: produce(..., on_delivery=...) takes one."),
+    ("statistics.interval.ms", "leave it out: Producer.metrics() tells when it is asked."),
+    ("stats.cb", "leave it out: Producer.metrics() tells when it is asked."),
 ];
 
 /// Names of librdkafka, which confluent-kafka uses, and of kafka-python.

@@ -54,6 +54,11 @@ fn wrong_keys_say_what_was_meant() {
         ("lingr_ms", "lingr.ms: unknown key", "did you mean linger.ms?"),
         ("group.id", "the producer has no such key", "it is a key of the consumer."),
         ("message.max.bytes", "unknown key", "Kafka's name for it is max.request.size."),
+        (
+            "on_delivery",
+            "on.delivery: unknown key",
+            "leave it out: produce(..., on_delivery=...) takes one.",
+        ),
     ] {
         let (error, hinted) = refusal(ProducerConfig::from_pairs(&pairs(&[(key, "1")])));
         assert!(error.contains(text), "{error}");

@@ -49,6 +49,7 @@ fn stranger(kind: ClientKind, name: &str, value: &str) -> Result<String, ClientE
         Some(Foreign::Called(ours)) => {
             Err(wrong("unknown key", Some(format!("Kafka's name for it is {ours}."))))
         }
+        Some(Foreign::Otherwise(how)) => Err(wrong("unknown key", Some(how.to_owned()))),
         None => {
             let names = keys().filter(|key| key.owner.includes(kind)).map(|key| key.name);
             let hint = nearest(name, names).map(|name| format!("did you mean {name}?"));

@@ -42,6 +42,11 @@ pub async fn commit(
         let about = format!("commit for group {group}: this consumer is no member of it now");
         return Err(ClientError::broker(ErrorCode::UnknownMemberId, about));
     }
+    // A broker would answer as for one that comes yet, and be asked again until the deadline.
+    let image = shared.cluster.image();
+    let missing = |one: &&TopicPartition| image.lacks(one).is_some();
+    let missing: Vec<_> = offsets.keys().filter(missing).cloned().collect();
+    shared.cluster.check_partitions(&missing, deadline).await?;
     let _one_after_the_other = shared.commits.lock().await;
     let result = commits::commit(&shared.cluster, group, me.as_ref(), &offsets, deadline).await;
     match &result {
@@ -160,8 +165,8 @@ pub async fn offsets(
     let mut found = BTreeMap::new();
     let mut failures = 0;
     loop {
-        let names = left.iter().map(|question| question.partition.topic.to_string()).collect();
-        know(&shared, names, deadline).await?;
+        let partitions: Vec<_> = left.iter().map(|question| question.partition.clone()).collect();
+        shared.cluster.check_partitions(&partitions, deadline).await?;
         let answers = offsets::list_offsets(&shared.cluster, isolation, left).await;
         left = Vec::new();
         let mut last = None;
@@ -186,18 +191,6 @@ pub async fn offsets(
         }
         tokio::time::sleep(wait).await;
     }
-}
-
-/// Sees to it that these topics are known.
-async fn know(
-    shared: &Shared,
-    names: std::collections::BTreeSet<String>,
-    deadline: Instant,
-) -> Result<(), ClientError> {
-    for name in names {
-        shared.cluster.topic(&name, deadline).await?;
-    }
-    Ok(())
 }
 
 /// A topic's partitions and who leads them.
@@ -231,6 +224,9 @@ pub async fn position(
     deadline: Instant,
 ) -> Result<Position, ClientError> {
     let began = Instant::now();
+    if shared.subscription.lock().get(&partition).is_some() {
+        shared.cluster.check_partitions(std::slice::from_ref(&partition), deadline).await?;
+    }
     let mut settled = shared.settled.subscribe();
     loop {
         settled.borrow_and_update();

@@ -65,6 +65,8 @@ pub struct PartitionState {
     stalled: bool,
     /// Nothing is fetched from there on.
     end: Option<i64>,
+    /// The user heard that there is no such partition.
+    told_missing: bool,
 }
 
 impl PartitionState {
@@ -85,7 +87,19 @@ impl PartitionState {
             held: false,
             stalled: false,
             end: None,
+            told_missing: false,
         }
+    }
+
+    /// Whether the user heard that there is no such partition.
+    #[must_use]
+    pub fn told_missing(&self) -> bool {
+        self.told_missing
+    }
+
+    /// Notes that the user hears of it; whether that is the first time.
+    pub fn tell_missing(&mut self) -> bool {
+        !std::mem::replace(&mut self.told_missing, true)
     }
 
     /// Fetches nothing from `end` on; records behind it may come along in a batch.

@@ -2,6 +2,7 @@
 
 mod convert;
 
+use super::arguments::Seconds;
 use super::operation::Operation;
 use super::shell::Shell;
 use crate::error::client_error;
@@ -23,15 +24,9 @@ pub struct AdminClient {
     warnings: Vec<String>,
 }
 
-/// A time limit in seconds; `None` is the client's own.
-#[derive(Clone, Copy, FromPyObject)]
-struct Seconds(Option<f64>);
-
-impl Seconds {
-    fn limit(self) -> Option<Duration> {
-        let longest = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0));
-        self.0.map(|seconds| longest(seconds).unwrap_or(Duration::MAX))
-    }
+/// A time limit; `None` is the client's own.
+fn limit(timeout: Option<Seconds>) -> Option<Duration> {
+    timeout.map(Seconds::duration)
 }
 
 /// Name, partitions, replication factor, assignments, configs.
@@ -110,7 +105,7 @@ impl AdminClient {
     }
 
     /// Ends its thread and connections; whether that took no longer than `timeout` seconds.
-    fn close(&self, py: Python<'_>, timeout: f64) -> bool {
+    fn close(&self, py: Python<'_>, timeout: Seconds) -> bool {
         self.shell.close(py, timeout)
     }
 
@@ -119,11 +114,11 @@ impl AdminClient {
         py: Python<'_>,
         topics: Vec<TopicArgument>,
         validate_only: bool,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let topics = topics.into_iter().map(new_topic).collect();
         let call = |admin: Admin| async move {
-            admin.create_topics(topics, validate_only, timeout.limit()).await
+            admin.create_topics(topics, validate_only, limit(timeout)).await
         };
         let convert = |py: Python<'_>, each| results(py, each, |name| name, convert::created);
         self.begin(py, "creating topics", call, convert)
@@ -133,9 +128,9 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         names: Vec<String>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let call = |admin: Admin| async move { admin.delete_topics(names, timeout.limit()).await };
+        let call = |admin: Admin| async move { admin.delete_topics(names, limit(timeout)).await };
         self.begin(py, "deleting topics", call, |py, each| done(py, each, |name| name))
     }
 
@@ -144,16 +139,16 @@ impl AdminClient {
         py: Python<'_>,
         totals: Vec<(String, i32)>,
         validate_only: bool,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = |admin: Admin| async move {
-            admin.create_partitions(totals, validate_only, timeout.limit()).await
+            admin.create_partitions(totals, validate_only, limit(timeout)).await
         };
         self.begin(py, "creating partitions", call, |py, each| done(py, each, |name| name))
     }
 
-    fn list_topics(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
-        let call = |admin: Admin| async move { admin.list_topics(timeout.limit()).await };
+    fn list_topics(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.list_topics(limit(timeout)).await };
         let convert = |py: Python<'_>, found| list(py, found, convert::topic);
         self.begin(py, "listing topics", call, convert)
     }
@@ -162,10 +157,9 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         names: Vec<String>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let call =
-            |admin: Admin| async move { admin.describe_topics(names, timeout.limit()).await };
+        let call = |admin: Admin| async move { admin.describe_topics(names, limit(timeout)).await };
         let convert = |py: Python<'_>, each| results(py, each, |name| name, convert::topic);
         self.begin(py, "describing topics", call, convert)
     }
@@ -177,11 +171,11 @@ impl AdminClient {
         keys: Option<Vec<String>>,
         synonyms: bool,
         documentation: bool,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let resources: Vec<_> = resources.into_iter().map(resource).collect();
         let call = |admin: Admin| async move {
-            admin.describe_configs(resources, keys, synonyms, documentation, timeout.limit()).await
+            admin.describe_configs(resources, keys, synonyms, documentation, limit(timeout)).await
         };
         let key = |resource: ConfigResource| (resource.kind, resource.name);
         let convert = move |py: Python<'_>, each| results(py, each, key, convert::entries);
@@ -193,14 +187,14 @@ impl AdminClient {
         py: Python<'_>,
         changes: Vec<(ResourceArgument, Vec<ChangeArgument>)>,
         validate_only: bool,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let changes = changes.into_iter().map(|(of, changes)| {
             (resource(of), changes.into_iter().map(change).collect::<Vec<_>>())
         });
         let changes = changes.collect();
         let call = |admin: Admin| async move {
-            admin.alter_configs(changes, validate_only, timeout.limit()).await
+            admin.alter_configs(changes, validate_only, limit(timeout)).await
         };
         let key = |resource: ConfigResource| (resource.kind, resource.name);
         self.begin(py, "changing configurations", call, move |py, each| done(py, each, key))
@@ -211,7 +205,7 @@ impl AdminClient {
         py: Python<'_>,
         times: Vec<(Partition, i64)>,
         read_committed: bool,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let times = times.into_iter().map(|(of, time)| (partition(of), time)).collect();
         let isolation = match read_committed {
@@ -219,7 +213,7 @@ impl AdminClient {
             false => IsolationLevel::ReadUncommitted,
         };
         let call = |admin: Admin| async move {
-            admin.list_offsets(times, isolation, timeout.limit()).await
+            admin.list_offsets(times, isolation, limit(timeout)).await
         };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::listed);
         self.begin(py, "looking up offsets", call, convert)
@@ -229,17 +223,16 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         before: Vec<(Partition, i64)>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let before = before.into_iter().map(|(of, offset)| (partition(of), offset)).collect();
-        let call =
-            |admin: Admin| async move { admin.delete_records(before, timeout.limit()).await };
+        let call = |admin: Admin| async move { admin.delete_records(before, limit(timeout)).await };
         let convert = |py: Python<'_>, each| results(py, each, pair, |offset: i64| offset);
         self.begin(py, "deleting records", call, convert)
     }
 
-    fn describe_cluster(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
-        let call = |admin: Admin| async move { admin.describe_cluster(timeout.limit()).await };
+    fn describe_cluster(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.describe_cluster(limit(timeout)).await };
         let convert = |py: Python<'_>, told| object(py, convert::cluster(told));
         self.begin(py, "describing the cluster", call, convert)
     }
@@ -248,10 +241,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         brokers: Option<Vec<i32>>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call =
-            |admin: Admin| async move { admin.describe_log_dirs(brokers, timeout.limit()).await };
+            |admin: Admin| async move { admin.describe_log_dirs(brokers, limit(timeout)).await };
         let convert = |py: Python<'_>, each| results(py, each, |id| id, convert::log_dirs);
         self.begin(py, "describing directories", call, convert)
     }
@@ -261,11 +254,11 @@ impl AdminClient {
         py: Python<'_>,
         unclean: bool,
         of: Option<Vec<Partition>>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let of = of.map(partitions);
         let call =
-            |admin: Admin| async move { admin.elect_leaders(unclean, of, timeout.limit()).await };
+            |admin: Admin| async move { admin.elect_leaders(unclean, of, limit(timeout)).await };
         self.begin(py, "electing leaders", call, |py, each| done(py, each, pair))
     }
 
@@ -273,11 +266,11 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         targets: Vec<(Partition, Option<Vec<i32>>)>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let targets = targets.into_iter().map(|(of, to)| (partition(of), to)).collect();
         let call =
-            |admin: Admin| async move { admin.alter_reassignments(targets, timeout.limit()).await };
+            |admin: Admin| async move { admin.alter_reassignments(targets, limit(timeout)).await };
         self.begin(py, "moving replicas", call, |py, each| done(py, each, pair))
     }
 
@@ -285,11 +278,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         of: Option<Vec<Partition>>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let of = of.map(partitions);
-        let call =
-            |admin: Admin| async move { admin.list_reassignments(of, timeout.limit()).await };
+        let call = |admin: Admin| async move { admin.list_reassignments(of, limit(timeout)).await };
         let convert = |py: Python<'_>, found| list(py, found, convert::reassignment);
         self.begin(py, "listing moving replicas", call, convert)
     }
@@ -299,10 +291,10 @@ impl AdminClient {
         py: Python<'_>,
         states: Vec<String>,
         kinds: Vec<String>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call =
-            |admin: Admin| async move { admin.list_groups(states, kinds, timeout.limit()).await };
+            |admin: Admin| async move { admin.list_groups(states, kinds, limit(timeout)).await };
         let convert = |py: Python<'_>, found| list(py, found, convert::listing);
         self.begin(py, "listing groups", call, convert)
     }
@@ -311,10 +303,10 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         groups: Vec<String>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call =
-            |admin: Admin| async move { admin.describe_groups(groups, timeout.limit()).await };
+            |admin: Admin| async move { admin.describe_groups(groups, limit(timeout)).await };
         let convert = |py: Python<'_>, each| results(py, each, |id| id, convert::group);
         self.begin(py, "describing groups", call, convert)
     }
@@ -323,9 +315,9 @@ impl AdminClient {
         &self,
         py: Python<'_>,
         groups: Vec<String>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let call = |admin: Admin| async move { admin.delete_groups(groups, timeout.limit()).await };
+        let call = |admin: Admin| async move { admin.delete_groups(groups, limit(timeout)).await };
         self.begin(py, "deleting groups", call, |py, each| done(py, each, |id| id))
     }
 
@@ -334,11 +326,11 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         of: Option<Vec<Partition>>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let of = of.map(partitions);
         let call = |admin: Admin| async move {
-            admin.list_group_offsets(&group, of, timeout.limit()).await
+            admin.list_group_offsets(&group, of, limit(timeout)).await
         };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::committed);
         self.begin(py, "listing a group's offsets", call, convert)
@@ -349,12 +341,12 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         offsets: Vec<(Partition, CommitArgument)>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let offsets = offsets.into_iter().map(|(of, offset)| (partition(of), commit(offset)));
         let offsets = offsets.collect();
         let call = |admin: Admin| async move {
-            admin.alter_group_offsets(&group, offsets, timeout.limit()).await
+            admin.alter_group_offsets(&group, offsets, limit(timeout)).await
         };
         self.begin(py, "changing a group's offsets", call, |py, each| done(py, each, pair))
     }
@@ -365,11 +357,11 @@ impl AdminClient {
         group: String,
         of: Option<Vec<Partition>>,
         time: i64,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let of = of.map(partitions);
         let call = |admin: Admin| async move {
-            admin.reset_group_offsets(&group, of, time, timeout.limit()).await
+            admin.reset_group_offsets(&group, of, time, limit(timeout)).await
         };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::committed);
         self.begin(py, "resetting a group's offsets", call, convert)
@@ -380,17 +372,22 @@ impl AdminClient {
         py: Python<'_>,
         group: String,
         of: Vec<Partition>,
-        timeout: Seconds,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let of = partitions(of);
         let call = |admin: Admin| async move {
-            admin.delete_group_offsets(&group, of, timeout.limit()).await
+            admin.delete_group_offsets(&group, of, limit(timeout)).await
         };
         self.begin(py, "deleting a group's offsets", call, |py, each| done(py, each, pair))
     }
 
-    fn group_lag(&self, py: Python<'_>, group: String, timeout: Seconds) -> PyResult<Operation> {
-        let call = |admin: Admin| async move { admin.group_lag(&group, timeout.limit()).await };
+    fn group_lag(
+        &self,
+        py: Python<'_>,
+        group: String,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.group_lag(&group, limit(timeout)).await };
         let convert = |py: Python<'_>, each| results(py, each, pair, convert::lag);
         self.begin(py, "comparing a group's offsets", call, convert)
     }

@@ -21,6 +21,7 @@ use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use super::arguments::Seconds;
 use super::handover::{Handover, Place, partition, place, places};
 use super::interpreter;
 use super::operation::{Callbacks, Operation};
@@ -50,12 +51,6 @@ pub struct Consumer {
     warnings: Vec<String>,
     /// Wakes event loops.
     pipe: OnceLock<(PipeReader, PipeWriter)>,
-}
-
-/// When a wait of `timeout` seconds ends; `None` for never.
-fn deadline(timeout: Option<f64>) -> Option<Instant> {
-    let timeout = Duration::try_from_secs_f64(timeout?.max(0.0)).ok()?;
-    Instant::now().checked_add(timeout)
 }
 
 impl Drop for Consumer {
@@ -89,9 +84,9 @@ impl Consumer {
     }
 
     /// Waits for records or an event.
-    fn next(&self, py: Python<'_>, limits: Limits, timeout: Option<f64>) -> PyResult<Found> {
+    fn next(&self, py: Python<'_>, limits: Limits, timeout: Option<Seconds>) -> PyResult<Found> {
         let consumer = self.get(py)?;
-        let deadline = deadline(timeout);
+        let deadline = timeout.and_then(Seconds::deadline);
         loop {
             let step = Instant::now() + SIGNALS_EVERY;
             let until = deadline.map_or(step, |deadline| deadline.min(step));
@@ -113,9 +108,10 @@ impl Consumer {
     }
 
     /// When a call to brokers ends: in `timeout` seconds, or as the configuration says.
-    fn limit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Instant> {
+    fn limit(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Instant> {
         let usual = self.get(py)?.config().client.api_timeout;
-        Ok(deadline(timeout).unwrap_or_else(|| Instant::now() + usual))
+        let given = timeout.and_then(Seconds::deadline);
+        Ok(given.unwrap_or_else(|| Instant::now() + usual))
     }
 
     fn begin<F, T>(
@@ -277,7 +273,7 @@ impl Consumer {
     }
 
     /// The next record; or a handover; None after `timeout` seconds.
-    fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+    fn poll(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<Py<PyAny>>> {
         let cheap = self.inside.get_cheaply().map_err(|error| client_error(py, &error))?;
         let ready = cheap.next_decoded(|cursor, view| {
             let name = self.names.lock().of(py, cursor.partition());
@@ -307,7 +303,7 @@ impl Consumer {
         &self,
         py: Python<'_>,
         max_records: usize,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Py<PyAny>> {
         match self.next(py, Limits { max_records, max_bytes: usize::MAX }, timeout)? {
             Found::Slices(slices) => {
@@ -324,7 +320,7 @@ impl Consumer {
         py: Python<'_>,
         max_records: usize,
         max_bytes: usize,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Option<Py<PyAny>>> {
         match self.next(py, Limits { max_records, max_bytes }, timeout)? {
             Found::Slices(slices) => {
@@ -387,7 +383,7 @@ impl Consumer {
         &self,
         py: Python<'_>,
         offsets: Option<Vec<CommitRow>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let consumer = self.get(py)?;
         let shared = Arc::clone(consumer.shared());
@@ -408,7 +404,7 @@ impl Consumer {
         &self,
         py: Python<'_>,
         partitions: Vec<Place>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let shared = Arc::clone(self.get(py)?.shared());
         let partitions = partitions.into_iter().map(partition).collect();
@@ -424,7 +420,7 @@ impl Consumer {
     }
 
     /// The next offset that is handed out.
-    fn position(&self, py: Python<'_>, of: Place, timeout: Option<f64>) -> PyResult<Operation> {
+    fn position(&self, py: Python<'_>, of: Place, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = Arc::clone(self.get(py)?.shared());
         let asked = calls::position(shared, partition(of), self.limit(py, timeout)?);
         self.begin(py, "a position", asked, |py, position| {
@@ -438,7 +434,7 @@ impl Consumer {
         &self,
         py: Python<'_>,
         times: Vec<(String, i32, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let shared = Arc::clone(self.get(py)?.shared());
         let wanted = times
@@ -460,7 +456,7 @@ impl Consumer {
         &self,
         py: Python<'_>,
         name: String,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let shared = Arc::clone(self.get(py)?.shared());
         let asked = calls::topic(shared, name, self.limit(py, timeout)?);
@@ -476,10 +472,9 @@ impl Consumer {
 
     /// Commits what was handed out (`abandon` leaves out the last call's), leaves the group, and
     /// ends the thread.
-    fn close(&self, py: Python<'_>, timeout: f64, abandon: bool) -> PyResult<()> {
+    fn close(&self, py: Python<'_>, timeout: Seconds, abandon: bool) -> PyResult<()> {
         let consumer = self.get(py)?;
-        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        let timeout = timeout.min(LONGEST_CLOSE);
+        let timeout = timeout.duration().min(LONGEST_CLOSE);
         let until = Instant::now() + timeout;
         let closed = py.detach(|| {
             let closed = consumer.close(timeout, abandon);

@@ -5,6 +5,7 @@
 //! is the one way for a thread of ours to call Python, `teller` the thread that does.
 
 mod admin;
+mod arguments;
 mod columns;
 mod consumer;
 mod handover;

@@ -5,6 +5,7 @@
 //! thread of their own: the client's has heartbeats to send, whoever holds the GIL. Dropping an
 //! operation ends it.
 
+use super::arguments::Seconds;
 use super::interpreter;
 use super::teller::Teller;
 use crate::error::client_error;
@@ -137,13 +138,10 @@ impl Operation {
 impl Operation {
     /// Waits for the result and returns it, once; `timeout` is in seconds.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let slot = self.slot(py)?;
         let began = Instant::now();
-        let deadline = timeout.and_then(|timeout| {
-            let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).ok()?;
-            began.checked_add(timeout)
-        });
+        let deadline = timeout.and_then(Seconds::deadline);
         loop {
             let step = began.elapsed().saturating_add(SIGNALS_EVERY);
             let until = began.checked_add(step).unwrap_or(began);

@@ -18,8 +18,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::BTreeMap;
 
+use super::arguments::{Seconds, TimestampMs, refuse};
 use super::interpreter;
-use super::waiting::{deadline_after, timed_out, wait};
+use super::waiting::{timed_out, wait};
 use crate::error::client_error;
 use callbacks::{Callbacks, EventLoop, Token, Who};
 use delivery::Delivery;
@@ -101,16 +102,22 @@ impl Producer {
     /// Raises:
     ///     BufferFullError: ``buffer_memory`` stayed full for ``max_block_ms``.
     ///     MessageTooLarge: The record alone exceeds ``max_request_size`` bytes.
-    ///     UnknownTopicError: There is no such topic after ``max_block_ms``.
+    ///     UnknownTopicError: There is no such topic after ``max_block_ms``, or no such partition.
+    ///     InvalidArgumentError: A partition or a time below 0.
     ///     NoBrokerReachable: Nobody answers at any address.
     ///     ClosedError: The producer was closed.
     ///     ForkedClientError: The producer was made before a fork.
     ///
     /// Source:
     ///     Kafka protocol, Produce (key 0); KIP-794 for the sticky partitioner.
-    #[pyo3(signature = (
-        topic, value=None, *, key=None, partition=None, headers=None, timestamp_ms=None
-    ))]
+    #[pyo3(
+        signature = (
+            topic, value=None, *, key=None, partition=None, headers=None, timestamp_ms=None,
+            **unexpected
+        ),
+        text_signature = "($self, topic, value=None, *, key=None, partition=None, headers=None, \
+                          timestamp_ms=None)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn send(
         &self,
@@ -120,8 +127,10 @@ impl Producer {
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
         headers: Option<&Bound<'_, PyAny>>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<TimestampMs>,
+        unexpected: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Delivery> {
+        refuse(unexpected, "send")?;
         let inside = self.inside(py)?;
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };
         let (place, timestamp_ms) = inside.append(py, &arguments, None)?;
@@ -144,10 +153,14 @@ impl Producer {
     ///
     /// Raises:
     ///     KafkaliteError: As of :meth:`send`.
-    #[pyo3(signature = (
-        topic, value=None, *, key=None, partition=None, headers=None, timestamp_ms=None,
-        on_delivery=None
-    ))]
+    #[pyo3(
+        signature = (
+            topic, value=None, *, key=None, partition=None, headers=None, timestamp_ms=None,
+            on_delivery=None, **unexpected
+        ),
+        text_signature = "($self, topic, value=None, *, key=None, partition=None, headers=None, \
+                          timestamp_ms=None, on_delivery=None)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn produce(
         &self,
@@ -157,9 +170,11 @@ impl Producer {
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
         headers: Option<&Bound<'_, PyAny>>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<TimestampMs>,
         on_delivery: Option<Py<PyAny>>,
+        unexpected: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
+        refuse(unexpected, "produce")?;
         let inside = self.inside(py)?;
         if let Some(callback) = &on_delivery
             && !callback.bind(py).is_callable()
@@ -224,8 +239,8 @@ impl Producer {
     /// Raises:
     ///     RequestTimedOut: It took longer; what is on its way may yet be delivered.
     #[pyo3(signature = (timeout=None))]
-    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        match self.inside(py)?.flush(py, deadline_after(timeout))? {
+    fn flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
+        match self.inside(py)?.flush(py, timeout.and_then(Seconds::deadline))? {
             true => Ok(()),
             false => Err(timed_out(py, "the flush of a producer", timeout)),
         }
@@ -233,13 +248,13 @@ impl Producer {
 
     /// Delivers for `timeout` seconds at most, ends the threads, and returns how many records were
     /// not delivered. Closing again does nothing.
-    fn _close(&self, py: Python<'_>, timeout: f64) -> PyResult<u64> {
+    fn _close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<u64> {
         let Ok(inside) = self.inside.get() else { return Ok(0) };
         if inside.closed.swap(true, Ordering::SeqCst) {
             return Ok(0);
         }
         let lost = inside.count("record-error-total");
-        let deadline = deadline_after(Some(timeout));
+        let deadline = timeout.deadline();
         inside.producer.begin_close();
         let flushed = inside.flush(py, deadline);
         let end = deadline.unwrap_or_else(Instant::now).max(Instant::now() + CALLBACKS_TIMEOUT);
@@ -308,7 +323,7 @@ impl Producer {
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
         headers: Option<&Bound<'_, PyAny>>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<TimestampMs>,
         turn: Option<&Bound<'_, turn::Turn>>,
     ) -> PyResult<Option<Py<turn::Turn>>> {
         let arguments = Arguments { topic, value, key, partition, headers, timestamp_ms };

@@ -15,6 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use super::arguments::Seconds;
 use crate::error::client_error;
 
 mod columns;
@@ -69,7 +70,7 @@ impl RangeReader {
         batch_bytes: usize,
         batch_rows: usize,
         may_lose: bool,
-        stall_timeout: f64,
+        stall_timeout: Seconds,
     ) -> PyResult<()> {
         let fields = columns.iter().map(|name| Field::named(name)).collect::<PyResult<_>>()?;
         let ranges: Vec<_> = ranges
@@ -79,9 +80,7 @@ impl RangeReader {
                 OffsetRange { partition, start, end }
             })
             .collect();
-        let stall_timeout =
-            Duration::try_from_secs_f64(stall_timeout.max(0.0)).unwrap_or(Duration::MAX);
-        let options = RangeOptions { may_lose, stall_timeout };
+        let options = RangeOptions { may_lose, stall_timeout: stall_timeout.duration() };
         py.detach(|| {
             let mut inside = self.inside.lock();
             inside.fields = fields;
@@ -121,9 +120,8 @@ impl RangeReader {
     }
 
     /// Ends its thread and connections, within `timeout` seconds.
-    fn close(&self, py: Python<'_>, timeout: f64) {
-        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        py.detach(|| self.inside.lock().reader.close(timeout));
+    fn close(&self, py: Python<'_>, timeout: Seconds) {
+        py.detach(|| self.inside.lock().reader.close(timeout.duration()));
     }
 }
 

@@ -154,8 +154,7 @@ impl Deserializers {
     ) -> PyResult<Record> {
         let make = |bytes, with: &Option<Py<PyAny>>, what| {
             made(py, bytes, with.as_ref()).map_err(|cause| {
-                let place = format!("{}-{partition}", topic.bind(py));
-                deserialization_error(py, what, &place, view.offset(), cause)
+                deserialization_error(py, what, (topic, partition), view.offset(), cause)
             })
         };
         Ok(Record {

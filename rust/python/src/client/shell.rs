@@ -1,5 +1,6 @@
 //! A client's thread and what runs on it, behind one door that says no after a fork or a close.
 
+use super::arguments::Seconds;
 use super::interpreter;
 use super::operation::{Callbacks, Operation, operation};
 use crate::error::client_error;
@@ -69,10 +70,10 @@ impl<C> Shell<C> {
 
     /// Ends the thread, and waits `timeout` seconds for that; whether it ended. In a forked child
     /// there is nothing to end.
-    pub fn close(&self, py: Python<'_>, timeout: f64) -> bool {
+    pub fn close(&self, py: Python<'_>, timeout: Seconds) -> bool {
         self.closed.store(true, Ordering::Release);
         let Ok((runtime, _)) = self.inside.get() else { return true };
-        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
+        let timeout = timeout.duration();
         let (callbacks, until) = (&self.callbacks, Instant::now() + timeout.min(LONGEST_CLOSE));
         py.detach(|| runtime.shutdown(timeout) & callbacks.close(until))
     }

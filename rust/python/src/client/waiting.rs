@@ -5,16 +5,11 @@ use std::time::{Duration, Instant};
 use kafkalite_client::ClientError;
 use pyo3::prelude::*;
 
+use super::arguments::Seconds;
 use crate::error::client_error;
 
 /// How long Ctrl-C may wait.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
-
-/// When a wait of `timeout` seconds ends; `None` for never.
-pub fn deadline_after(timeout: Option<f64>) -> Option<Instant> {
-    let timeout = Duration::try_from_secs_f64(timeout?.max(0.0)).ok()?;
-    Instant::now().checked_add(timeout)
-}
 
 /// Calls `step` with times to wait until, the GIL released, until it has something or `deadline`
 /// has passed; `None` for the latter.
@@ -42,7 +37,7 @@ pub fn wait<R: Send>(
 }
 
 /// The exception of a wait that took too long.
-pub fn timed_out(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
-    let after_ms = (timeout.unwrap_or(0.0).max(0.0) * 1e3) as u64;
+pub fn timed_out(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
+    let after_ms = timeout.map_or(0, |timeout| timeout.duration().as_millis() as u64);
     client_error(py, &ClientError::Timeout { what: what.to_owned(), after_ms })
 }

@@ -15,6 +15,10 @@ use super::bulk::{Sent, list};
 use super::data::{check_is_many, column, elements, headers, is_list};
 use super::inside::{Inside, now_ms, serialize};
 use super::{Topic, arrow};
+use crate::client::arguments::checked_ms;
+
+/// What a record that has no time says on the wire.
+const NO_TIMESTAMP: i64 = -1;
 
 /// What one call was given besides values.
 pub struct Arguments<'a, 'py> {
@@ -104,7 +108,7 @@ impl<'py> Side<'py> {
         let mut side = Self {
             keys: Keys::None,
             partitions: numbers(arguments.partitions, "partitions")?,
-            timestamps: numbers(arguments.timestamps, "timestamps")?,
+            timestamps: times(arguments.timestamps)?,
             header_ends: None,
             header_bytes: Vec::new(),
             header_count: 0,
@@ -204,6 +208,21 @@ fn numbers(object: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Numbers> {
     Ok(Numbers::Own(all))
 }
 
+/// Times given beside the values: of records that are made now, so there is none below 0.
+fn times(object: Option<&Bound<'_, PyAny>>) -> PyResult<Numbers> {
+    let times = numbers(object, "timestamps")?;
+    if let Some(object) = object {
+        let given = match &times {
+            Numbers::Same(one) => std::slice::from_ref(one),
+            Numbers::Own(all) => all.as_slice(),
+        };
+        for ms in given.iter().flatten() {
+            checked_ms(object.py(), *ms)?;
+        }
+    }
+    Ok(times)
+}
+
 fn chunks(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Chunk>>> {
     let Some(mut stream) = arrow::stream(object)? else { return Ok(None) };
     let mut chunks = Vec::new();
@@ -248,6 +267,11 @@ impl Call<'_, '_> {
         }
         if let Some(column) = named("timestamp").or_else(|| named("timestamp_ms")) {
             column.numbers(&mut times).map_err(arrow::refused)?;
+            for time in &mut times {
+                // What was read from elsewhere may say, as the wire does, that it has none.
+                *time = time.filter(|ms| *ms != NO_TIMESTAMP);
+                time.map_or(Ok(0), |ms| checked_ms(self.py, ms))?;
+            }
         }
         let headers = match named("headers") {
             Some(column) if side.header_ends.is_none() && side.header_count == 0 => {
@@ -321,7 +345,12 @@ impl Call<'_, '_> {
     fn append(&self, columns: &Columns<'_>, sent: &mut Sent) -> PyResult<()> {
         let (py, producer, topic) = (self.py, &self.inside.producer, &**self.topic);
         let failed = |error: ClientError| crate::error::client_error(py, &error);
-        let mut bulk = py.detach(|| producer.begin_bulk(topic, columns)).map_err(failed)?;
+        let mut begun = py.detach(|| producer.begin_bulk(topic, columns));
+        if let Err(error) = &begun {
+            self.inside.look_again(py, self.topic, error)?;
+            begun = py.detach(|| producer.begin_bulk(topic, columns));
+        }
+        let mut bulk = begun.map_err(failed)?;
         let mut result = py.detach(|| producer.go_on(topic, columns, &mut bulk, None));
         while let Err(no_room) = result {
             let line = match no_room.closed {

@@ -12,7 +12,8 @@ use pyo3::types::{PyDict, PyList};
 
 use super::callbacks::{Callbacks, Token, Waits, Who};
 use super::delivery::exception;
-use crate::client::waiting::{deadline_after, timed_out, wait};
+use crate::client::arguments::Seconds;
+use crate::client::waiting::{timed_out, wait};
 use crate::error::{client_error, client_exception};
 
 /// Records next to each other in one partition.
@@ -147,9 +148,9 @@ impl BatchDelivery {
         Self { sent: Arc::new(sent), callbacks, home }
     }
 
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         self.home.check().map_err(|error| client_error(py, &error))?;
-        wait(py, deadline_after(timeout), |until| self.sent.wait(until))?
+        wait(py, timeout.and_then(Seconds::deadline), |until| self.sent.wait(until))?
             .ok_or_else(|| timed_out(py, "the delivery of a batch", timeout))
     }
 
@@ -211,7 +212,7 @@ impl BatchDelivery {
     ///     KafkaliteError: All of them failed with this.
     ///     RequestTimedOut: Not everything is known after ``timeout`` seconds.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<DeliveredRange>> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Vec<DeliveredRange>> {
         self.wait(py, timeout)?;
         let (ranges, failures) = self.fates();
         let Some((_, first)) = failures.first() else { return Ok(ranges) };
@@ -231,7 +232,11 @@ impl BatchDelivery {
     /// Raises:
     ///     RequestTimedOut: Not everything is known after ``timeout`` seconds.
     #[pyo3(signature = (timeout=None))]
-    fn errors<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+    fn errors<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         self.wait(py, timeout)?;
         by_index(py, &self.fates().1)
     }

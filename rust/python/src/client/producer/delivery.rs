@@ -11,7 +11,8 @@ use kafkalite_client::fork::Home;
 use pyo3::prelude::*;
 
 use super::callbacks::{Callbacks, Token, Who};
-use crate::client::waiting::{deadline_after, timed_out, wait};
+use crate::client::arguments::{Seconds, absent};
+use crate::client::waiting::{timed_out, wait};
 use crate::error::{client_error, client_exception};
 
 /// Where a record was written.
@@ -91,13 +92,17 @@ impl Delivery {
         Ok(self.handle.result(self.index, self.timestamp_ms))
     }
 
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<Metadata, Failure>> {
+    fn wait(
+        &self,
+        py: Python<'_>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Result<Metadata, Failure>> {
         if let Some(fate) = self.fate(py)? {
             return Ok(fate);
         }
         self.home.check().map_err(|error| client_error(py, &error))?;
         let step = |until: Instant| self.handle.wait(self.index, self.timestamp_ms, until);
-        wait(py, deadline_after(timeout), step)?
+        wait(py, timeout.and_then(Seconds::deadline), step)?
             .ok_or_else(|| timed_out(py, "the delivery of a record", timeout))
     }
 }
@@ -115,7 +120,7 @@ impl Delivery {
     ///     RequestTimedOut: Nothing is known after ``timeout`` seconds; the record may yet be
     ///         delivered.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RecordMetadata> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<RecordMetadata> {
         match self.wait(py, timeout)? {
             Ok(metadata) => Ok(metadata.into()),
             Err(failure) => Err(client_error(py, &failure)),
@@ -130,8 +135,13 @@ impl Delivery {
     /// Raises:
     ///     RequestTimedOut: Nothing is known after ``timeout`` seconds.
     #[pyo3(signature = (timeout=None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+    fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.wait(py, timeout)?.err().map(|failure| exception(py, &failure)))
+    }
+
+    /// Says what to do in place of what other clients' futures have.
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        Err(absent(py, "kafkalite.Delivery", name))
     }
 
     /// Whether the record's fate is known.

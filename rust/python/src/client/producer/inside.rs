@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use kafkalite_client::accumulator::{NoRoom, Place, Record, Ticket};
 use kafkalite_client::fork::Home;
+use kafkalite_client::runtime::Call;
 use kafkalite_client::{ClientError, Producer as Core};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
@@ -14,6 +15,7 @@ use pyo3::types::PyString;
 
 use super::callbacks::{Callbacks, Token, Who};
 use super::{Topic, data};
+use crate::client::arguments::TimestampMs;
 use crate::client::waiting::wait;
 use crate::error::{client_error, serialization_error};
 
@@ -43,7 +45,7 @@ pub struct Arguments<'a, 'py> {
     pub key: Option<&'a Bound<'py, PyAny>>,
     pub partition: Option<i32>,
     pub headers: Option<&'a Bound<'py, PyAny>>,
-    pub timestamp_ms: Option<i64>,
+    pub timestamp_ms: Option<TimestampMs>,
 }
 
 /// Milliseconds since 1970, now.
@@ -125,10 +127,48 @@ impl Inside {
     }
 
     fn look_up(&self, py: Python<'_>, name: &str) -> PyResult<Topic> {
+        self.ask(py, |deadline| self.producer.look_up(name, deadline))
+    }
+
+    /// The partition of a record. One that is not there is looked for once more.
+    #[inline]
+    pub fn partition(
+        &self,
+        py: Python<'_>,
+        topic: &Topic,
+        named: Option<i32>,
+        key: Option<&[u8]>,
+    ) -> PyResult<u32> {
+        match self.producer.partition(topic, named, key) {
+            Ok(partition) => Ok(partition),
+            Err(error) => {
+                self.look_again(py, topic, &error)?;
+                let now = self.producer.partition(topic, named, key);
+                now.map_err(|error| client_error(py, &error))
+            }
+        }
+    }
+
+    /// Asks for a topic that lacks a partition, as `error` says; raises any other error.
+    #[cold]
+    pub fn look_again(&self, py: Python<'_>, topic: &Topic, error: &ClientError) -> PyResult<()> {
+        match error {
+            ClientError::NoPartition { .. } => {
+                self.ask(py, |deadline| self.producer.look_again(topic.name(), deadline)).map(drop)
+            }
+            other => Err(client_error(py, other)),
+        }
+    }
+
+    fn ask(
+        &self,
+        py: Python<'_>,
+        begin: impl FnOnce(Instant) -> Result<Call<Topic>, ClientError>,
+    ) -> PyResult<Topic> {
         let failed = |error: ClientError| client_error(py, &error);
         self.home.check().map_err(failed)?;
         let deadline = Instant::now() + self.producer.config().max_block;
-        let call = self.producer.look_up(name, deadline).map_err(failed)?;
+        let call = begin(deadline).map_err(failed)?;
         let step = |until: Instant| call.wait(until.saturating_duration_since(Instant::now()));
         // The call itself ends at the deadline; it knows best what was wrong.
         wait(py, None, step)?.unwrap_or(Err(ClientError::Forked)).map_err(failed)
@@ -201,7 +241,7 @@ impl Inside {
             Some(headers) => data::headers(headers, &mut raw)?,
             None => 0,
         };
-        let timestamp_ms = arguments.timestamp_ms.unwrap_or_else(now_ms);
+        let timestamp_ms = arguments.timestamp_ms.map_or_else(now_ms, |given| given.0);
         let record = Record {
             timestamp_ms,
             key: key.as_deref(),
@@ -210,8 +250,7 @@ impl Inside {
         };
         let failed = |error: ClientError| client_error(py, &error);
         self.producer.check_size(&record).map_err(failed)?;
-        let partition = self.producer.partition(topic, arguments.partition, record.key);
-        let partition = partition.map_err(failed)?;
+        let partition = self.partition(py, topic, arguments.partition, record.key)?;
         let token = who.map(|who| Token { who, waits: self.callbacks.expect() });
         let place = match self.producer.append(topic, partition, record, token, None) {
             Ok(place) => place,

@@ -16,6 +16,8 @@ use crate::error::{client_error, client_exception};
 enum What {
     /// The topic's metadata.
     Topic(String),
+    /// The same once more: it may have got the partition that it lacks.
+    Partition(String),
     /// Memory: a place in line, and how many bytes.
     Memory(Ticket, usize),
 }
@@ -43,14 +45,19 @@ impl Turn {
                 *needed = bytes;
                 true
             }
-            What::Topic(_) => false,
+            What::Topic(_) | What::Partition(_) => false,
         }
+    }
+
+    /// Whether it waited for a partition that was not there.
+    fn looked(&self) -> bool {
+        matches!(*self.what.lock(), What::Partition(_))
     }
 
     fn ticket(&self) -> Option<Ticket> {
         match *self.what.lock() {
             What::Memory(ticket, _) => Some(ticket),
-            What::Topic(_) => None,
+            What::Topic(_) | What::Partition(_) => None,
         }
     }
 }
@@ -72,18 +79,22 @@ impl Turn {
     fn subscribe(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let inside = self.producer.get().inside(py)?;
         inside.callbacks.start();
-        match &*self.what.lock() {
+        let what = self.what.lock();
+        match &*what {
             What::Memory(ticket, needed) => {
                 let callbacks = Arc::clone(&inside.callbacks);
                 let wake = Box::new(move || callbacks.wake(callback, None));
                 inside.producer.memory().subscribe(*ticket, *needed, wake);
                 Ok(())
             }
-            What::Topic(name) => {
+            what @ (What::Topic(name) | What::Partition(name)) => {
                 let deadline = Instant::now() + inside.producer.config().max_block;
                 let callbacks = Arc::clone(&inside.callbacks);
                 let done = move |result: Result<_, _>| callbacks.wake(callback, result.err());
-                let begun = inside.producer.look_up_then(name, deadline, done);
+                let begun = match what {
+                    What::Partition(_) => inside.producer.look_again_then(name, deadline, done),
+                    _ => inside.producer.look_up_then(name, deadline, done),
+                };
                 begun.map_err(|error| client_error(py, &error))
             }
         }
@@ -94,7 +105,7 @@ impl Turn {
         let producer = &self.producer.get().inside(py)?.producer;
         let error = match &*self.what.lock() {
             What::Memory(_, needed) => producer.buffer_full(*needed),
-            What::Topic(name) => {
+            What::Topic(name) | What::Partition(name) => {
                 let after_ms = producer.config().max_block.as_millis() as u64;
                 ClientError::Timeout { what: format!("the metadata of topic {name}"), after_ms }
             }
@@ -134,14 +145,19 @@ pub fn try_send(
         None => 0,
     };
     let record = Record {
-        timestamp_ms: arguments.timestamp_ms.unwrap_or_else(now_ms),
+        timestamp_ms: arguments.timestamp_ms.map_or_else(now_ms, |given| given.0),
         key: key.as_deref(),
         value: value.as_deref(),
         headers: (count, &raw),
     };
     inside.producer.check_size(&record).map_err(failed)?;
-    let partition = inside.producer.partition(&topic, arguments.partition, record.key);
-    let partition = partition.map_err(failed)?;
+    let partition = match inside.producer.partition(&topic, arguments.partition, record.key) {
+        Ok(partition) => partition,
+        Err(ClientError::NoPartition { topic, .. }) if !turn.is_some_and(|t| t.get().looked()) => {
+            return Turn::new(producer, inside, What::Partition(topic)).map(Some);
+        }
+        Err(error) => return Err(failed(error)),
+    };
     let ticket = turn.and_then(|turn| turn.get().ticket());
     let token = Token { who, waits: inside.callbacks.expect() };
     match inside.producer.append(&topic, partition, record, Some(token), ticket) {
