@@ -17,18 +17,21 @@ impl CommitLog {
     /// # Errors
     /// If the disk fails.
     pub fn flush(&self) -> Result<Offset, LogError> {
+        let _flushing = self.flushing.lock();
+        // Under the lock: where a deletion was faster, files are being removed and none may come.
         self.check_open()?;
         self.flush_to_end(false)
     }
 
     /// As [`Self::flush`], with the indexes of the active segment and the leader epochs.
     pub(super) fn flush_all(&self) -> Result<Offset, LogError> {
+        let _flushing = self.flushing.lock();
         self.dir.log_dir.check_online()?;
         self.flush_to_end(true)
     }
 
+    /// For who has the lock `flushing`.
     fn flush_to_end(&self, all: bool) -> Result<Offset, LogError> {
-        let _flushing = self.flushing.lock();
         let durable = self.durable_offset();
         // Before the segments: what is appended or sealed from here on is not promised.
         let rolled = self.sealed_unflushed.swap(false, Ordering::AcqRel);
