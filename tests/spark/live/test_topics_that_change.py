@@ -18,6 +18,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 import kafkalite as kl
 from kafkalite.ranges import RangeReader
+from tests.conformance.wire.batches import simple
+from tests.conformance.wire.connection import Connection
 from tests.conftest import PATIENCE_S, Processes
 
 BOTH = pytest.mark.parametrize(
@@ -137,8 +139,12 @@ def test_a_record_without_a_time_is_a_millisecond_before_1970(
     spark: SparkSession, make_topic: Callable[..., Any], format_: str
 ) -> None:
     topic = make_topic()
-    with kl.Producer(bootstrap_servers=topic.servers) as producer:
-        producer.send(topic.name, b"v", timestamp_ms=-1)
+    # No client writes such a record: it is one that an old one wrote, or that was carried over.
+    part = {"Index": 0, "Records": simple(b"v", base_timestamp_ms=-1)}
+    data = [{"Name": topic.name, "PartitionData": [part]}]
+    with Connection(topic.servers) as raw:
+        answer = raw.call("Produce", 9, {"Acks": -1, "TimeoutMs": 5_000, "TopicData": data})
+    assert answer["Responses"][0]["PartitionResponses"][0]["ErrorCode"] == 0
     row = loaded(spark.read, format_, topic.servers, subscribe=topic.name).first()
     assert row is not None
     found = (row.timestamp.astimezone(UTC), row.timestampType)
