@@ -116,6 +116,13 @@ struct Shared {
     ready: Arc<AtomicBool>,
 }
 
+/// Kafka's name of an API, or its number if it has none here.
+#[must_use]
+pub fn api_name(api_key: i16) -> String {
+    let known = kafkalite_protocol::ApiKey::from_i16(api_key);
+    known.map_or_else(|| api_key.to_string(), |api| api.name().to_owned())
+}
+
 async fn serve(listener: TcpListener, state: Shared) -> io::Result<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))

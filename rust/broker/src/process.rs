@@ -19,6 +19,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub use crate::admin_http::api_name;
 pub use crate::metrics::RecentRequest;
 pub use adopt::adopt;
 pub use embedded::Embedded;
@@ -30,13 +31,6 @@ pub use origins::{Origin, origins};
 
 /// This release, as `--version` tells it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Kafka's name of an API, or its number if it has none here.
-#[must_use]
-pub fn api_name(api_key: i16) -> String {
-    let known = kafkalite_protocol::ApiKey::from_i16(api_key);
-    known.map_or_else(|| api_key.to_string(), |api| api.name().to_owned())
-}
 
 /// Hears of the broker when it serves: its addresses, and the URL of metrics and health.
 pub type OnReady<'a> = &'a dyn Fn(&str, Option<&str>);

@@ -13,8 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Error, Write};
 
-use kafkalite_protocol::ApiKey;
-
+use super::api_name;
 use crate::metrics::{HistogramSnapshot, Labels, Metrics, Stage, Value};
 
 /// Everything counted so far.
@@ -25,7 +24,7 @@ pub fn text(metrics: &Metrics) -> Result<String, Error> {
     let mut out = String::with_capacity(16 << 10);
     let mut stages = Vec::new();
     metrics.for_each_stage(|api_key, stage, snapshot| {
-        stages.push((request_name(api_key), stage, snapshot.clone()));
+        stages.push((api_name(api_key), stage, snapshot.clone()));
     });
     stage_histograms(&mut out, &stages)?;
     request_times(&mut out, &stages)?;
@@ -35,12 +34,6 @@ pub fn text(metrics: &Metrics) -> Result<String, Error> {
 }
 
 type Stages = [(String, Stage, HistogramSnapshot)];
-
-/// Kafka's name of an API, or its number if it has none here.
-pub(super) fn request_name(api_key: i16) -> String {
-    let key = ApiKey::ALL.iter().find(|key| **key as i16 == api_key);
-    key.map_or_else(|| api_key.to_string(), |key| key.name().to_owned())
-}
 
 fn stage_histograms(out: &mut String, stages: &Stages) -> Result<(), Error> {
     let name = "kafkalite_stage_duration_seconds";

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::exposition::request_name;
+use super::api_name;
 use crate::metrics::RecentRequest;
 
 /// How many are told; there may be 65,536.
@@ -31,7 +31,7 @@ impl<'a> Row<'a> {
     fn of(request: &'a RecentRequest, now_ns: u64) -> Self {
         let times = request.times(now_ns);
         Self {
-            api: request_name(request.api_key),
+            api: api_name(request.api_key),
             version: request.api_version,
             client_id: request.client_id.as_deref(),
             peer: request.peer.to_string(),
