@@ -408,7 +408,7 @@ impl Consumer {
             handout.finish();
         }
         let committed = if self.shared.config.auto_commit {
-            let last = calls::commit_done(Arc::clone(&self.shared), None, deadline);
+            let last = calls::commit_last(Arc::clone(&self.shared), None, deadline);
             self.runtime.call(last, deadline)
         } else {
             Ok(())

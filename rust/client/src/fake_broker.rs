@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 /// Its id in the metadata it tells.
 pub const NODE: i32 = 1;
@@ -59,6 +60,8 @@ impl Asked {
 pub enum Answer {
     /// These bytes, as they are.
     Raw(Bytes),
+    /// These bytes, when somebody sends them; the connection waits meanwhile.
+    Later(oneshot::Receiver<Bytes>),
     /// Nothing; the connection lives on.
     Silence,
     /// The connection ends.
@@ -156,6 +159,10 @@ async fn serve(
         };
         match answer {
             Answer::Raw(bytes) => write_all(&stream, &bytes).await,
+            Answer::Later(bytes) => match bytes.await {
+                Ok(bytes) => write_all(&stream, &bytes).await,
+                Err(_) => return,
+            },
             Answer::Silence => {}
             Answer::Close | Answer::Usual => return,
         }

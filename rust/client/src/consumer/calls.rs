@@ -90,6 +90,44 @@ pub async fn commit_done(
     commit(shared, without_metadata(done), deadline).await
 }
 
+/// Commits what is done of partitions that are about to be given up. What a rebalance refuses is
+/// committed in the next generation: until this member says otherwise nobody else is given what it
+/// holds. It waits for that for half of the time at most, for there may be a goodbye to say.
+///
+/// Java's consumer joins in calls of its user only and cannot wait: it goes without that commit.
+///
+/// # Errors
+/// As [`commit`].
+pub async fn commit_last(
+    shared: Arc<Shared>,
+    only: Option<Vec<TopicPartition>>,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+    loop {
+        let held = shared.subscription.lock().assigned();
+        let sent_as = shared.member.as_ref().and_then(|member| member.lock().membership());
+        let committed = commit_done(Arc::clone(&shared), only.clone(), deadline).await;
+        let Err(error) = committed else { return Ok(()) };
+        let goes_on = shared.member.as_ref().zip(sent_as).is_some_and(|(member, me)| {
+            is_of_a_rebalance(&error) && member.lock().goes_on_from(me.generation)
+        });
+        let again = shared.retry_at();
+        if !goes_on || again + patience >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep_until(again.into()).await;
+        if shared.subscription.lock().assigned() != held {
+            // It was thrown out meanwhile: there is nothing left to commit, and something was.
+            return Err(error);
+        }
+    }
+}
+
+fn is_of_a_rebalance(error: &ClientError) -> bool {
+    matches!(error.code(), Some(ErrorCode::RebalanceInProgress | ErrorCode::IllegalGeneration))
+}
+
 /// Waits until every commit that was begun has ended.
 ///
 /// # Errors
@@ -110,7 +148,7 @@ pub async fn before_event(
 ) -> Result<(), ClientError> {
     match event {
         GroupEvent::Revoke(gone) if shared.config.auto_commit => {
-            commit_done(shared, Some(gone), deadline).await
+            commit_last(shared, Some(gone), deadline).await
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kafkalite_protocol::ErrorCode;
 
 use super::{Action, GroupMember, Phase};
-use crate::assignors::protocol::{decode_assignment, decode_subscription};
+use crate::assignors::protocol::{NO_GENERATION, decode_assignment, decode_subscription};
 
 /// One member, as the leader is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +161,17 @@ impl GroupMember {
         if generation == self.generation && self.phase == Phase::Stable {
             self.member_refused(code, now);
         }
+    }
+
+    /// Whether it left `generation` for another, holding what it held: what is refused for the old
+    /// one is taken for the new one. A member that was thrown out holds nothing.
+    #[must_use]
+    pub fn goes_on_from(&self, generation: i32) -> bool {
+        let rejoining = matches!(
+            self.phase,
+            Phase::Joining | Phase::Counting | Phase::Assigned | Phase::Syncing
+        );
+        self.generation != NO_GENERATION && (rejoining || self.generation != generation)
     }
 
     fn member_refused(&mut self, code: ErrorCode, now: Instant) {

@@ -15,7 +15,7 @@ use crate::fake_broker::coordinator;
 use crate::group_state::Joined;
 
 /// A broker that is every group's coordinator, and else does what `script` says.
-fn coordinated(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> FakeBroker {
+pub fn coordinated(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> FakeBroker {
     FakeBroker::start(move |asked| match asked.is(ApiKey::FindCoordinator) {
         true => coordinator(asked),
         false => script(asked),
@@ -29,8 +29,14 @@ fn at_three() -> Offsets {
 }
 
 /// The answer that the only partition's offset is committed.
-fn committed(asked: &Asked) -> Answer {
-    let partitions = vec![OffsetCommitResponsePartition::default()];
+pub fn committed(asked: &Asked) -> Answer {
+    told(asked, ErrorCode::None)
+}
+
+/// The answer to the commit of the only partition's offset.
+pub fn told(asked: &Asked, code: ErrorCode) -> Answer {
+    let error_code = code as i16;
+    let partitions = vec![OffsetCommitResponsePartition { error_code, ..Default::default() }];
     let topic =
         OffsetCommitResponseTopic { name: "x".to_owned(), partitions, ..Default::default() };
     let told = OffsetCommitResponse { topics: vec![topic], ..Default::default() };
@@ -38,7 +44,7 @@ fn committed(asked: &Asked) -> Answer {
 }
 
 /// The answer that the group has read `topics`.
-fn fetched(asked: &Asked, topics: Vec<OffsetFetchResponseTopics>) -> Answer {
+pub fn fetched(asked: &Asked, topics: Vec<OffsetFetchResponseTopics>) -> Answer {
     let group_id = "g".to_owned();
     let group = OffsetFetchResponseGroup { group_id, topics, ..Default::default() };
     let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
