@@ -18,6 +18,9 @@ use crate::offsets::{self, Question};
 use crate::subscription::{EARLIEST, LeaderAndEpoch, ResetWish, Status, Truncation, Wish};
 use crate::topic_partition::TopicPartition;
 
+#[cfg(test)]
+mod tests;
+
 /// Follows the subscription until it is dropped.
 pub async fn run(shared: Arc<Shared>) {
     let mut images = shared.cluster.images();
