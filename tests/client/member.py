@@ -1,7 +1,8 @@
 """A member of a group as a process of its own, ours or confluent-kafka's, that tells all it does.
 
 Each line on stdout is ``<ns of the monotonic clock> <what> <partition> [<value>]``; what is
-``assign``, ``revoke``, ``lost`` or ``record``. SIGTERM closes it, SIGKILL is SIGKILL.
+``assign``, ``revoke``, ``lost`` or ``record``, and from confluent-kafka's ``committed`` or
+``refused``, which is what came of a commit. SIGTERM closes it, SIGKILL is SIGKILL.
 """
 
 from __future__ import annotations
@@ -80,7 +81,12 @@ def confluent(plan: Plan) -> None:
     """Be a member with confluent-kafka."""
     from confluent_kafka import Consumer
 
+    def committed(error: object, partitions: Iterable[Any]) -> None:
+        for one in partitions:
+            tell("refused" if error or one.error else "committed", one.partition)
+
     settings: dict[str, Any] = {
+        "on_commit": committed,
         "bootstrap.servers": plan.bootstrap,
         "group.id": plan.group,
         "partition.assignment.strategy": plan.strategy,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import collections
-import itertools
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -205,32 +203,6 @@ def test_two_members_share_a_topic_and_lose_nothing(cluster: Cluster) -> None:
 
     run(main())
     assert len(set(seen)) == len(seen) == 400
-
-
-def test_heartbeats_go_on_while_a_call_into_c_keeps_the_interpreter(cluster: Cluster) -> None:
-    """A record that came in woke the loop with the interpreter's help, and the client's thread
-    waited for whoever kept it, heartbeats and all.
-    """
-    topic, group = cluster.topic(), cluster.group()
-    kept = itertools.repeat(None, 30_000_000)
-
-    async def main() -> None:
-        settings: dict[str, Any] = {"group_id": group, "fetch_max_wait_ms": 50}
-        async with cluster.async_consumer(topic, **settings) as consumer:
-            while not consumer.assignment():
-                await consumer.poll(0.05)
-            waiting = asyncio.create_task(consumer.poll())
-            await asyncio.sleep(0.05)
-            cluster.write(topic, [b"x"])
-            # One loop in C: nobody else gets the interpreter meanwhile, and the client fetches on.
-            collections.deque(kept, maxlen=0)
-            cluster.write(topic, [b"y"])
-            first = await waiting
-            assert first is not None
-            assert consumer.lag() != {}
-            await consumer.commit(first)
-
-    run(main())
 
 
 def test_two_tasks_may_wait_for_one_consumer(cluster: Cluster) -> None:
