@@ -267,10 +267,15 @@ impl<T> Accumulator<T> {
     ) -> Result<Place<T>, NoRoom<T>> {
         let mut one = std::iter::once(record).peekable();
         let run = self.append_run(topic, partition, &mut one, token, ticket)?;
+        if run.filled {
+            self.tell_filled();
+        }
         Ok(Place { handle: run.handle, index: run.first })
     }
 
     /// Appends records for as long as they go into one batch of `partition`; call again for more.
+    ///
+    /// Where a batch is full now, the caller sends it, or calls [`Self::tell_filled`].
     ///
     /// # Errors
     /// If there is no memory for the first of them.
@@ -302,23 +307,30 @@ impl<T> Accumulator<T> {
                 }
                 (Ok(run), news)
             }
-            Err((refused, news)) => (Err(refused), news),
+            Err((refused, news)) => {
+                if news.filled {
+                    self.tell_filled();
+                }
+                (Err(refused), news)
+            }
         };
-        if news != News::default() {
-            self.tell(queue, news);
+        if news.awoke {
+            self.roused.lock().push(Arc::clone(queue));
+            self.tell(false);
         }
         result
     }
 
+    /// Tells the sender of a full batch.
+    pub fn tell_filled(&self) {
+        self.tell(true);
+    }
+
     #[cold]
-    fn tell(&self, queue: &Arc<PartitionQueue<T>>, news: News) {
-        if news.awoke {
-            self.roused.lock().push(Arc::clone(queue));
-        }
+    fn tell(&self, filled: bool) {
         self.events.fetch_add(1, Ordering::SeqCst);
         let wants = self.wants.load(Ordering::SeqCst);
-        let wanted =
-            (wants == Wants::Anything as u8) || (wants == Wants::Filled as u8 && news.filled);
+        let wanted = (wants == Wants::Anything as u8) || (wants == Wants::Filled as u8 && filled);
         if wanted {
             self.wants.store(Wants::Nothing as u8, Ordering::SeqCst);
             self.wake.notify_one();

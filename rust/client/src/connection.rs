@@ -54,7 +54,8 @@ impl Connection {
         let peer = stream.peer_addr().ok().and_then(|address| {
             HostPort::from_wire(&address.ip().to_string(), i32::from(address.port()))
         });
-        let shared = Shared::new(place.to_string(), config);
+        let stream = Arc::new(stream);
+        let shared = Shared::new(place.to_string(), &stream, config);
         task::spawn(Arc::clone(&shared), stream, config);
         // From here on a failure drops `unready`, which ends the task.
         let peer = peer.unwrap_or_else(|| place.clone());
@@ -83,6 +84,32 @@ impl Connection {
             Ok(version) => self.shared.send(&build(version), version, timeout),
             Err(error) => Reply::failed(error, Arc::clone(&self.shared)),
         }
+    }
+
+    /// Queues a request without having it written: [`Connection::write_soon`] or
+    /// [`Connection::write_here`] must follow. `done` is given the answer, on the thread that reads
+    /// it, or why there is none, on any thread; it must not wait.
+    pub fn send_then<R: Request>(
+        &self,
+        most: i16,
+        timeout: Duration,
+        build: impl FnOnce(i16) -> R,
+        done: impl FnOnce(Result<(i16, R::Response), ClientError>) + Send + 'static,
+    ) {
+        match self.agreed::<R>(most) {
+            Ok(version) => self.shared.send_then(&build(version), version, timeout, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    /// Has the connection's task write what is queued.
+    pub fn write_soon(&self) {
+        self.shared.to_write.notify_one();
+    }
+
+    /// Writes what is queued on the caller's thread, as far as the system takes it without a wait.
+    pub fn write_here(&self) {
+        self.shared.write_here();
     }
 
     /// Queues a request that the broker does not answer, as Produce with acks=0; what is returned

@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, PartitionImage, Wanted};
 use crate::config::ProducerConfig;
 use crate::error::ClientError;
 use crate::runtime::{Call, Runtime};
-use crate::sender::{Metrics, Sender, Stop};
+use crate::sender::{Metrics, Outbox, Sender, Stop};
 
 pub use kafkalite_protocol::record_batch::write_header;
 
@@ -34,6 +34,7 @@ pub struct Producer<T> {
     config: ProducerConfig,
     cluster: Cluster,
     accumulator: Arc<Accumulator<T>>,
+    outbox: Arc<Outbox<T>>,
     stop: Arc<Stop>,
     /// The sender, for as long as it runs.
     sending: Call<()>,
@@ -71,11 +72,12 @@ impl<T: Send + 'static> Producer<T> {
             Arc::clone(&stop),
             Arc::clone(&metrics),
         );
+        let outbox = sender.outbox();
         let sending = runtime.begin(async move {
             sender.run().await;
             Ok(())
         })?;
-        Ok(Self { config, cluster, accumulator, stop, sending, metrics, runtime })
+        Ok(Self { config, cluster, accumulator, outbox, stop, sending, metrics, runtime })
     }
 
     /// How it was configured.
@@ -258,7 +260,9 @@ impl<T: Send + 'static> Producer<T> {
         self.accumulator.append(topic, partition, record, token, ticket)
     }
 
-    /// Appends records for as long as they go into one batch; see [`Accumulator::append_run`].
+    /// Appends records for as long as they go into one batch; see [`Accumulator::append_run`]. A
+    /// batch that is full then is sent here and now, if its leader takes it: its bytes are in this
+    /// core's cache still.
     ///
     /// # Errors
     /// If there is no memory for the first of them.
@@ -269,7 +273,11 @@ impl<T: Send + 'static> Producer<T> {
         records: &mut Peekable<I>,
         ticket: Option<Ticket>,
     ) -> Result<Run<T>, NoRoom<T>> {
-        self.accumulator.append_run(topic, partition, records, None, ticket)
+        let run = self.accumulator.append_run(topic, partition, records, None, ticket)?;
+        if run.filled && !self.outbox.send_filled(&topic.queues()[partition as usize]) {
+            self.accumulator.tell_filled();
+        }
+        Ok(run)
     }
 
     /// The memory that records wait for; batches leave early while somebody does.

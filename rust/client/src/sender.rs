@@ -3,7 +3,9 @@
 //! `dispatch` decides, without socket and clock: what leaves in which request, and what an answer
 //! means for a batch. `track` is one partition of it. The task here is the shell: it asks the
 //! dispatch, writes requests, waits for answers, connections, metadata and the next time to look.
-//! It sleeps while there is nothing to do, and is woken only for what it can act on.
+//! It sleeps while there is nothing to do, and is woken only for what it can act on. The dispatch
+//! is behind a lock, in `outbox`: a thread that fills batches sends them itself where that is all
+//! there is to do.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,25 +14,25 @@ use std::time::{Duration, Instant};
 
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::init_producer_id::InitProducerIdRequest;
-use kafkalite_protocol::messages::produce::ProduceRequest;
 use tokio::sync::{mpsc, watch};
 
 use crate::accumulator::{Accumulator, Sink, Wants};
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, NodeId, Wanted};
-use crate::config::{Acks, ProducerConfig};
+use crate::config::ProducerConfig;
 use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::idempotence::Identity;
-use dispatch::{Answer, Dispatch, Leader, Outgoing, Plan, Room};
-use request::Manifest;
+use dispatch::{Answer, Plan};
 
 pub mod dispatch;
 mod metrics;
+mod outbox;
 mod request;
 mod track;
 
 pub use metrics::Metrics;
+pub(crate) use outbox::Outbox;
 
 /// What of a producer's configuration concerns the sender.
 #[derive(Clone, Copy, Debug)]
@@ -103,17 +105,14 @@ pub(crate) struct Sender<T> {
     cluster: Cluster,
     config: ProducerConfig,
     accumulator: Arc<Accumulator<T>>,
-    dispatch: Dispatch<T>,
+    outbox: Arc<Outbox<T>>,
     sink: Arc<dyn Sink<T>>,
     stop: Arc<Stop>,
-    metrics: Arc<Metrics>,
     tell: mpsc::UnboundedSender<Event>,
     told: mpsc::UnboundedReceiver<Event>,
     images: watch::Receiver<u64>,
-    connections: HashMap<NodeId, Arc<Connection>>,
     connecting: HashSet<NodeId>,
-    throttled: HashMap<NodeId, Instant>,
-    /// Since when brokers have not taken what they could have.
+    /// Since when brokers that are sent to have no connection.
     unavailable: HashMap<NodeId, Instant>,
     identifying: bool,
     refreshing: bool,
@@ -130,26 +129,29 @@ impl<T: Send + 'static> Sender<T> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
-        let settings = Settings::of(&config);
+        let (brokers, waiting) = (cluster.clone(), Arc::clone(&accumulator));
+        let outbox = Outbox::new(config.clone(), brokers, waiting, metrics, tell.clone());
         Self {
             images: cluster.images(),
-            dispatch: Dispatch::new(settings, Arc::clone(&accumulator), Arc::clone(&metrics)),
             cluster,
             config,
             accumulator,
+            outbox,
             sink,
             stop,
-            metrics,
             tell,
             told,
-            connections: HashMap::new(),
             connecting: HashSet::new(),
-            throttled: HashMap::new(),
             unavailable: HashMap::new(),
             identifying: false,
             refreshing: false,
             loads_at: None,
         }
+    }
+
+    /// What other threads may send with.
+    pub(crate) fn outbox(&self) -> Arc<Outbox<T>> {
+        Arc::clone(&self.outbox)
     }
 
     /// Runs until the producer is closed and everything is delivered or failed, or it is stopped.
@@ -183,7 +185,7 @@ impl<T: Send + 'static> Sender<T> {
             self.accumulator.awake();
         }
         let closed = ClientError::Closed { what: "the producer".to_owned() };
-        self.dispatch.end(closed);
+        self.outbox.lock().dispatch.end(closed);
         self.report();
     }
 
@@ -195,7 +197,7 @@ impl<T: Send + 'static> Sender<T> {
     /// What to be woken for: nothing where every broker has all it may have; only full batches
     /// where a timer runs for the others, as what comes later lingers longer.
     fn wants(&self, plan: &Plan) -> Wants {
-        let full = self.dispatch.full_nodes();
+        let full = self.outbox.lock().dispatch.full_nodes();
         if plan.saturated && full >= self.cluster.image().brokers().count() {
             Wants::Nothing
         } else if plan.linger_at.is_some() {
@@ -207,24 +209,10 @@ impl<T: Send + 'static> Sender<T> {
 
     /// One look at everything: sends what can be sent.
     fn turn(&mut self, now: Instant) -> Plan {
-        let image = self.cluster.image();
-        let leader = |topic: &str, partition: i32| {
-            let (node, epoch) = image.leader(topic, partition)?;
-            Some(Leader { node, epoch: epoch.0 })
-        };
-        self.connections.retain(|_, connection| !connection.is_closed());
-        self.throttled.retain(|_, until| *until > now);
-        let (connections, throttled) = (&self.connections, &self.throttled);
-        let room = |node: NodeId| match throttled.get(&node) {
-            Some(until) => Room::Later(*until),
-            None if connections.contains_key(&node) => Room::Free,
-            None => Room::Absent,
-        };
-        let mut plan = self.dispatch.plan(now, leader, room);
-        for outgoing in plan.requests.drain(..) {
-            self.unavailable.remove(&outgoing.node);
-            self.send(outgoing);
-        }
+        let mut state = self.outbox.lock();
+        let plan = self.outbox.send_all(&mut state, now);
+        let wants_refresh = plan.leaderless.is_empty() && state.dispatch.take_refresh();
+        drop(state);
         for node in &plan.absent {
             self.unavailable.entry(*node).or_insert(now);
             self.connect(*node);
@@ -234,7 +222,7 @@ impl<T: Send + 'static> Sender<T> {
         }
         if !plan.leaderless.is_empty() {
             self.look_for_leaders(&plan);
-        } else if self.dispatch.take_refresh() {
+        } else if wants_refresh {
             self.cluster.request_refresh();
         }
         self.update_loads(now);
@@ -242,86 +230,45 @@ impl<T: Send + 'static> Sender<T> {
     }
 
     fn take(&mut self, event: Event) {
+        let mut state = self.outbox.lock();
         match event {
-            Event::Answered(id, answers) => self.dispatch.answered(id, answers, Instant::now()),
-            Event::Left(id) => self.dispatch.left(id),
-            Event::Failed(id, error) => self.dispatch.failed(id, error, Instant::now()),
-            Event::Throttled(node, wait) => {
-                self.throttled.insert(node, Instant::now() + wait);
+            Event::Answered(id, answers) => {
+                state.dispatch.answered(id, answers, Instant::now());
+                self.outbox.made_room();
             }
+            Event::Left(id) => state.dispatch.left(id),
+            Event::Failed(id, error) => {
+                state.dispatch.failed(id, error, Instant::now());
+                self.outbox.made_room();
+            }
+            Event::Throttled(node, wait) => state.throttle(node, Instant::now() + wait),
             Event::Connected(node, result) => {
                 self.connecting.remove(&node);
                 match result {
                     Ok(connection) => {
-                        self.connections.insert(node, connection);
+                        self.unavailable.remove(&node);
+                        state.connected(node, connection);
                     }
                     Err(error) => tracing::debug!(node, %error, "no connection to a broker"),
                 }
             }
             Event::Identified(Ok(identity)) => {
                 self.identifying = false;
-                self.dispatch.identified(identity);
+                state.dispatch.identified(identity);
             }
             Event::Identified(Err(error)) => {
                 self.identifying = false;
-                self.dispatch.fail_for_good(error);
+                state.dispatch.fail_for_good(error);
             }
             Event::Refreshed => self.refreshing = false,
         }
     }
 
     fn report(&mut self) {
-        let reports = self.dispatch.take_reports();
+        let reports = self.outbox.lock().dispatch.take_reports();
         if !reports.is_empty() {
             self.sink.reports(reports);
         }
-    }
-
-    /// Writes a request; its answer comes as an event.
-    fn send(&mut self, outgoing: Outgoing) {
-        let (id, node) = (outgoing.id, outgoing.node);
-        let tell = self.tell.clone();
-        let Some(connection) = self.connections.get(&node) else {
-            let why = "it ended before the request was sent".to_owned();
-            let address = format!("broker {node}");
-            let _ = tell.send(Event::Failed(id, ClientError::Disconnected { address, why }));
-            return;
-        };
-        let manifest = Manifest::new(&outgoing, &self.cluster.image());
-        let acks = self.config.acks;
-        let request_timeout = self.config.client.request_timeout;
-        let timeout_ms = i32::try_from(request_timeout.as_millis()).unwrap_or(i32::MAX);
-        let newest = manifest.newest_version();
-        let build = |_version| manifest.request(outgoing, acks.code(), timeout_ms);
-        self.metrics.request_began();
-        if acks == Acks::None {
-            let sent = connection.send_unanswered::<ProduceRequest>(newest, build);
-            tokio::spawn(async move {
-                let _ = tell.send(match sent.await {
-                    Ok(_) => Event::Left(id),
-                    Err(error) => Event::Failed(id, error),
-                });
-            });
-            return;
-        }
-        let began = Instant::now();
-        let reply = connection.send_with::<ProduceRequest>(newest, request_timeout, build);
-        let (cluster, metrics) = (self.cluster.clone(), Arc::clone(&self.metrics));
-        tokio::spawn(async move {
-            let result = reply.await;
-            metrics.request_ended(began.elapsed());
-            let event = match result {
-                Ok((version, mut response)) => {
-                    manifest.learn_leaders(version, &response, &cluster);
-                    if let Ok(ms @ 1..) = u64::try_from(response.throttle_time_ms) {
-                        let _ = tell.send(Event::Throttled(node, Duration::from_millis(ms)));
-                    }
-                    Event::Answered(id, manifest.answers(version, &mut response))
-                }
-                Err(error) => Event::Failed(id, error),
-            };
-            let _ = tell.send(event);
-        });
     }
 
     /// Connects to a broker, unless that is under way. Waiting between attempts is the pool's.
@@ -394,7 +341,7 @@ impl<T: Send + 'static> Sender<T> {
         self.loads_at = Some(now);
         let image = self.cluster.image();
         let patience = self.config.partitioner_availability_timeout;
-        self.dispatch.update_loads(|topic, partition| {
+        self.outbox.lock().dispatch.update_loads(|topic, partition| {
             let Some((node, _)) = image.leader(topic, partition) else { return false };
             let since = self.unavailable.get(&node);
             patience.is_zero() || since.is_none_or(|since| now < *since + patience)

@@ -46,6 +46,8 @@ pub struct Run<T> {
     pub count: u32,
     /// Their bytes.
     pub bytes: usize,
+    /// Whether a batch is full now.
+    pub filled: bool,
 }
 
 /// Why records were not appended.
@@ -180,11 +182,12 @@ impl<T> PartitionQueue<T> {
             }
             records.next();
         }
-        let run = Run {
+        let mut run = Run {
             handle: Arc::clone(&batch.handle),
             first: index,
             count: batch.count - index,
             bytes: batch.buffer.len() - before,
+            filled: news.filled,
         };
         if let (Some(value), Some(record)) = (token, records.peek()) {
             batch.tokens.push(Token { index, timestamp_ms: record.timestamp_ms, value });
@@ -194,6 +197,7 @@ impl<T> PartitionQueue<T> {
         if batch.buffer.len() + last_bound > limits.batch_size {
             self.close(tail);
             news.filled = true;
+            run.filled = true;
         }
         Ok((run, news))
     }
@@ -284,13 +288,17 @@ impl<T> PartitionQueue<T> {
 
     /// Bytes of the batch that [`Self::take`] would take, before compression.
     pub(crate) fn next_size(&self) -> usize {
-        let closed = || self.queue.lock().closed.front().map(Batch::size);
-        if let Some(size) = closed() {
+        if let Some(size) = self.closed_size() {
             return size;
         }
         let tail = self.tail.lock();
         // Whoever wrote into the open batch may have closed it meanwhile.
-        closed().or_else(|| tail.open.as_ref().map(|open| open.buffer.len())).unwrap_or(0)
+        self.closed_size().or_else(|| tail.open.as_ref().map(|open| open.buffer.len())).unwrap_or(0)
+    }
+
+    /// Bytes of the first batch that takes no more records, before compression, if there is one.
+    pub(crate) fn closed_size(&self) -> Option<usize> {
+        self.queue.lock().closed.front().map(Batch::size)
     }
 
     /// A batch became two.

@@ -45,30 +45,35 @@ impl<R: Request> Reply<R> {
             }
         }
     }
+}
 
-    fn decode(&self, body: Bytes) -> Result<(i16, R::Response), ClientError> {
-        let mut reader = Reader::new(body);
-        let decoded = if response_header_is_flexible(R::API_KEY, self.version) {
-            reader.skip_tags().and_then(|()| R::Response::decode(&mut reader, self.version))
-        } else {
-            R::Response::decode(&mut reader, self.version)
-        };
-        decoded.map(|response| (self.version, response)).map_err(|error| {
-            let name = R::API_KEY.name();
-            let why = format!("an answer to {name} version {}: {error}", self.version);
-            let error = self.shared.malformed(why);
-            // What cannot be read makes everything after it doubtful.
-            self.shared.close(error.clone());
-            error
-        })
-    }
+/// Reads the body of an answer to `R`; what cannot be read ends the connection.
+pub(super) fn decode<R: Request>(
+    shared: &Shared,
+    version: i16,
+    body: Bytes,
+) -> Result<(i16, R::Response), ClientError> {
+    let mut reader = Reader::new(body);
+    let decoded = if response_header_is_flexible(R::API_KEY, version) {
+        reader.skip_tags().and_then(|()| R::Response::decode(&mut reader, version))
+    } else {
+        R::Response::decode(&mut reader, version)
+    };
+    decoded.map(|response| (version, response)).map_err(|error| {
+        let name = R::API_KEY.name();
+        let why = format!("an answer to {name} version {version}: {error}");
+        let error = shared.malformed(why);
+        // What cannot be read makes everything after it doubtful.
+        shared.close(error.clone());
+        error
+    })
 }
 
 impl<R: Request> Future for Reply<R> {
     type Output = Result<(i16, R::Response), ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_body(cx).map(|body| self.decode(body?))
+        self.poll_body(cx).map(|body| decode::<R>(&self.shared, self.version, body?))
     }
 }
 

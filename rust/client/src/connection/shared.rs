@@ -1,17 +1,26 @@
 //! What callers of a connection and its task share: frames to write, and who waits for an answer.
+//!
+//! Frames are written in the order in which they were queued, by whoever holds [`Shared::out`]:
+//! the task, or a caller that queued one and finds nobody writing ([`Shared::write_here`]).
 
-use super::reply::{Reply, Sent};
+use super::dial::words;
+use super::reply::{self, Reply, Sent};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use kafkalite_protocol::header::RequestHeader;
 use kafkalite_protocol::messages::{ApiKey, Request};
 use kafkalite_protocol::{WirePiece, Writer};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
+
+/// Pieces of memory that one system call writes.
+const PIECES_AT_A_TIME: usize = 64;
 
 /// Both sides of a connection hold it.
 pub struct Shared {
@@ -19,7 +28,11 @@ pub struct Shared {
     pub address: String,
     pub request_timeout: Duration,
     client_id: String,
+    /// The task's; gone once that ended.
+    stream: Weak<TcpStream>,
     state: Mutex<State>,
+    /// Whoever holds it writes; never locked while `state` is.
+    out: Mutex<Out>,
     /// There are frames to write, or the connection ends.
     pub to_write: Notify,
     /// A deadline came that is earlier than the one the task sleeps for.
@@ -39,11 +52,32 @@ struct State {
 }
 
 /// A frame on its way out.
-pub struct Outgoing {
-    pub pieces: Vec<Bytes>,
+struct Outgoing {
+    pieces: Vec<Bytes>,
     /// Told when the system took the last byte.
-    pub written: Option<oneshot::Sender<()>>,
+    written: Option<oneshot::Sender<()>>,
 }
+
+/// What the system has not taken yet.
+#[derive(Default)]
+struct Out {
+    pieces: VecDeque<Bytes>,
+    /// Told when all pieces are taken.
+    written: Vec<oneshot::Sender<()>>,
+}
+
+/// How far writing came.
+pub enum Progress {
+    /// Everything that was queued is written.
+    All,
+    /// The system takes no more for now.
+    Full,
+    /// The connection ended.
+    Over,
+}
+
+/// Is given the answer, or why there is none; must not wait, and may be called on any thread.
+type Done = Box<dyn FnOnce(&Shared, Result<Bytes, ClientError>) + Send>;
 
 /// Someone who waits for an answer.
 struct Waiting {
@@ -51,15 +85,16 @@ struct Waiting {
     api: ApiKey,
     began: Instant,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Bytes, ClientError>>,
+    done: Done,
 }
 
 impl Shared {
-    pub fn new(address: String, config: &ClientConfig) -> Arc<Self> {
+    pub fn new(address: String, stream: &Arc<TcpStream>, config: &ClientConfig) -> Arc<Self> {
         Arc::new(Self {
             address,
             request_timeout: config.request_timeout,
             client_id: config.client_id.clone(),
+            stream: Arc::downgrade(stream),
             state: Mutex::new(State {
                 queue: Vec::new(),
                 waiting: VecDeque::new(),
@@ -68,13 +103,14 @@ impl Shared {
                 last_used: Instant::now(),
                 closed: None,
             }),
+            out: Mutex::default(),
             to_write: Notify::new(),
             earlier: Notify::new(),
             over: Notify::new(),
         })
     }
 
-    /// Queues `request`, written in `version`.
+    /// Queues `request`, written in `version`, and has the task write it.
     pub fn send<R: Request>(
         self: &Arc<Self>,
         request: &R,
@@ -82,15 +118,51 @@ impl Shared {
         timeout: Duration,
     ) -> Reply<R> {
         let (reply, answer) = oneshot::channel();
+        // Whoever asked may have gone.
+        let done: Done = Box::new(move |_, answer| drop(reply.send(answer)));
+        match self.queue(request, version, timeout, done) {
+            Ok(()) => {
+                self.to_write.notify_one();
+                Reply::new(answer, version, Arc::clone(self))
+            }
+            Err((error, _)) => Reply::failed(error, Arc::clone(self)),
+        }
+    }
+
+    /// Queues `request`; `done` is given its answer, on the thread that reads it. It is written by
+    /// whoever writes next, so one of [`Self::write_here`] and `to_write` must follow.
+    pub fn send_then<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        timeout: Duration,
+        done: impl FnOnce(Result<(i16, R::Response), ClientError>) + Send + 'static,
+    ) {
+        let done: Done = Box::new(move |shared, answer| {
+            done(answer.and_then(|body| reply::decode::<R>(shared, version, body)));
+        });
+        if let Err((error, done)) = self.queue(request, version, timeout, done) {
+            done(self, Err(error));
+        }
+    }
+
+    /// Queues `request`; the error is why it cannot be sent any more.
+    fn queue<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        timeout: Duration,
+        done: Done,
+    ) -> Result<(), (ClientError, Done)> {
         let began = Instant::now();
         let deadline = began + timeout;
         let mut state = self.state.lock();
         if let Some(error) = &state.closed {
-            return Reply::failed(error.clone(), Arc::clone(self));
+            return Err((error.clone(), done));
         }
         let id = state.next_id();
         state.last_used = began;
-        state.waiting.push_back(Waiting { id, api: R::API_KEY, began, deadline, reply });
+        state.waiting.push_back(Waiting { id, api: R::API_KEY, began, deadline, done });
         let pieces = self.frame(request, version, id);
         state.queue.push(Outgoing { pieces, written: None });
         let earlier = state.armed.is_none_or(|armed| deadline < armed);
@@ -98,11 +170,10 @@ impl Shared {
             state.armed = Some(deadline);
         }
         drop(state);
-        self.to_write.notify_one();
         if earlier {
             self.earlier.notify_one();
         }
-        Reply::new(answer, version, Arc::clone(self))
+        Ok(())
     }
 
     /// Queues `request`, which the broker does not answer.
@@ -145,9 +216,52 @@ impl Shared {
     }
 
     /// The frames that wait to be written; `None` when the connection ended.
-    pub fn take_queue(&self) -> Option<Vec<Outgoing>> {
+    fn take_queue(&self) -> Option<Vec<Outgoing>> {
         let mut state = self.state.lock();
         if state.closed.is_some() { None } else { Some(std::mem::take(&mut state.queue)) }
+    }
+
+    /// Writes what is queued, on the caller's thread, as far as the system takes it now; the task
+    /// writes the rest, or all of it where somebody else writes already.
+    pub fn write_here(&self) {
+        let progress = match self.out.try_lock() {
+            Some(mut out) => self.write_to(&mut out),
+            None => Ok(Progress::Full),
+        };
+        match progress {
+            Ok(Progress::All | Progress::Over) => {}
+            Ok(Progress::Full) => self.to_write.notify_one(),
+            Err(error) => self.close(self.disconnected(&words(&error))),
+        }
+    }
+
+    /// Writes what is queued as far as the system takes it; waits for whoever writes already.
+    pub fn write(&self) -> io::Result<Progress> {
+        self.write_to(&mut self.out.lock())
+    }
+
+    fn write_to(&self, out: &mut Out) -> io::Result<Progress> {
+        let Some(stream) = self.stream.upgrade() else { return Ok(Progress::Over) };
+        loop {
+            let Some(queue) = self.take_queue() else { return Ok(Progress::Over) };
+            for outgoing in queue {
+                out.pieces.extend(outgoing.pieces);
+                out.written.extend(outgoing.written);
+            }
+            if out.pieces.is_empty() {
+                return Ok(Progress::All);
+            }
+            let pieces = out.pieces.iter().take(PIECES_AT_A_TIME);
+            let slices: Vec<IoSlice<'_>> = pieces.map(|piece| IoSlice::new(piece)).collect();
+            match stream.try_write_vectored(&slices) {
+                Ok(count) => out.written(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Progress::Full);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Gives an answer, without its size, to whoever waits for it; the error is what is wrong.
@@ -165,8 +279,7 @@ impl Shared {
         let waiting = state.waiting.pop_front().expect("it is there");
         state.last_used = Instant::now();
         drop(state);
-        // Whoever asked may have gone.
-        let _ = waiting.reply.send(Ok(frame.slice(4..)));
+        (waiting.done)(self, Ok(frame.slice(4..)));
         Ok(())
     }
 
@@ -178,7 +291,7 @@ impl Shared {
             drop(state);
             let after_ms = now.saturating_duration_since(late.began).as_millis() as u64;
             let what = format!("an answer of {} to {}", self.address, late.api.name());
-            let _ = late.reply.send(Err(ClientError::Timeout { what, after_ms }));
+            (late.done)(self, Err(ClientError::Timeout { what, after_ms }));
             self.close(self.disconnected(&format!("{} was not answered in time", late.api.name())));
             return None;
         }
@@ -229,8 +342,10 @@ impl Shared {
         state.queue.clear();
         drop(state);
         for waiting in waiting {
-            let _ = waiting.reply.send(Err(error.clone()));
+            (waiting.done)(self, Err(error.clone()));
         }
+        // Whoever writes just now is done soon: it waits for nothing.
+        *self.out.lock() = Out::default();
         self.to_write.notify_one();
         self.over.notify_waiters();
     }
@@ -242,6 +357,23 @@ impl Shared {
 
     pub fn disconnected(&self, why: &str) -> ClientError {
         ClientError::Disconnected { address: self.address.clone(), why: why.to_owned() }
+    }
+}
+
+impl Out {
+    /// The system took `count` bytes.
+    fn written(&mut self, mut count: usize) {
+        while let Some(first) = self.pieces.front_mut() {
+            if first.len() > count {
+                first.advance(count);
+                return;
+            }
+            count -= first.len();
+            self.pieces.pop_front();
+        }
+        for told in self.written.drain(..) {
+            let _ = told.send(());
+        }
     }
 }
 

@@ -4,23 +4,19 @@
 
 use super::dial::words;
 use super::frames::Frames;
-use super::shared::{Outgoing, Shared};
+use super::shared::{Progress, Shared};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
-use bytes::{Buf, Bytes};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// Reads in a row before others on the thread have their turn.
 const READS_AT_A_TIME: usize = 16;
-/// Pieces of memory that one system call writes.
-const PIECES_AT_A_TIME: usize = 64;
 
 /// Starts the task of a connection.
-pub fn spawn(shared: Arc<Shared>, stream: TcpStream, config: &ClientConfig) {
+pub fn spawn(shared: Arc<Shared>, stream: Arc<TcpStream>, config: &ClientConfig) {
     let cap = config.response_max_bytes;
     let max_idle = config.connections_max_idle;
     tokio::spawn(async move {
@@ -73,49 +69,18 @@ async fn read(shared: &Shared, stream: &TcpStream, cap: usize) -> ClientError {
 /// Writes what is queued until the connection ends; returns why.
 async fn write(shared: &Shared, stream: &TcpStream) -> ClientError {
     loop {
-        let Some(queue) = shared.take_queue() else {
-            return shared.disconnected("this client closed the connection");
-        };
-        if queue.is_empty() {
-            shared.to_write.notified().await;
-        } else if let Err(error) = write_all(stream, queue).await {
-            return shared.disconnected(&words(&error));
+        match shared.write() {
+            Ok(Progress::All) => shared.to_write.notified().await,
+            Ok(Progress::Full) => {
+                if let Err(error) = stream.writable().await {
+                    return shared.disconnected(&words(&error));
+                }
+            }
+            Ok(Progress::Over) => {
+                return shared.disconnected("this client closed the connection");
+            }
+            Err(error) => return shared.disconnected(&words(&error)),
         }
-    }
-}
-
-async fn write_all(stream: &TcpStream, queue: Vec<Outgoing>) -> io::Result<()> {
-    let mut pieces: VecDeque<Bytes> = VecDeque::new();
-    let mut written = Vec::new();
-    for outgoing in queue {
-        pieces.extend(outgoing.pieces);
-        written.extend(outgoing.written);
-    }
-    while !pieces.is_empty() {
-        let slices: Vec<IoSlice<'_>> =
-            pieces.iter().take(PIECES_AT_A_TIME).map(|piece| IoSlice::new(piece)).collect();
-        match stream.try_write_vectored(&slices) {
-            Ok(count) => skip(&mut pieces, count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    for told in written {
-        let _ = told.send(());
-    }
-    Ok(())
-}
-
-/// Takes `count` bytes off the front.
-fn skip(pieces: &mut VecDeque<Bytes>, mut count: usize) {
-    while let Some(first) = pieces.front_mut() {
-        if first.len() > count {
-            first.advance(count);
-            return;
-        }
-        count -= first.len();
-        pieces.pop_front();
     }
 }
 

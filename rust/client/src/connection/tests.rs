@@ -2,12 +2,16 @@ use super::*;
 use crate::fake_broker::{Answer, Asked, FakeBroker, all_apis, metadata, raw};
 use crate::runtime::Runtime;
 use bytes::Bytes;
+use kafkalite_protocol::Records;
 use kafkalite_protocol::messages::Wire;
 use kafkalite_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
 };
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
+use kafkalite_protocol::messages::produce::{
+    PartitionProduceData, ProduceRequest, TopicProduceData,
+};
 
 /// Runs `what` on a thread of its own with a connection to a broker that follows `script`.
 fn with<F, T>(
@@ -235,6 +239,72 @@ fn a_request_without_an_answer_completes_when_it_is_sent() {
         assert_eq!(connection.in_flight(), 0);
         ask(&connection).await.expect("the next one is answered");
     });
+}
+
+#[test]
+fn who_queued_a_request_writes_it_on_a_thread_of_its_own() {
+    let (told, answer) = std::sync::mpsc::channel();
+    let ((version, response), elsewhere) = with(
+        &[],
+        |_| Answer::Usual,
+        |connection| async move {
+            let connection = connection.expect("open");
+            let here = std::thread::current().id();
+            let other = std::thread::spawn(move || {
+                let timeout = Duration::from_secs(10);
+                let done = move |answer| drop(told.send((answer, std::thread::current().id())));
+                let build = |_| MetadataRequest { topics: Some(vec![]), ..Default::default() };
+                connection.send_then::<MetadataRequest>(i16::MAX, timeout, build, done);
+                connection.write_here();
+                connection
+            });
+            while !other.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            let connection = other.join().expect("it ends");
+            while connection.in_flight() > 0 {
+                tokio::task::yield_now().await;
+            }
+            let (answer, told_on) = answer.try_recv().expect("it is told");
+            (answer.expect("an answer"), told_on != here)
+        },
+    );
+    assert_eq!((version, response.brokers.len()), (ApiKey::Metadata.versions().max, 1));
+    assert!(!elsewhere, "answers are told on the thread that reads");
+}
+
+#[test]
+fn what_the_system_does_not_take_at_once_is_written_in_order() {
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let script = move |asked: &Asked| match asked.is(ApiKey::Produce) {
+        true => {
+            let request: ProduceRequest = asked.read();
+            log.lock().push(request.timeout_ms);
+            Answer::Silence
+        }
+        false => Answer::Usual,
+    };
+    let count = with(&[], script, move |connection| async move {
+        let connection = connection.expect("open");
+        for timeout_ms in 0..8 {
+            let large = PartitionProduceData {
+                index: 0,
+                records: Some(Records::Bytes(Bytes::from(vec![0; 4 << 20]))),
+            };
+            let topic = TopicProduceData { partition_data: vec![large], ..Default::default() };
+            let build =
+                |_| ProduceRequest { timeout_ms, topic_data: vec![topic], ..Default::default() };
+            connection.send_then::<ProduceRequest>(9, Duration::from_secs(20), build, |_| ());
+            connection.write_here();
+        }
+        while seen.lock().len() < 8 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(*seen.lock(), (0..8).collect::<Vec<_>>());
+        connection.in_flight()
+    });
+    assert_eq!(count, 8);
 }
 
 #[test]

@@ -389,3 +389,72 @@ fn a_bulk_larger_than_memory_goes_on_where_it_stopped() {
     assert!(bulk.runs.iter().all(|run| run.handle.wait_all(soon())));
     assert_eq!(bulk.runs.iter().map(|run| run.indices.len()).sum::<usize>(), 2_000);
 }
+
+/// Keeps the client's own thread from doing anything until what is returned is dropped.
+fn occupy(producer: &Producer<()>) -> std::sync::mpsc::Sender<()> {
+    let (begin, began) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel();
+    let busy = async move {
+        let _ = begin.send(());
+        let _ = ended.recv();
+    };
+    producer.runtime.spawn(busy).unwrap();
+    began.recv().unwrap();
+    end
+}
+
+fn requests(producer: &Producer<()>) -> u64 {
+    let all = producer.metrics();
+    all.iter().find(|(name, _)| *name == "request-total").expect("it is counted").1 as u64
+}
+
+/// Six batches of 1,000 bytes by one call, while the client's thread is busy; how many requests
+/// that call wrote.
+fn requests_of_a_bulk_call(settings: &[(&str, &str)]) -> u64 {
+    let broker = FakeBroker::start(usual);
+    let patient =
+        [("batch.size", "1000"), ("linger.ms", "60000"), ("delivery.timeout.ms", "200000")];
+    let producer = start(config(&broker, &[&patient[..], settings].concat()));
+    let topic = topic(&producer);
+    let first = send(&producer, b"first", None);
+    assert!(producer.flush().unwrap().wait(soon()));
+    assert!(fate(&first).is_ok());
+    let busy = occupy(&producer);
+    let before = requests(&producer);
+    let values = vec![Some(&[0_u8; 100][..]); 60];
+    let columns = Columns {
+        values: &values,
+        keys: Each::Same(None),
+        partitions: Each::Same(None),
+        timestamps: Each::Same(1),
+        headers: Each::Same((0, &[])),
+    };
+    let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
+    producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
+    let written = requests(&producer) - before;
+    let limit = soon();
+    while (broker.count(ApiKey::Produce) as u64) < 1 + written {
+        assert!(Instant::now() < limit, "what was written arrives without the client's thread");
+        std::thread::yield_now();
+    }
+    drop(busy);
+    assert!(producer.flush().unwrap().wait(soon()));
+    assert!(bulk.runs.iter().all(|run| run.handle.is_complete()));
+    written
+}
+
+#[test]
+fn a_bulk_call_sends_what_it_fills_while_the_thread_of_the_client_is_busy() {
+    assert_eq!(requests_of_a_bulk_call(&[("max.request.size", "1500")]), 5, "as many as may fly");
+}
+
+#[test]
+fn batches_of_which_a_request_holds_several_are_left_to_the_sender() {
+    assert_eq!(requests_of_a_bulk_call(&[("max.request.size", "3000")]), 0);
+}
+
+#[test]
+fn what_is_compressed_is_left_to_the_sender() {
+    let compressed = [("max.request.size", "1500"), ("compression.type", "lz4")];
+    assert_eq!(requests_of_a_bulk_call(&compressed), 0);
+}

@@ -233,6 +233,38 @@ impl<T> Dispatch<T> {
         plan
     }
 
+    /// Fills requests with what one queue has now, for as long as its leader has room for them; for
+    /// whoever appended to it. Everything else that is due is left to [`Self::plan`], and so is a
+    /// queue about which there is anything to decide.
+    pub fn plan_one(&mut self, now: Instant, index: usize, leader: Leader) -> Vec<Outgoing> {
+        let mut plan = Plan::default();
+        self.absorb();
+        let is_plain = self.fatal.is_none()
+            && self.to_renumber.is_empty()
+            && (self.identity.is_some() || !self.settings.idempotent);
+        if let Some(track) = self.tracks.get_mut(index).filter(|track| track.active && is_plain) {
+            track.leader_is(leader.epoch);
+            if track.next(now, false, &self.settings, self.identity) == Next::Ready {
+                self.fill(now, false, leader.node, &[(index, leader.epoch)], &mut plan);
+            }
+        }
+        plan.requests
+    }
+
+    /// A thread waits to send what a queue has: [`Self::plan`] leaves that to it.
+    pub fn claim(&mut self, index: usize) {
+        if let Some(track) = self.tracks.get_mut(index) {
+            track.claims += 1;
+        }
+    }
+
+    /// It waits no more.
+    pub fn unclaim(&mut self, index: usize) {
+        if let Some(track) = self.tracks.get_mut(index) {
+            track.claims = track.claims.saturating_sub(1);
+        }
+    }
+
     /// The tracks that can send something now, by the leader of their partition.
     fn ready(
         &mut self,
@@ -253,6 +285,7 @@ impl<T> Dispatch<T> {
                 track.leader_is(leader.epoch);
             }
             match track.next(now, at_once, settings, identity) {
+                Next::Ready if track.claims > 0 => {}
                 Next::Ready => match known {
                     Some(Leader { node, epoch }) => {
                         ready.entry(node).or_default().push((*index, epoch));

@@ -32,6 +32,8 @@ pub(super) struct Track<T> {
     pub(super) failures: u32,
     /// Whether the dispatch has it on its list.
     pub(super) active: bool,
+    /// Threads that wait to send what it has.
+    pub(super) claims: usize,
 }
 
 /// What a track could do now.
@@ -60,6 +62,7 @@ impl<T> Track<T> {
             failed_epoch: -1,
             failures: 0,
             active: false,
+            claims: 0,
         }
     }
 

@@ -1,0 +1,240 @@
+//! What the sender shares with threads that fill batches: the dispatch, and connections.
+//!
+//! Whoever holds the lock drains: the sender all there is, a thread that filled a batch only that
+//! batch's queue. Requests are queued on their connection under the lock, so they leave in the
+//! order in which the dispatch numbered their batches, whoever writes them. The sender waits for
+//! the lock; other threads do not: what they find taken, the sender sends. Where answers come
+//! quickly, as from a broker on this machine, such a thread also waits for a place in flight, and
+//! the sender leaves the queue to it meanwhile (ADR 0137).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::messages::produce::{ProduceRequest, ProduceResponse};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::mpsc;
+
+use super::dispatch::{Dispatch, Leader, Outgoing, Plan, Room};
+use super::request::Manifest;
+use super::{Event, Metrics, Settings};
+use crate::accumulator::{Accumulator, PartitionQueue};
+use crate::cluster::{Cluster, NodeId};
+use crate::config::{Acks, ProducerConfig};
+use crate::connection::Connection;
+use crate::error::ClientError;
+
+/// How long a thread that filled a batch waits for its leader to have a place for it. What it
+/// appended lies in its core's cache; later, on another core, sending it costs half as much again.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// Answers that take longer are not waited for: with five requests in flight a place is free every
+/// fifth of it.
+const QUICK: Duration = Duration::from_millis(10);
+
+/// See the module.
+pub(crate) struct Outbox<T> {
+    cluster: Cluster,
+    acks: Acks,
+    request_timeout: Duration,
+    /// Whether other threads than the sender send.
+    is_shared: bool,
+    /// Batches of at least so many bytes: of smaller ones the sender puts several in a request.
+    large_bytes: usize,
+    metrics: Arc<Metrics>,
+    tell: mpsc::UnboundedSender<Event>,
+    state: Mutex<State<T>>,
+    /// Requests ended.
+    room: Condvar,
+    /// Whether the last answer was quick.
+    is_quick: Arc<AtomicBool>,
+}
+
+/// What the lock is for.
+pub(super) struct State<T> {
+    pub(super) dispatch: Dispatch<T>,
+    connections: HashMap<NodeId, Arc<Connection>>,
+    throttled: HashMap<NodeId, Instant>,
+}
+
+impl<T> State<T> {
+    /// A broker asked to be left alone until `until`.
+    pub(super) fn throttle(&mut self, node: NodeId, until: Instant) {
+        self.throttled.insert(node, until);
+    }
+
+    /// There is a connection to a broker.
+    pub(super) fn connected(&mut self, node: NodeId, connection: Arc<Connection>) {
+        self.connections.insert(node, connection);
+    }
+
+    /// The connection to a broker that may be sent to now.
+    fn free(&self, node: NodeId, now: Instant) -> Option<&Arc<Connection>> {
+        let is_free = self.throttled.get(&node).is_none_or(|until| *until <= now);
+        self.connections.get(&node).filter(|open| is_free && !open.is_closed())
+    }
+}
+
+impl<T: Send + 'static> Outbox<T> {
+    pub(super) fn new(
+        config: ProducerConfig,
+        cluster: Cluster,
+        accumulator: Arc<Accumulator<T>>,
+        metrics: Arc<Metrics>,
+        tell: mpsc::UnboundedSender<Event>,
+    ) -> Arc<Self> {
+        let settings = Settings::of(&config);
+        let state = State {
+            dispatch: Dispatch::new(settings, accumulator, Arc::clone(&metrics)),
+            connections: HashMap::new(),
+            throttled: HashMap::new(),
+        };
+        Arc::new(Self {
+            cluster,
+            acks: config.acks,
+            request_timeout: config.client.request_timeout,
+            // A codec takes longer than a copy: two threads do both at once.
+            is_shared: settings.codec == Codec::None && config.acks != Acks::None,
+            large_bytes: settings.max_request_size / 2,
+            metrics,
+            tell,
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            is_quick: Arc::default(),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock()
+    }
+
+    /// Sends all that can be sent; for the sender, who acts on the rest of the plan.
+    pub(super) fn send_all(&self, state: &mut State<T>, now: Instant) -> Plan {
+        let image = self.cluster.image();
+        let leader = |topic: &str, partition: i32| {
+            let (node, epoch) = image.leader(topic, partition)?;
+            Some(Leader { node, epoch: epoch.0 })
+        };
+        state.connections.retain(|_, connection| !connection.is_closed());
+        state.throttled.retain(|_, until| *until > now);
+        let (connections, throttled) = (&state.connections, &state.throttled);
+        let room = |node: NodeId| match throttled.get(&node) {
+            Some(until) => Room::Later(*until),
+            None if connections.contains_key(&node) => Room::Free,
+            None => Room::Absent,
+        };
+        let mut plan = state.dispatch.plan(now, leader, room);
+        for outgoing in plan.requests.drain(..) {
+            let node = outgoing.node;
+            let connection = connections.get(&node);
+            self.queue(outgoing, connection);
+            if let Some(connection) = connection {
+                connection.write_soon();
+            }
+        }
+        plan
+    }
+
+    /// There may be a place in flight again.
+    pub(super) fn made_room(&self) {
+        self.room.notify_all();
+    }
+
+    /// Sends what `queue` has, on this thread, where its leader takes it now or soon and nobody
+    /// else is at it. `false`: the sender must be told of it.
+    pub(crate) fn send_filled(&self, queue: &PartitionQueue<T>) -> bool {
+        if !self.is_shared || queue.closed_size().is_none_or(|size| size < self.large_bytes) {
+            return false;
+        }
+        let Some(mut state) = self.state.try_lock() else { return false };
+        let Some(connection) = self.queue_filled(&mut state, queue) else { return false };
+        drop(state);
+        // Without the lock: it copies a megabyte.
+        connection.write_here();
+        if queue.closed_size().is_some() && self.is_quick.load(Ordering::Relaxed) {
+            self.wait_and_queue(queue);
+            connection.write_here();
+        }
+        queue.closed_size().is_none()
+    }
+
+    /// Queues requests with what `queue` has once there is a place for them.
+    fn wait_and_queue(&self, queue: &PartitionQueue<T>) {
+        let until = Instant::now() + PATIENCE;
+        let mut state = self.state.lock();
+        state.dispatch.claim(queue.index());
+        while self.queue_filled(&mut state, queue).is_some()
+            && queue.closed_size().is_some()
+            && !self.room.wait_until(&mut state, until).timed_out()
+        {}
+        state.dispatch.unclaim(queue.index());
+    }
+
+    /// Queues requests with what `queue` has; `None` if its leader cannot be sent to now.
+    fn queue_filled(
+        &self,
+        state: &mut State<T>,
+        queue: &PartitionQueue<T>,
+    ) -> Option<Arc<Connection>> {
+        let now = Instant::now();
+        let (node, epoch) = self.cluster.image().leader(queue.topic(), queue.partition())?;
+        let connection = state.free(node, now).cloned()?;
+        let leader = Leader { node, epoch: epoch.0 };
+        for outgoing in state.dispatch.plan_one(now, queue.index(), leader) {
+            self.queue(outgoing, Some(&connection));
+        }
+        Some(connection)
+    }
+
+    /// Queues a request on its connection; its answer comes as an event.
+    fn queue(&self, outgoing: Outgoing, connection: Option<&Arc<Connection>>) {
+        let (id, node) = (outgoing.id, outgoing.node);
+        let tell = self.tell.clone();
+        let Some(connection) = connection else {
+            let why = "it ended before the request was sent".to_owned();
+            let address = format!("broker {node}");
+            let _ = tell.send(Event::Failed(id, ClientError::Disconnected { address, why }));
+            return;
+        };
+        let manifest = Manifest::new(&outgoing, &self.cluster.image());
+        let acks = self.acks;
+        let timeout_ms = i32::try_from(self.request_timeout.as_millis()).unwrap_or(i32::MAX);
+        let newest = manifest.newest_version();
+        self.metrics.request_began();
+        if acks == Acks::None {
+            let build = |_version| manifest.request(outgoing, acks.code(), timeout_ms);
+            let sent = connection.send_unanswered::<ProduceRequest>(newest, build);
+            tokio::spawn(async move {
+                let _ = tell.send(match sent.await {
+                    Ok(_) => Event::Left(id),
+                    Err(error) => Event::Failed(id, error),
+                });
+            });
+            return;
+        }
+        let began = Instant::now();
+        let (cluster, metrics) = (self.cluster.clone(), Arc::clone(&self.metrics));
+        let manifest = Arc::new(manifest);
+        let of_request = Arc::clone(&manifest);
+        let build = move |_version| of_request.request(outgoing, acks.code(), timeout_ms);
+        let is_quick = Arc::clone(&self.is_quick);
+        let done = move |result: Result<(i16, ProduceResponse), ClientError>| {
+            let took = began.elapsed();
+            is_quick.store(took < QUICK, Ordering::Relaxed);
+            metrics.request_ended(took);
+            let event = match result {
+                Ok((version, mut response)) => {
+                    manifest.learn_leaders(version, &response, &cluster);
+                    if let Ok(ms @ 1..) = u64::try_from(response.throttle_time_ms) {
+                        let _ = tell.send(Event::Throttled(node, Duration::from_millis(ms)));
+                    }
+                    Event::Answered(id, manifest.answers(version, &mut response))
+                }
+                Err(error) => Event::Failed(id, error),
+            };
+            let _ = tell.send(event);
+        };
+        connection.send_then::<ProduceRequest>(newest, self.request_timeout, build, done);
+    }
+}
