@@ -32,6 +32,7 @@ mod bulk;
 mod callbacks;
 mod data;
 mod delivery;
+mod elements;
 mod inside;
 mod turn;
 

@@ -11,8 +11,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyMapping};
 
-use super::bulk::{Sent, list};
-use super::data::{check_is_many, column, elements, headers, is_list};
+use super::bulk::Sent;
+use super::data::{check_is_many, headers, is_list};
+use super::elements::Elements;
 use super::inside::{Inside, now_ms, serialize};
 use super::{Topic, arrow};
 use crate::client::arguments::checked_ms;
@@ -37,7 +38,7 @@ enum Numbers {
 /// Bytes that outlive the call's lists.
 enum Keys<'py> {
     None,
-    Objects(Vec<Bound<'py, PyAny>>),
+    Objects(Elements<'py>),
     Chunks(Vec<Chunk>),
 }
 
@@ -67,10 +68,9 @@ pub fn send_all(
         return Ok(sent);
     }
     check_is_many(values)?;
-    let objects =
-        elements(&list(py, &serialized("value", inside.value_serializer.as_ref(), values)?)?);
+    let values = Elements::of(&serialized("value", inside.value_serializer.as_ref(), values)?)?;
     let mut owned = Vec::new();
-    let values = column(&objects, &mut owned, "value")?;
+    let values = values.column(0..values.len(), &mut owned, "value")?;
     let side = Side::new(arguments, inside.key_serializer.as_ref())?;
     side.check_length(values.len())?;
     call.send_rows(&values, &side, 0, &mut sent)?;
@@ -119,10 +119,7 @@ impl<'py> Side<'py> {
                     Some(chunks) => Keys::Chunks(chunks),
                     None => return Err(PyTypeError::new_err("keys must be a list or Arrow")),
                 },
-                true => {
-                    let keys = serialized("key", serializer, keys)?;
-                    Keys::Objects(elements(&list(keys.py(), &keys)?))
-                }
+                true => Keys::Objects(Elements::of(&serialized("key", serializer, keys)?)?),
             };
         }
         match arguments.headers {
@@ -309,7 +306,7 @@ impl Call<'_, '_> {
             match &side.keys {
                 Keys::None => {}
                 Keys::Objects(objects) => {
-                    keys = column(&objects[rows.clone()], &mut owned, "key")?;
+                    keys = objects.column(rows.clone(), &mut owned, "key")?;
                 }
                 Keys::Chunks(chunks) => keys = keys_of(chunks, &rows)?,
             }

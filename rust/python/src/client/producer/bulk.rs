@@ -8,7 +8,7 @@ use kafkalite_client::fork::Home;
 use kafkalite_client::producer::bulk::BulkRun;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use super::callbacks::{Callbacks, Token, Waits, Who};
 use super::delivery::exception;
@@ -301,13 +301,4 @@ fn partial(
     attributes.set_item("errors", by_index(py, failures)?)?;
     let class = py.import("kafkalite.errors")?.getattr("PartialError")?;
     Ok(PyErr::from_value(class.call((text,), Some(&attributes))?))
-}
-
-/// The list that a call returns as it is.
-pub fn list<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-    match object.cast::<PyList>() {
-        // A snapshot: another thread may change the list while its bytes are read.
-        Ok(list) => Ok(list.get_slice(0, list.len())),
-        Err(_) => PyList::new(py, object.try_iter()?.collect::<PyResult<Vec<_>>>()?),
-    }
 }

@@ -67,38 +67,6 @@ pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
     Ok(count)
 }
 
-/// The bytes of each element; borrowed from `list`, which nobody else has.
-pub fn column<'a>(
-    list: &'a [Bound<'_, PyAny>],
-    owned: &'a mut Vec<Vec<u8>>,
-    what: &str,
-) -> PyResult<Vec<Option<&'a [u8]>>> {
-    // Places of what had to be copied, and its number there.
-    let mut copies = Vec::new();
-    let mut out: Vec<Option<&'a [u8]>> = Vec::with_capacity(list.len());
-    for object in list {
-        match data(object, what)? {
-            Some(Cow::Borrowed(bytes)) => out.push(Some(bytes)),
-            Some(Cow::Owned(bytes)) => {
-                copies.push(out.len());
-                owned.push(bytes);
-                out.push(None);
-            }
-            None => out.push(None),
-        }
-    }
-    let owned: &'a [Vec<u8>] = owned;
-    for (place, bytes) in copies.into_iter().zip(owned) {
-        out[place] = Some(bytes);
-    }
-    Ok(out)
-}
-
-/// What the objects of a list are, held until their bytes are read.
-pub fn elements<'py>(list: &Bound<'py, PyList>) -> Vec<Bound<'py, PyAny>> {
-    list.iter().collect()
-}
-
 /// Refuses what can be iterated over and is one value, or a mapping of which only keys would count.
 ///
 /// # Errors
