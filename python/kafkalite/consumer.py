@@ -297,7 +297,8 @@ class Consumer(BaseConsumer):
         """Commit what was handed out, leave the group, end the thread. Closing twice does nothing.
 
         Args:
-            timeout: How long it may take, in seconds.
+            timeout: How long it may take, in seconds; half of it for a rebalance that is under
+                way, so that the last commit is not refused.
             commit: Whether the records of the last call count as done; those of earlier calls do.
                 Only with ``enable_auto_commit``.
 
