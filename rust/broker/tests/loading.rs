@@ -31,24 +31,33 @@ const GROUP: &str = "g";
 const LOADING: i16 = ErrorCode::CoordinatorLoadInProgress as i16;
 const FEW_PARTITIONS: [(&str, &str); 1] = [("offsets.topic.num.partitions", "3")];
 
+#[derive(Debug, Default)]
+struct Stands {
+    is_reached: bool,
+    is_open: bool,
+}
+
 /// Holds the thread that loads groups up until it is open.
 #[derive(Clone, Debug, Default)]
 struct Gate {
-    is_open: Arc<(Mutex<bool>, Condvar)>,
+    stands: Arc<(Mutex<Stands>, Condvar)>,
 }
 
 impl Gate {
     fn open(&self) {
-        *self.is_open.0.lock().unwrap() = true;
-        self.is_open.1.notify_all();
+        self.stands.0.lock().unwrap().is_open = true;
+        self.stands.1.notify_all();
     }
 
     fn pass(&self) {
-        let is_open = self.is_open.0.lock().unwrap();
-        drop(self.is_open.1.wait_while(is_open, |is_open| !*is_open).unwrap());
+        let mut stands = self.stands.0.lock().unwrap();
+        stands.is_reached = true;
+        self.stands.1.notify_all();
+        drop(self.stands.1.wait_while(stands, |stands| !stands.is_open).unwrap());
     }
 
-    /// A broker whose groups are loaded when this is open.
+    /// A broker whose groups are loaded when this is open; the one who loads them is at the gate.
+    /// Before that whoever asks for a coordinator might load them.
     fn start(&self, directory: &Path) -> Broker {
         let gate = self.clone();
         let storage = Asking::new(move |what, _| {
@@ -58,7 +67,11 @@ impl Gate {
             Ok(())
         });
         let clock = Arc::new(SystemClock::new());
-        Broker::start_with(config(directory, &FEW_PARTITIONS), clock, storage).unwrap()
+        let broker =
+            Broker::start_with(config(directory, &FEW_PARTITIONS), clock, storage).unwrap();
+        let stands = self.stands.0.lock().unwrap();
+        drop(self.stands.1.wait_while(stands, |stands| !stands.is_reached).unwrap());
+        broker
     }
 }
 
