@@ -29,6 +29,15 @@ mod tests;
 /// How long the sender gets to fail what is left, after the time to deliver it is over.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Whether a topic is asked for that is known already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// No: it has what it had.
+    IfUnknown,
+    /// Yes: it may have got a partition that it lacked.
+    Anew,
+}
+
 /// A producer. `T` is what a record may carry for the [`Sink`] to be told of its fate.
 pub struct Producer<T> {
     config: ProducerConfig,
@@ -110,16 +119,18 @@ impl<T: Send + 'static> Producer<T> {
         self.accumulator.topic(name)
     }
 
-    /// Asks for a topic that is not known yet; it is known to [`Self::topic`] afterwards.
+    /// Asks for a topic; it is known to [`Self::topic`] afterwards, with as many queues as it has
+    /// partitions.
     ///
     /// # Errors
-    /// Of the call: what [`Cluster::topic`] fails with at `deadline`, or before.
+    /// `Forked`; of the call: what [`Cluster::topic`] fails with at `deadline`, or before.
     pub fn look_up(
         &self,
         name: &str,
+        ask: Ask,
         deadline: Instant,
     ) -> Result<Call<Arc<TopicQueues<T>>>, ClientError> {
-        self.runtime.begin(self.learn(name, deadline))
+        self.runtime.begin(self.learn(name, ask, deadline))
     }
 
     /// The same for event loops: calls `done` on the client's thread.
@@ -129,65 +140,31 @@ impl<T: Send + 'static> Producer<T> {
     pub fn look_up_then(
         &self,
         name: &str,
+        ask: Ask,
         deadline: Instant,
         done: impl FnOnce(Result<Arc<TopicQueues<T>>, ClientError>) + Send + 'static,
     ) -> Result<(), ClientError> {
-        let learn = self.learn(name, deadline);
+        let learn = self.learn(name, ask, deadline);
         self.runtime.spawn(async move { done(learn.await) }).map(drop)
     }
 
     fn learn(
         &self,
         name: &str,
+        ask: Ask,
         deadline: Instant,
     ) -> impl Future<Output = Result<Arc<TopicQueues<T>>, ClientError>> + Send + 'static {
         let (cluster, accumulator) = (self.cluster.clone(), Arc::clone(&self.accumulator));
         let name = name.to_owned();
         async move {
+            if ask == Ask::Anew {
+                let refresh = cluster.refresh(Wanted::Topics(vec![name.clone()]));
+                // Late, what is known by then has to do.
+                let asked = tokio::time::timeout_at(deadline.into(), refresh).await;
+                asked.unwrap_or_else(|_| Ok(cluster.image()))?;
+            }
             let topic = cluster.topic(&name, deadline).await?;
             Ok(accumulator.learn(&name, topic.partitions.len() as u32))
-        }
-    }
-
-    /// Asks once more for a topic that lacks a partition; its queues are grown afterwards if it has
-    /// got more.
-    ///
-    /// # Errors
-    /// Of the call: if no broker answers by `deadline`.
-    pub fn look_again(
-        &self,
-        name: &str,
-        deadline: Instant,
-    ) -> Result<Call<Arc<TopicQueues<T>>>, ClientError> {
-        self.runtime.begin(self.grow(name, deadline))
-    }
-
-    /// The same for event loops: calls `done` on the client's thread.
-    ///
-    /// # Errors
-    /// `Forked`.
-    pub fn look_again_then(
-        &self,
-        name: &str,
-        deadline: Instant,
-        done: impl FnOnce(Result<Arc<TopicQueues<T>>, ClientError>) + Send + 'static,
-    ) -> Result<(), ClientError> {
-        let grow = self.grow(name, deadline);
-        self.runtime.spawn(async move { done(grow.await) }).map(drop)
-    }
-
-    fn grow(
-        &self,
-        name: &str,
-        deadline: Instant,
-    ) -> impl Future<Output = Result<Arc<TopicQueues<T>>, ClientError>> + Send + 'static {
-        let (cluster, learn) = (self.cluster.clone(), self.learn(name, deadline));
-        let wanted = Wanted::Topics(vec![name.to_owned()]);
-        async move {
-            let asked = tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted));
-            // Late, what is known by then has to do.
-            asked.await.unwrap_or_else(|_| Ok(cluster.image()))?;
-            learn.await
         }
     }
 
@@ -210,7 +187,7 @@ impl<T: Send + 'static> Producer<T> {
     /// The partition of a record: the one it names, or else what its key or the queues say.
     ///
     /// # Errors
-    /// - case A: `NoPartition`, as far as is known; see [`Self::look_again`]
+    /// - case A: `NoPartition`, as far as is known; see [`Ask::Anew`]
     /// - case B: `InvalidArgument`, for a number below 0
     #[inline]
     pub fn partition(

@@ -94,7 +94,12 @@ fn start(config: ProducerConfig) -> Producer<()> {
 }
 
 fn topic<T: Send + 'static>(producer: &Producer<T>) -> Arc<TopicQueues<T>> {
-    producer.look_up("t", soon()).unwrap().wait(Duration::from_secs(20)).unwrap().unwrap()
+    producer
+        .look_up("t", Ask::IfUnknown, soon())
+        .unwrap()
+        .wait(Duration::from_secs(20))
+        .unwrap()
+        .unwrap()
 }
 
 fn send<T: Send + 'static>(producer: &Producer<T>, value: &[u8], token: Option<T>) -> Place<T> {

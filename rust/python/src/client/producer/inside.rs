@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use kafkalite_client::accumulator::{NoRoom, Place, Record, Ticket};
 use kafkalite_client::fork::Home;
-use kafkalite_client::runtime::Call;
+use kafkalite_client::producer::Ask;
 use kafkalite_client::{ClientError, Producer as Core};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
@@ -118,16 +118,12 @@ impl Inside {
         let text = name.to_str()?;
         let topic = match self.producer.topic(text) {
             Some(topic) => topic,
-            None => self.look_up(py, text)?,
+            None => self.look_up(py, text, Ask::IfUnknown)?,
         };
         let before = self.last_topic.lock().replace((name.clone().unbind(), Arc::clone(&topic)));
         // Dropped here, with the lock released: Python may run anything then.
         drop(before);
         Ok(topic)
-    }
-
-    fn look_up(&self, py: Python<'_>, name: &str) -> PyResult<Topic> {
-        self.ask(py, |deadline| self.producer.look_up(name, deadline))
     }
 
     /// The partition of a record. One that is not there is looked for once more.
@@ -153,22 +149,16 @@ impl Inside {
     #[cold]
     pub fn look_again(&self, py: Python<'_>, topic: &Topic, error: &ClientError) -> PyResult<()> {
         match error {
-            ClientError::NoPartition { .. } => {
-                self.ask(py, |deadline| self.producer.look_again(topic.name(), deadline)).map(drop)
-            }
+            ClientError::NoPartition { .. } => self.look_up(py, topic.name(), Ask::Anew).map(drop),
             other => Err(client_error(py, other)),
         }
     }
 
-    fn ask(
-        &self,
-        py: Python<'_>,
-        begin: impl FnOnce(Instant) -> Result<Call<Topic>, ClientError>,
-    ) -> PyResult<Topic> {
+    fn look_up(&self, py: Python<'_>, name: &str, ask: Ask) -> PyResult<Topic> {
         let failed = |error: ClientError| client_error(py, &error);
         self.home.check().map_err(failed)?;
         let deadline = Instant::now() + self.producer.config().max_block;
-        let call = begin(deadline).map_err(failed)?;
+        let call = self.producer.look_up(name, ask, deadline).map_err(failed)?;
         let step = |until: Instant| call.wait(until.saturating_duration_since(Instant::now()));
         // The call itself ends at the deadline; it knows best what was wrong.
         wait(py, None, step)?.unwrap_or(Err(ClientError::Forked)).map_err(failed)

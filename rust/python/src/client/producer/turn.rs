@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use kafkalite_client::ClientError;
 use kafkalite_client::accumulator::{Place, Record, Ticket};
+use kafkalite_client::producer::Ask;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
@@ -91,10 +92,11 @@ impl Turn {
                 let deadline = Instant::now() + inside.producer.config().max_block;
                 let callbacks = Arc::clone(&inside.callbacks);
                 let done = move |result: Result<_, _>| callbacks.wake(callback, result.err());
-                let begun = match what {
-                    What::Partition(_) => inside.producer.look_again_then(name, deadline, done),
-                    _ => inside.producer.look_up_then(name, deadline, done),
+                let ask = match what {
+                    What::Partition(_) => Ask::Anew,
+                    _ => Ask::IfUnknown,
                 };
+                let begun = inside.producer.look_up_then(name, ask, deadline, done);
                 begun.map_err(|error| client_error(py, &error))
             }
         }
