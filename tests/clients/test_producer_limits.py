@@ -64,6 +64,15 @@ def test_a_batch_larger_than_the_buffer_is_sent_piece_by_piece(
         assert delivery.result(PATIENCE_S) == [kl.DeliveredRange(name, 0, 0, 50_000)]
 
 
+def test_a_call_of_more_than_is_appended_in_one_go_sends_all_of_it(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    with kl.Producer(bootstrap_servers=kafkalite_bootstrap) as producer:
+        # Above 64 MiB, after which a call looks at signals; one value, so that it takes no memory.
+        delivery = producer.send_batch(name, [b"x" * 900_000] * 80)
+        assert delivery.result(PATIENCE_S) == [kl.DeliveredRange(name, 0, 0, 80)]
+
+
 def test_a_record_beyond_a_limit_is_refused_at_once(kafkalite_bootstrap: str, name: str) -> None:
     with kl.Producer(
         bootstrap_servers=kafkalite_bootstrap, max_request_size=1_000, buffer_memory=2_000

@@ -58,13 +58,9 @@ struct Outgoing {
     written: Option<oneshot::Sender<()>>,
 }
 
-/// What the system has not taken yet.
+/// What the system has not taken yet: pieces of frames, the last of each with whom to tell.
 #[derive(Default)]
-struct Out {
-    pieces: VecDeque<Bytes>,
-    /// Told when all pieces are taken.
-    written: Vec<oneshot::Sender<()>>,
-}
+struct Out(VecDeque<(Bytes, Option<oneshot::Sender<()>>)>);
 
 /// How far writing came.
 pub enum Progress {
@@ -224,20 +220,24 @@ impl Shared {
     /// Writes what is queued, on the caller's thread, as far as the system takes it now; the task
     /// writes the rest, or all of it where somebody else writes already.
     pub fn write_here(&self) {
-        let progress = match self.out.try_lock() {
-            Some(mut out) => self.write_to(&mut out),
-            None => Ok(Progress::Full),
-        };
-        match progress {
-            Ok(Progress::All | Progress::Over) => {}
-            Ok(Progress::Full) => self.to_write.notify_one(),
+        match self.write() {
+            Ok(Progress::All | Progress::Over) if !self.has_queued() => {}
+            Ok(_) => self.to_write.notify_one(),
             Err(error) => self.close(self.disconnected(&words(&error))),
         }
     }
 
-    /// Writes what is queued as far as the system takes it; waits for whoever writes already.
+    /// Writes what is queued as far as the system takes it, unless somebody does: whoever writes
+    /// looks afterwards whether there is more.
     pub fn write(&self) -> io::Result<Progress> {
-        self.write_to(&mut self.out.lock())
+        match self.out.try_lock() {
+            Some(mut out) => self.write_to(&mut out),
+            None => Ok(Progress::All),
+        }
+    }
+
+    fn has_queued(&self) -> bool {
+        !self.state.lock().queue.is_empty()
     }
 
     fn write_to(&self, out: &mut Out) -> io::Result<Progress> {
@@ -245,14 +245,13 @@ impl Shared {
         loop {
             let Some(queue) = self.take_queue() else { return Ok(Progress::Over) };
             for outgoing in queue {
-                out.pieces.extend(outgoing.pieces);
-                out.written.extend(outgoing.written);
+                out.push(outgoing);
             }
-            if out.pieces.is_empty() {
+            if out.0.is_empty() {
                 return Ok(Progress::All);
             }
-            let pieces = out.pieces.iter().take(PIECES_AT_A_TIME);
-            let slices: Vec<IoSlice<'_>> = pieces.map(|piece| IoSlice::new(piece)).collect();
+            let pieces = out.0.iter().take(PIECES_AT_A_TIME);
+            let slices: Vec<IoSlice<'_>> = pieces.map(|(piece, _)| IoSlice::new(piece)).collect();
             match stream.try_write_vectored(&slices) {
                 Ok(count) => out.written(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -361,18 +360,24 @@ impl Shared {
 }
 
 impl Out {
+    fn push(&mut self, frame: Outgoing) {
+        self.0.extend(frame.pieces.into_iter().map(|piece| (piece, None)));
+        if let Some((_, written)) = self.0.back_mut() {
+            *written = frame.written;
+        }
+    }
+
     /// The system took `count` bytes.
     fn written(&mut self, mut count: usize) {
-        while let Some(first) = self.pieces.front_mut() {
+        while let Some((first, _)) = self.0.front_mut() {
             if first.len() > count {
                 first.advance(count);
                 return;
             }
             count -= first.len();
-            self.pieces.pop_front();
-        }
-        for told in self.written.drain(..) {
-            let _ = told.send(());
+            if let Some((_, Some(told))) = self.0.pop_front() {
+                let _ = told.send(());
+            }
         }
     }
 }

@@ -106,6 +106,9 @@ pub struct BulkRun<T> {
     pub at: usize,
 }
 
+/// What one call of [`Producer::go_on`] appends at most, but for the last run: a call of gigabytes
+/// comes back now and then, for whoever looks at signals.
+const TURN_BYTES: usize = 64 << 20;
 /// Records that are sorted at a time. Those without a key stick to one partition for as long.
 const SLICE: usize = 2_048;
 
@@ -128,6 +131,12 @@ impl<T> Bulk<T> {
     #[must_use]
     pub fn position(&self, at: usize) -> usize {
         self.order.as_ref().map_or(at, |order| order[at] as usize)
+    }
+
+    /// Whether all of `columns` is appended.
+    #[must_use]
+    pub fn is_done(&self, columns: &Columns<'_>) -> bool {
+        self.at == columns.values.len()
     }
 
     /// The order of all records, if it is not the one they came in.
@@ -172,7 +181,8 @@ impl<T: Send + 'static> Producer<T> {
         Ok(Bulk { order, buckets: Vec::new(), bucket: 0, at: 0, runs: Vec::new() })
     }
 
-    /// Appends what is left, for as long as there is memory.
+    /// Appends what is left, for as long as there is memory; of very much a part, see
+    /// [`Bulk::is_done`].
     ///
     /// # Errors
     /// If there is none for the next record; call again with a ticket, once there may be.
@@ -184,7 +194,8 @@ impl<T: Send + 'static> Producer<T> {
         ticket: Option<Ticket>,
     ) -> Result<(), NoRoom<T>> {
         let count = columns.values.len();
-        while bulk.at < count {
+        let mut bytes = 0;
+        while bulk.at < count && bytes < TURN_BYTES {
             let Some(order) = &mut bulk.order else {
                 let partition = self.bulk_partition(topic, columns, 0);
                 let end = count.min(bulk.at + SLICE);
@@ -193,6 +204,7 @@ impl<T: Send + 'static> Producer<T> {
                     .map(|index| columns.record_to_copy(index, later(index)))
                     .peekable();
                 let run = self.append_run(topic, partition, &mut records, ticket)?;
+                bytes += run.bytes;
                 bulk.note(run.handle, run.first..run.first + run.count);
                 continue;
             };
@@ -208,6 +220,7 @@ impl<T: Send + 'static> Producer<T> {
                 let records = (rest.iter().enumerate())
                     .map(|(at, index)| columns.record_to_copy(*index as usize, later(at)));
                 let run = self.append_run(topic, partition, &mut records.peekable(), ticket)?;
+                bytes += run.bytes;
                 bulk.note(run.handle, run.first..run.first + run.count);
             }
             bulk.bucket += 1;

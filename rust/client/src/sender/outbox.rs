@@ -17,7 +17,7 @@ use kafkalite_protocol::messages::produce::{ProduceRequest, ProduceResponse};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::dispatch::{Dispatch, Leader, Outgoing, Plan, Room};
+use super::dispatch::{Dispatch, Leader, Outgoing, PATIENCE, Plan, Room};
 use super::request::Manifest;
 use super::{Event, Metrics, Settings};
 use crate::accumulator::{Accumulator, PartitionQueue};
@@ -26,9 +26,6 @@ use crate::config::{Acks, ProducerConfig};
 use crate::connection::Connection;
 use crate::error::ClientError;
 
-/// How long a thread that filled a batch waits for its leader to have a place for it. What it
-/// appended lies in its core's cache; later, on another core, sending it costs half as much again.
-const PATIENCE: Duration = Duration::from_millis(2);
 /// Answers that take longer are not waited for: with five requests in flight a place is free every
 /// fifth of it.
 const QUICK: Duration = Duration::from_millis(10);
@@ -40,7 +37,7 @@ pub(crate) struct Outbox<T> {
     request_timeout: Duration,
     /// Whether other threads than the sender send.
     is_shared: bool,
-    /// Batches of at least so many bytes: of smaller ones the sender puts several in a request.
+    /// Batches of at least so many bytes: of smaller ones a request holds several.
     large_bytes: usize,
     metrics: Arc<Metrics>,
     tell: mpsc::UnboundedSender<Event>,
@@ -148,43 +145,53 @@ impl<T: Send + 'static> Outbox<T> {
             return false;
         }
         let Some(mut state) = self.state.try_lock() else { return false };
-        let Some(connection) = self.queue_filled(&mut state, queue) else { return false };
-        drop(state);
-        // Without the lock: it copies a megabyte.
-        connection.write_here();
-        if queue.closed_size().is_some() && self.is_quick.load(Ordering::Relaxed) {
-            self.wait_and_queue(queue);
-            connection.write_here();
-        }
-        queue.closed_size().is_none()
-    }
-
-    /// Queues requests with what `queue` has once there is a place for them.
-    fn wait_and_queue(&self, queue: &PartitionQueue<T>) {
         let until = Instant::now() + PATIENCE;
-        let mut state = self.state.lock();
-        state.dispatch.claim(queue.index());
-        while self.queue_filled(&mut state, queue).is_some()
-            && queue.closed_size().is_some()
-            && !self.room.wait_until(&mut state, until).timed_out()
-        {}
-        state.dispatch.unclaim(queue.index());
+        while let Some((connection, has_queued)) = self.queue_filled(&mut state, queue) {
+            if has_queued {
+                // Without the lock: it copies a megabyte.
+                MutexGuard::unlocked(&mut state, || connection.write_here());
+            }
+            let is_empty = queue.closed_size().is_none();
+            if is_empty || !self.is_quick.load(Ordering::Relaxed) {
+                return is_empty;
+            }
+            if !has_queued && !self.wait(&mut state, queue, until) {
+                return false;
+            }
+        }
+        false
     }
 
-    /// Queues requests with what `queue` has; `None` if its leader cannot be sent to now.
+    /// Waits for a place in flight; `false` if there is none at `until`.
+    fn wait(
+        &self,
+        state: &mut MutexGuard<'_, State<T>>,
+        queue: &PartitionQueue<T>,
+        until: Instant,
+    ) -> bool {
+        state.dispatch.claim(queue.index());
+        let waited = self.room.wait_until(state, until);
+        state.dispatch.unclaim(queue.index());
+        !waited.timed_out()
+    }
+
+    /// Queues requests with what `queue` has, on the connection to its leader, and whether there
+    /// were any; `None` if it cannot be sent to now. They are to be written.
     fn queue_filled(
         &self,
         state: &mut State<T>,
         queue: &PartitionQueue<T>,
-    ) -> Option<Arc<Connection>> {
+    ) -> Option<(Arc<Connection>, bool)> {
         let now = Instant::now();
         let (node, epoch) = self.cluster.image().leader(queue.topic(), queue.partition())?;
         let connection = state.free(node, now).cloned()?;
         let leader = Leader { node, epoch: epoch.0 };
-        for outgoing in state.dispatch.plan_one(now, queue.index(), leader) {
+        let requests = state.dispatch.plan_one(now, queue.index(), leader);
+        let has_queued = !requests.is_empty();
+        for outgoing in requests {
             self.queue(outgoing, Some(&connection));
         }
-        Some(connection)
+        Some((connection, has_queued))
     }
 
     /// Queues a request on its connection; its answer comes as an event.

@@ -348,14 +348,17 @@ impl Call<'_, '_> {
             begun = py.detach(|| producer.begin_bulk(topic, columns));
         }
         let mut bulk = begun.map_err(failed)?;
-        let mut result = py.detach(|| producer.go_on(topic, columns, &mut bulk, None));
-        while let Err(no_room) = result {
-            let line = match no_room.closed {
-                true => return Err(failed(producer.buffer_full(0))),
-                false => self.inside.wait_for_room(py, no_room.needed, self.deadline)?,
-            };
-            let ticket = Some(line.ticket());
-            result = py.detach(|| producer.go_on(topic, columns, &mut bulk, ticket));
+        while !bulk.is_done(columns) {
+            let mut result = py.detach(|| producer.go_on(topic, columns, &mut bulk, None));
+            while let Err(no_room) = result {
+                let line = match no_room.closed {
+                    true => return Err(failed(producer.buffer_full(0))),
+                    false => self.inside.wait_for_room(py, no_room.needed, self.deadline)?,
+                };
+                let ticket = Some(line.ticket());
+                result = py.detach(|| producer.go_on(topic, columns, &mut bulk, ticket));
+            }
+            py.check_signals()?;
         }
         let (order, runs) = bulk.into_parts();
         sent.push(columns.values.len(), order, runs);

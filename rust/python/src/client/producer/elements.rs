@@ -1,10 +1,6 @@
 //! The elements of a list that a call was given, held by one tuple until their bytes are read:
-//! another thread may change the list meanwhile. A marked room of unsafe code: a tuple lends its
-//! elements for as long as a look at one takes, not for as long as it holds them.
+//! another thread may change the list meanwhile.
 
-#![allow(unsafe_code)]
-
-use std::borrow::Cow;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -49,20 +45,18 @@ impl<'py> Elements<'py> {
         // Places of what had to be copied, and its number there.
         let mut copies = Vec::new();
         let mut out: Vec<Option<&'a [u8]>> = Vec::with_capacity(rows.len());
-        for object in self.0.iter_borrowed().skip(rows.start).take(rows.len()) {
-            match data(&object, what)? {
-                Some(Cow::Borrowed(bytes)) => {
-                    let bytes: *const [u8] = bytes;
-                    // SAFETY: they are the bytes of an object that cannot change, a bytes or the
-                    // UTF-8 of a str, which the tuple holds for `'a`.
-                    out.push(Some(unsafe { &*bytes }));
-                }
-                Some(Cow::Owned(bytes)) => {
+        for row in rows {
+            let object = self.0.get_borrowed_item(row)?;
+            if let Ok(bytes) = <&[u8]>::extract(object) {
+                out.push(Some(bytes));
+            } else if let Ok(text) = <&str>::extract(object) {
+                out.push(Some(text.as_bytes()));
+            } else {
+                if let Some(bytes) = data(&object, what)? {
                     copies.push(out.len());
-                    owned.push(bytes);
-                    out.push(None);
+                    owned.push(bytes.into_owned());
                 }
-                None => out.push(None),
+                out.push(None);
             }
         }
         let owned: &'a [Vec<u8>] = owned;

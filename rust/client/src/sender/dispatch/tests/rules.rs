@@ -99,7 +99,8 @@ fn the_sender_leaves_a_queue_to_a_thread_that_waits_to_send_it() {
     fill(&mut world, 1, 2);
     let index = world.accumulator.topic("t").unwrap().queues()[0].index();
     world.dispatch.claim(index);
-    world.plan();
+    let plan = world.plan();
+    assert_eq!(plan.wake_at, Some(world.now() + PATIENCE), "nobody else tells it of what is left");
     let sent: Vec<_> = world.requests[&1].iter().flat_map(batches).map(|batch| batch.0).collect();
     assert_eq!(sent, [1], "the other partition's");
     world.dispatch.unclaim(index);
