@@ -383,16 +383,21 @@ def test_a_listener_that_fails_fails_the_call_and_the_group_goes_on(quick: Clust
         assert values(read(consumer, 1)) == [b"v0"]
 
 
+def short_session(seen: list[str], session_timeout_ms: int) -> dict[str, Any]:
+    """Return settings of a member that notes what it is given and what it loses."""
+    return {
+        "on_assign": lambda _: seen.append("assign"),
+        "on_lost": lambda _: seen.append("lost"),
+        "session_timeout_ms": session_timeout_ms,
+        "heartbeat_interval_ms": 50,
+    }
+
+
 def test_heartbeats_go_on_while_the_program_computes(quick: Cluster) -> None:
     topic, group = quick.topic(), quick.group()
     quick.write(topic, numbered(2))
     seen: list[str] = []
-    settings: dict[str, Any] = {
-        "on_assign": lambda _: seen.append("assign"),
-        "on_lost": lambda _: seen.append("lost"),
-        "session_timeout_ms": 300,
-        "heartbeat_interval_ms": 50,
-    }
+    settings = short_session(seen, 300)
     with quick.consumer(topic, group_id=group, **settings) as consumer:
         read(consumer, 1)
         end = time.monotonic() + 0.9
@@ -409,12 +414,7 @@ def test_heartbeats_go_on_while_a_call_into_c_keeps_the_interpreter(quick: Clust
     """
     topic, group = quick.topic(), quick.group()
     seen: list[str] = []
-    settings: dict[str, Any] = {
-        "on_assign": lambda _: seen.append("assign"),
-        "on_lost": lambda _: seen.append("lost"),
-        "session_timeout_ms": 500,
-        "heartbeat_interval_ms": 50,
-    }
+    settings = short_session(seen, 500)
 
     async def main() -> None:
         async with quick.async_consumer(topic, group_id=group, **settings) as consumer:

@@ -307,17 +307,22 @@ fn records_in_bulk_go_where_they_would_go_one_by_one() {
     assert_eq!(seen, (0..100).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_bulk_without_keys_reaches_every_partition() {
-    let (_broker, producer, topic) = four();
-    let values = vec![Some(&[0_u8; 100][..]); 100_000];
-    let columns = Columns {
-        values: &values,
+/// Values, and nothing else of each.
+fn keyless<'a>(values: &'a [Option<&'a [u8]>]) -> Columns<'a> {
+    Columns {
+        values,
         keys: Each::Same(None),
         partitions: Each::Same(None),
         timestamps: Each::Same(1),
         headers: Each::Same((0, &[])),
-    };
+    }
+}
+
+#[test]
+fn a_bulk_without_keys_reaches_every_partition() {
+    let (_broker, producer, topic) = four();
+    let values = vec![Some(&[0_u8; 100][..]); 100_000];
+    let columns = keyless(&values);
     let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
     producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
     let reached: BTreeSet<_> = bulk.runs.iter().map(|run| run.handle.partition()).collect();
@@ -372,13 +377,7 @@ fn a_bulk_larger_than_memory_goes_on_where_it_stopped() {
     let topic = topic(&producer);
     let texts: Vec<String> = (0..2_000).map(|index| format!("value {index:0>90}")).collect();
     let values: Vec<_> = texts.iter().map(|text| Some(text.as_bytes())).collect();
-    let columns = Columns {
-        values: &values,
-        keys: Each::Same(None),
-        partitions: Each::Same(None),
-        timestamps: Each::Same(1),
-        headers: Each::Same((0, &[])),
-    };
+    let columns = keyless(&values);
     let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
     let mut stops = 0;
     let mut line = None;
@@ -427,13 +426,7 @@ fn requests_of_a_bulk_call(settings: &[(&str, &str)]) -> u64 {
     let busy = occupy(&producer);
     let before = requests(&producer);
     let values = vec![Some(&[0_u8; 100][..]); 60];
-    let columns = Columns {
-        values: &values,
-        keys: Each::Same(None),
-        partitions: Each::Same(None),
-        timestamps: Each::Same(1),
-        headers: Each::Same((0, &[])),
-    };
+    let columns = keyless(&values);
     let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
     producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
     let written = requests(&producer) - before;
