@@ -182,30 +182,36 @@ impl CommitLog {
 
     /// About how many bytes lie between two offsets, without looking at the disk.
     ///
-    /// Exact for the newest batches, otherwise to within an index interval: good enough to decide
-    /// whether a fetch has its `fetch.min.bytes`.
+    /// Exact for the newest batches, otherwise up to two index intervals too many and never too
+    /// few: good enough to decide whether a fetch has its `fetch.min.bytes`.
     #[must_use]
     pub fn bytes_between(&self, from: Offset, to: Offset) -> u64 {
         if from >= to {
             return 0;
         }
-        self.place(to).saturating_sub(self.place(from))
+        let ((lowest, _), (_, highest)) = (self.place(from), self.place(to));
+        highest.saturating_sub(lowest)
     }
 
-    /// The place of `offset` in all bytes that this log ever held, since it was opened.
-    fn place(&self, offset: Offset) -> u64 {
-        let Some((segment, _)) = self.segment_at(offset) else { return 0 };
+    /// The place of `offset` in all bytes that this log ever held, since it was opened: the lowest
+    /// and the highest that it may be.
+    fn place(&self, offset: Offset) -> (u64, u64) {
+        let Some((segment, _)) = self.segment_at(offset) else { return (0, 0) };
         let before = segment.bytes_before();
+        let size = before + u64::from(segment.size());
         if offset >= self.log_end_offset() {
-            return before + u64::from(segment.size());
+            return (size, size);
         }
         let known = self.tail.lock().as_ref().and_then(|tail| tail.lookup(offset));
         if let Some(known) = known.filter(|known| known.base_offset >= segment.base_offset()) {
-            return before + u64::from(known.position.0);
+            let place = before + u64::from(known.position.0);
+            return (place, place);
         }
+        let Ok(indexes) = segment.indexes() else { return (before, size) };
         let relative = segment.relative(offset).unwrap_or(u32::MAX);
-        let position = segment.indexes().map_or(0, |indexes| indexes.offsets.lookup(relative).0);
-        before + u64::from(position)
+        let after = indexes.offsets.lookup_after(relative);
+        let lowest = before + u64::from(indexes.offsets.lookup(relative).0);
+        (lowest, after.map_or(size, |position| before + u64::from(position.0)))
     }
 }
 

@@ -158,6 +158,27 @@ fn bytes_between_is_exact_at_the_tail() {
     }
 }
 
+/// A fetch whose high watermark stands below the log's end would wait beside its records.
+#[test]
+fn bytes_between_of_a_log_that_nobody_read_is_up_to_two_index_intervals_too_high() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    let mut ends = vec![(0, 0)];
+    for records in (1..=3).cycle().take(40) {
+        let end = append(&log, records).end_offset().0;
+        ends.push((end, log.size_bytes()));
+    }
+    let largest = ends.windows(2).map(|pair| pair[1].1 - pair[0].1).max().unwrap();
+    let interval = u64::from(small_segments().index_interval_bytes) + largest;
+    for (from, before) in &ends {
+        for (to, after) in &ends {
+            let counted = log.bytes_between(Offset(*from), Offset(*to));
+            let exact = after.saturating_sub(*before);
+            assert!((exact..=exact + 2 * interval).contains(&counted), "{from} to {to}: {counted}");
+        }
+    }
+}
+
 #[test]
 fn readers_beside_a_writer_see_whole_batches_below_the_end_they_saw() {
     let fixture = Fixture::new(LogConfig { segment_bytes: 5_000, ..small_segments() });

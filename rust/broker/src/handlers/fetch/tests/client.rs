@@ -31,6 +31,19 @@ impl Asks {
     pub const EVERYTHING: Self = Self { min_bytes: 0, max_bytes: 1 << 20, max_wait_ms: 0 };
 }
 
+/// Whether a fetch need not wait.
+#[derive(Clone, Copy)]
+pub struct Enough {
+    /// By the log's count, which may be up to an index interval too high: it may be answered.
+    pub counted: bool,
+    /// By the true count, every batch having one record: it must be answered.
+    pub exact: bool,
+}
+
+impl Enough {
+    const ALWAYS: Self = Self { counted: true, exact: true };
+}
+
 #[derive(Clone, Debug, PartialEq)]
 struct Wish {
     offset: i64,
@@ -51,7 +64,7 @@ pub struct Client {
     open: Option<Open>,
     known: BTreeMap<Name, Facts>,
     /// Answers since records were there and not sent.
-    pub hungry: HashMap<Name, usize>,
+    hungry: HashMap<Name, usize>,
 }
 
 impl Client {
@@ -81,6 +94,8 @@ impl Client {
         let here = |name: &Name| name.0 == topic && name.2 == partition;
         if self.wishes.keys().any(here) {
             self.wishes.retain(|name, _| !here(name));
+            // With fewer of them a turn comes sooner, but only from now on.
+            self.hungry.clear();
             return;
         }
         let Some(name) = self.name(house, topic, partition) else { return };
@@ -190,24 +205,31 @@ impl Client {
     }
 
     /// Whether a fetch of everything that the client wants now need not wait for `min_bytes`.
-    pub fn need_not_wait(&self, house: &House, min_bytes: i32) -> bool {
+    pub fn enough(&self, house: &House, min_bytes: i32) -> Enough {
         let reader = reader(Reader { replica_id: -1, isolation_level: self.isolation_level });
-        let mut readable = 0;
+        let (mut counted, mut exact) = (0, 0);
         for (name, wish) in &self.wishes {
             let target = self.target(name, wish);
             let found = house.partitions.find(&target.topic, target.partition);
-            match found.and_then(|partition| partition.readable(&target, reader)) {
-                Ok(now) if !now.will_not_grow => readable += now.bytes,
-                _ => return true,
+            let Ok(partition) = found else { return Enough::ALWAYS };
+            match partition.readable(&target, reader) {
+                Ok(now) if !now.will_not_grow => counted += now.bytes,
+                _ => return Enough::ALWAYS,
             }
+            let records = (partition.readable_end(reader).0 - wish.offset).max(0);
+            exact += records.unsigned_abs() * house.batch_bytes;
         }
-        self.wishes.is_empty() || readable >= u64::from(min_bytes.unsigned_abs())
+        let min_bytes = u64::from(min_bytes.unsigned_abs());
+        let reached = |bytes| self.wishes.is_empty() || bytes >= min_bytes;
+        Enough { counted: reached(counted), exact: reached(exact) }
     }
 
     /// A session that is gone is begun anew by the next request.
     pub fn refused(&mut self, error: ErrorCode) {
         assert_eq!(error, ErrorCode::FetchSessionIdNotFound);
         self.open = None;
+        // Turns begin anew with it.
+        self.hungry.clear();
     }
 
     /// Learns from an answer to `request`. Returns how many records it had.

@@ -44,6 +44,8 @@ pub struct House {
     pub sessions: FetchSessions<Arc<WatchList>>,
     pub partitions: Arc<Partitions>,
     pub looked_at: Counter,
+    /// Of a batch of one record.
+    pub batch_bytes: u64,
     image: Mutex<Arc<MetadataImage>>,
     next_session: AtomicI32,
     _directory: TempDir,
@@ -93,6 +95,7 @@ impl House {
             sessions: FetchSessions::new(1, &metrics),
             partitions,
             looked_at: Counter::default(),
+            batch_bytes: batch(NOW_MS, 1).len() as u64,
             image: Mutex::default(),
             next_session: AtomicI32::new(1),
             _directory: directory,
