@@ -253,7 +253,7 @@ impl Play {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30000))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn a_session_tells_what_full_fetches_would_tell_and_misses_no_wake_up(
         steps in prop::collection::vec(step(), 1..60),
