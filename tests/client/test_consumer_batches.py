@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +26,15 @@ def batch_of(cluster: Cluster, topic: str, count: int, **settings: Any) -> Recor
                 return batch
             consumer.seek_to_beginning()
     raise AssertionError("the records never came at once")
+
+
+def taken(batches: Iterator[RecordBatch], count: int) -> list[RecordBatch]:
+    """Take batches until they hold ``count`` records."""
+    found: list[RecordBatch] = []
+    while sum(map(len, found)) < count:
+        found.append(next(batches))
+    assert sum(map(len, found)) == count
+    return found
 
 
 def test_a_batch_shows_its_records_one_by_one_and_as_columns(cluster: Cluster) -> None:
@@ -75,13 +85,12 @@ def test_batches_end_when_nothing_comes_and_keep_to_their_limits(cluster: Cluste
     cluster.write(topic, [b"x" * 100] * 30, partition=0)
     cluster.write(topic, [b"y" * 100] * 30, partition=1)
     with cluster.consumer(topic) as consumer:
-        sizes = [len(batch) for batch in consumer.batches(max_records=7, timeout=0.6)]
-        assert sum(sizes) == 60
-        assert max(sizes) == 7
+        batches = taken(consumer.batches(max_records=7, timeout=PATIENCE_S), 60)
+        assert max(map(len, batches)) == 7
         consumer.seek_to_beginning()
-        batches = list(consumer.batches(max_bytes=250, timeout=0.6))
-        assert sum(map(len, batches)) == 60
+        batches = taken(consumer.batches(max_bytes=250, timeout=PATIENCE_S), 60)
         assert max(batch.nbytes for batch in batches) == 200
+        assert list(consumer.batches(timeout=0.1)) == []
 
 
 def test_one_record_comes_whatever_its_size(cluster: Cluster) -> None:

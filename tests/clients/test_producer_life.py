@@ -86,7 +86,9 @@ def test_a_wrong_key_is_refused_with_what_was_meant() -> None:
 
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_forked_child_is_told_and_the_parent_goes_on(kafkalite_bootstrap: str, name: str) -> None:
-    with kl.Producer(bootstrap_servers=kafkalite_bootstrap, linger_ms=50) as producer:
+    with kl.Producer(
+        bootstrap_servers=kafkalite_bootstrap, linger_ms=60_000, delivery_timeout_ms=200_000
+    ) as producer:
         delivery = producer.send(name, b"parent")
         child = os.fork()
         if child == 0:
@@ -109,6 +111,7 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(kafkalite_bootstrap: str,
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.flush(PATIENCE_S)
         assert delivery.result(PATIENCE_S).offset == 0
     assert [record.value for record in read(kafkalite_bootstrap, name, 1)] == [b"parent"]
 
@@ -161,8 +164,8 @@ def test_ctrl_c_ends_a_wait(call: str) -> None:
             producer.send("t", b"v").result(30)
             broker.kill()
             producer.send("t", b"v")
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                 producer.{call}
             except KeyboardInterrupt:
                 print("interrupted")
