@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 PARTITIONS = 6
 #: Long enough that no member is taken for dead because its machine stood still for a moment.
 SESSION_MS = 20_000
-#: Short enough to wait for, where members are killed.
-SHORT_SESSION_MS = 1_500
+#: Short enough to wait for, where members are killed; longer than a busy machine stands still.
+SHORT_SESSION_MS = 6_000
 
 
 @dataclass

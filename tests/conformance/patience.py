@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Return once the condition holds; fail if it does not within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -82,7 +82,7 @@ def by_java(bootstrap: str, topic: str, count: int) -> list[Row]:
         pytest.skip("JDK or jars missing: python tests/conformance/prerequisites.py --install")
     printed = java.succeed(
         java.CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic,
-        "--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000",
+        "--from-beginning", "--max-messages", str(count), "--timeout-ms", "60000",
         "--formatter-property", "print.key=true", "--formatter-property", "print.partition=true",
         "--formatter-property", "print.offset=true", timeout=PATIENCE,
     )  # fmt: skip

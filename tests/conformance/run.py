@@ -29,8 +29,12 @@ class Suite:
     frameworks: bool = False
 
 
-#: The slice's bounds together stay below the 30 minutes that `.ci/run` gives to all of them, so
-#: that it is a suite that is named if one hangs. Each is about twice what two idle cores need.
+#: Seconds for all of the slice: less than the 30 minutes that `.ci/run` gives to it, so that it is
+#: a suite that is named if one hangs.
+SLICE_SECONDS = 1_740
+
+#: A suite's seconds in the slice are about twice what two idle cores need. What suites leave over
+#: goes to those after them: a busy machine is slow in all of them, a hang is in one.
 SUITES: dict[str, Suite] = {
     "checker": Suite(("test_checker.py", "test_wire.py"), 60, 30),
     "differential": Suite(("test_differential.py",), 300, 180),
@@ -50,8 +54,14 @@ SUITES: dict[str, Suite] = {
 }
 
 
-def run_suite(name: str, options: argparse.Namespace, rest: list[str]) -> str:
-    """Run one suite in a process group of its own; what became of it."""
+def bound_in_slice(seconds_left: float, name: str, later: list[str]) -> float:
+    """Seconds for a suite in the slice: all that are left but what those after it will need."""
+    needed = sum(SUITES[other].slice_seconds / 2 for other in later)
+    return max(SUITES[name].slice_seconds / 2, seconds_left - needed)
+
+
+def run_suite(name: str, bound: float, options: argparse.Namespace, rest: list[str]) -> str:
+    """Run one suite in a process group of its own, for ``bound`` seconds; what became of it."""
     suite = SUITES[name]
     files = [str((places.HERE / file).resolve()) for file in suite.files]
     python, environment = sys.executable, dict(os.environ)
@@ -61,7 +71,6 @@ def run_suite(name: str, options: argparse.Namespace, rest: list[str]) -> str:
     command = [python, "-m", "pytest", "-q", "--broker", options.broker, *files]
     if options.slice:
         command.append("--slice")
-    bound = suite.slice_seconds if options.slice else suite.seconds
     process = subprocess.Popen(
         [*command, *rest], cwd=places.CHECKOUT, env=environment, start_new_session=True
     )
@@ -71,7 +80,7 @@ def run_suite(name: str, options: argparse.Namespace, rest: list[str]) -> str:
         # The group holds pytest and every broker it started.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return f"not done after {bound} s"
+        return f"not done after {bound:.0f} s"
     return "passed" if status == 0 else f"failed ({status})"
 
 
@@ -91,10 +100,15 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         prerequisites.report(prerequisites.missing_tools() + prerequisites.missing_downloads())
     outcomes: dict[str, tuple[str, float]] = {}
-    for name in options.suite or list(SUITES):
+    chosen = options.suite or list(SUITES)
+    ends = time.monotonic() + min(SLICE_SECONDS, sum(SUITES[name].slice_seconds for name in chosen))
+    for number, name in enumerate(chosen, 1):
         print(f"== {name} against {options.broker}", flush=True)
         before = time.monotonic()
-        outcomes[name] = (run_suite(name, options, rest), time.monotonic() - before)
+        bound: float = SUITES[name].seconds
+        if options.slice:
+            bound = bound_in_slice(ends - before, name, chosen[number:])
+        outcomes[name] = (run_suite(name, bound, options, rest), time.monotonic() - before)
     print("\nsuite          seconds  outcome")
     for name, (outcome, seconds) in outcomes.items():
         print(f"{name:<14} {seconds:>7.1f}  {outcome}")

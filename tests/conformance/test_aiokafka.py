@@ -50,7 +50,7 @@ async def start(broker: Broker, *topics: str, group: str | None = None) -> AIOKa
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=6000,
+        session_timeout_ms=20000,
         heartbeat_interval_ms=500,
         metadata_max_age_ms=1000,
     )

@@ -57,7 +57,7 @@ def consumer(broker: Broker, group: str, **config: Any) -> Iterator[Consumer]:
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 20000,
         "heartbeat.interval.ms": 500,
     }
     settings.update({key.replace("_", "."): value for key, value in config.items()})

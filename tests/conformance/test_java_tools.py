@@ -86,7 +86,7 @@ def test_what_the_console_producer_writes_the_console_consumer_prints(
     produce(broker, topic, rows, "--compression-codec", codec)
     printed = java.succeed(
         java.CONSOLE_CONSUMER, *at, "--topic", topic, "--from-beginning",
-        "--max-messages", "500", "--timeout-ms", "15000",
+        "--max-messages", "500", "--timeout-ms", "60000",
         "--formatter-property", "print.key=true", "--formatter-property", "key.separator=:",
     )  # fmt: skip
     assert sorted(printed.lines) == sorted(rows)
@@ -99,7 +99,7 @@ def test_groups_are_listed_described_reset_and_deleted(
     produce(broker, topic, [f"k{i}:v{i}" for i in range(60)])
     java.succeed(
         java.CONSOLE_CONSUMER, *at, "--topic", topic, "--group", group, "--max-messages", "60",
-        "--timeout-ms", "15000", "--command-property", "auto.offset.reset=earliest",
+        "--timeout-ms", "60000", "--command-property", "auto.offset.reset=earliest",
     )  # fmt: skip
     assert group in java.succeed(java.GROUPS, *at, "--list").lines
     state = java.succeed(java.GROUPS, *at, "--describe", "--group", group, "--state").out
@@ -250,7 +250,7 @@ def test_dump_log_segments_decodes_our_committed_offsets(
     produce(broker, name, [f"k{i}:v" for i in range(10)])
     java.succeed(
         java.CONSOLE_CONSUMER, *at, "--topic", name, "--group", group, "--max-messages", "10",
-        "--timeout-ms", "15000", "--command-property", "auto.offset.reset=earliest",
+        "--timeout-ms", "60000", "--command-property", "auto.offset.reset=earliest",
         "--command-property", "group.protocol=classic",
     )  # fmt: skip
     broker.stop()

@@ -57,7 +57,7 @@ def consumer(broker: Broker, *topics: str, **config: Any) -> KafkaConsumer:
     settings = {
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
-        "session_timeout_ms": 6000,
+        "session_timeout_ms": 20000,
         "heartbeat_interval_ms": 500,
         **config,
     }

@@ -113,7 +113,7 @@ class Application:
         found: dict[str, str] = {}
         ended = 0
         while ended < PARTITIONS:
-            record = consumer.poll(10)
+            record = consumer.poll(30)
             assert record is not None
             if record.error():
                 ended += 1

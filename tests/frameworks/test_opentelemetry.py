@@ -62,7 +62,7 @@ def test_what_polls_a_record_is_linked_to_what_sent_it(
     produce(broker, topic, 3)
     consumer, read = subscribed(broker, topic), []
     while len(read) < 3:
-        record = consumer.poll(10)
+        record = consumer.poll(30)
         assert record is not None
         assert record.error() is None
         read.append(record)

@@ -104,7 +104,7 @@ def test_grouping_by_another_key_goes_through_a_topic_of_its_own(
 
     colors.apply(count, stateful=True)
     send(app, topic, [(str(n), {"color": c}) for n, c in enumerate(("red", "red", "blue"))])
-    got = values(app.run(timeout=5, collect=True))
+    got = values(app.run(count=3, timeout=60, collect=True))
     assert sorted(got) == [["blue", 1], ["red", 1], ["red", 2]]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (changelog,) = [

@@ -17,8 +17,8 @@ ROUND_TRIP = """
 
     @pytest.mark.parametrize("value", [b"one", b"two"])
     def test_round_trip(kafkalite_topic, kafkalite_producer, kafkalite_consumer, value):
-        kafkalite_producer.send(kafkalite_topic, value).result(timeout=10)
-        assert kafkalite_consumer.poll(timeout=10).value == value
+        kafkalite_producer.send(kafkalite_topic, value).result(timeout=30)
+        assert kafkalite_consumer.poll(timeout=30).value == value
 """
 
 

@@ -40,9 +40,7 @@ _FIRST = ("TopicId", "Topic", "Name", "TopicName", "GroupId", "ResourceType", "R
 
 def _session(address: str) -> Session:
     """A connection that waits longer than others: a machine may stand still for a while."""
-    session = Session(address, "d" + uuid.uuid4().hex[:6])
-    session.open.socket.settimeout(30.0)
-    return session
+    return Session(address, "d" + uuid.uuid4().hex[:6], 30.0)
 
 
 def _order(item: Any) -> str:

@@ -75,7 +75,6 @@ FRAMES: dict[str, bytes] = {
 @each(FRAMES)
 def a_frame_that_is_no_request(s: Session, data: bytes) -> Any:
     """Whether the connection is closed, and that another one is served meanwhile."""
-    s.open.socket.settimeout(3)
     s.open.send_raw(data)
     try:
         s.open.receive_frame()

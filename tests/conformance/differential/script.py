@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import brokers, places
-from tests.conformance.differential.session import CASES, Closed, Session
+from tests.conformance.differential.session import ANSWER_WITHIN, CASES, Closed, Session
 from tests.conformance.wire.codec import Unreadable
 
 GOLDEN_FILE = places.GOLDEN / "differential.json"
@@ -69,14 +69,14 @@ def normalise(value: Any, name: str = "") -> Any:
     return value
 
 
-def play(address: str, only: str = "") -> dict[str, Any]:
+def play(address: str, only: str = "", answer_within: float = ANSWER_WITHIN) -> dict[str, Any]:
     """Every case's observation by its name; a closed connection is an observation too."""
     seen: dict[str, Any] = {}
     run = uuid.uuid4().hex[:6]
     for number, (name, function) in enumerate(CASES.items()):
         if only not in name:
             continue
-        session = Session(address, f"d{run}-{number}")
+        session = Session(address, f"d{run}-{number}", answer_within)
         try:
             seen[name] = normalise(function(session))
         except Closed:

@@ -26,7 +26,7 @@ public class WordCount {
         settings.putAll(Map.of(
             "bootstrap.servers", args[0], "application.id", application, "state.dir", args[2],
             "group.instance.id", args[3], "auto.offset.reset", "earliest", "commit.interval.ms", "200",
-            "statestore.cache.max.bytes", "0", "session.timeout.ms", "6000", "heartbeat.interval.ms", "500"));
+            "statestore.cache.max.bytes", "0", "session.timeout.ms", "20000", "heartbeat.interval.ms", "500"));
         settings.put("default.key.serde", Serdes.StringSerde.class);
         settings.put("default.value.serde", Serdes.StringSerde.class);
 

@@ -11,6 +11,8 @@ const kafka = new Kafka({
   clientId: "script",
   brokers: [broker],
   logLevel: logLevel.NOTHING,
+  // A second is its default, and a busy machine stands still for longer.
+  connectionTimeout: 20_000,
   retry: { initialRetryTime: 50, retries: 8 },
 });
 const admin = kafka.admin();
@@ -95,7 +97,7 @@ const groupOfTwo = async () => {
   const seen = new Set();
   const owned = [0, 0];
   const members = [0, 1].map(() => kafka.consumer({
-    groupId: group, sessionTimeout: 6_000, heartbeatInterval: 500, maxWaitTimeInMs: 100,
+    groupId: group, sessionTimeout: 20_000, heartbeatInterval: 500, maxWaitTimeInMs: 100,
   }));
   for (const [i, member] of members.entries()) {
     await member.connect();
