@@ -23,6 +23,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const GROUP: &str = "g";
 
@@ -236,6 +237,9 @@ fn a_commit_that_the_disk_kept_too_long_is_seen_once_it_is_on_the_disk() {
     for partition in partitions.all() {
         partition.flush().unwrap();
     }
+    // The wait for the disk is renewed every millisecond: it may be between two of them.
+    let end = Instant::now() + Duration::from_secs(20);
+    while committed(&mut client, GROUP).0 == -1 && Instant::now() < end {}
     assert_eq!(committed(&mut client, GROUP).0, 7);
     running.stop();
 }

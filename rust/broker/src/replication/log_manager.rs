@@ -77,6 +77,8 @@ impl LogManager {
         let manager = Self { shared: Arc::default(), threads: Mutex::default() };
         let waker = manager.shared.clone();
         clock.on_advance(Box::new(move || {
+            // Under the lock, or a thread could be between its look at the clock and sleep.
+            let _stopped = waker.stopped.lock();
             waker.wake.notify_all();
         }));
         if intervals.cleaner_enabled {
@@ -120,9 +122,11 @@ impl LogManager {
 
     fn spawn(&self, name: &str, tasks: Vec<Task>, clock: Arc<dyn Clock>) -> std::io::Result<()> {
         let shared = self.shared.clone();
+        // Not when the thread first runs: by then the clock may have been moved.
+        let start_ms = clock.monotonic_ms();
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(&shared, tasks, clock.as_ref()))?;
+            .spawn(move || run(&shared, tasks, clock.as_ref(), start_ms))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -139,11 +143,10 @@ impl LogManager {
     }
 }
 
-/// Sleeps until the next task is due, runs it, and so on.
-fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
-    let start = clock.monotonic_ms();
+/// Sleeps until the next task is due, counted from `start_ms`, runs it, and so on.
+fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock, start_ms: u64) {
     let mut due: Vec<u64> =
-        tasks.iter().map(|task| start.saturating_add(task.interval_ms)).collect();
+        tasks.iter().map(|task| start_ms.saturating_add(task.interval_ms)).collect();
     loop {
         {
             let mut stopped = shared.stopped.lock();
