@@ -127,13 +127,20 @@ class AdminClient(GroupAdmin):
     @hinted
     def create_topics(
         self,
-        topics: Iterable[TopicLike],
+        topics: Iterable[TopicLike] | Mapping[str, int],
         *,
         exist_ok: bool = False,
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Make topics, see ``create_topic``; a name alone is a topic of one partition.
+        """Make topics, see ``create_topic``.
+
+        Args:
+            topics: Names, of one partition each; names with their numbers of partitions, as in
+                ``{"orders": 3}``; or ``NewTopic``.
+            exist_ok: As of ``create_topic``.
+            validate_only: As of ``create_topic``.
+            timeout: In seconds.
 
         Returns:
             What was made, by name.

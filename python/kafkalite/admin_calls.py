@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from . import descriptions as told
+from .arguments import checked_count
 from .config import ConfigValue, checked_mapping, text_of
 from .errors import ConfigError, InvalidArgumentError, KafkaliteError, PartialError
 from .records import TopicPartition
@@ -172,12 +173,14 @@ def _new_topic(topic: TopicLike) -> told.NewTopic:
 
 def create_topics(
     native: AdminClient,
-    topics: Iterable[TopicLike],
+    topics: Iterable[TopicLike] | Mapping[str, int],
     exist_ok: bool,
     validate_only: bool,
     timeout: float | None,
 ) -> Call[dict[str, told.CreatedTopic]]:
     """Start making topics."""
+    if isinstance(topics, Mapping):
+        topics = [told.NewTopic(name, checked_count(name, n)) for name, n in topics.items()]
     all_topics = [_new_topic(topic) for topic in one_or_many(topics)]
     arguments = [
         (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import consumer_calls as calls
 from ._native import Handover
-from .arguments import hinted
+from .arguments import checked_callables, hinted
 from .consumer_base import BaseConsumer
 from .errors import KafkaliteError
 
@@ -128,6 +128,7 @@ class Consumer(BaseConsumer):
             records = self._native.consume(limit, calls.seconds_left(deadline))
         return records
 
+    @hinted
     def next_batch(
         self,
         max_records: int = calls.BATCH_RECORDS,
@@ -157,6 +158,7 @@ class Consumer(BaseConsumer):
             batch = self._native.next_batch(max_records, max_bytes, left)
         return batch
 
+    @hinted
     def batches(
         self,
         max_records: int = calls.BATCH_RECORDS,
@@ -229,6 +231,7 @@ class Consumer(BaseConsumer):
             callback: Called with the error, or ``None``, on a thread for that: it may take its
                 time. ``close`` waits for it.
         """
+        checked_callables(callback=callback)
         operation = self._native.commit(calls.commit_rows(offsets), None)
 
         def tell() -> None:

@@ -53,8 +53,8 @@ def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | No
     names: set[str] = set()
     patterns: list[str] = []
     for topic in topics:
-        if isinstance(topic, re.Pattern):
-            patterns.append(topic.pattern)
+        if isinstance(topic, re.Pattern) and isinstance(topic.pattern, str):
+            patterns.append(_with_flags(topic))
         elif not isinstance(topic, str):
             raise InvalidArgumentError(
                 f"INVALID_REQUEST: topics: {topic!r} is no name or pattern",
@@ -68,6 +68,15 @@ def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | No
     if len(patterns) + bool(names) != 1:
         raise InvalidArgumentError("INVALID_REQUEST: topics: give names, or one pattern")
     return names, patterns[0] if patterns else None
+
+
+def _with_flags(pattern: re.Pattern[str]) -> str:
+    """Return a compiled pattern as a text, with those of its flags that change what matches."""
+    flags = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
+    letters = "".join(letter for flag, letter in flags.items() if pattern.flags & flag)
+    # The line's end ends a comment of a verbose pattern.
+    end = "\n" if pattern.flags & re.VERBOSE else ""
+    return f"(?{letters}:{pattern.pattern}{end})" if letters else pattern.pattern
 
 
 def seconds_left(deadline: float | None) -> float | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -408,6 +409,24 @@ def test_unsubscribing_commits_and_leaves_and_another_subscription_joins_again(
         consumer.subscribe(second)
         assert values(read(consumer, 1)) == [b"second0"]
         assert consumer.subscription() == [second]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        lambda topic: re.compile(topic.upper(), re.IGNORECASE),
+        lambda topic: re.compile(f"{topic}   # a topic", re.VERBOSE),
+        lambda topic: re.compile(topic),
+    ],
+)
+def test_a_compiled_pattern_matches_as_its_flags_say(
+    quick: Cluster, pattern: Callable[[str], re.Pattern[str]]
+) -> None:
+    topic = quick.topic()
+    quick.write(topic, numbered(1))
+    with quick.consumer(pattern(topic), group_id=quick.group()) as consumer:
+        assert values(read(consumer, 1)) == [b"v0"]
+        assert consumer.assignment() == [part(topic)]
 
 
 def test_topics_that_grow_are_dealt_anew(quick: Cluster) -> None:

@@ -101,6 +101,12 @@ def test_of_several_topics_those_that_can_be_are_made(admin: kl.AdminClient, nam
     assert [topic.created for topic in both.values()] == [False, True]
 
 
+def test_topics_are_made_by_name_and_number_of_partitions(admin: kl.AdminClient, name: str) -> None:
+    admin.create_topics({f"{name}-1": 1, f"{name}-3": 3})
+    made = admin.describe_topics([f"{name}-1", f"{name}-3"])
+    assert [len(topic.partitions) for topic in made.values()] == [1, 3]
+
+
 def test_a_topic_named_twice_is_refused_before_it_is_asked_for(
     admin: kl.AdminClient, name: str
 ) -> None:

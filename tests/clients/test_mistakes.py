@@ -149,6 +149,8 @@ def test_other_clients_keywords_are_refused_with_ours(
         (lambda c: c.subscribe(["t"], on_assign=print), "to the consumer, when it is made"),
         (lambda c: c.subscribe(topics=["t"]), 'subscribe("orders", "returns")'),
         (lambda c: c.consume(num_messages=5), "it is max_records="),
+        (lambda c: c.next_batch(timeout_ms=5), "it is timeout=, in seconds"),
+        (lambda c: c.batches(timeout_ms=5), "it is timeout=, in seconds"),
         (lambda c: c.commit(asynchronous=False), "commit_async() does not"),
         (lambda c: c.commit(message=None), "commit(record)"),
     ],
@@ -189,6 +191,33 @@ def test_other_producers_methods_are_told_of_ours(
         use(producer, name)
     assert hint in notes(caught.value)
     assert not hasattr(producer, "poll")
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "hint"),
+    [
+        (kl.Consumer, "getmany", "it is consume("),
+        (kl.Consumer, "list_topics", "AdminClient.list_topics()"),
+        (kl.Consumer, "store_offsets", "it is commit(record)"),
+        (kl.AsyncConsumer, "getone", "it is poll(timeout)"),
+        (kl.AsyncConsumer, "start", "nothing needs to be started"),
+        (kl.AsyncConsumer, "stop", "it is close()"),
+        (kl.AsyncProducer, "send_and_wait", "await send()"),
+        (kl.AsyncProducer, "start", "nothing needs to be started"),
+    ],
+)
+def test_other_clients_methods_are_told_of_ours(client: Any, name: str, hint: str) -> None:
+    made = client(bootstrap_servers="127.0.0.1:9")
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as caught:
+        getattr(made, name)
+    assert hint in notes(caught.value)
+
+
+def test_a_commits_callback_that_cannot_be_called_is_refused_before_it_is_sent() -> None:
+    with kl.Consumer(bootstrap_servers="127.0.0.1:9", group_id="g") as consumer:
+        commit: Any = consumer.commit_async
+        with pytest.raises(TypeError, match="callback must be something to call, not int"):
+            commit({("orders", 0): 1}, 5)
 
 
 async def ask_for_topics(servers: str, timeout: Any) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from kafkalite.cli.failures import ExitCode
 from tests.conftest import PATIENCE_S, Process, Processes
-from tests.unit.test_command_line import told
+from tests.unit.test_command_line import on_a_terminal, told
 
 
 @pytest.fixture
@@ -42,6 +42,11 @@ def test_consume_begins_and_ends_where_it_is_told(
     done = told("consume", f"{topic}:0", *words, "-b", broker.ready)
     assert (done.returncode, done.stdout) == (0, "".join(f"{value}\n" for value in values))
     assert done.stderr == ""
+
+
+def test_on_a_terminal_no_bar_stands_among_the_records(broker: Process, topic: str) -> None:
+    words = ("consume", f"{topic}:0", "--from-beginning", "-n", "2", "-b", broker.ready)
+    assert on_a_terminal(*words) == "0\r\n1\r\n"
 
 
 def test_records_are_written_in_a_format_or_in_json(broker: Process, topic: str) -> None:

@@ -42,6 +42,23 @@ def test_a_topic_is_created_listed_and_deleted(broker: Process) -> None:
     assert told("topics", "delete", name, "--missing-ok", *at).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("create",), "with --exist-ok that is fine."),
+        (("delete", "-y"), "`kafkalite topics list` shows those there are"),
+    ],
+)
+def test_what_failed_in_part_has_a_hint_in_words_of_the_command_line(
+    broker: Process, topic: str, words: tuple[str, ...], hint: str
+) -> None:
+    other = f"{topic}-other"
+    wrong, right = (topic, other) if words == ("create",) else (other, topic)
+    done = told("topics", *words, wrong, right, "-b", broker.ready)
+    assert done.returncode == 4
+    assert f"\nhint: {hint}" in done.stderr
+
+
 def test_describe_tells_offsets_and_configuration(broker: Process, topic: str) -> None:
     (told_of,) = json.loads(told("topics", "describe", topic, "--json", "-b", broker.ready).stdout)
     assert told_of["config"] == {"retention.ms": "3600000"}

@@ -105,13 +105,13 @@ class AsyncAdminClient:
 
     async def create_topics(
         self,
-        topics: Iterable[TopicLike],
+        topics: Iterable[TopicLike] | Mapping[str, int],
         *,
         exist_ok: bool = False,
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Make topics, see ``create_topic``; a name alone is a topic of one partition."""
+        """Make topics, see ``AdminClient.create_topics``."""
         call = admin_calls.create_topics(self._native, topics, exist_ok, validate_only, timeout)
         return await self._wait(call)
 

@@ -148,14 +148,16 @@ def command(
             consumer, ends = _reader(cluster, words, offset, exit_at_end)
         stack.enter_context(consumer)
         limits = Limits(count, idle, ends)
-        advance = stack.enter_context(progress("consume", count, "records")) if count else None
+        # On a terminal the records themselves tell how far it is, and a bar would stand among them.
+        shown = count is not None and not sys.stdout.isatty()
+        advance = stack.enter_context(progress("consume", count, "records")) if shown else None
         written = 0
         for records in _records(consumer, limits):
             make = json_line if as_json else line
             sys.stdout.buffer.write(b"".join(map(make, records)))
             sys.stdout.buffer.flush()
             written += len(records)
-            if advance is not None and not sys.stdout.isatty():
+            if advance is not None:
                 advance(len(records))
     if count is not None and written < count:
         raise CommandError(

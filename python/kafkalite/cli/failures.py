@@ -101,7 +101,9 @@ def told(error: Exception) -> CommandError:
     if what := getattr(error, "what", None):
         first, cause = what, getattr(error, "why", None)
         why = [cause] if cause else []
-    hint = _HINTS.get(type(error)) or getattr(error, "hint", None)
+    kinds = {type(one) for one in getattr(error, "errors", {}).values()} or {type(error)}
+    hint = _HINTS.get(kinds.pop()) if len(kinds) == 1 else None
+    hint = hint or getattr(error, "hint", None)
     return CommandError(
         first, why=[line.strip() for line in why], hint=hint, exit_code=_exit_code(error)
     )
