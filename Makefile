@@ -70,7 +70,7 @@ $(VENV)/frameworks/installed: $(VENV)/python-ready tests/frameworks/requirements
 		-r tests/frameworks/requirements.txt
 	touch $@
 
-## What takes long: a million records through a broker that is gone for ten seconds.
+## What takes long: a million records through an outage, and kills while the broker compacts and deletes.
 soak: develop
 	$(BIN)/pytest tests/soak -s $(ARGS)
 
