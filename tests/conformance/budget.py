@@ -56,7 +56,7 @@ class Budget:
         return cls(
             kgo_rounds=1,
             kgo_records=10_000,
-            kgo_seconds=130,
+            kgo_seconds=300,
             kills=5,
             seconds_between_kills=2.0,
             unchecked_gib=0.25,
