@@ -122,6 +122,8 @@ def test_an_interpreter_that_ends_first_delivers_and_calls_back(
     program = """
         import sys
         import kafkalite as kl
+        import kafkalite.producer
+        kafkalite.producer._EXIT_TIMEOUT_S = 30.0
         producer = kl.Producer(bootstrap_servers=sys.argv[1], linger_ms=100)
         for number in range(1000):
             producer.produce(

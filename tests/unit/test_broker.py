@@ -321,7 +321,10 @@ def test_it_remembers_the_last_requests() -> None:
     assert broker.recent_requests() == []
 
 
-def test_a_child_tells_of_its_last_requests_over_its_admin_port() -> None:
+def test_a_child_tells_of_its_last_requests_over_its_admin_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafkalite.broker_process._ASKING_S", PATIENCE_S)
     with kafkalite.Broker(in_process=False, admin_port=0) as broker:
         broker.wait_ready()
         found = {request.api: request for request in broker.recent_requests()}

@@ -80,7 +80,7 @@ def parse(metrics: str) -> Stages:
     return found
 
 
-def read(admin_url: str, timeout: float = 5.0) -> Stages:
+def read(admin_url: str, timeout: float = 10.0) -> Stages:
     """Ask a broker.
 
     Raises:
