@@ -21,7 +21,7 @@ from .descriptions import (
     Reassignment,
     TopicDescription,
 )
-from .records import TopicPartition
+from .records import Place, TopicPartition
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -363,7 +363,7 @@ class AdminClient(GroupAdmin):
 
     def delete_records(
         self,
-        before: Mapping[Partition, int | Literal["end"]],
+        before: Mapping[Place, int | Literal["end"]],
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
@@ -430,7 +430,7 @@ class AdminClient(GroupAdmin):
 
     def reassign_partitions(
         self,
-        targets: Mapping[Partition, Sequence[int] | None],
+        targets: Mapping[Place, Sequence[int] | None],
         *,
         timeout: float | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from . import descriptions as told
 from .arguments import checked_count
 from .config import ConfigValue, checked_mapping, text_of
 from .errors import ConfigError, InvalidArgumentError, KafkaliteError, PartialError
-from .records import TopicPartition
+from .records import Place, TopicPartition
 
 if TYPE_CHECKING:
     from ._native import AdminClient, Operation
@@ -356,7 +356,7 @@ def list_offsets(
 
 def delete_records(
     native: AdminClient,
-    before: Mapping[Partition, int | Literal["end"]],
+    before: Mapping[Place, int | Literal["end"]],
     timeout: float | None,
 ) -> Call[dict[TopicPartition, int]]:
     """Start removing records."""
@@ -432,7 +432,7 @@ def elect_leaders(
 
 def reassign_partitions(
     native: AdminClient,
-    targets: Mapping[Partition, Sequence[int] | None],
+    targets: Mapping[Place, Sequence[int] | None],
     timeout: float | None,
 ) -> Call[None]:
     """Start moving replicas."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 from . import _native, group_calls
 from .admin_calls import Call, OffsetAt, Partition
 from .descriptions import CommittedOffset, GroupDescription, GroupListing, PartitionLag
-from .records import TopicPartition
+from .records import Place, TopicPartition
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class GroupAdmin:
     def alter_group_offsets(
         self,
         group_id: str,
-        offsets: Mapping[Partition, int | CommittedOffset],
+        offsets: Mapping[Place, int | CommittedOffset],
         *,
         timeout: float | None = None,
     ) -> None:

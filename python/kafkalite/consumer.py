@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .consumer_calls import Committable
     from .descriptions import CommittedOffset, ListedOffset
-    from .records import Record, RecordBatch, TopicPartition
+    from .records import Place, Record, RecordBatch, TopicPartition
 
 __all__ = ["Consumer"]
 
@@ -205,7 +205,7 @@ class Consumer(BaseConsumer):
     # What the group keeps
 
     @hinted
-    def commit(self, offsets: Committable = None, *, timeout: float | None = None) -> None:
+    def commit(self, offsets: Committable[Place] = None, *, timeout: float | None = None) -> None:
         """Commit, and wait for it.
 
         Args:
@@ -221,7 +221,7 @@ class Consumer(BaseConsumer):
 
     def commit_async(
         self,
-        offsets: Committable = None,
+        offsets: Committable[Place] = None,
         callback: Callable[[KafkaliteError | None], object] | None = None,
     ) -> None:
         """Commit, and go on. Commits go out in the order of their calls.
@@ -261,7 +261,7 @@ class Consumer(BaseConsumer):
     # What the log has
 
     def offsets_for_times(
-        self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
+        self, times: Mapping[Place, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, ListedOffset | None]:
         """Return the first record of each partition that is as new as its time.
 

@@ -14,7 +14,7 @@ from .arguments import checked_count, checked_ms, checked_seconds
 from .config import ConfigValue, merged, warn
 from .descriptions import CommittedOffset, ListedOffset
 from .errors import InvalidArgumentError, KafkaliteError
-from .records import TopicPartition
+from .records import Place, TopicPartition
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ TopicSelection = str | re.Pattern[str]
 #: What makes a key or a value out of bytes; null stays ``None``.
 Deserializer = Callable[[bytes], Any]
 #: What can be committed: what was handed out, records, batches, or offsets by partition.
-Committable = Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int | CommittedOffset] | None
+Committable = Record[Any, Any] | RecordBatch | Mapping[Place, int | CommittedOffset] | None
 
 BEGINNING, END = -2, -1
 #: Records of one ``RecordBatch`` where nobody says otherwise.
@@ -155,7 +155,7 @@ def rows_of_times(times: Mapping[Any, int]) -> list[tuple[str, int, int]]:
     return [(topic, at, max(checked_ms("a time", ms), 0)) for (topic, at), ms in by_partition]
 
 
-def commit_rows(offsets: Committable) -> list[tuple[str, int, int, int, str]] | None:
+def commit_rows(offsets: Committable[Place]) -> list[tuple[str, int, int, int, str]] | None:
     """What is to be committed, as the binary takes it; ``None`` is all that was handed out.
 
     Raises:

@@ -16,7 +16,7 @@ from .admin_calls import (
     settled,
     time_of,
 )
-from .records import TopicPartition
+from .records import Place, TopicPartition
 
 if TYPE_CHECKING:
     from ._native import AdminClient
@@ -90,7 +90,7 @@ def list_group_offsets(
 def alter_group_offsets(
     native: AdminClient,
     group: str,
-    offsets: Mapping[Partition, int | told.CommittedOffset],
+    offsets: Mapping[Place, int | told.CommittedOffset],
     timeout: float | None,
 ) -> Call[None]:
     """Start committing for a group."""

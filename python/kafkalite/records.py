@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ._native import Record, RecordBatch
 
@@ -12,6 +12,7 @@ __all__ = [
     "ArrowStream",
     "Data",
     "Headers",
+    "Place",
     "Record",
     "RecordBatch",
     "TopicPartition",
@@ -22,6 +23,11 @@ Data = bytes | bytearray | memoryview | str | None
 
 #: Headers of a record, in order; a list of pairs may repeat a name.
 Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+#: A key of what is given by partition. A variable, because type checkers take no mapping of
+#: partitions for one of pairs.
+Place = TypeVar("Place", bound=tuple[str, int])
 
 
 class ArrowStream(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -103,3 +104,22 @@ def test_a_group_that_nobody_knows(admin: kl.AdminClient, name: str) -> None:
     admin.delete_group(name, missing_ok=True)
     assert admin.list_group_offsets(name) == {}
     assert admin.group_lag(name) == {}
+
+
+def test_what_one_call_tells_by_partition_another_one_takes(
+    admin: kl.AdminClient, kafkalite_bootstrap: str, topic: str
+) -> None:
+    """Type checkers took no mapping of partitions for one of pairs: of this, they are the judge."""
+    pairs = {(topic, 0): 4}
+    admin.alter_group_offsets(topic, pairs)
+    admin.alter_group_offsets(f"{topic}-2", admin.list_group_offsets(topic))
+    settings: dict[str, Any] = {"group_id": f"{topic}-2", "bootstrap_servers": kafkalite_bootstrap}
+    with kl.Consumer(**settings) as consumer:
+        consumer.assign(list(pairs))
+        assert consumer.committed()[TopicPartition(topic, 0)].offset == 4
+        consumer.commit(consumer.end_offsets())
+        consumer.commit(pairs)
+        assert consumer.committed()[TopicPartition(topic, 0)].offset == 4
+        ends = consumer.end_offsets()
+        assert consumer.offsets_for_times(dict.fromkeys(ends, 0)).keys() == ends.keys()
+        assert admin.delete_records(ends) == {TopicPartition(topic, 0): 10}

@@ -25,7 +25,7 @@ from ..descriptions import (
     Reassignment,
     TopicDescription,
 )
-from ..records import TopicPartition
+from ..records import Place, TopicPartition
 from .waiting import result_of
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class AsyncAdminClient:
 
     async def delete_records(
         self,
-        before: Mapping[Partition, int | Literal["end"]],
+        before: Mapping[Place, int | Literal["end"]],
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
@@ -250,7 +250,7 @@ class AsyncAdminClient:
 
     async def reassign_partitions(
         self,
-        targets: Mapping[Partition, Sequence[int] | None],
+        targets: Mapping[Place, Sequence[int] | None],
         *,
         timeout: float | None = None,
     ) -> None:
@@ -312,7 +312,7 @@ class AsyncAdminClient:
     async def alter_group_offsets(
         self,
         group_id: str,
-        offsets: Mapping[Partition, int | CommittedOffset],
+        offsets: Mapping[Place, int | CommittedOffset],
         *,
         timeout: float | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..consumer_calls import Committable
     from ..descriptions import CommittedOffset, ListedOffset
-    from ..records import Record, RecordBatch, TopicPartition
+    from ..records import Place, Record, RecordBatch, TopicPartition
 
 __all__ = ["AsyncConsumer"]
 
@@ -196,7 +196,9 @@ class AsyncConsumer(BaseConsumer):
 
     # What the group keeps, and what the log has
 
-    async def commit(self, offsets: Committable = None, *, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Committable[Place] = None, *, timeout: float | None = None
+    ) -> None:
         """Commit; see ``Consumer.commit``."""
         await result_of(self._native.commit(calls.commit_rows(offsets), timeout))
 
@@ -208,7 +210,7 @@ class AsyncConsumer(BaseConsumer):
         return calls.committed_of(await result_of(self._native.committed(wanted, timeout)))
 
     async def offsets_for_times(
-        self, times: Mapping[tuple[str, int], int], *, timeout: float | None = None
+        self, times: Mapping[Place, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, ListedOffset | None]:
         """Return the first record as new as each time; see ``Consumer.offsets_for_times``."""
         rows = calls.rows_of_times(times)
