@@ -120,7 +120,9 @@ impl Cluster {
                 };
                 match ended {
                     Some(Ok((_, Ok(connection)))) => return Some(connection),
-                    Some(Ok((place, Err(error)))) => note(causes, place, &error),
+                    Some(Ok((place, Err(error)))) => {
+                        note(causes, place, &error, self.0.config.setup_timeout.initial);
+                    }
                     // It panicked or was aborted.
                     Some(Err(_)) => {}
                     None => break,
@@ -191,8 +193,11 @@ fn rotate(places: &mut [HostPort]) {
     }
 }
 
-/// Keeps the last reason of each address.
-fn note(causes: &mut Vec<Cause>, place: HostPort, error: &ClientError) {
+/// Keeps the last reason of each address. A try that the search's end cut short, of the `whole`
+/// time that one may take, tells of the end alone: the reason before it stays.
+fn note(causes: &mut Vec<Cause>, place: HostPort, error: &ClientError, whole: Duration) {
+    let cut_short = matches!(error, ClientError::Timeout { after_ms, .. }
+        if u128::from(*after_ms) < whole.as_millis());
     let why = match error {
         ClientError::Disconnected { why, .. } | ClientError::MalformedResponse { why, .. } => {
             why.clone()
@@ -204,9 +209,45 @@ fn note(causes: &mut Vec<Cause>, place: HostPort, error: &ClientError) {
     };
     match causes.iter_mut().find(|cause| cause.place == place) {
         Some(cause) => {
-            cause.why = why;
             cause.tries += 1;
+            if !cut_short {
+                cause.why = why;
+            }
         }
         None => causes.push(Cause { place, why, tries: 1 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(errors: &[ClientError]) -> Vec<(String, u32)> {
+        let place = HostPort { host: "127.0.0.1".to_owned(), port: 1 };
+        let mut causes = Vec::new();
+        for error in errors {
+            note(&mut causes, place.clone(), error, Duration::from_secs(10));
+        }
+        causes.into_iter().map(|cause| (cause.why, cause.tries)).collect()
+    }
+
+    #[test]
+    fn a_try_that_the_searchs_end_cuts_short_leaves_the_reason_before_it() {
+        let place = "127.0.0.1:1".to_owned();
+        let refused = || ClientError::Disconnected {
+            address: place.clone(),
+            why: "connection refused".to_owned(),
+        };
+        let silent = |after_ms| ClientError::Timeout { what: "ApiVersions".to_owned(), after_ms };
+        let reason = |errors: &[ClientError]| {
+            let (why, tries) = told(errors).pop().expect("an error was noted");
+            assert_eq!(tries as usize, errors.len());
+            why
+        };
+        assert_eq!(reason(&[refused(), silent(0)]), "connection refused");
+        assert_eq!(reason(&[silent(300), silent(0)]), "no answer to ApiVersions within 0.3 s");
+        assert_eq!(reason(&[silent(10), refused()]), "connection refused");
+        let whole = reason(&[refused(), silent(10_000)]);
+        assert_eq!(whole, "no answer to ApiVersions within 10.0 s");
     }
 }
