@@ -94,12 +94,13 @@ class Broker:
         """``HOST:PORT`` to give to clients.
 
         Raises:
-            KafkaliteError: The broker does not run.
+            IllegalStateError: The broker does not run.
         """
         if (servers := self._servers) is None:
-            from .errors import KafkaliteError
+            from .errors import IllegalStateError
 
-            raise KafkaliteError("the broker does not run", hint="start() it, or use it in `with`.")
+            text = "ILLEGAL_STATE: the broker does not run"
+            raise IllegalStateError(text, hint="start() it, or use it in `with`.")
         return servers
 
     @property
@@ -112,7 +113,7 @@ class Broker:
         """Process that the broker runs in: this one, unless ``in_process=False``.
 
         Raises:
-            KafkaliteError: The broker does not run.
+            IllegalStateError: The broker does not run.
         """
         _ = self.bootstrap_servers
         return getattr(self._engine, "pid", os.getpid())
@@ -200,8 +201,10 @@ class Broker:
             timeout: Seconds to wait, at most.
 
         Raises:
-            TimeoutError: It does not answer by then.
+            RequestTimedOut: It does not answer by then.
         """
+        from .errors import RequestTimedOut
+
         checked_seconds(timeout)
         deadline = time.monotonic() + timeout
         while True:
@@ -209,7 +212,8 @@ class Broker:
             if (servers := self._servers) and _answers(servers.split(",")[0], max(left, 0.001)):
                 return
             if left <= 0:
-                raise TimeoutError(f"the broker does not answer within {timeout} s")
+                text = f"the broker does not answer within {timeout:g} s"
+                raise RequestTimedOut(f"REQUEST_TIMED_OUT: {text}")
             time.sleep(min(0.01, left))
 
     def expect(self, topic: str, n: int, timeout: float = 10.0) -> list[Record[bytes, bytes]]:

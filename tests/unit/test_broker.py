@@ -64,8 +64,10 @@ def test_it_serves_between_enter_and_exit(in_process: bool) -> None:
         assert broker.admin_url is None
         assert (broker.pid == os.getpid()) == in_process
         broker.wait_ready()
-    with pytest.raises(kafkalite.KafkaliteError, match="does not run"):
+    with pytest.raises(kafkalite.IllegalStateError, match="ILLEGAL_STATE: the broker does not run"):
         _ = broker.bootstrap_servers
+    with pytest.raises(kafkalite.RequestTimedOut, match="REQUEST_TIMED_OUT: the broker does not"):
+        broker.wait_ready(timeout=0)
 
 
 def test_two_brokers_live_in_one_process() -> None:
