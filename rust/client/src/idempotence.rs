@@ -39,8 +39,8 @@ pub struct Sequences {
     next: i32,
     last_acked: Option<i32>,
     last_acked_offset: Option<i64>,
-    /// What follows a batch that was given up while nobody knew whether it was written.
-    unresolved: Option<i32>,
+    /// A batch was given up while nobody knew whether it was written.
+    is_unresolved: bool,
 }
 
 impl Sequences {
@@ -89,23 +89,23 @@ impl Sequences {
         sequence == self.last_acked.map_or(0, |acked| advance_sequence(acked, 1))
     }
 
-    /// A batch was given up, and what it was is not known; `next` follows it.
-    pub fn give_up(&mut self, next: i32) {
-        self.unresolved = Some(next);
+    /// A numbered batch was given up, and whether it was written is not known.
+    pub fn give_up(&mut self) {
+        self.is_unresolved = true;
     }
 
     /// Whether a batch was given up, and nothing since told whether it was written.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
-        self.unresolved.is_some()
+        self.is_unresolved
     }
 
     /// Nothing is outstanding: was all that was numbered also written? If not, a restart is due.
     pub fn resolve(&mut self) -> bool {
         if self.is_next(self.next) {
-            self.unresolved = None;
+            self.is_unresolved = false;
         }
-        self.unresolved.is_none()
+        !self.is_unresolved
     }
 }
 
@@ -135,10 +135,11 @@ pub struct Refused {
     pub code: ErrorCode,
     /// The broker's log start offset; -1 where it does not say.
     pub log_start_offset: i64,
-    /// What the batch has now.
-    pub stamp: Stamp,
-    /// Whether it had another stamp when it was sent: the refusal is of that one.
+    /// Whether the batch had another stamp when it was sent: the refusal is of that one.
     pub stamp_replaced: bool,
+    /// Whether nothing that was begun before it is outstanding: its predecessor was written, or was
+    /// given up.
+    pub is_first: bool,
     /// Whether it may be sent again at all: neither too often nor for too long.
     pub may_retry: bool,
 }
@@ -148,15 +149,15 @@ pub struct Refused {
 /// - case A: `DUPLICATE_SEQUENCE_NUMBER`: it was written, and the broker forgot where
 /// - case B: `UNKNOWN_PRODUCER_ID`: the broker forgot the producer, as its records were deleted;
 ///   nothing can repeat, so a new epoch starts over
-/// - case C: `OUT_OF_ORDER_SEQUENCE_NUMBER` of a batch whose predecessors are still out: they were
-///   refused too, and come first
-/// - case D: the same of the batch that comes next: what was before it is gone; a new epoch
+/// - case C: `OUT_OF_ORDER_SEQUENCE_NUMBER` of a batch whose predecessors are still out: they come
+///   first. Some of them may be written: with a new epoch they would be written again
+/// - case D: the same of the first that is out: what was before it is gone; a new epoch
 /// - case E: anything retriable: again, under the same sequence
 /// - case F: anything else, or it was tried for long enough: it is lost. What follows keeps its
 ///   sequence for now, as some of it may be written; a broker that misses it says so (case D)
 #[must_use]
-pub fn judge(refused: &Refused, sequences: &Sequences) -> Verdict {
-    let Refused { code, stamp, stamp_replaced, may_retry, .. } = *refused;
+pub fn judge(refused: &Refused) -> Verdict {
+    let Refused { code, stamp_replaced, is_first, may_retry, .. } = *refused;
     if code == ErrorCode::DuplicateSequenceNumber {
         return Verdict::Written;
     }
@@ -166,12 +167,8 @@ pub fn judge(refused: &Refused, sequences: &Sequences) -> Verdict {
     match code {
         ErrorCode::UnknownProducerId if stamp_replaced => Verdict::Retry,
         ErrorCode::UnknownProducerId => Verdict::RetryAnew,
-        ErrorCode::OutOfOrderSequenceNumber if stamp_replaced => Verdict::Retry,
-        ErrorCode::OutOfOrderSequenceNumber => match sequences.unresolved {
-            None if sequences.is_next(stamp.base_sequence) => Verdict::RetryAnew,
-            Some(next) if next == stamp.base_sequence => Verdict::RetryAnew,
-            _ => Verdict::Retry,
-        },
+        ErrorCode::OutOfOrderSequenceNumber if is_first && !stamp_replaced => Verdict::RetryAnew,
+        ErrorCode::OutOfOrderSequenceNumber => Verdict::Retry,
         code if code.is_retriable() => Verdict::Retry,
         _ => Verdict::Lost,
     }

@@ -16,11 +16,9 @@ fn sequences(acked: Option<i32>) -> Sequences {
     sequences
 }
 
-fn verdict(code: ErrorCode, base_sequence: i32, sequences: &Sequences) -> Verdict {
-    let stamp = Stamp { producer_id: 7, epoch: 2, base_sequence };
-    let refused =
-        Refused { code, log_start_offset: -1, stamp, stamp_replaced: false, may_retry: true };
-    judge(&refused, sequences)
+/// What is refused with `code`, and is the first that is out, as it was sent.
+fn refused(code: ErrorCode) -> Refused {
+    Refused { code, log_start_offset: -1, stamp_replaced: false, is_first: true, may_retry: true }
 }
 
 #[test]
@@ -40,28 +38,17 @@ fn sequences_count_records_and_wrap() {
 }
 
 #[test]
-fn a_gap_is_believed_of_the_next_batch_only() {
-    let gap = ErrorCode::OutOfOrderSequenceNumber;
-    let cases = [
-        (Some(9), 10, Verdict::RetryAnew),
-        (Some(9), 20, Verdict::Retry),
-        (None, 0, Verdict::RetryAnew),
-        (None, 10, Verdict::Retry),
-    ];
-    for (acked, base, expected) in cases {
-        assert_eq!(verdict(gap, base, &sequences(acked)), expected, "{acked:?} {base}");
-    }
+fn a_gap_is_believed_of_the_first_batch_that_is_out_only() {
+    let first = refused(ErrorCode::OutOfOrderSequenceNumber);
+    assert_eq!(judge(&first), Verdict::RetryAnew);
+    assert_eq!(judge(&Refused { is_first: false, ..first }), Verdict::Retry);
 }
 
 #[test]
-fn after_a_batch_that_was_given_up_the_one_behind_it_tells_whether_it_was_written() {
+fn what_was_given_up_is_resolved_once_all_that_was_numbered_is_written() {
     let mut sequences = sequences(Some(9));
-    sequences.give_up(20);
-    let gap = ErrorCode::OutOfOrderSequenceNumber;
-    assert_eq!(verdict(gap, 10, &sequences), Verdict::Retry);
-    assert_eq!(verdict(gap, 20, &sequences), Verdict::RetryAnew);
-    assert_eq!(verdict(gap, 30, &sequences), Verdict::Retry);
-    assert!(!sequences.resolve(), "30 to 39 are numbered and not written");
+    sequences.give_up();
+    assert!(!sequences.resolve(), "10 to 39 are numbered and not written");
     sequences.acked(39, None);
     assert!(sequences.resolve() && !sequences.is_unresolved());
 }
@@ -79,21 +66,16 @@ fn other_refusals_follow_kafkas_table() {
         (ErrorCode::TopicAuthorizationFailed, Verdict::Lost),
     ];
     for (code, expected) in cases {
-        assert_eq!(verdict(code, 10, &sequences(Some(9))), expected, "{code:?}");
+        assert_eq!(judge(&refused(code)), expected, "{code:?}");
     }
 }
 
 #[test]
 fn what_is_said_of_an_old_number_says_nothing_of_the_new_one() {
     for code in [ErrorCode::OutOfOrderSequenceNumber, ErrorCode::UnknownProducerId] {
-        let stamp = Stamp { producer_id: 7, epoch: 2, base_sequence: 10 };
-        let refused =
-            Refused { code, log_start_offset: 5, stamp, stamp_replaced: true, may_retry: true };
-        assert_eq!(judge(&refused, &sequences(Some(9))), Verdict::Retry);
-        assert_eq!(
-            judge(&Refused { may_retry: false, ..refused }, &sequences(None)),
-            Verdict::Lost
-        );
+        let of_old = Refused { stamp_replaced: true, ..refused(code) };
+        assert_eq!(judge(&of_old), Verdict::Retry);
+        assert_eq!(judge(&Refused { may_retry: false, ..of_old }), Verdict::Lost);
     }
 }
 

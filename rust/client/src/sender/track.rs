@@ -18,11 +18,18 @@ pub(super) struct Flying<T> {
     pub(super) batch: Batch<T>,
 }
 
+/// Batches of a producer that a broker remembers, of each partition: one that is sent again behind
+/// as many others looks to it like a gap.
+/// Source: `NUM_BATCHES_TO_RETAIN` of Kafka's `ProducerStateEntry`.
+const REMEMBERED: usize = 5;
+
 /// One partition.
 pub(super) struct Track<T> {
     pub(super) queue: Arc<PartitionQueue<T>>,
     retries: VecDeque<Batch<T>>,
     pub(super) flying: Vec<Flying<T>>,
+    /// Order of what was numbered, from the first that is out on; ascending.
+    numbered: Vec<(u64, u32)>,
     pub(super) sequences: Sequences,
     /// Nothing leaves before; lifted when the leader changes.
     not_before: Option<Instant>,
@@ -57,6 +64,7 @@ impl<T> Track<T> {
             queue,
             retries: VecDeque::new(),
             flying: Vec::new(),
+            numbered: Vec::new(),
             sequences: Sequences::default(),
             not_before: None,
             failed_epoch: -1,
@@ -109,14 +117,20 @@ impl<T> Track<T> {
     }
 
     /// Whether a new batch may get a sequence: not while one that was given up is unresolved, nor
-    /// while the first batch, or batches of an older epoch or with two numbers, are out.
+    /// while the first batch, or batches of an older epoch or with two numbers, are out, nor when
+    /// brokers would forget one that is out and may have to be sent again.
     fn may_number(&self, identity: Option<Identity>) -> bool {
         if self.sequences.is_unresolved() {
             return false;
         }
+        let Some(first) = self.flying.iter().map(|flying| flying.batch.order()).min() else {
+            return true;
+        };
         let is_current = self.sequences.identity() == identity && self.sequences.is_begun();
-        self.flying.is_empty()
-            || (is_current && self.flying.iter().all(|flying| !flying.batch.stamp_replaced()))
+        let since = self.numbered.iter().filter(|order| **order >= first).count();
+        is_current
+            && since < REMEMBERED
+            && self.flying.iter().all(|flying| !flying.batch.stamp_replaced())
     }
 
     /// Takes the batch that leaves next; only after [`Self::next`] said `Ready`.
@@ -132,6 +146,9 @@ impl<T> Track<T> {
             return Some(batch);
         }
         let mut batch = self.queue.take(now, settings.linger, at_once)?;
+        let first = self.flying.iter().map(|flying| flying.batch.order()).min();
+        self.numbered.retain(|order| first.is_some_and(|first| *order >= first));
+        self.numbered.push(batch.order());
         if let Some(identity) = identity {
             if self.sequences.identity() != Some(identity) {
                 self.sequences.restart(identity);
@@ -154,6 +171,12 @@ impl<T> Track<T> {
         flying.chain(self.retries.iter()).all(|batch| batch.stamp_replaced())
     }
 
+    /// Whether nothing that was begun before `batch`, which landed, is with the sender.
+    pub(super) fn is_first(&self, batch: &Batch<T>) -> bool {
+        let flying = self.flying.iter().map(|flying| &flying.batch);
+        flying.chain(&self.retries).all(|other| other.order() > batch.order())
+    }
+
     /// Takes a batch that was sent in `request`.
     pub(super) fn land(&mut self, request: u64, order: (u64, u32)) -> Option<Batch<T>> {
         let is_it = |flying: &Flying<T>| flying.request == request && flying.batch.order() == order;
@@ -164,6 +187,10 @@ impl<T> Track<T> {
     /// A batch must be sent again, in its place among the others.
     pub(super) fn push_retry(&mut self, batch: Batch<T>) {
         let at = self.retries.partition_point(|other| other.order() < batch.order());
+        // The second half of one that was too large is new.
+        if let Err(at) = self.numbered.binary_search(&batch.order()) {
+            self.numbered.insert(at, batch.order());
+        }
         self.retries.insert(at, batch);
     }
 

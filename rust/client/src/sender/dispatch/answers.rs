@@ -116,11 +116,11 @@ impl<T> Dispatch<T> {
         let about = format!("Produce to {} [{}]", queue.topic(), queue.partition());
         let error = Arc::new(ClientError::refused(code, answer.message.clone(), &about));
         let verdict = match batch.stamp() {
-            Some(stamp) => {
+            Some(_) => {
                 let stamp_replaced = batch.stamp_replaced();
+                let is_first = self.tracks[index].is_first(&batch);
                 let log_start_offset = answer.log_start_offset;
-                let refused = Refused { code, log_start_offset, stamp, stamp_replaced, may_retry };
-                judge(&refused, &self.tracks[index].sequences)
+                judge(&Refused { code, log_start_offset, stamp_replaced, is_first, may_retry })
             }
             None if may_retry && code.is_retriable() => Verdict::Retry,
             None => Verdict::Lost,
@@ -201,8 +201,8 @@ impl<T> Dispatch<T> {
         error: &Failure,
         own: &BTreeMap<u32, Failure>,
     ) {
-        if let Some(next) = batch.next_sequence() {
-            self.tracks[index].sequences.give_up(next);
+        if batch.stamp().is_some() {
+            self.tracks[index].sequences.give_up();
         }
         if error.fatal() {
             self.fatal = Some(Arc::clone(error));

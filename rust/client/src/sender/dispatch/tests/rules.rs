@@ -206,6 +206,51 @@ fn a_refused_record_raises_the_epoch_and_the_rest_goes_on() {
     assert_eq!(world.logs[0].producers[&1].epoch, 1);
 }
 
+/// The answer to the first batch was lost, the second was refused, and the third did not follow: a
+/// new epoch at that moment wrote the first one again.
+#[test]
+fn a_batch_that_may_be_written_keeps_its_number_whatever_became_of_those_behind_it() {
+    let mut world = begun();
+    fill(&mut world, 0, 1);
+    world.plan();
+    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    for _ in 0..2 {
+        fill(&mut world, 0, 1);
+        world.plan();
+    }
+    world.logs[0].refuse_next = Some(ErrorCode::InvalidRecord);
+    world.deliver(2);
+    world.deliver(2);
+    world.leaders[0] = Leader { node: 1, epoch: 2 };
+    world.disconnect(1, 1);
+    world.respond(2);
+    world.respond(2);
+    world.settle();
+    let written = world.offsets(0).into_iter().filter_map(|(value, offset)| Some((offset?, value)));
+    let values = world.logs[0].values.iter().copied();
+    assert!(written.eq((0..).zip(values)), "{:?}", world.logs[0].values);
+}
+
+/// Only the newest five are known to it: one sent again behind them looked like a gap for ever.
+#[test]
+fn no_batch_is_sent_that_would_make_the_broker_forget_one_without_an_answer() {
+    let mut world = begun();
+    fill(&mut world, 0, 1);
+    world.plan();
+    world.deliver(1);
+    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    for _ in 0..8 {
+        fill(&mut world, 0, 1);
+        world.plan();
+        world.deliver(2);
+        world.respond(2);
+    }
+    world.disconnect(1, 0);
+    world.settle();
+    check_all(&world);
+    assert_eq!(world.logs[0].producers[&1].epoch, 0, "nothing was lost");
+}
+
 #[test]
 fn records_that_the_broker_names_fail_with_its_words() {
     let mut world = world();
