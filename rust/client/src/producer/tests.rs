@@ -242,7 +242,8 @@ impl Sink<&'static str> for Collected {
 fn the_sink_is_told_of_every_token() {
     let broker = FakeBroker::start(usual);
     let sink = Arc::new(Collected::default());
-    let linger = [("linger.ms", "50")];
+    // All in one batch, however long it takes: only the flush sends it.
+    let linger = [("linger.ms", "60000"), ("delivery.timeout.ms", "200000")];
     let producer = Producer::start(config(&broker, &linger), sink.clone()).unwrap();
     for token in [Some("a"), None, Some("c")] {
         send(&producer, b"v", token);
