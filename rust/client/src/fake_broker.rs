@@ -16,7 +16,8 @@ use kafkalite_protocol::messages::{ApiKey, Request, Wire};
 use kafkalite_protocol::{Reader, Writer};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -53,6 +54,25 @@ impl Asked {
         response.encode(&mut writer, version);
         writer.patch_size();
         Answer::Raw(writer.into_bytes())
+    }
+}
+
+/// An answer for later.
+pub type Held = Mutex<Option<(oneshot::Sender<Bytes>, Bytes)>>;
+
+/// Keeps an answer until [`release`].
+pub fn hold(held: &Held, answer: Answer) -> Answer {
+    let Answer::Raw(bytes) = answer else { unreachable!("an honest answer is bytes") };
+    let (sender, later) = oneshot::channel();
+    *held.lock() = Some((sender, bytes));
+    Answer::Later(later)
+}
+
+/// Gives what is held, if anything is.
+pub fn release(held: &Held) {
+    if let Some((sender, bytes)) = held.lock().take() {
+        // The client has gone if nobody takes it.
+        let _ = sender.send(bytes);
     }
 }
 
@@ -110,8 +130,16 @@ impl FakeBroker {
 
     /// Ends it; when this returns its port is free.
     pub fn stop(self) -> HostPort {
-        assert!(self.runtime.shutdown(std::time::Duration::from_secs(10)), "it ends");
+        assert!(self.runtime.shutdown(Duration::from_secs(10)), "it ends");
         self.place
+    }
+
+    /// Waits until it was asked so often, or for ten seconds.
+    pub fn wait_for(&self, api: ApiKey, times: usize) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.count(api) < times && Instant::now() < end {
+            std::thread::yield_now();
+        }
     }
 
     /// How often it was asked.
@@ -123,6 +151,37 @@ impl FakeBroker {
     pub fn config(&self, settings: &[(&str, &str)]) -> ClientConfig {
         config(&self.place.to_string(), settings)
     }
+}
+
+/// The id of the second of [`two`].
+pub const OTHER: i32 = NODE + 1;
+
+/// Two brokers of one cluster. Both say that the first, with the id [`NODE`], leads everything.
+pub fn two(
+    first: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    second: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> [FakeBroker; 2] {
+    let places = Arc::new(OnceLock::new());
+    let begin = |script: Box<Script>| {
+        let places = Arc::clone(&places);
+        FakeBroker::start(move |asked| match asked.is(ApiKey::Metadata) {
+            true => metadata_of_two(asked, &places),
+            false => script(asked),
+        })
+    };
+    let both = [begin(Box::new(first)), begin(Box::new(second))];
+    places.set(both.each_ref().map(|broker| broker.place.clone())).expect("set once");
+    both
+}
+
+fn metadata_of_two(asked: &Asked, places: &OnceLock<[HostPort; 2]>) -> Answer {
+    let request: MetadataRequest = asked.read();
+    let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
+    let places = places.get().expect("nobody knows where they are before");
+    let mut told = metadata(&places[0], names);
+    let (host, port) = (places[1].host.clone(), i32::from(places[1].port));
+    told.brokers.push(MetadataResponseBroker { node_id: OTHER, host, port, rack: None });
+    asked.answer::<MetadataRequest>(&told)
 }
 
 /// A consumer's configuration: it has every key that all clients have.
@@ -251,10 +310,15 @@ pub fn topic(name: &str, partitions: i32, leader_epoch: i32) -> MetadataResponse
 
 /// The answer that this broker is the coordinator of every group.
 pub fn coordinator(asked: &Asked) -> Answer {
+    coordinator_is(asked, NODE)
+}
+
+/// The answer that the coordinator of every group has this id, and this broker's place.
+pub fn coordinator_is(asked: &Asked, node_id: i32) -> Answer {
     let request: FindCoordinatorRequest = asked.read();
     let found = |key: String| Coordinator {
         key,
-        node_id: NODE,
+        node_id,
         host: asked.place.host.clone(),
         port: i32::from(asked.place.port),
         ..Coordinator::default()

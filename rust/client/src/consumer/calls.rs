@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kafkalite_protocol::ErrorCode;
+use parking_lot::Mutex;
 
 use super::Shared;
 use crate::cluster::{TopicImage, Wanted};
 use crate::commits::{self, Committed, Offsets};
 use crate::cursor::Position;
 use crate::error::ClientError;
-use crate::group_state::GroupEvent;
+use crate::group_state::{GroupEvent, GroupMember, Membership};
 use crate::offsets::{self, OffsetAnswer, Question};
 use crate::topic_partition::TopicPartition;
 
@@ -74,25 +75,19 @@ fn without_metadata(positions: BTreeMap<TopicPartition, Position>) -> Offsets {
     positions.into_iter().map(|(partition, position)| (partition, plain(position))).collect()
 }
 
-/// Commits what earlier calls handed out, of `only` these partitions or of all.
+/// Commits what earlier calls handed out.
 ///
 /// # Errors
 /// As [`commit`].
-pub async fn commit_done(
-    shared: Arc<Shared>,
-    only: Option<Vec<TopicPartition>>,
-    deadline: Instant,
-) -> Result<(), ClientError> {
-    let mut done = shared.subscription.lock().to_commit();
-    if let Some(only) = only {
-        done.retain(|partition, _| only.contains(partition));
-    }
+pub async fn commit_done(shared: Arc<Shared>, deadline: Instant) -> Result<(), ClientError> {
+    let done = shared.subscription.lock().to_commit();
     commit(shared, without_metadata(done), deadline).await
 }
 
-/// Commits what is done of partitions that are about to be given up. What a rebalance refuses is
-/// committed in the next generation: until this member says otherwise nobody else is given what it
-/// holds. It waits for that for half of the time at most, for there may be a goodbye to say.
+/// Commits what is done of partitions that are about to be given up: of `only` these, or of all.
+/// What a rebalance refuses is committed when it is over: until this member says otherwise nobody
+/// else is given what it holds. It waits for that for half of the time at most, for there may be a
+/// goodbye to say.
 ///
 /// Java's consumer joins in calls of its user only and cannot wait: it goes without that commit.
 ///
@@ -104,28 +99,33 @@ pub async fn commit_last(
     deadline: Instant,
 ) -> Result<(), ClientError> {
     let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+    let mut done = shared.subscription.lock().to_commit();
+    if let Some(only) = only {
+        done.retain(|partition, _| only.contains(partition));
+    }
     loop {
-        let held = shared.subscription.lock().assigned();
         let sent_as = shared.member.as_ref().and_then(|member| member.lock().membership());
-        let committed = commit_done(Arc::clone(&shared), only.clone(), deadline).await;
+        let committed = commit(Arc::clone(&shared), without_metadata(done.clone()), deadline).await;
         let Err(error) = committed else { return Ok(()) };
-        let goes_on = shared.member.as_ref().zip(sent_as).is_some_and(|(member, me)| {
-            is_of_a_rebalance(&error) && member.lock().goes_on_from(me.generation)
-        });
+        let is_taken_later = |(member, me): (&Mutex<GroupMember>, Membership)| {
+            error.code().is_some_and(|code| member.lock().goes_on_from(me.generation, code))
+        };
         let again = shared.retry_at();
-        if !goes_on || again + patience >= deadline {
+        if !shared.member.as_ref().zip(sent_as).is_some_and(is_taken_later)
+            || again + patience >= deadline
+        {
             return Err(error);
         }
         tokio::time::sleep_until(again.into()).await;
-        if shared.subscription.lock().assigned() != held {
-            // It was thrown out meanwhile: there is nothing left to commit, and something was.
+        let subscription = shared.subscription.lock();
+        if !done.keys().any(|partition| subscription.get(partition).is_some()) {
+            // It was thrown out meanwhile: somebody else has them, and something was left to do.
             return Err(error);
         }
+        let mut left = subscription.to_commit();
+        left.retain(|partition, _| done.contains_key(partition));
+        done = left;
     }
-}
-
-fn is_of_a_rebalance(error: &ClientError) -> bool {
-    matches!(error.code(), Some(ErrorCode::RebalanceInProgress | ErrorCode::IllegalGeneration))
 }
 
 /// Waits until every commit that was begun has ended.
@@ -160,7 +160,7 @@ pub async fn commit_from_time_to_time(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(interval).await;
         let deadline = Instant::now() + shared.config.client.request_timeout;
-        if let Err(error) = commit_done(Arc::clone(&shared), None, deadline).await {
+        if let Err(error) = commit_done(Arc::clone(&shared), deadline).await {
             // A rebalance is under way, or the coordinator moves: the next one carries it too.
             if error.retriable() || error.code() == Some(ErrorCode::UnknownMemberId) {
                 tracing::debug!(%error, "automatic commit");

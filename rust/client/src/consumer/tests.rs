@@ -23,6 +23,7 @@ use crate::fake_broker::{Answer, Asked, FakeBroker};
 mod again;
 mod commits;
 mod last_commit;
+mod late_refusal;
 mod truncation;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.

@@ -156,22 +156,30 @@ impl GroupMember {
     }
 
     /// A commit was refused, which tells as much as a heartbeat; `generation` is the one that it
-    /// was sent with.
+    /// was sent with. That a rebalance is in progress it does not tell: commits are refused so
+    /// between Join and Sync alone, and that is over here.
     pub fn commit_refused(&mut self, code: ErrorCode, generation: i32, now: Instant) {
-        if generation == self.generation && self.phase == Phase::Stable {
+        let is_over = code == ErrorCode::RebalanceInProgress;
+        if generation == self.generation && self.phase == Phase::Stable && !is_over {
             self.member_refused(code, now);
         }
     }
 
-    /// Whether it left `generation` for another, holding what it held: what is refused for the old
-    /// one is taken for the new one. A member that was thrown out holds nothing.
+    /// Whether a commit of `generation` that was refused with `code` is taken later: the
+    /// coordinator waits for the leader of that generation, or the member left it for another,
+    /// holding what it held. A member that was thrown out holds nothing.
     #[must_use]
-    pub fn goes_on_from(&self, generation: i32) -> bool {
+    pub fn goes_on_from(&self, generation: i32, code: ErrorCode) -> bool {
         let rejoining = matches!(
             self.phase,
             Phase::Joining | Phase::Counting | Phase::Assigned | Phase::Syncing
         );
-        self.generation != NO_GENERATION && (rejoining || self.generation != generation)
+        let goes_on = match code {
+            ErrorCode::RebalanceInProgress => true,
+            ErrorCode::IllegalGeneration => rejoining || self.generation != generation,
+            _ => false,
+        };
+        goes_on && self.generation != NO_GENERATION
     }
 
     fn member_refused(&mut self, code: ErrorCode, now: Instant) {

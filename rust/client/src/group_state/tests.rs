@@ -384,6 +384,7 @@ fn a_sticky_member_tells_what_it_had_though_it_gave_it_up() {
 fn a_refused_commit_counts_as_a_refused_heartbeat_of_the_same_generation_only() {
     let mut run = stable(Run::eager(), "x-0");
     run.member.commit_refused(ErrorCode::UnknownMemberId, 0, run.now);
+    run.member.commit_refused(ErrorCode::RebalanceInProgress, 1, run.now);
     assert!(run.member.is_settled());
     run.member.commit_refused(ErrorCode::UnknownMemberId, 1, run.now);
     assert_eq!(run.see(), [GroupEvent::Lost(partitions("x-0"))]);

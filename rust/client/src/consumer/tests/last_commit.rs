@@ -9,14 +9,14 @@ use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRespon
 use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use kafkalite_protocol::messages::offset_commit::OffsetCommitRequest;
 use kafkalite_protocol::messages::offset_fetch::{
-    OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+    OffsetFetchRequest, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
-use tokio::sync::oneshot;
 
 use super::commits::{coordinated, fetched, told};
 use super::*;
 use crate::assignors::protocol::encode_assignment;
+use crate::fake_broker::{Held, hold, release};
 
 /// What a member asks its coordinator for at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,62 +30,29 @@ use Asks::{Commit, Leave};
 /// what is committed in that. When it has, it answers the second Join with this, if with anything.
 struct Rebalancing {
     second_join: Option<ErrorCode>,
-    held: Mutex<Option<(oneshot::Sender<Bytes>, Bytes)>>,
+    held: Held,
     asks: Arc<Mutex<Vec<Asks>>>,
 }
 
 impl Rebalancing {
     fn answer(&self, asked: &Asked) -> Answer {
-        let log = Log { start: 0, end: 4, epoch: 0 };
         if asked.is(ApiKey::JoinGroup) {
             return self.join(asked);
         } else if asked.is(ApiKey::SyncGroup) {
-            let assignment = encode_assignment(3, &[x()]);
-            let told = SyncGroupResponse { assignment, ..Default::default() };
-            return asked.answer::<SyncGroupRequest>(&told);
-        } else if asked.is(ApiKey::Heartbeat) {
-            let request: HeartbeatRequest = asked.read();
-            let over = request.generation_id == 1;
-            let code = if over { ErrorCode::RebalanceInProgress } else { ErrorCode::None };
-            let told = HeartbeatResponse { error_code: code as i16, ..Default::default() };
-            return asked.answer::<HeartbeatRequest>(&told);
+            return synced(asked, &[x()]);
         } else if asked.is(ApiKey::OffsetCommit) {
             return self.commit(asked);
         } else if asked.is(ApiKey::LeaveGroup) {
             self.asks.lock().push(Leave);
-            return asked.answer::<LeaveGroupRequest>(&LeaveGroupResponse::default());
-        } else if asked.is(ApiKey::OffsetFetch) {
-            let none = OffsetFetchResponsePartitions { committed_offset: -1, ..Default::default() };
-            let (name, partitions) = ("x".to_owned(), vec![none]);
-            let topic = OffsetFetchResponseTopics { name, partitions, ..Default::default() };
-            return fetched(asked, vec![topic]);
-        } else if asked.is(ApiKey::Fetch) {
-            return fetch(asked, |partition, offset| log.fetch(partition, offset));
-        } else if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
         }
-        Answer::Usual
+        all_else(asked)
     }
 
     fn join(&self, asked: &Asked) -> Answer {
-        let generation_id = asked.before as i32 + 1;
-        let code = self.second_join.filter(|_| generation_id > 1).unwrap_or(ErrorCode::None);
-        let told = JoinGroupResponse {
-            error_code: code as i16,
-            generation_id,
-            protocol_type: Some("consumer".to_owned()),
-            protocol_name: Some("cooperative-sticky".to_owned()),
-            leader: "another".to_owned(),
-            member_id: "this".to_owned(),
-            ..JoinGroupResponse::default()
-        };
-        let Answer::Raw(bytes) = asked.answer::<JoinGroupRequest>(&told) else { unreachable!() };
-        let (answer, later) = oneshot::channel();
-        if generation_id == 1 {
-            return Answer::Raw(bytes);
+        if asked.before == 0 {
+            return joined(asked, ErrorCode::None);
         }
-        *self.held.lock() = Some((answer, bytes));
-        Answer::Later(later)
+        hold(&self.held, joined(asked, self.second_join.unwrap_or(ErrorCode::None)))
     }
 
     fn commit(&self, asked: &Asked) -> Answer {
@@ -96,14 +63,78 @@ impl Rebalancing {
         if generation != 1 {
             return told(asked, ErrorCode::None);
         }
-        if self.second_join.is_some()
-            && let Some((answer, bytes)) = self.held.lock().take()
-        {
-            // The member has gone if nobody takes it.
-            let _ = answer.send(bytes);
+        if self.second_join.is_some() {
+            release(&self.held);
         }
         told(asked, ErrorCode::IllegalGeneration)
     }
+}
+
+/// The answer to the Join of a member that leads nobody: each Join makes a generation.
+pub fn joined(asked: &Asked, code: ErrorCode) -> Answer {
+    asked.answer::<JoinGroupRequest>(&JoinGroupResponse {
+        error_code: code as i16,
+        generation_id: asked.before as i32 + 1,
+        protocol_type: Some("consumer".to_owned()),
+        protocol_name: Some("cooperative-sticky".to_owned()),
+        leader: "another".to_owned(),
+        member_id: "this".to_owned(),
+        ..JoinGroupResponse::default()
+    })
+}
+
+pub fn synced(asked: &Asked, assigned: &[TopicPartition]) -> Answer {
+    let assignment = encode_assignment(3, assigned);
+    asked.answer::<SyncGroupRequest>(&SyncGroupResponse { assignment, ..Default::default() })
+}
+
+/// What a coordinator whose first generation is over says to all else: nothing is committed, and
+/// every partition has four records.
+pub fn all_else(asked: &Asked) -> Answer {
+    let log = Log { start: 0, end: 4, epoch: 0 };
+    if asked.is(ApiKey::Heartbeat) {
+        let request: HeartbeatRequest = asked.read();
+        let over = request.generation_id == 1;
+        let code = if over { ErrorCode::RebalanceInProgress } else { ErrorCode::None };
+        let told = HeartbeatResponse { error_code: code as i16, ..Default::default() };
+        return asked.answer::<HeartbeatRequest>(&told);
+    } else if asked.is(ApiKey::LeaveGroup) {
+        return asked.answer::<LeaveGroupRequest>(&LeaveGroupResponse::default());
+    } else if asked.is(ApiKey::OffsetFetch) {
+        return nothing_committed(asked);
+    } else if asked.is(ApiKey::Fetch) {
+        return fetch(asked, |partition, offset| log.fetch(partition, offset));
+    } else if asked.is(ApiKey::ListOffsets) {
+        return list_offsets(asked, &log);
+    }
+    Answer::Usual
+}
+
+fn nothing_committed(asked: &Asked) -> Answer {
+    let request: OffsetFetchRequest = asked.read();
+    let topics = request.groups.into_iter().flat_map(|group| group.topics.unwrap_or_default());
+    let none = || OffsetFetchResponsePartitions { committed_offset: -1, ..Default::default() };
+    let topic = |name| OffsetFetchResponseTopics {
+        name,
+        partitions: vec![none()],
+        ..OffsetFetchResponseTopics::default()
+    };
+    fetched(asked, topics.map(|asked| topic(asked.name)).collect())
+}
+
+/// Reads the four records of `x` as a member of the coordinator's group.
+pub fn member(broker: &FakeBroker, topics: &[&str]) -> Consumer {
+    let settings = [
+        EARLIEST_RESET,
+        ("group.id", "g"),
+        ("partition.assignment.strategy", "cooperative-sticky"),
+        ("heartbeat.interval.ms", "1"),
+    ];
+    let consumer = consumer(broker, &settings);
+    let topics = topics.iter().map(|topic| Arc::from(*topic)).collect();
+    consumer.subscribe(Wish::Topics(topics)).expect("nothing is assigned");
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    consumer
 }
 
 /// A member of both, that has read four records and joins the second generation.
@@ -111,20 +142,8 @@ fn between(second_join: Option<ErrorCode>) -> (FakeBroker, Consumer, Arc<Mutex<V
     let asks = Arc::new(Mutex::new(Vec::new()));
     let group = Rebalancing { second_join, held: Mutex::default(), asks: Arc::clone(&asks) };
     let broker = coordinated(move |asked| group.answer(asked));
-    let settings = [
-        EARLIEST_RESET,
-        ("group.id", "g"),
-        ("partition.assignment.strategy", "cooperative-sticky"),
-        ("heartbeat.interval.ms", "1"),
-    ];
-    let consumer = consumer(&broker, &settings);
-    let topics = BTreeSet::from([Arc::from("x")]);
-    consumer.subscribe(Wish::Topics(topics)).expect("nothing is assigned");
-    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
-    let end = soon();
-    while broker.count(ApiKey::JoinGroup) < 2 && Instant::now() < end {
-        std::thread::yield_now();
-    }
+    let consumer = member(&broker, &["x"]);
+    broker.wait_for(ApiKey::JoinGroup, 2);
     (broker, consumer, asks)
 }
 
