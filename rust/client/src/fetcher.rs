@@ -172,7 +172,8 @@ impl Fetcher {
             session_epoch: told.session_epoch,
             topics: told.topics,
             forgotten_topics_data: told.forgotten,
-            rack_id: config.client_rack.clone(),
+            // A leader would send whoever has a rack to a replica there (KIP-392), without records.
+            rack_id: String::new(),
             ..FetchRequest::default()
         }
     }

@@ -42,7 +42,7 @@ pub static KEYS: &[ClientKey] = keys! {
     Consumer Boolean "check.crcs" = Some("true"), Any,
         "Whether the checksum of every batch is checked.";
     Consumer String "client.rack" = Some(""), Any,
-        "Where this client is: a broker may point it to a replica nearby.";
+        "Where this client is, for the assignor of its group; records come from leaders alone.";
     Consumer Boolean "exclude.internal.topics" = Some("true"), Any,
         "Whether a pattern leaves out internal topics.";
     Consumer Boolean "allow.auto.create.topics" = Some("true"), Any,

@@ -24,6 +24,7 @@ mod again;
 mod commits;
 mod last_commit;
 mod late_refusal;
+mod leaders;
 mod truncation;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.

@@ -62,11 +62,15 @@ fn take_partition(
 ) -> Option<NamedLeader> {
     let state = subscription.get_mut(told.cursor.partition())?;
     let code = ErrorCode::from_code(data.error_code);
+    if passes(code) {
+        let leader = &data.current_leader;
+        return Some((leader.leader_id, leader.leader_epoch));
+    }
+    // Another leader was asked for the same place meanwhile, and answered first.
+    if state.next_fetch().offset != told.from.offset {
+        return None;
+    }
     if !code.is_none() {
-        if passes(code) {
-            let leader = &data.current_leader;
-            return Some((leader.leader_id, leader.leader_epoch));
-        }
         if state.stall(&told.cursor) {
             brought.push((Arc::clone(&told.cursor), told.from, Content::Refused(code)));
         }

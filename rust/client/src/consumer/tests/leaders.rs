@@ -1,0 +1,79 @@
+//! Partitions that change their leader, and leaders that send a reader elsewhere.
+
+use super::*;
+use crate::cluster::LeaderNews;
+use crate::fake_broker::{Held, OTHER, hold, release, two};
+
+/// Four records in every partition, whose epochs nobody knows: positions are not validated.
+const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
+
+fn fetch_of_log(asked: &Asked) -> Answer {
+    fetch(asked, |partition, offset| LOG.fetch(partition, offset))
+}
+
+/// It was handed out a second time: nothing but the cursor was compared.
+#[test]
+fn what_the_leader_before_answers_late_is_not_handed_out_again() {
+    let held = Arc::new(Held::default());
+    let of_first = Arc::clone(&held);
+    let [first, second] = two(
+        move |asked| match (asked.is(ApiKey::Fetch), asked.before) {
+            (true, 0) => hold(&of_first, fetch_of_log(asked)),
+            (true, _) => Answer::Silence,
+            (false, _) if asked.is(ApiKey::ListOffsets) => list_offsets(asked, &LOG),
+            _ => Answer::Usual,
+        },
+        |asked| match asked.is(ApiKey::Fetch) {
+            true => fetch_of_log(asked),
+            false => Answer::Usual,
+        },
+    );
+    let consumer = consumer(&first, &[EARLIEST_RESET]);
+    let y = TopicPartition::new("y", 0);
+    consumer.assign(&BTreeSet::from([y.clone()])).expect("nothing is subscribed to");
+    let position = calls::position(Arc::clone(consumer.shared()), y.clone(), soon());
+    consumer.runtime().call(position, soon()).expect("it is known");
+    first.wait_for(ApiKey::Fetch, 1);
+    consumer.shared().cluster.learn_leader(&LeaderNews {
+        topic: "y",
+        partition: 0,
+        leader: OTHER,
+        leader_epoch: LeaderEpoch(1),
+        endpoint: None,
+    });
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()), "of the second");
+    // The first broker is asked for this one when its late answer was taken.
+    consumer.assign(&BTreeSet::from([x(), y])).expect("nothing is subscribed to");
+    let position = calls::position(Arc::clone(consumer.shared()), x(), soon());
+    consumer.runtime().call(position, soon()).expect("it is known");
+    release(&held);
+    first.wait_for(ApiKey::Fetch, 2);
+    let again = consumer.next(ALL, Instant::now());
+    assert!(matches!(again, Ok(Next::Nothing)), "{again:?}");
+    drop(second);
+}
+
+/// A leader that knows a replica in a reader's rack sends it there, and no records (KIP-392).
+#[test]
+fn a_consumer_with_a_rack_is_not_sent_from_its_leader_to_a_replica() {
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::ListOffsets) {
+            return list_offsets(asked, &LOG);
+        } else if !asked.is(ApiKey::Fetch) {
+            return Answer::Usual;
+        }
+        let request: FetchRequest = asked.read();
+        let elsewhere = |partition_index| PartitionData {
+            partition_index,
+            preferred_read_replica: OTHER,
+            records: Some(Records::Bytes(Bytes::new())),
+            ..PartitionData::default()
+        };
+        fetch(asked, |partition, offset| match request.rack_id.is_empty() {
+            true => LOG.fetch(partition, offset),
+            false => elsewhere(partition),
+        })
+    });
+    let consumer = reading(&broker, &[EARLIEST_RESET, ("client.rack", "here")]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+}
