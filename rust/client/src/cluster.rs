@@ -187,7 +187,8 @@ impl Cluster {
         let place = match self.0.image.load().broker(node) {
             Some(broker) => broker.place.clone(),
             None => {
-                let image = self.refresh(Wanted::Brokers).await?;
+                // Whatever it led, somebody else may lead now.
+                let image = self.refresh(Wanted::Known).await?;
                 let about = || format!("broker {node} of {} known ones", image.brokers().count());
                 image
                     .broker(node)

@@ -248,7 +248,12 @@ async fn retry_or_fail(
 ) -> Result<(), ClientError> {
     let moved = matches!(
         error.code(),
-        Some(ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)
+        Some(
+            ErrorCode::NotCoordinator
+                | ErrorCode::CoordinatorNotAvailable
+                // It is none of the cluster's brokers any more.
+                | ErrorCode::BrokerNotAvailable
+        )
     );
     if moved || error.is_transport() {
         cluster.forget_coordinator(CoordinatorKind::Group, group);

@@ -267,10 +267,14 @@ impl Admin {
         build: impl FnOnce(i16) -> R,
     ) -> Result<(i16, R::Response), ClientError> {
         let node = self.cluster.coordinator(CoordinatorKind::Group, group).await?;
-        let connection = self.cluster.connection(node).await?;
-        let timeout = self.cluster.config().request_timeout;
-        let answer = connection.send_with(NAMES_UP_TO, timeout, build).await;
-        if answer.as_ref().is_err_and(ClientError::is_transport) {
+        let answer = async {
+            let connection = self.cluster.connection(node).await?;
+            let timeout = self.cluster.config().request_timeout;
+            connection.send_with(NAMES_UP_TO, timeout, build).await
+        };
+        let answer = answer.await;
+        if answer.as_ref().is_err_and(|error| self.helps(error)) {
+            // It may be gone, or not a broker of the cluster any more.
             self.cluster.forget_coordinator(CoordinatorKind::Group, group);
         }
         answer

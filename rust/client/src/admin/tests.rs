@@ -1,5 +1,6 @@
 use super::*;
-use crate::fake_broker::{Answer, Asked, FakeBroker, coordinator};
+use crate::cluster::CoordinatorKind;
+use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, OTHER, coordinator, coordinator_is};
 use crate::runtime::Runtime;
 use crate::topic_partition::TopicPartition;
 use kafkalite_protocol::messages::ApiKey;
@@ -205,4 +206,27 @@ fn a_partition_whose_leader_moves_is_looked_up_again() {
     let missing = each[1].1.as_ref().expect_err("there is no such partition");
     assert_eq!(missing.code(), Some(ErrorCode::UnknownTopicOrPartition));
     assert_eq!(broker.count(ApiKey::ListOffsets), 2);
+}
+
+/// The way to it failed before anything was asked, and it was asked for as long as there was time.
+#[test]
+fn a_group_whose_coordinator_is_gone_is_asked_for_at_the_new_one() {
+    let broker = FakeBroker::start(|asked| {
+        if asked.is(ApiKey::FindCoordinator) {
+            coordinator_is(asked, if asked.before == 0 { OTHER } else { NODE })
+        } else if asked.is(ApiKey::OffsetFetch) {
+            let group = OffsetFetchResponseGroup { group_id: "g".into(), ..Default::default() };
+            let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
+            asked.answer::<OffsetFetchRequest>(&told)
+        } else {
+            Answer::Usual
+        }
+    });
+    let told = run(&broker, |admin| async move {
+        admin.cluster().coordinator(CoordinatorKind::Group, "g").await?;
+        // By now the cluster has another broker alone.
+        admin.cluster().refresh(Wanted::Brokers).await?;
+        admin.list_group_offsets("g", None, Some(Duration::from_secs(10))).await
+    });
+    assert_eq!(told, Ok(Vec::new()));
 }

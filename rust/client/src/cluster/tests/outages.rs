@@ -1,4 +1,5 @@
 use super::*;
+use crate::fake_broker::OTHER;
 use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::metadata::MetadataResponseBroker;
 
@@ -172,4 +173,33 @@ fn a_cluster_that_asks_for_it_is_looked_up_anew() {
         assert!(image.broker(NODE).is_some() && image.topic("t").is_some());
     });
     assert_eq!(broker.count(ApiKey::ApiVersions), 2, "on a new connection");
+}
+
+/// The brokers alone were asked for: who led in its place was learned when metadata grew old.
+#[test]
+fn a_leader_that_is_no_broker_any_more_has_its_topics_asked_for_again() {
+    let broker = FakeBroker::start(|asked| {
+        if !asked.is(ApiKey::Metadata) {
+            return Answer::Usual;
+        }
+        let request: MetadataRequest = asked.read();
+        let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
+        let mut told = metadata(&asked.place, names);
+        if asked.before == 0 {
+            let gone = MetadataResponseBroker { node_id: OTHER, ..told.brokers[0].clone() };
+            told.brokers.push(gone);
+            told.topics[0].partitions[0].leader_id = OTHER;
+        }
+        asked.answer::<MetadataRequest>(&told)
+    });
+    let leaders = run(broker.config(&FAST), |cluster| async move {
+        cluster.topic("t", soon()).await?;
+        cluster.topic("another", soon()).await?;
+        let before = cluster.image().leader("t", 0);
+        let error = cluster.connection(OTHER).await.expect_err("it is gone");
+        assert_eq!(error.code(), Some(ErrorCode::BrokerNotAvailable));
+        Ok::<_, ClientError>([before, cluster.image().leader("t", 0)])
+    });
+    let nodes = leaders.map(|leaders| leaders.map(|leader| leader.map(|(node, _)| node)));
+    assert_eq!(nodes, Ok([Some(OTHER), Some(NODE)]));
 }

@@ -10,8 +10,9 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 
 use super::*;
+use crate::cluster::{CoordinatorKind, Wanted};
 use crate::commits::{Committed, Offsets};
-use crate::fake_broker::coordinator;
+use crate::fake_broker::{NODE, OTHER, coordinator, coordinator_is};
 use crate::group_state::Joined;
 
 /// A broker that is every group's coordinator, and else does what `script` says.
@@ -152,4 +153,27 @@ fn a_commit_that_waits_for_its_turn_is_of_the_generation_it_was_made_in() {
     drop(turn);
     assert_eq!(commit.wait(Duration::from_secs(10)), Some(Ok(())));
     assert_eq!(*generations.lock(), [1]);
+}
+
+/// The first answer to "who coordinates" leads to a broker that is gone by then: it was asked for
+/// as long as there was time.
+#[test]
+fn a_coordinator_that_is_no_broker_any_more_is_looked_for_again() {
+    let broker = FakeBroker::start(|asked| {
+        if asked.is(ApiKey::OffsetCommit) {
+            return committed(asked);
+        } else if !asked.is(ApiKey::FindCoordinator) {
+            return Answer::Usual;
+        }
+        coordinator_is(asked, if asked.before == 0 { OTHER } else { NODE })
+    });
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    let cluster = consumer.shared().cluster.clone();
+    let learn = async move {
+        cluster.coordinator(CoordinatorKind::Group, "g").await?;
+        cluster.refresh(Wanted::Brokers).await.map(|image| image.broker(OTHER).is_some())
+    };
+    assert_eq!(consumer.runtime().call(learn, soon()), Ok(false));
+    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), soon());
+    assert_eq!(consumer.runtime().call(commit, soon()), Ok(()));
 }
