@@ -270,6 +270,12 @@ impl<T> Dispatch<T> {
         }
     }
 
+    /// Whether a thread waits to send what a queue has.
+    #[cfg(test)]
+    pub fn is_claimed(&self, index: usize) -> bool {
+        self.tracks.get(index).is_some_and(|track| track.claims > 0)
+    }
+
     /// The tracks that can send something now, by the leader of their partition.
     fn ready(
         &mut self,

@@ -46,6 +46,8 @@ pub(crate) struct Outbox<T> {
     room: Condvar,
     /// Whether the last answer was quick.
     is_quick: Arc<AtomicBool>,
+    /// How long a thread waits for a place in flight.
+    patience: Duration,
 }
 
 /// What the lock is for.
@@ -99,6 +101,7 @@ impl<T: Send + 'static> Outbox<T> {
             state: Mutex::new(state),
             room: Condvar::new(),
             is_quick: Arc::default(),
+            patience: PATIENCE,
         })
     }
 
@@ -145,7 +148,7 @@ impl<T: Send + 'static> Outbox<T> {
             return false;
         }
         let Some(mut state) = self.state.try_lock() else { return false };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         while let Some((connection, has_queued)) = self.queue_filled(&mut state, queue) {
             if has_queued {
                 // Without the lock: it copies a megabyte.
@@ -245,3 +248,6 @@ impl<T: Send + 'static> Outbox<T> {
         connection.send_then::<ProduceRequest>(newest, self.request_timeout, build, done);
     }
 }
+
+#[cfg(test)]
+mod tests;
