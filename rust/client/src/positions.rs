@@ -3,11 +3,13 @@
 //! It follows the metadata, asks for committed offsets and resets, and has positions validated when
 //! a leader changed (KIP-320). Whatever fails in a way that may pass is asked again after a wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::cluster::{ClusterImage, Wanted};
+use tokio::task::JoinSet;
+
+use crate::cluster::{ClusterImage, NodeId, Wanted};
 use crate::commits;
 use crate::consumer::Shared;
 use crate::cursor::Position;
@@ -240,11 +242,41 @@ fn see_leaders_again(shared: &Shared) {
     });
 }
 
-async fn find_resets(shared: &Shared) {
-    let due = shared.subscription.lock().resets_due(Instant::now());
-    if due.is_empty() {
-        return;
+/// Asks each leader by itself for what is due of its partitions: what one answers is taken while
+/// another is silent.
+async fn ask_leaders<T, F>(
+    shared: &Arc<Shared>,
+    due: Vec<T>,
+    partition: impl Fn(&T) -> &TopicPartition,
+    ask: impl Fn(Arc<Shared>, Vec<T>) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let image = shared.cluster.image();
+    let mut by_leader: BTreeMap<Option<NodeId>, Vec<T>> = BTreeMap::new();
+    for one in due {
+        let TopicPartition { topic, partition } = partition(&one);
+        let leader = image.leader(topic, *partition).map(|(node, _)| node);
+        by_leader.entry(leader).or_default().push(one);
     }
+    let mut asked = JoinSet::new();
+    for due in by_leader.into_values() {
+        let (ask, shared) = (ask(Arc::clone(shared), due), Arc::clone(shared));
+        asked.spawn(async move {
+            ask.await;
+            shared.fetch.notify_one();
+            shared.settled.send_modify(|count| *count += 1);
+        });
+    }
+    while asked.join_next().await.is_some() {}
+}
+
+async fn find_resets(shared: &Arc<Shared>) {
+    let due = shared.subscription.lock().resets_due(Instant::now());
+    ask_leaders(shared, due, |wish| &wish.partition, find_resets_of_leader).await;
+}
+
+async fn find_resets_of_leader(shared: Arc<Shared>, due: Vec<ResetWish>) {
     let question =
         |wish: &ResetWish| Question { partition: wish.partition.clone(), about: wish.timestamp };
     let questions = due.iter().map(question).collect();
@@ -272,24 +304,24 @@ async fn find_resets(shared: &Shared) {
                 let mut subscription = shared.subscription.lock();
                 subscription.reset_done(&wish, answer.offset, answer.leader_epoch);
             }
-            Err(error) => try_again(shared, &wish.partition, error),
+            Err(error) => try_again(&shared, &wish.partition, error),
         }
     }
 }
 
 /// Asks until nothing is due: what is dropped for an answer is asked about again, from where it
 /// stands then, and nobody else would look at it before the next metadata.
-async fn validate(shared: &Shared) {
+async fn validate(shared: &Arc<Shared>) {
     loop {
         let due = shared.subscription.lock().validations_due(Instant::now());
         if due.is_empty() {
             return;
         }
-        validate_once(shared, due).await;
+        ask_leaders(shared, due, |(partition, _)| partition, validate_of_leader).await;
     }
 }
 
-async fn validate_once(shared: &Shared, due: Vec<(TopicPartition, Position)>) {
+async fn validate_of_leader(shared: Arc<Shared>, due: Vec<(TopicPartition, Position)>) {
     let question = |(partition, position): &(TopicPartition, Position)| Question {
         partition: partition.clone(),
         about: position.leader_epoch.into(),
@@ -303,7 +335,7 @@ async fn validate_once(shared: &Shared, due: Vec<(TopicPartition, Position)>) {
                 let end = Position { offset: end.offset, leader_epoch: end.leader_epoch };
                 let lost = shared.subscription.lock().validation_done(&partition, *position, end);
                 if let Some(truncation) = lost {
-                    truncated(shared, &truncation);
+                    truncated(&shared, &truncation);
                 }
             }
             // Brokers before Kafka 2.3 cannot tell: the position is taken as it is.
@@ -311,7 +343,7 @@ async fn validate_once(shared: &Shared, due: Vec<(TopicPartition, Position)>) {
                 let mut subscription = shared.subscription.lock();
                 subscription.validation_skipped(&partition, *position);
             }
-            Err(error) => try_again(shared, &partition, error),
+            Err(error) => try_again(&shared, &partition, error),
         }
     }
 }

@@ -11,6 +11,11 @@ fn fetch_of_log(asked: &Asked) -> Answer {
     fetch(asked, |partition, offset| LOG.fetch(partition, offset))
 }
 
+fn second_leads(topic: &str) -> LeaderNews<'_> {
+    let (leader, leader_epoch) = (OTHER, LeaderEpoch(1));
+    LeaderNews { topic, partition: 0, leader, leader_epoch, endpoint: None }
+}
+
 /// It was handed out a second time: nothing but the cursor was compared.
 #[test]
 fn what_the_leader_before_answers_late_is_not_handed_out_again() {
@@ -34,13 +39,7 @@ fn what_the_leader_before_answers_late_is_not_handed_out_again() {
     let position = calls::position(Arc::clone(consumer.shared()), y.clone(), soon());
     consumer.runtime().call(position, soon()).expect("it is known");
     first.wait_for(ApiKey::Fetch, 1);
-    consumer.shared().cluster.learn_leader(&LeaderNews {
-        topic: "y",
-        partition: 0,
-        leader: OTHER,
-        leader_epoch: LeaderEpoch(1),
-        endpoint: None,
-    });
+    consumer.shared().cluster.learn_leader(&second_leads("y"));
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()), "of the second");
     // The first broker is asked for this one when its late answer was taken.
     consumer.assign(&BTreeSet::from([x(), y])).expect("nothing is subscribed to");
@@ -75,5 +74,29 @@ fn a_consumer_with_a_rack_is_not_sent_from_its_leader_to_a_replica() {
         })
     });
     let consumer = reading(&broker, &[EARLIEST_RESET, ("client.rack", "here")]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+}
+
+/// All positions waited for the slowest leader's answer, which may be none.
+#[test]
+fn a_leader_that_does_not_say_where_to_begin_holds_up_its_own_partitions_alone() {
+    let [first, _second] = two(
+        |asked| match asked.is(ApiKey::ListOffsets) {
+            true => list_offsets(asked, &LOG),
+            false if asked.is(ApiKey::Fetch) => fetch_of_log(asked),
+            false => Answer::Usual,
+        },
+        |asked| match asked.is(ApiKey::ListOffsets) {
+            true => Answer::Silence,
+            false => Answer::Usual,
+        },
+    );
+    let consumer = consumer(&first, &[EARLIEST_RESET]);
+    let cluster = consumer.shared().cluster.clone();
+    let learn = async move { cluster.look_up(&["x", "y"]).await.map(drop) };
+    assert_eq!(consumer.runtime().call(learn, soon()), Ok(()));
+    consumer.shared().cluster.learn_leader(&second_leads("y"));
+    let both = BTreeSet::from([x(), TopicPartition::new("y", 0)]);
+    consumer.assign(&both).expect("nothing is subscribed to");
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
 }
