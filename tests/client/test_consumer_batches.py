@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -125,6 +125,29 @@ def test_deserializers_are_called_by_what_shows_values(cluster: Cluster) -> None
     cluster.write(topic, [b"1", b"2"])
     batch = batch_of(cluster, topic, 2, value_deserializer=int)
     assert batch.values() == values(batch.records()) == [1, 2]
+
+
+@pytest.mark.parametrize("part_of", ["key", "value"])
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda batch, part_of: getattr(batch, f"{part_of}s")(),
+        lambda batch, _: batch.records(),
+        lambda batch, _: batch[0],
+    ],
+)
+def test_what_cannot_be_read_of_a_batch_is_told_with_its_place(
+    cluster: Cluster, part_of: str, show: Callable[[RecordBatch, str], object]
+) -> None:
+    topic = cluster.topic()
+    cluster.write(topic, [b"x"], key=b"x")
+    with cluster.consumer(topic, **{f"{part_of}_deserializer": int}) as consumer:
+        batch = consumer.next_batch(timeout=PATIENCE_S)
+    assert batch is not None
+    with pytest.raises(errors.SerializationError, match=f"the {part_of} of {topic}-0 at") as told:
+        show(batch, part_of)
+    assert (told.value.partition, told.value.offset) == (part(topic), 0)
+    assert isinstance(told.value.__cause__, ValueError)
 
 
 def test_a_batch_is_a_table_for_whoever_reads_arrow(cluster: Cluster) -> None:

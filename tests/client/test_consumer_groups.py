@@ -137,6 +137,17 @@ def test_a_compiled_pattern_matches_as_its_flags_say(
         assert consumer.assignment() == [part(topic)]
 
 
+def test_after_another_subscription_nothing_of_the_one_before_is_handed_out(quick: Cluster) -> None:
+    topic, second = quick.topic(), quick.topic()
+    quick.write(topic, numbered(3))
+    quick.write(second, numbered(1, "second"))
+    with quick.consumer(topic, group_id=quick.group()) as consumer:
+        # The others are fetched by now: they came with this one.
+        assert values(read(consumer, 1)) == [b"v0"]
+        consumer.subscribe(second)
+        assert values(read(consumer, 1)) == [b"second0"]
+
+
 def test_topics_that_grow_are_dealt_anew(quick: Cluster) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 

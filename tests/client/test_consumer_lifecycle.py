@@ -120,6 +120,28 @@ def test_ctrl_c_ends_a_call_that_waits(cluster: Cluster) -> None:
     assert "KeyboardInterrupt" in said
 
 
+def test_ctrl_c_ends_a_close_that_waits_for_the_last_commit(cluster: Cluster) -> None:
+    program = (
+        "import kafkalite, os, signal, threading\n"
+        "with kafkalite.Broker(topics=['t']) as broker:\n"
+        "    consumer = kafkalite.Consumer('t', group_id='g', auto_offset_reset='earliest',\n"
+        "        bootstrap_servers=broker.bootstrap_servers)\n"
+        "    with kafkalite.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:\n"
+        "        producer.send('t', b'v')\n"
+        f"    assert consumer.poll({PATIENCE_S}).value == b'v'\n"
+        "    broker.kill()\n"
+        "    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "    try:\n"
+        "        consumer.close(600)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print(consumer, flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE_S
+    )
+    assert (done.stdout, done.stderr) == ("<kafkalite.Consumer closed>\n", "")
+
+
 def test_a_program_may_end_without_closing(cluster: Cluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     cluster.write(topic, numbered(3))

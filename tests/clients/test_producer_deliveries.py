@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
 import time
@@ -32,6 +34,18 @@ def test_a_delivery_tells_where_its_record_is(name: str, producer: kl.Producer) 
     assert metadata == delivery.result()
     assert hash(metadata) == hash(delivery.result())
     assert repr(metadata).startswith(f"RecordMetadata(topic='{name}', partition=0, offset=0")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        kl.RecordMetadata("orders", 1, 7, NOW_MS),
+        kl.DeliveredRange("orders", 1, 7, 3),
+    ],
+)
+def test_where_records_are_can_be_copied_and_told_to_another_process(told: object) -> None:
+    assert pickle.loads(pickle.dumps(told)) == told
+    assert copy.deepcopy(told) == told
 
 
 def test_every_callback_is_called_once_and_in_order(name: str, producer: kl.Producer) -> None:

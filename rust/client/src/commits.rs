@@ -16,7 +16,7 @@ use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchResponse,
 };
 
-use crate::cluster::{Cluster, CoordinatorKind};
+use crate::cluster::{Cluster, CoordinatorKind, Wanted};
 use crate::cursor::Position;
 use crate::error::ClientError;
 use crate::group_state::Membership;
@@ -57,7 +57,22 @@ pub async fn commit(
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
+        let missing = error.code() == Some(ErrorCode::UnknownTopicOrPartition);
+        if missing && !are_there(cluster, offsets, deadline).await {
+            return Err(error);
+        }
         retry_or_fail(cluster, group, error, &mut failures, deadline).await?;
+    }
+}
+
+/// Whether all topics of `offsets` are there, or nobody can tell: one that was deleted does not
+/// come back by waiting.
+async fn are_there(cluster: &Cluster, offsets: &Offsets, deadline: Instant) -> bool {
+    let names: BTreeSet<&str> = offsets.keys().map(|partition| &*partition.topic).collect();
+    let wanted = Wanted::Topics(names.iter().map(ToString::to_string).collect());
+    match tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted)).await {
+        Ok(Ok(image)) => !names.iter().any(|name| image.is_missing(name)),
+        _ => true,
     }
 }
 

@@ -398,23 +398,38 @@ impl Consumer {
     /// # Errors
     /// If the last commit failed; it is closed all the same.
     pub fn close(&self, timeout: Duration, abandon: bool) -> Result<(), ClientError> {
+        self.close_patiently(timeout, abandon, || false)
+    }
+
+    /// The same, where the caller may lose patience: `hurried` is asked now and then, and once it
+    /// says so nothing is waited for any more.
+    ///
+    /// # Errors
+    /// As of [`Consumer::close`].
+    pub fn close_patiently(
+        &self,
+        timeout: Duration,
+        abandon: bool,
+        mut hurried: impl FnMut() -> bool,
+    ) -> Result<(), ClientError> {
         self.runtime.check_fork()?;
         if self.shared.is_closed() {
             return Ok(());
         }
-        let deadline = Instant::now() + timeout;
+        let mut deadline = Instant::now() + timeout;
         self.shared.close();
         if !abandon && let Some(mut handout) = self.handout.try_lock_until(deadline) {
             handout.finish();
         }
         let committed = if self.shared.config.auto_commit {
             let last = calls::commit_last(Arc::clone(&self.shared), None, deadline);
-            self.runtime.call(last, deadline)
+            self.runtime.call_patiently(last, &mut deadline, &mut hurried)
         } else {
             Ok(())
         };
         // Commits that nobody waits for go out first.
-        let _ = self.runtime.call(calls::all_commits_out(Arc::clone(&self.shared)), deadline);
+        let out = calls::all_commits_out(Arc::clone(&self.shared));
+        let _ = self.runtime.call_patiently(out, &mut deadline, &mut hurried);
         let goodbye = self.give_everything_up("the consumer was closed");
         if let Some(Action::Leave { member_id, reason }) = goodbye {
             let shared = Arc::clone(&self.shared);
@@ -423,7 +438,7 @@ impl Consumer {
                 Ok(())
             };
             // Without a goodbye the session's end does it.
-            let _ = self.runtime.call(left, deadline);
+            let _ = self.runtime.call_patiently(left, &mut deadline, &mut hurried);
         }
         self.shared.cluster.disconnect();
         self.runtime.shutdown(deadline.saturating_duration_since(Instant::now()));

@@ -85,7 +85,10 @@ impl Group<'_> {
         if let Some(wanted) = wanted {
             member.want(wanted, Instant::now());
         }
-        member.see_counts(|topic| Some(image.topic(topic)?.partitions.len() as i32));
+        member.see_counts(|topic| match image.topic(topic) {
+            Some(topic) => Some(topic.partitions.len() as i32),
+            None => image.is_missing(topic).then_some(0),
+        });
     }
 
     fn has_missing_topics(&self) -> bool {

@@ -327,13 +327,14 @@ impl GroupMember {
         }
     }
 
-    /// The cluster's topics changed. A leader asks for a new assignment if it would differ.
+    /// The cluster's topics changed. A leader asks for a new assignment if it would differ. Of a
+    /// topic that is not there there are 0 partitions.
     pub fn see_counts(&mut self, count_of: impl Fn(&str) -> Option<i32>) {
         let Some(counted) = &self.counted else { return };
         let topics = counted.keys().cloned().chain(self.wanted.iter().cloned());
         let changed = topics.collect::<BTreeSet<_>>().into_iter().any(|topic| {
             // A topic that is not in sight may only be on its way.
-            count_of(&topic).is_some_and(|count| counted.get(&topic).copied() != Some(count))
+            count_of(&topic).is_some_and(|count| counted.get(&topic).copied().unwrap_or(0) != count)
         });
         if changed && self.phase == Phase::Stable {
             self.counted = None;

@@ -16,6 +16,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+/// How long a caller waits before it is asked whether it still has patience.
+const HURRY_EVERY: Duration = Duration::from_millis(100);
+
 /// A thread that runs futures.
 pub struct Runtime {
     name: String,
@@ -109,12 +112,38 @@ impl Runtime {
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
         T: Send + 'static,
     {
+        self.call_patiently(future, &mut { deadline }, &mut || false)
+    }
+
+    /// The same, where the caller may lose patience: `hurried` is asked ten times a second, and
+    /// once it says so `deadline` is now.
+    pub fn call_patiently<F, T>(
+        &self,
+        future: F,
+        deadline: &mut Instant,
+        hurried: &mut dyn FnMut() -> bool,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>> + Send + 'static,
+        T: Send + 'static,
+    {
         let began = Instant::now();
         let call = self.begin(future)?;
-        call.wait(deadline.saturating_duration_since(began)).unwrap_or_else(|| {
-            let after_ms = began.elapsed().as_millis() as u64;
-            Err(ClientError::Timeout { what: format!("a call of {}", self.name), after_ms })
-        })
+        loop {
+            let now = Instant::now();
+            let left = deadline.saturating_duration_since(now);
+            if let Some(result) = call.wait(left.min(HURRY_EVERY)) {
+                return result;
+            }
+            if left <= HURRY_EVERY {
+                let after_ms = began.elapsed().as_millis() as u64;
+                let what = format!("a call of {}", self.name);
+                return Err(ClientError::Timeout { what, after_ms });
+            }
+            if hurried() {
+                *deadline = now;
+            }
+        }
     }
 
     /// Ends the thread and waits for its end, `timeout` at most; whether it ended.

@@ -46,6 +46,16 @@ pub enum Wish {
 }
 
 impl Wish {
+    /// Whether partitions of this topic may be meant.
+    #[must_use]
+    pub fn may_be(&self, topic: &str) -> bool {
+        match self {
+            Self::Nothing | Self::Assigned => true,
+            Self::Topics(topics) => topics.contains(topic),
+            Self::Pattern(filter) => filter(topic),
+        }
+    }
+
     /// Whether the group assigns partitions.
     #[must_use]
     pub fn is_by_group(&self) -> bool {
@@ -109,8 +119,12 @@ impl Subscription {
         &self.wish
     }
 
-    /// Asks for something else. What was assigned stays until [`Self::keep_only`] or the group.
+    /// Asks for something else. What was assigned stays until [`Self::keep_only`] or the group, but
+    /// topics that are not asked for any more are neither fetched nor handed out.
     pub fn set_wish(&mut self, wish: Wish) {
+        for (partition, state) in &mut self.partitions {
+            state.set_wanted(wish.may_be(&partition.topic));
+        }
         self.wish = wish;
     }
 

@@ -149,6 +149,11 @@ impl ClusterImage {
         Some((partition.leader?, partition.leader_epoch))
     }
 
+    /// Whether brokers said that there is no such topic.
+    pub fn is_missing(&self, name: &str) -> bool {
+        self.refused.get(name) == Some(&ErrorCode::UnknownTopicOrPartition)
+    }
+
     /// Why a topic is not known.
     pub fn topic_error(&self, name: &str) -> ClientError {
         let unknown = ErrorCode::UnknownTopicOrPartition;

@@ -368,6 +368,43 @@ fn a_leader_joins_again_when_a_topic_grew_and_a_follower_does_not() {
 }
 
 #[test]
+fn a_leader_joins_again_when_a_topic_is_deleted_and_not_while_it_stays_away() {
+    let mut run = Run::eager();
+    run.find();
+    run.next();
+    let metadata = encode_subscription(&MemberSubscription {
+        topics: topics("x"),
+        ..MemberSubscription::default()
+    });
+    let me = || {
+        vec![JoinedMember {
+            member_id: "me".to_owned(),
+            instance_id: None,
+            metadata: metadata.clone(),
+        }]
+    };
+    run.member.joined(joined(1, "me", me()), run.now);
+    run.member.counted([(Arc::from("x"), 1)].into());
+    run.next();
+    run.member.synced(encode_assignment(1, &partitions("x-0")), run.now);
+    run.see();
+    run.member.see_counts(|_| None);
+    assert!(run.member.is_settled(), "nobody said that it is gone");
+    run.member.see_counts(|_| Some(0));
+    run.next();
+    assert_eq!(run.see(), [GroupEvent::Revoke(partitions("x-0"))]);
+
+    run.next();
+    run.member.joined(joined(2, "me", me()), run.now);
+    run.member.counted([].into());
+    run.next();
+    run.member.synced(encode_assignment(2, &[]), run.now);
+    run.see();
+    run.member.see_counts(|_| Some(0));
+    assert!(run.member.is_settled());
+}
+
+#[test]
 fn a_sticky_member_tells_what_it_had_though_it_gave_it_up() {
     let mut run = stable(Run::of(config(&[Assignor::Sticky])), "x-0 x-3");
     run.heartbeat(ErrorCode::RebalanceInProgress);

@@ -28,6 +28,16 @@ fn a_call_that_never_ends_times_out_and_is_dropped() {
 }
 
 #[test]
+fn a_caller_that_loses_patience_waits_no_longer() {
+    let runtime = Runtime::start("test").expect("a thread");
+    let never = std::future::pending::<Result<(), ClientError>>();
+    let (began, mut deadline) = (Instant::now(), Instant::now() + Duration::from_secs(600));
+    let result = runtime.call_patiently(never, &mut deadline, &mut || true);
+    assert!(matches!(result, Err(ClientError::Timeout { .. })), "{result:?}");
+    assert!(deadline < began + Duration::from_secs(600), "what comes next waits no longer either");
+}
+
+#[test]
 fn shutting_down_closes_what_is_under_way() {
     let runtime = Runtime::start("test").expect("a thread");
     let call = runtime.begin(std::future::pending::<Result<(), ClientError>>()).expect("a call");

@@ -61,6 +61,8 @@ pub struct PartitionState {
     retry_at: Option<Instant>,
     paused: bool,
     held: bool,
+    /// Its topic is not asked for any more.
+    unwanted: bool,
     /// Nothing is fetched behind an error that waits to be handed out.
     stalled: bool,
     /// Nothing is fetched from there on.
@@ -85,6 +87,7 @@ impl PartitionState {
             retry_at: None,
             paused: false,
             held: false,
+            unwanted: false,
             stalled: false,
             end: None,
             told_missing: false,
@@ -154,7 +157,7 @@ impl PartitionState {
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        !self.held && self.retry_at.is_none_or(|at| at <= now)
+        !self.held && !self.unwanted && self.retry_at.is_none_or(|at| at <= now)
     }
 
     pub(super) fn retry_later(&mut self, at: Instant) {
@@ -163,7 +166,16 @@ impl PartitionState {
 
     pub(super) fn hold(&mut self) {
         self.held = true;
-        self.cursor.set_paused(true);
+        self.hold_back_or_not();
+    }
+
+    pub(super) fn set_wanted(&mut self, wanted: bool) {
+        self.unwanted = !wanted;
+        self.hold_back_or_not();
+    }
+
+    fn hold_back_or_not(&mut self) {
+        self.cursor.set_paused(self.paused || self.held || self.unwanted);
     }
 
     /// Whether it is about to be given up.
@@ -174,7 +186,7 @@ impl PartitionState {
 
     pub(super) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
-        self.cursor.set_paused(paused || self.held);
+        self.hold_back_or_not();
     }
 
     /// Whether the user paused it.
@@ -192,7 +204,7 @@ impl PartitionState {
         let position = cursor.position();
         self.cursor.retire();
         self.cursor = Arc::new(cursor);
-        self.cursor.set_paused(self.paused || self.held);
+        self.hold_back_or_not();
         self.next_fetch = position;
         self.retry_at = None;
         self.stalled = false;

@@ -111,6 +111,18 @@ fn what_holds_a_partition_back_from_being_fetched() {
 }
 
 #[test]
+fn a_topic_that_is_not_asked_for_any_more_is_neither_fetched_nor_handed_out_until_it_is_again() {
+    let topics = |name: &str| Wish::Topics(BTreeSet::from([name.into()]));
+    let (mut subscription, _, now) = reading();
+    let cursor = wish(&subscription, now).cursor;
+    subscription.set_wish(topics("y"));
+    assert_eq!(subscription.fetchable(now, 1).len(), 0);
+    assert!(!cursor.is_open());
+    subscription.set_wish(topics("x"));
+    assert!(wish(&subscription, now).cursor.is_open());
+}
+
+#[test]
 fn a_pause_outlives_a_seek_and_ends_with_a_resume() {
     let (mut subscription, x, now) = reading();
     subscription.set_paused(&x, true);

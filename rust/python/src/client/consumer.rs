@@ -471,17 +471,21 @@ impl Consumer {
     }
 
     /// Commits what was handed out (`abandon` leaves out the last call's), leaves the group, and
-    /// ends the thread.
+    /// ends the thread. After Ctrl-C it waits for none of that.
     fn close(&self, py: Python<'_>, timeout: Seconds, abandon: bool) -> PyResult<()> {
         let consumer = self.get(py)?;
         let timeout = timeout.duration().min(LONGEST_CLOSE);
         let until = Instant::now() + timeout;
+        let mut interrupted = None;
         let closed = py.detach(|| {
-            let closed = consumer.close(timeout, abandon);
-            self.callbacks.close(until);
+            let closed = consumer.close_patiently(timeout, abandon, || {
+                interrupted = Python::attach(|py| py.check_signals()).err();
+                interrupted.is_some()
+            });
+            self.callbacks.close(if interrupted.is_some() { Instant::now() } else { until });
             closed
         });
-        closed.map_err(|error| client_error(py, &error))
+        interrupted.map_or_else(|| closed.map_err(|error| client_error(py, &error)), Err)
     }
 }
 

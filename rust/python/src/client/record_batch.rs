@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PySlice, PyTuple};
 
 use super::columns;
 use super::record::{Deserializers, Record, TopicNames, headers};
+use crate::error::deserialization_error;
 
 /// Records of one or more partitions; those of one partition stand in the order of their offsets.
 #[pyclass(frozen, module = "kafkalite.records", name = "RecordBatch")]
@@ -53,24 +54,44 @@ impl RecordBatch {
         self.slices.iter().flat_map(RecordSlice::iter)
     }
 
-    /// A list of what `part` is of each record: bytes, or null.
+    /// A list of what `part` is of each record: bytes, or null. Errors call it `what`.
     fn list<'py>(
         &self,
         py: Python<'py>,
+        what: &str,
         part: impl for<'a> Fn(&RecordView<'a>) -> Option<&'a [u8]>,
         with: Option<&Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         let mut all = Vec::with_capacity(self.length);
-        for view in self.views() {
-            let made = match (part(&view), with) {
-                (None, _) => py.None().into_bound(py),
-                (Some(bytes), None) => PyBytes::new(py, bytes).into_any(),
-                (Some(bytes), Some(with)) => with.bind(py).call1((PyBytes::new(py, bytes),))?,
-            };
-            all.push(made);
+        for slice in &*self.slices {
+            for view in slice.iter() {
+                let failed = |cause| self.unreadable(py, what, slice, &view, cause);
+                let made = match (part(&view), with) {
+                    (None, _) => py.None().into_bound(py),
+                    (Some(bytes), None) => PyBytes::new(py, bytes).into_any(),
+                    (Some(bytes), Some(with)) => {
+                        with.bind(py).call1((PyBytes::new(py, bytes),)).map_err(failed)?
+                    }
+                };
+                all.push(made);
+            }
         }
         if all.is_empty() { Ok(list) } else { PyList::new(py, all) }
+    }
+
+    #[cold]
+    fn unreadable(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        slice: &RecordSlice,
+        view: &RecordView<'_>,
+        cause: PyErr,
+    ) -> PyErr {
+        let partition = slice.block.cursor().partition();
+        let name = self.names.lock().of(py, partition);
+        deserialization_error(py, what, (&name, partition.partition), view.offset(), cause)
     }
 
     /// Numbers in a row, as a view of them that copies nothing.
@@ -137,12 +158,12 @@ impl RecordBatch {
 
     /// All values, deserialized if the consumer has a deserializer.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.list(py, |view| view.value(), self.deserializers.value.as_ref())
+        self.list(py, "value", |view| view.value(), self.deserializers.value.as_ref())
     }
 
     /// All keys, deserialized if the consumer has a deserializer.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.list(py, |view| view.key(), self.deserializers.key.as_ref())
+        self.list(py, "key", |view| view.key(), self.deserializers.key.as_ref())
     }
 
     /// All headers: a tuple of pairs for each record.

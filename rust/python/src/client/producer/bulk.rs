@@ -39,6 +39,11 @@ impl DeliveredRange {
         Self { topic, partition, base_offset, count }
     }
 
+    /// As of `RecordMetadata`.
+    fn __getnewargs__(&self) -> (&str, i32, i64, u32) {
+        (&self.topic, self.partition, self.base_offset, self.count)
+    }
+
     fn __repr__(&self) -> String {
         let Self { topic, partition, base_offset, count } = self;
         format!(

@@ -47,6 +47,11 @@ impl RecordMetadata {
         Self { topic, partition, offset, timestamp_ms }
     }
 
+    /// Another process makes it anew: it can be pickled and copied.
+    fn __getnewargs__(&self) -> (&str, i32, i64, i64) {
+        (&self.topic, self.partition, self.offset, self.timestamp_ms)
+    }
+
     fn __repr__(&self) -> String {
         let Self { topic, partition, offset, timestamp_ms } = self;
         format!(
