@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
+
 import pytest
 
 from tests.conformance import hostile_frames
@@ -42,3 +45,17 @@ def test_hostile_frames_are_the_same_for_the_same_seed() -> None:
     first = list(hostile_frames.frames(7, 500))
     assert first == list(hostile_frames.frames(7, 500))
     assert first != list(hostile_frames.frames(8, 500))
+
+
+def test_batches_compare_by_their_records_whoever_compressed_and_numbered_them() -> None:
+    one = batches.Batch((batches.Record(b"value" * 10),), attributes=batches.GZIP)
+    body = one.encode()[61:]
+    again = dataclasses.replace(one, payload=gzip.compress(gzip.decompress(body), 1))
+    other = batches.Batch((batches.Record(b"other" * 10),), attributes=batches.GZIP)
+    told = [batches.comparable(batch.encode()) for batch in (one, again, other)]
+    assert one.encode() != again.encode()
+    assert told[0] == told[1] != told[2]
+    ids = [batches.comparable(batches.simple(b"v", producer_id=number)) for number in (1, 2, -1)]
+    assert ids[0] == ids[1] != ids[2]
+    plain = batches.simple(b"v")
+    assert batches.comparable(one.encode() + plain + b"cut") == told[0] + (plain + b"cut").hex()

@@ -130,3 +130,194 @@ def configs_of_a_topic_and_of_something_unknown(s: Session) -> Any:
              for kind in (2, 99)]  # fmt: skip
     answer = s.call("DescribeConfigs", 4, Resources=asked)
     return sorted((one["ResourceType"], one["ErrorCode"]) for one in answer["Results"])
+
+
+@each({"topic without a name": (2, ""), "group without a name": (32, ""), "unknown": (2, "nobody")})
+def a_list_is_asked_of_what_is_none_of_a(s: Session, owner: tuple[int, str]) -> Any:
+    kind, name = owner
+    seen = []
+    for key, value in (("retention.ms", "1"), ("cleanup.policy", ""), ("cleanup.policy", "none")):
+        change = {"Name": key, "ConfigOperation": 2, "Value": value}
+        asked = [{"ResourceType": kind, "ResourceName": name, "Configs": [change]}]
+        (told,) = s.call("IncrementalAlterConfigs", 1, Resources=asked)["Responses"]
+        seen.append((told["ErrorCode"], told["ErrorMessage"]))
+    return seen
+
+
+def altered_list(s: Session, before: str | None, operation: int, value: str) -> Any:
+    """Of a topic: what was said, and what its policy is then."""
+    topic = s.topic(cleanup_policy=before) if before is not None else s.topic()
+    change = {"Name": "cleanup.policy", "ConfigOperation": operation, "Value": value}
+    asked = [{"ResourceType": 2, "ResourceName": topic, "Configs": [change]}]
+    (told,) = s.call("IncrementalAlterConfigs", 1, Resources=asked)["Responses"]
+    s.settle()
+    return told["ErrorCode"], told["ErrorMessage"], described(s, 2, topic, "cleanup.policy")
+
+
+LISTS: dict[str, tuple[str | None, int, str]] = {
+    "set to one twice": (None, 0, "delete,delete"),
+    "set with blanks": (None, 0, " compact , delete,compact"),
+    "set with an empty part": (None, 0, "compact,"),
+    "set to a good and a bad part": (None, 0, "delete,none"),
+    "nothing appended": (None, 2, ""),
+    "one appended twice": (None, 2, "compact,compact"),
+    "appended to an empty one": ("", 2, "compact"),
+    "appended with a last comma": (None, 2, "compact,"),
+    "blanks appended": ("compact", 2, " delete"),
+    "blanks subtracted": ("compact,delete", 3, " compact , delete"),
+    "one subtracted": ("compact,delete", 3, "delete"),
+}
+
+
+@each(LISTS)
+def a_list_is(s: Session, change: tuple[str | None, int, str]) -> Any:
+    return altered_list(s, *change)
+
+
+#: Each value is good, and is not how Java writes it.
+ODDLY_WRITTEN = {
+    "cleanup.policy": " compact , delete", "compression.type": " gzip ",
+    "max.message.bytes": "+5000", "min.cleanable.dirty.ratio": "0.50", "preallocate": "False",
+    "retention.bytes": "007", "unclean.leader.election.enable": " TRUE", "segment.jitter.ms": "-0",
+}  # fmt: skip
+
+
+def described(s: Session, kind: int, name: str, *keys: str) -> dict[str, Any]:
+    """By key its value, and what was said about it first."""
+    asked = [{"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": list(keys)}]
+    (told,) = s.call("DescribeConfigs", 4, Resources=asked, IncludeSynonyms=True)["Results"]
+    return {one["Name"]: [one["Value"], *[syn["Value"] for syn in one["Synonyms"][:1]]]
+            for one in told["Configs"]}  # fmt: skip
+
+
+@case
+def configs_of_a_topic_are_told_as_written_and_as_understood(s: Session) -> Any:
+    name = s.name()
+    configs = [{"Name": key, "Value": value} for key, value in ODDLY_WRITTEN.items()]
+    new = {"Name": name, "NumPartitions": 1, "ReplicationFactor": 1, "Configs": configs}
+    made = s.call("CreateTopics", 7, Topics=[new], timeoutMs=15_000)["Topics"][0]
+    s.settle()
+    echoed = {one["Name"]: one["Value"] for one in made["Configs"] if one["Name"] in ODDLY_WRITTEN}
+    return echoed, described(s, 2, name, *ODDLY_WRITTEN)
+
+
+@each(["0", "1", "1e-9", "0.0012", ".5"])
+def a_fraction_is_told_as_java_writes_it(s: Session, text: str) -> Any:
+    topic = s.topic(min_cleanable_dirty_ratio=text)
+    return described(s, 2, topic, "min.cleanable.dirty.ratio")
+
+
+@each([False, True])
+def configs_are_told_as_written_and_as_understood_of_a_broker(s: Session, for_all: bool) -> Any:
+    name = "" if for_all else str(s.broker_id())
+    values = {"log.cleaner.delete.retention.ms": " 86400000 ", "log.cleanup.policy": " delete ",
+              "log.cleaner.min.cleanable.ratio": "0.50"}  # fmt: skip
+
+    def alter(operation: int) -> int:
+        changes = [{"Name": key, "ConfigOperation": operation, "Value": value}
+                   for key, value in values.items()]  # fmt: skip
+        asked = [{"ResourceType": 4, "ResourceName": name, "Configs": changes}]
+        code = s.call("IncrementalAlterConfigs", 1, Resources=asked)["Responses"][0]["ErrorCode"]
+        s.settle()
+        return int(code)
+
+    return alter(0), described(s, 4, name, *values), alter(1)
+
+
+#: By key: what a running broker takes, or does not, and why it does not is told in words.
+ALTERED = {
+    "max.connections": ("0", "1"), "max.connections.per.ip": ("0", "1"),
+    "log.retention.ms": ("0", "1", "-1"),
+    "log.cleaner.dedupe.buffer.size": ("1048576", "1048577", "-1"),
+    "log.cleaner.min.cleanable.ratio": ("2", "-1", "1"),
+    "log.cleanup.policy": ("compact,", "a,", "none", ""),
+}  # fmt: skip
+
+
+@each(list(ALTERED))
+def may_a_running_broker_be_given(s: Session, key: str) -> Any:
+    codes = []
+    for value in ALTERED[key]:
+        change = {"Name": key, "ConfigOperation": 0, "Value": value}
+        asked = [{"ResourceType": 4, "ResourceName": "", "Configs": [change]}]
+        told = s.call("IncrementalAlterConfigs", 1, Resources=asked, ValidateOnly=True)
+        codes.append(told["Responses"][0]["ErrorCode"])
+    return codes
+
+
+REFUSED = (("cleanup.policy", "a,"), ("compression.type", " 1 "), ("segment.bytes", " +01 "),
+           ("min.cleanable.dirty.ratio", "2"), ("max.message.bytes", " 1 x"),
+           ("follower.replication.throttled.replicas", "x,y"))  # fmt: skip
+
+
+@case
+def a_refused_value_is_named_as_it_is_understood(s: Session) -> Any:
+    topic, said = s.topic(), []
+    for key, value in REFUSED:
+        change = {"Name": key, "ConfigOperation": 0, "Value": value}
+        asked = [{"ResourceType": 2, "ResourceName": topic, "Configs": [change]}]
+        (told,) = s.call("IncrementalAlterConfigs", 1, Resources=asked)["Responses"]
+        said.append((told["ErrorCode"], told["ErrorMessage"]))
+    return said
+
+
+@each(["log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"])
+def synonyms_of_a_brokers_key_without_and_with_a_value(s: Session, key: str) -> Any:
+    broker, seen = str(s.broker_id()), []
+    for operation in (0, 1):
+        change = {"Name": key, "ConfigOperation": operation, "Value": "3600000"}
+        asked = [{"ResourceType": 4, "ResourceName": broker, "Configs": [change]}]
+        s.call("IncrementalAlterConfigs", 1, Resources=asked)
+        s.settle()
+        described = [{"ResourceType": 4, "ResourceName": broker, "ConfigurationKeys": [key]}]
+        answer = s.call("DescribeConfigs", 4, Resources=described, IncludeSynonyms=True)
+        (told,) = answer["Results"][0]["Configs"]
+        seen.append([(one["Name"], one["Source"], one["Value"]) for one in told["Synonyms"]])
+    return seen
+
+
+PAGES: dict[str, tuple[str, int, tuple[str, int] | None]] = {
+    "all fit": ("abc", 9, None),
+    "none fits after": ("abc", 2, None),
+    "one fits in part": ("abc", 1, None),
+    "the next page": ("abc", 1, ("b", 1)),
+    "the last page": ("abc", 1, ("c", 0)),
+    "only missing ones": ("ac", 1, None),
+    "a bad name after": ("b~", 2, None),
+}
+
+
+@each(PAGES)
+def a_page_of_topics_of_which_b_is_there(
+    s: Session, asked: tuple[str, int, tuple[str, int] | None]
+) -> Any:
+    letters, limit, cursor = asked
+    prefix = s.name()
+    s.create(f"{prefix}-b", 2)
+    s.settle()
+    names = [{"Name": f"{prefix}-{letter}"} for letter in letters]
+    where = cursor and {"TopicName": f"{prefix}-{cursor[0]}", "PartitionIndex": cursor[1]}
+    answer = s.call("DescribeTopicPartitions", 0, Topics=names, ResponsePartitionLimit=limit,
+                    Cursor=where)  # fmt: skip
+    told = [(one["Name"][-1], one["ErrorCode"], len(one["Partitions"])) for one in answer["Topics"]]
+    following = answer["NextCursor"]
+    return told, following and (following["TopicName"][-1], following["PartitionIndex"])
+
+
+@case
+def an_id_given_to_a_dynamic_member_comes_back_with_an_instance(s: Session) -> Any:
+    group = s.name()
+    given = join(s, group)["MemberId"]
+    told = join(s, group, given, instance="one")
+    return told["ErrorCode"], told["MemberId"] == given
+
+
+@each({"nothing else": ("x" * 4_097,), "what is kept": ("x" * 4_097, "kept")})
+def a_group_after_a_commit_of_too_much_metadata_and(s: Session, texts: tuple[str, ...]) -> Any:
+    group, topic = s.name(), s.topic(2)
+    parts = [{"PartitionIndex": place, "CommittedOffset": 1, "CommittedMetadata": text}
+             for place, text in enumerate(texts)]  # fmt: skip
+    commit = s.call("OffsetCommit", 8, GroupId=group, GenerationIdOrMemberEpoch=-1, MemberId="",
+                    Topics=[{"Name": topic, "Partitions": parts}])  # fmt: skip
+    (told,) = s.call("DescribeGroups", 6, Groups=[group])["Groups"]
+    return commit["Topics"][0]["Partitions"], told["ErrorCode"], told["GroupState"]

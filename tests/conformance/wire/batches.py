@@ -149,3 +149,25 @@ def batch_heads(data: bytes | None) -> list[tuple[int, int, int, int]]:
         heads.append((base, count, latest, attributes))
         at += 12 + length
     return heads
+
+
+def comparable(data: bytes) -> str:
+    """Batches as hex, without what is a broker's own: its producer ids, its compressor's bytes."""
+    told, at = "", 0
+    while at + 61 <= len(data):
+        (length,) = struct.unpack_from(">i", data, at + 8)
+        (attributes,) = struct.unpack_from(">h", data, at + 21)
+        (producer_id,) = struct.unpack_from(">q", data, at + 43)
+        end = at + 12 + length
+        if end > len(data):
+            break
+        if attributes & 7 == GZIP or producer_id >= 0:
+            # Without length and checksum, which come of the rest.
+            head = data[at : at + 8] + data[at + 12 : at + 17] + data[at + 21 : at + 43]
+            head += data[at + 51 : at + 61] if producer_id >= 0 else data[at + 43 : at + 61]
+            body = data[at + 61 : end]
+            told += (head + (gzip.decompress(body) if attributes & 7 == GZIP else body)).hex()
+        else:
+            told += data[at:end].hex()
+        at = end
+    return told + data[at:].hex()

@@ -90,9 +90,11 @@ pub fn check_broker_alteration(
     for (name, text) in changes {
         let Some(text) = text else { continue };
         let Some(key) = broker_key(name).or_else(|| kept_key(name)) else { continue };
-        let value = parse(key, text).map_err(invalid)?;
-        if let (true, Value::Number(threads)) = (THREADS.contains(&key.name), value) {
-            check_threads(broker, key, threads)?;
+        if let Value::Number(number) = parse(key, text).map_err(invalid)? {
+            if THREADS.contains(&key.name) {
+                check_threads(broker, key, number)?;
+            }
+            check_number(broker, key, number)?;
         }
     }
     let altered = changes.iter().filter_map(|(name, text)| Some((name.clone(), text.clone()?)));
@@ -123,6 +125,28 @@ fn check_threads(broker: &BrokerConfig, key: &ConfigKey, threads: i64) -> Result
     Err(invalid(format!(
         "Dynamic thread count update validation failed for {name}={threads}, {wrong}"
     )))
+}
+
+/// Numbers that the table allows at the start, and that would shut everybody out of a running
+/// broker, leave no record in it, or its cleaner no room.
+fn check_number(broker: &BrokerConfig, key: &ConfigKey, number: i64) -> Result<(), ConfigError> {
+    let cleaners = broker_key("log.cleaner.threads").and_then(|key| broker.values.value(key));
+    let Some(Value::Number(cleaners)) = cleaners else { return Ok(()) };
+    let wrong = match (key.name, number) {
+        ("max.connections", 0) => "Invalid max.connections 0",
+        ("max.connections.per.ip", 0) => {
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides \
+             property is set."
+        }
+        ("log.retention.ms", 0) => {
+            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+        }
+        ("log.cleaner.dedupe.buffer.size", bytes) if bytes / cleaners.max(1) <= 1 << 20 => {
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+        }
+        _ => return Ok(()),
+    };
+    Err(invalid(wrong.to_owned()))
 }
 
 fn invalid(message: String) -> ConfigError {

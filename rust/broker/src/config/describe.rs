@@ -8,8 +8,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
-use super::key::{ConfigKey, Dynamic, Kind, TopicKey};
+use super::key::{ConfigKey, Dynamic, Kind, Synonym, TopicKey};
 use super::topic_config::inherited;
+use super::value::parse;
 use super::values::{ConfigSource, Setting};
 use super::{broker_key, broker_keys, kept_key, topic_keys};
 
@@ -18,7 +19,7 @@ use super::{broker_key, broker_keys, kept_key, topic_keys};
 pub struct SynonymValue {
     /// The key it was said under: a topic's key may be set by a broker's.
     pub name: Cow<'static, str>,
-    /// The value; `None` is null, or a secret.
+    /// The value, of a broker's key as it was written; `None` is null, or a secret.
     pub value: Option<String>,
     /// Where it was said.
     pub source: ConfigSource,
@@ -29,7 +30,7 @@ pub struct SynonymValue {
 pub struct Described {
     /// The key.
     pub name: Cow<'static, str>,
-    /// Its value; `None` is null, or a secret.
+    /// Its value as it is understood; `None` is null, or a secret.
     pub value: Option<String>,
     /// Nobody may alter it while the broker runs.
     pub read_only: bool,
@@ -76,7 +77,11 @@ pub fn describe_topic(
 }
 
 fn broker_entry(broker: &BrokerConfig, key: &'static ConfigKey) -> Described {
-    let mut synonyms = said(broker, key);
+    let of_topics = topic_keys().find_map(|topic| {
+        let place = topic.synonyms.iter().position(|synonym| synonym.name == key.name)?;
+        Some(said_of_first(broker, &topic.synonyms[place..]))
+    });
+    let mut synonyms = of_topics.unwrap_or_else(|| said(broker, key));
     // Both names of the node's id tell it, whichever it was set by.
     if matches!(key.name, "broker.id" | "node.id") {
         let source = ConfigSource::StaticBroker;
@@ -87,7 +92,7 @@ fn broker_entry(broker: &BrokerConfig, key: &'static ConfigKey) -> Described {
     let first = synonyms.first();
     Described {
         name: key.name.into(),
-        value: first.and_then(|synonym| synonym.value.clone()),
+        value: first.and_then(|synonym| Some(told(key, synonym.value.as_deref()?))),
         read_only: key.dynamic == Dynamic::ReadOnly,
         source: first.map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive: key.kind == Kind::Password,
@@ -110,7 +115,7 @@ fn kept_entry(name: &str, settings: &[Setting]) -> Described {
     let first = synonyms.first();
     Described {
         name: name.to_owned().into(),
-        value: first.and_then(|synonym| synonym.value.clone()),
+        value: known.and_then(|key| Some(told(key, first?.value.as_deref()?))),
         read_only: sensitive,
         source: first.map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive,
@@ -126,24 +131,15 @@ fn topic_entry(
     topic: &'static TopicKey,
 ) -> Described {
     let mut synonyms = Vec::new();
-    let own = overrides.get(topic.key.name).map(|text| match topic.key.kind {
-        Kind::Boolean => text.trim().to_ascii_lowercase(),
-        _ => text.trim().to_owned(),
-    });
+    let own = overrides.get(topic.key.name).map(|text| told(&topic.key, text));
     if let Some(value) = own.clone() {
         let source = ConfigSource::DynamicTopic;
         synonyms.push(SynonymValue { name: topic.key.name.into(), value: Some(value), source });
     }
-    let inheritance = topic.synonyms.iter().filter_map(|synonym| broker_key(synonym.name));
-    let mut inherited_from: Vec<_> = inheritance.flat_map(|key| said(broker, key)).collect();
-    inherited_from.sort_by_key(|synonym| Reverse(synonym.source));
-    // As Kafka: nothing is told before the first thing that was said under the nearest name.
-    let nearest = topic.synonyms.first().map(|synonym| synonym.name);
-    let is_before = |synonym: &SynonymValue| Some(synonym.name.as_ref()) != nearest;
-    synonyms.extend(inherited_from.into_iter().skip_while(is_before));
+    synonyms.extend(said_of_first(broker, topic.synonyms));
     Described {
         name: topic.key.name.into(),
-        value: own.or_else(|| inherited(broker, topic)),
+        value: own.or_else(|| Some(told(&topic.key, &inherited(broker, topic)?))),
         read_only: false,
         source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive: topic.key.kind == Kind::Password,
@@ -151,6 +147,21 @@ fn topic_entry(
         kind: Some(topic.key.kind),
         documentation: Some(topic.key.doc),
     }
+}
+
+/// A value as it is understood: blanks, capitals and leading zeros of who wrote it are gone.
+fn told(key: &ConfigKey, text: &str) -> String {
+    parse(key, text).map_or_else(|_| text.to_owned(), |value| value.to_string())
+}
+
+/// What was said about the first of these keys, and beside it about the others: as in Kafka nothing
+/// that stands before the strongest of the first.
+fn said_of_first(broker: &BrokerConfig, keys: &[Synonym]) -> Vec<SynonymValue> {
+    let all = keys.iter().filter_map(|synonym| broker_key(synonym.name));
+    let mut said: Vec<_> = all.flat_map(|key| said(broker, key)).collect();
+    said.sort_by_key(|synonym| Reverse(synonym.source));
+    let first = keys.first().map(|synonym| synonym.name);
+    said.into_iter().skip_while(|synonym| Some(synonym.name.as_ref()) != first).collect()
 }
 
 /// Everything said about a broker key, strongest first, its default last.

@@ -264,6 +264,47 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
 }
 
 #[test]
+fn a_value_is_told_as_java_writes_it() {
+    for (key, text, expected) in [
+        ("cleanup.policy", " compact , delete,compact", "compact,delete"),
+        ("retention.ms", " +0700 ", "700"),
+        ("compression.type", " gzip ", "gzip"),
+        ("min.cleanable.dirty.ratio", "1", "1.0"),
+        ("min.cleanable.dirty.ratio", "0", "0.0"),
+        ("min.cleanable.dirty.ratio", "0.0012", "0.0012"),
+        ("min.cleanable.dirty.ratio", "0.0005", "5.0E-4"),
+        ("min.cleanable.dirty.ratio", "0.00000125", "1.25E-6"),
+    ] {
+        let described = describe_topic(&BrokerConfig::default(), &overrides(&[(key, text)]));
+        let entry = described.iter().find(|entry| entry.name == key).unwrap();
+        assert_eq!(entry.value.as_deref(), Some(expected), "{key}={text}");
+    }
+}
+
+#[test]
+fn a_brokers_key_tells_beside_its_value_how_it_was_written() {
+    let altered = overrides(&[("log.cleaner.min.cleanable.ratio", " 0.50 ")]);
+    let broker = BrokerConfig::default().with_dynamic(&altered, &BTreeMap::new()).unwrap();
+    let described = describe_broker(&broker);
+    let entry = described.iter().find(|entry| entry.name == "log.cleaner.min.cleanable.ratio");
+    let (value, said) = (entry.unwrap().value.as_deref(), &entry.unwrap().synonyms[0].value);
+    assert_eq!((value, said.as_deref()), (Some("0.5"), Some(" 0.50 ")));
+}
+
+#[test]
+fn a_brokers_key_tells_what_stands_behind_it_once_it_is_set() {
+    let told = |flags: &[(&str, &str)]| {
+        let described = describe_broker(&with_flags(flags).unwrap()).into_iter();
+        let mut described = described.filter(|entry| entry.name == "log.roll.ms");
+        let synonyms = described.next().unwrap().synonyms.into_iter();
+        synonyms.map(|synonym| synonym.name).collect::<Vec<_>>()
+    };
+    assert!(told(&[]).is_empty());
+    assert!(told(&[("log.roll.hours", "2")]).is_empty());
+    assert_eq!(told(&[("log.roll.ms", "2")]), ["log.roll.ms", "log.roll.hours"]);
+}
+
+#[test]
 fn a_read_only_key_may_not_be_altered_while_the_broker_runs() {
     let broker = BrokerConfig::default();
     let change = |key: &str, value: &str| {
@@ -308,6 +349,25 @@ fn what_is_kept_without_effect_is_checked_and_told() {
     assert_eq!(told(&altered, "no.such.key"), Some((None, true, true, source, None)));
     let back = altered.with_dynamic(&nothing, &nothing).unwrap();
     assert_eq!(told(&back, "no.such.key"), None);
+}
+
+#[test]
+fn a_running_broker_takes_no_number_that_leaves_it_without_clients_records_or_room() {
+    let broker = with_flags(&[("log.cleaner.threads", "2")]).unwrap();
+    for (key, value, is_taken) in [
+        ("max.connections", "0", false),
+        ("max.connections", "1", true),
+        ("max.connections.per.ip", "0", false),
+        ("max.connections.per.ip", "1", true),
+        ("log.retention.ms", "0", false),
+        ("log.retention.ms", "-1", true),
+        ("log.cleaner.dedupe.buffer.size", "2097153", false),
+        ("log.cleaner.dedupe.buffer.size", "2097154", true),
+    ] {
+        let changes = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
+        let answer = check_broker_alteration(&broker, &changes, true);
+        assert_eq!(answer.is_ok(), is_taken, "{key}={value}");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! (InvalidConfig), where tools and their users know them.
 
 use super::key::{ConfigKey, Kind, Valid};
+use std::collections::HashSet;
+use std::fmt;
 
 /// A value of its key's type.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,16 +22,59 @@ pub enum Value {
     List(Vec<String>),
 }
 
+/// As Java writes it: a list's parts without blanks between them, a fraction with a point.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(value) => value.fmt(f),
+            Self::Number(value) => value.fmt(f),
+            Self::Double(value) => f.write_str(&java_double(*value)),
+            Self::Text(value) => f.write_str(value),
+            Self::List(parts) => f.write_str(&parts.join(",")),
+        }
+    }
+}
+
+/// `0.5` and `1.0`, but `1.0E-4` and `1.5E7`: Java's `Double.toString`.
+fn java_double(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) || !value.is_finite() {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:E}");
+    let (digits, exponent) = text.split_once('E').unwrap_or((&text, "0"));
+    let point = if digits.contains('.') { "" } else { ".0" };
+    format!("{digits}{point}E{exponent}")
+}
+
 /// Reads `text` as a value of `key` and checks that it is valid.
 ///
 /// # Errors
 /// Kafka's sentence: `Invalid value V for configuration K: ...`.
 pub fn parse(key: &ConfigKey, text: &str) -> Result<Value, String> {
-    let shown = if key.kind == Kind::Password { "[hidden]" } else { text };
-    let value = of_type(key.kind, text.trim());
-    value
-        .and_then(|value| check(key, &value).map(|()| value))
-        .map_err(|why| format!("Invalid value {shown} for configuration {}: {why}", key.name))
+    let is_secret = key.kind == Kind::Password;
+    let invalid = |shown: &str, why: String| {
+        let shown = if is_secret { "[hidden]" } else { shown };
+        format!("Invalid value {shown} for configuration {}: {why}", key.name)
+    };
+    let mut value = of_type(key.kind, text.trim()).map_err(|why| invalid(text, why))?;
+    match (key.valid, &mut value) {
+        (Valid::SomeOf(texts), Value::List(parts)) => {
+            for part in &*parts {
+                if part.is_empty() {
+                    return Err(format!("Configuration '{}' values must not be empty.", key.name));
+                }
+                one_of(part, texts).map_err(|why| invalid(part, why))?;
+            }
+            let mut seen = HashSet::new();
+            parts.retain(|part| seen.insert(part.clone()));
+        }
+        (Valid::ThrottledReplicas, Value::List(parts)) => {
+            let shown = format!("[{}]", parts.join(", "));
+            throttled_replicas(key.name, parts).map_err(|why| invalid(&shown, why))?;
+        }
+        (_, value) => check(key, value).map_err(|why| invalid(&value.to_string(), why))?,
+    }
+    Ok(value)
 }
 
 fn of_type(kind: Kind, text: &str) -> Result<Value, String> {
@@ -86,16 +131,12 @@ fn check(key: &ConfigKey, value: &Value) -> Result<(), String> {
             if *double >= 0.0 { Ok(()) } else { Err("Value must be at least 0".to_owned()) }
         }
         (Valid::OneOf(texts), Value::Text(text)) => one_of(text, texts),
-        (Valid::SomeOf(texts), Value::List(list)) => {
-            list.iter().try_for_each(|part| one_of(part, texts))
-        }
         (Valid::NotEmpty, Value::Text(text)) if text.is_empty() => {
             Err("String must be non-empty".to_owned())
         }
         (Valid::NotEmpty, Value::List(list)) if list.is_empty() => {
             Err("must be a non-empty list".to_owned())
         }
-        (Valid::ThrottledReplicas, Value::List(list)) => throttled_replicas(key.name, list),
         _ => Ok(()),
     }
 }

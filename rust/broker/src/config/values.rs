@@ -87,7 +87,7 @@ impl BrokerValues {
         };
         settings.retain(|setting| setting.source != source);
         let at = settings.partition_point(|setting| setting.source < source);
-        let setting = Setting { value: value.trim().to_owned(), source, origin: origin.to_owned() };
+        let setting = Setting { value: value.to_owned(), source, origin: origin.to_owned() };
         settings.insert(at, setting);
         Ok(())
     }
@@ -137,11 +137,11 @@ impl BrokerValues {
         self.settings.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The value of `key` that holds, as text; `None` is Kafka's null.
+    /// The value of `key` that holds, as text without blanks around it; `None` is Kafka's null.
     #[must_use]
     pub fn text(&self, key: &ConfigKey) -> Option<String> {
         let strongest = self.settings(key.name).last();
-        strongest.map(|setting| setting.value.clone()).or_else(|| key.default.text())
+        strongest.map(|setting| setting.value.trim().to_owned()).or_else(|| key.default.text())
     }
 
     /// The value of `key` that holds.

@@ -92,16 +92,21 @@ impl GroupCoordinator {
     pub fn commit(&self, who: &Committer, commits: Vec<Commit>, answer: Answer<Vec<ErrorCode>>) {
         let count = commits.len();
         let all = move |error: ErrorCode| vec![error; count];
-        if who.generation >= 0 {
+        let max_metadata = self.config.offset_metadata_max_bytes;
+        let keeps_nothing = commits.iter().all(|commit| is_too_large(commit, max_metadata));
+        if who.generation >= 0 || keeps_nothing {
             match self.group(&who.group_id) {
                 Ok(Some(_)) => {}
+                Ok(None) if who.generation < 0 => {
+                    // As in Kafka, no group is made for it.
+                    return answer(all(ErrorCode::OffsetMetadataTooLarge));
+                }
                 Ok(None) if who.version >= 9 => return answer(all(ErrorCode::GroupIdNotFound)),
                 Ok(None) => return answer(all(ErrorCode::IllegalGeneration)),
                 Err(error) => return answer(all(error)),
             }
         }
         let mut answer = Some(answer);
-        let max_metadata = self.config.offset_metadata_max_bytes;
         let done = self.on_group_or_new(&who.group_id, false, |inner, now| {
             let (member, instance) = (&who.member_id, who.group_instance_id.as_deref());
             inner.state.offset_commit(now, member, instance, who.generation)?;
@@ -332,8 +337,7 @@ fn store(
     let mut records = Vec::with_capacity(commits.len());
     let mut values = Vec::with_capacity(commits.len());
     for commit in commits {
-        let metadata = commit.metadata.unwrap_or_default();
-        if metadata.encode_utf16().count() > max_metadata {
+        if is_too_large(&commit, max_metadata) {
             errors.push(ErrorCode::OffsetMetadataTooLarge);
             continue;
         }
@@ -341,7 +345,7 @@ fn store(
         let value = OffsetCommitValue {
             offset: commit.offset,
             leader_epoch: commit.leader_epoch,
-            metadata,
+            metadata: commit.metadata.unwrap_or_default(),
             commit_timestamp: now.wall_ms,
             expire_timestamp,
             topic_id: commit.topic_id,
@@ -366,6 +370,11 @@ fn store(
     };
     let late = |inner: &mut Inner, _: Now| inner.push(too_late.give(late_errors));
     inner.push(Effect::Append { records, then: Box::new(stored), late: Box::new(late) });
+}
+
+fn is_too_large(commit: &Commit, max_metadata: usize) -> bool {
+    let metadata = commit.metadata.as_deref().unwrap_or_default();
+    metadata.encode_utf16().count() > max_metadata
 }
 
 /// What the log refused, beside what was refused before it was asked.

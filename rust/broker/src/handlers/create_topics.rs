@@ -70,8 +70,9 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic {
 fn made(rules: &TableRules, created: &CreatedTopic) -> CreatableTopicResult {
     let configs = describe_topic(rules.broker(), &created.configs).into_iter();
     let configs = configs.map(|entry| CreatableTopicConfigs {
+        // As Kafka: what was asked for comes back as it was written.
+        value: created.configs.get(&*entry.name).cloned().or(entry.value),
         name: entry.name.into_owned(),
-        value: entry.value,
         read_only: entry.read_only,
         config_source: entry.source.code(),
         is_sensitive: entry.sensitive,

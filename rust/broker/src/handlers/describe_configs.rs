@@ -153,7 +153,8 @@ fn host_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// What was altered for all brokers, and nothing else: the defaults are each broker's own.
+/// What was altered for all brokers, as it was written, and nothing else: the defaults are each
+/// broker's own.
 fn of_cluster(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfigsResourceResult> {
     let Some(for_all) = image.configs_of(&ConfigResource::cluster()) else {
         return Vec::new();
@@ -167,6 +168,7 @@ fn of_cluster(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfi
     entries
         .map(|mut entry| {
             entry.synonyms.retain(|synonym| synonym.source == altered.code());
+            entry.value = entry.synonyms.first().and_then(|synonym| synonym.value.clone());
             entry
         })
         .collect()

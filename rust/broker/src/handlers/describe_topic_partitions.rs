@@ -58,8 +58,6 @@ fn describe(
             break;
         }
     }
-    // As in Kafka, topics that cannot be described come last.
-    page.topics.append(&mut page.refused);
     DescribeTopicPartitionsResponse {
         topics: page.topics,
         next_cursor: page.next_cursor,
@@ -79,13 +77,17 @@ struct Page {
     /// Partitions that still fit.
     left: i32,
     topics: Vec<DescribeTopicPartitionsResponseTopic>,
-    refused: Vec<DescribeTopicPartitionsResponseTopic>,
     next_cursor: Option<CursorResponse>,
 }
 
 impl Page {
-    /// Adds a topic from its partition `first` on; `false` when the page is full.
+    /// Adds a topic from its partition `first` on; `false` when the page is full. A topic that
+    /// cannot be described takes no room, but comes no sooner than the page it belongs to.
     fn add(&mut self, image: &MetadataImage, name: &str, first: i32) -> bool {
+        if self.left == 0 {
+            self.next_cursor = Some(cursor(name, first));
+            return false;
+        }
         let Some(topic) = image.topic(name) else {
             let invalid = invalid_topic_name(name).is_some();
             let error = if invalid {
@@ -93,13 +95,9 @@ impl Page {
             } else {
                 ErrorCode::UnknownTopicOrPartition
             };
-            self.refused.push(nothing(name, error));
+            self.topics.push(nothing(name, error));
             return true;
         };
-        if self.left == 0 {
-            self.next_cursor = Some(cursor(name, first));
-            return false;
-        }
         let end = first.saturating_add(self.left).min(topic.partition_count()).max(first);
         self.left -= end - first;
         self.topics.push(described(image, topic, first..end));

@@ -107,12 +107,6 @@ pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResourc
         Some(resource_type) => resource_type,
     };
     match (resource_type, name.parse::<i32>()) {
-        (ConfigResourceType::Topic, _) if name.is_empty() => {
-            return invalid("Default topic resources are not allowed.".to_owned());
-        }
-        (ConfigResourceType::Group, _) if name.is_empty() => {
-            return invalid("Default group resources are not allowed.".to_owned());
-        }
         (ConfigResourceType::Broker, _) if name.is_empty() => {}
         (ConfigResourceType::Broker | ConfigResourceType::BrokerLogger, Err(_)) => {
             return invalid(format!("Node id must be an integer, but it is: {name}"));

@@ -50,6 +50,9 @@ fn pages_follow_each_other_by_name_and_partition() {
             ask(&["nope", "a", "x y"], 9, None),
             (vec![("a", 0, vec![0]), ("nope", unknown, vec![]), ("x y", bad_name, vec![])], None),
         ),
+        // One that is not there stands where its name does, and behind a full page not at all.
+        (ask(&["a", "A"], 9, None), (vec![("A", unknown, vec![]), ("a", 0, vec![0])], None)),
+        (ask(&["a", "nope"], 1, None), (vec![("a", 0, vec![0])], Some(("nope", 0)))),
         (ask(&["a"], 9, Some(("b", 0))), (vec![("a", invalid, vec![])], None)),
         (ask(&[], 9, Some(("a", -1))), (vec![], None)),
     ] {

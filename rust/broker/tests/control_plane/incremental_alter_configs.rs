@@ -95,6 +95,22 @@ fn refusals_are_those_of_kafka_word_for_word() {
             "Default topic resources are not allowed.",
         ),
         (
+            resource(TOPIC, "", &[("retention.ms", APPEND, Some("5"))]),
+            config,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (
+            resource(TOPIC, "nope", &[("cleanup.policy", APPEND, Some(""))]),
+            config,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            resource(TOPIC, "t", &[("cleanup.policy", APPEND, Some("none"))]),
+            config,
+            "Invalid value none for configuration cleanup.policy: String must be one of: \
+             compact, delete",
+        ),
+        (
             resource(TOPIC, "t", &[("bogus", SET, Some("1"))]),
             config,
             "Unknown topic config name: bogus",

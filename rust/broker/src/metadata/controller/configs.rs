@@ -122,12 +122,8 @@ fn altered(
         );
         return Err(ApiError::new(ErrorCode::InvalidConfig, message));
     }
-    if resource.resource_type == ConfigResourceType::Topic
-        && let Some(reason) = invalid_topic_name(&resource.name)
-    {
-        let message = format!("Topic name is invalid: {reason}");
-        return Err(ApiError::new(ErrorCode::InvalidTopicException, message));
-    }
+    // As Kafka: whether a key is a list was asked before whose it would be.
+    expect_name(resource)?;
     rules.validate(resource, &before, &after)?;
     // As Kafka: what is wrong with keys and values is told also of a topic that is not there.
     if resource.resource_type == ConfigResourceType::Topic && image.topic(&resource.name).is_none()
@@ -136,6 +132,24 @@ fn altered(
         return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
     }
     Ok(difference(resource, &before, &after))
+}
+
+/// Topics and groups have names, and no configs that hold for all of them.
+fn expect_name(resource: &ConfigResource) -> Result<(), ApiError> {
+    let refuse = |code: ErrorCode, message: String| Err(ApiError::new(code, message));
+    let default = |kind: &str| format!("Default {kind} resources are not allowed.");
+    match (resource.resource_type, resource.name.as_str()) {
+        (ConfigResourceType::Topic, "") => refuse(ErrorCode::InvalidRequest, default("topic")),
+        (ConfigResourceType::Group, "") => refuse(ErrorCode::InvalidRequest, default("group")),
+        (ConfigResourceType::Topic, name) => match invalid_topic_name(name) {
+            Some(reason) => {
+                let message = format!("Topic name is invalid: {reason}");
+                refuse(ErrorCode::InvalidTopicException, message)
+            }
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 fn apply(
@@ -162,7 +176,11 @@ fn apply(
         let message = format!("Can't {word} to key {key} because its type is not LIST.");
         return Err(ApiError::new(ErrorCode::InvalidConfig, message));
     };
-    let mut list = configs.get(key).map_or(default, |value| elements(value));
+    let mut list = match configs.get(key) {
+        Some(value) if value.is_empty() => Vec::new(),
+        Some(value) => elements(value).collect(),
+        None => default,
+    };
     for element in elements(value) {
         let present = list.contains(&element);
         if add && !present {
@@ -175,9 +193,10 @@ fn apply(
     Ok(())
 }
 
-/// A list-valued config's elements.
-fn elements(value: &str) -> Vec<String> {
-    value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+/// A list-valued config's elements, as they were written: an empty one is for the rules to refuse.
+/// As in Java, none comes after the last comma.
+fn elements(value: &str) -> impl Iterator<Item = String> {
+    value.strip_suffix(',').unwrap_or(value).split(',').map(str::to_owned)
 }
 
 /// The records that make `before` into `after`.

@@ -228,7 +228,7 @@ fn configs_are_replaced_or_changed_key_by_key() {
         alter(false, &[("a", set("1")), ("b", set("x,y"))]),
         map(&[("a", "1"), ("b", "x,y")])
     );
-    let append = ConfigOperation::Append("z, x".to_owned());
+    let append = ConfigOperation::Append("z,x".to_owned());
     let subtract = ConfigOperation::Subtract("y".to_owned());
     assert_eq!(alter(false, &[("b", append)]), map(&[("a", "1"), ("b", "x,y,z")]));
     assert_eq!(alter(false, &[("b", subtract)]), map(&[("a", "1"), ("b", "x,z")]));
