@@ -160,6 +160,25 @@ def test_a_commit_nobody_waits_for_tells_its_end(cluster: Cluster) -> None:
         assert consumer.committed(part(topic))[part(topic)].offset == 1
 
 
+def test_the_callback_of_a_call_that_has_ended_is_called_on_the_thread_for_callbacks(
+    cluster: Cluster,
+) -> None:
+    """A quick commit called it on the thread of ``commit_async``, and was held up by it."""
+    called = threading.Event()
+    on: list[int] = []
+
+    def note() -> None:
+        on.append(threading.get_ident())
+        called.set()
+
+    with cluster.consumer() as consumer:
+        ended = consumer._native.partitions(cluster.topic(), PATIENCE_S)
+        assert ended.result(PATIENCE_S) == [0]
+        ended.add_done_callback(note)
+        assert called.wait(PATIENCE_S)
+    assert on != [threading.get_ident()]
+
+
 def test_a_callback_that_takes_its_time_holds_up_nothing(cluster: Cluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     cluster.write(topic, numbered(3))

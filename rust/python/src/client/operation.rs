@@ -171,7 +171,7 @@ impl Operation {
         self.end();
     }
 
-    /// Calls `callback()` when there is a result: on a thread for that, or here if there is one.
+    /// Calls `callback()` when there is a result, on a thread for that: it may take its time.
     fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let slot = self.slot(py)?;
         slot.callbacks.start();
@@ -182,7 +182,9 @@ impl Operation {
                 return Ok(());
             }
         }
-        callback.call0(py).map(|_| ())
+        // Quick ends are as many as slow ones: whoever asked must not be held up by either.
+        py.detach(|| slot.callbacks.call(vec![callback]));
+        Ok(())
     }
 }
 
