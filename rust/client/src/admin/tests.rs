@@ -138,7 +138,7 @@ fn a_call_that_nobody_answers_ends_with_its_time() {
         false => Answer::Usual,
     });
     let each = run(&broker, |admin| async move {
-        let limit = Some(Duration::from_millis(50));
+        let limit = Some(Duration::from_millis(500));
         admin.create_topics(vec![topic("a")], true, limit).await
     });
     let (_, result) = each.expect("the way there is good").remove(0);

@@ -26,7 +26,7 @@ const FAST: [(&str, &str); 4] = [
     ("reconnect.backoff.ms", "1"),
     ("reconnect.backoff.max.ms", "2"),
     ("retry.backoff.ms", "1"),
-    ("kafkalite.bootstrap.timeout.ms", "50"),
+    ("kafkalite.bootstrap.timeout.ms", "500"),
 ];
 
 #[test]
