@@ -181,7 +181,7 @@ impl RangeReader {
             }
             // Before it is looked at what came: what comes in between counts at the next look.
             let now = (self.clock)();
-            self.note_progress(now);
+            self.note_progress();
             let waited = now.saturating_duration_since(self.last_progress);
             let doubtful = now.saturating_duration_since(self.doubted);
             if waited >= DOUBT_AFTER && doubtful >= DOUBT_AFTER {
@@ -196,13 +196,15 @@ impl RangeReader {
     }
 
     /// What is fetched is progress, though markers and aborted records are handed out to nobody.
-    fn note_progress(&mut self, now: Instant) {
+    fn note_progress(&mut self) {
         let subscription = self.consumer.shared().subscription.lock();
         let next = self.ends.keys().filter_map(|one| subscription.get(one));
         let offsets = next.map(|state| state.next_fetch().offset);
         let reached = offsets.fold(0, i64::wrapping_add);
         if reached != self.reached {
-            (self.reached, self.last_progress) = (reached, now);
+            // By the time after the look: whoever was held up before it has not waited since.
+            drop(subscription);
+            (self.reached, self.last_progress) = (reached, (self.clock)());
         }
     }
 
