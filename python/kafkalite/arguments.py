@@ -21,6 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 __all__ = [
+    "absent",
     "absent_hint",
     "checked_callables",
     "checked_count",
@@ -154,6 +155,12 @@ def unexpected(call: str, given: Mapping[str, object]) -> TypeError:
     """Return the error of a call that was given keywords it does not have."""
     name = next(iter(given))
     return _with_hint(TypeError(f"{call}() got an unexpected keyword argument {name!r}"))
+
+
+def absent(owner: object, name: str) -> AttributeError:
+    """Return Python's error for an attribute that ``owner`` lacks, with a hint if there is one."""
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    return absent_hint(AttributeError(text, name=name, obj=owner), name)
 
 
 def absent_hint(error: AttributeError, name: str) -> AttributeError:

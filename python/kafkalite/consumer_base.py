@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import consumer_calls as calls
-from .arguments import absent_hint, checked_callables, checked_ms, hinted
+from .arguments import absent, checked_callables, checked_ms, hinted
 from .errors import ForkedClientError
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class BaseConsumer:
 
         def __getattr__(self, name: str) -> object:
             """Say what to do in place of what other consumers have."""
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise absent_hint(AttributeError(text, name=name, obj=self), name)
+            raise absent(self, name)
 
     def __repr__(self) -> str:
         """Return what it is, and whether it is open."""

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _native
-from ..arguments import absent_hint, checked_callables, refuse_positional
+from ..arguments import absent, checked_callables, refuse_positional
 from ..config import merged, warn
 from ..errors import IllegalStateError
 
@@ -237,8 +237,7 @@ class AsyncProducer:
 
         def __getattr__(self, name: str) -> object:
             """Say what to do in place of what other producers have."""
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise absent_hint(AttributeError(text, name=name, obj=self), name)
+            raise absent(self, name)
 
     def __repr__(self) -> str:
         """Return what it is, and whether it is open."""

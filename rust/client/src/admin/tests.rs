@@ -47,6 +47,13 @@ fn created(asked: &Asked, code: impl Fn(&str) -> ErrorCode) -> Answer {
     asked.answer::<CreateTopicsRequest>(&CreateTopicsResponse { topics, throttle_time_ms: 0 })
 }
 
+/// The answer that group `g` has committed nothing.
+fn no_offsets(asked: &Asked) -> Answer {
+    let group = OffsetFetchResponseGroup { group_id: "g".into(), ..Default::default() };
+    let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
+    asked.answer::<OffsetFetchRequest>(&told)
+}
+
 #[test]
 fn of_several_things_those_that_failed_in_passing_are_tried_again() {
     let broker = FakeBroker::start(|asked| {
@@ -115,9 +122,7 @@ fn what_an_answer_leaves_out_of_a_list_that_was_asked_for_is_an_error() {
         } else if asked.is(ApiKey::FindCoordinator) {
             coordinator(asked)
         } else if asked.is(ApiKey::OffsetFetch) {
-            let group = OffsetFetchResponseGroup { group_id: "g".into(), ..Default::default() };
-            let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
-            asked.answer::<OffsetFetchRequest>(&told)
+            no_offsets(asked)
         } else {
             Answer::Usual
         }
@@ -215,9 +220,7 @@ fn a_group_whose_coordinator_is_gone_is_asked_for_at_the_new_one() {
         if asked.is(ApiKey::FindCoordinator) {
             coordinator_is(asked, if asked.before == 0 { OTHER } else { NODE })
         } else if asked.is(ApiKey::OffsetFetch) {
-            let group = OffsetFetchResponseGroup { group_id: "g".into(), ..Default::default() };
-            let told = OffsetFetchResponse { groups: vec![group], ..Default::default() };
-            asked.answer::<OffsetFetchRequest>(&told)
+            no_offsets(asked)
         } else {
             Answer::Usual
         }

@@ -341,21 +341,26 @@ fn a_change_of_wishes_joins_again_and_gives_up_what_is_not_wanted() {
     assert_eq!((told.topics, told.owned), (topics("y"), Vec::new()));
 }
 
-#[test]
-fn a_leader_joins_again_when_a_topic_grew_and_a_follower_does_not() {
-    let mut run = Run::eager();
-    run.find();
-    run.next();
+/// Has this member lead a generation of its own: `x`, of which it is assigned `assigned`.
+fn lead(run: &mut Run, generation: i32, counts: PartitionCounts, assigned: &str) {
     let metadata = encode_subscription(&MemberSubscription {
         topics: topics("x"),
         ..MemberSubscription::default()
     });
     let me = JoinedMember { member_id: "me".to_owned(), instance_id: None, metadata };
-    run.member.joined(joined(1, "me", vec![me]), run.now);
-    run.member.counted([(Arc::from("x"), 1)].into());
     run.next();
-    run.member.synced(encode_assignment(1, &partitions("x-0")), run.now);
+    run.member.joined(joined(generation, "me", vec![me]), run.now);
+    run.member.counted(counts);
+    run.next();
+    run.member.synced(encode_assignment(1, &partitions(assigned)), run.now);
     run.see();
+}
+
+#[test]
+fn a_leader_joins_again_when_a_topic_grew_and_a_follower_does_not() {
+    let mut run = Run::eager();
+    run.find();
+    lead(&mut run, 1, [(Arc::from("x"), 1)].into(), "x-0");
     run.member.see_counts(|_| Some(1));
     assert!(run.member.is_settled());
     run.member.see_counts(|_| Some(2));
@@ -371,35 +376,14 @@ fn a_leader_joins_again_when_a_topic_grew_and_a_follower_does_not() {
 fn a_leader_joins_again_when_a_topic_is_deleted_and_not_while_it_stays_away() {
     let mut run = Run::eager();
     run.find();
-    run.next();
-    let metadata = encode_subscription(&MemberSubscription {
-        topics: topics("x"),
-        ..MemberSubscription::default()
-    });
-    let me = || {
-        vec![JoinedMember {
-            member_id: "me".to_owned(),
-            instance_id: None,
-            metadata: metadata.clone(),
-        }]
-    };
-    run.member.joined(joined(1, "me", me()), run.now);
-    run.member.counted([(Arc::from("x"), 1)].into());
-    run.next();
-    run.member.synced(encode_assignment(1, &partitions("x-0")), run.now);
-    run.see();
+    lead(&mut run, 1, [(Arc::from("x"), 1)].into(), "x-0");
     run.member.see_counts(|_| None);
     assert!(run.member.is_settled(), "nobody said that it is gone");
     run.member.see_counts(|_| Some(0));
     run.next();
     assert_eq!(run.see(), [GroupEvent::Revoke(partitions("x-0"))]);
 
-    run.next();
-    run.member.joined(joined(2, "me", me()), run.now);
-    run.member.counted([].into());
-    run.next();
-    run.member.synced(encode_assignment(2, &[]), run.now);
-    run.see();
+    lead(&mut run, 2, [].into(), "");
     run.member.see_counts(|_| Some(0));
     assert!(run.member.is_settled());
 }
