@@ -153,7 +153,9 @@ pub fn read_topic_id(storage: &dyn Storage, partition: &Path) -> Result<Option<U
     id.map(Some).ok_or_else(|| LogError::bad_file(&path, "no topic id"))
 }
 
-/// Writes the topic id into a partition's directory.
+/// Writes the topic id into a partition's directory; on the disk when it returns. A log without a
+/// readable id does not open, and one without any is taken for the log of whatever topic has its
+/// name.
 ///
 /// # Errors
 /// Whatever the disk says.
@@ -164,7 +166,7 @@ pub fn write_topic_id(
 ) -> Result<(), LogError> {
     let path = partition.join(PARTITION_METADATA_FILE);
     let text = format!("version: {VERSION}\ntopic_id: {topic_id}");
-    replace_file(storage, &path, text.as_bytes(), Durability::PageCache)
+    replace_file(storage, &path, text.as_bytes(), Durability::Disk)
         .map_err(|error| LogError::io(&path, error))
 }
 

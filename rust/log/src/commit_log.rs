@@ -79,6 +79,8 @@ pub struct CommitLog {
     flushing: Mutex<()>,
     /// A file was created or renamed since the directory was last synced.
     dir_changed: AtomicBool,
+    /// The directory's own name may not be on the disk yet.
+    name_unsynced: AtomicBool,
     /// A segment was sealed and is not on the disk yet.
     sealed_unflushed: AtomicBool,
     /// The leader epochs were written and are not on the disk yet.
@@ -125,6 +127,7 @@ impl CommitLog {
             waiting: Mutex::default(),
             flushing: Mutex::new(()),
             dir_changed: AtomicBool::new(!as_left),
+            name_unsynced: AtomicBool::new(!as_left),
             epochs_unflushed: AtomicBool::new(!as_left),
             left_at: as_left.then_some(log_end_offset),
             // What recovery read may be in the page cache only.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::RealStorage;
+use crate::storage::faulty::FaultyStorage;
 
 fn written(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -55,6 +56,17 @@ fn the_topic_id_reads_back() {
     assert_eq!(read_topic_id(&RealStorage, dir.path()).unwrap(), None);
     let id = Uuid([7; 16]);
     write_topic_id(&RealStorage, dir.path(), id).unwrap();
+    assert_eq!(read_topic_id(&RealStorage, dir.path()).unwrap(), Some(id));
+}
+
+/// `partition.metadata` was never synced: a power cut left it empty, and the log did not open.
+#[test]
+fn the_topic_id_survives_a_power_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let id = Uuid([7; 16]);
+    write_topic_id(&storage, dir.path(), id).unwrap();
+    storage.cut_power().unwrap();
     assert_eq!(read_topic_id(&RealStorage, dir.path()).unwrap(), Some(id));
 }
 

@@ -67,6 +67,12 @@ impl CommitLog {
             let synced = self.dir.storage().sync_dir(&path);
             synced.map_err(|error| self.dir.failed(&*path, error))?;
         }
+        // Once: what the directory holds is found again under the name of the directory only.
+        if self.name_unsynced.swap(false, Ordering::AcqRel) {
+            let path = self.dir.log_dir.path();
+            let synced = self.dir.storage().sync_dir(path);
+            synced.map_err(|error| self.dir.failed(&**path, error))?;
+        }
         self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
         Ok(end)
     }

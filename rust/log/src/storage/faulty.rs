@@ -69,7 +69,8 @@ impl FaultyStorage {
         self.state.lock().crashed = true;
     }
 
-    /// Takes away what was never synced: bytes at the end of files, and new names.
+    /// Takes away what was never synced: bytes at the end of files, and new names of files and
+    /// directories.
     ///
     /// # Errors
     /// If the real files cannot be changed.
@@ -80,6 +81,8 @@ impl FaultyStorage {
             state.synced.remove(&name);
             if name.is_file() {
                 std::fs::remove_file(&name)?;
+            } else if name.is_dir() {
+                std::fs::remove_dir_all(&name)?;
             }
         }
         for (path, length) in std::mem::take(&mut state.synced) {
@@ -206,6 +209,9 @@ impl Storage for FaultyStorage {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.change()?;
+        if !path.exists() {
+            self.state.lock().unsynced_names.insert(path.to_path_buf());
+        }
         self.inner.create_dir(path)
     }
 
