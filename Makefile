@@ -35,8 +35,10 @@ lint: $(VENV)/dev-installed
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
 # the features that `develop` compiles them with, and are compiled once.
+# A test that takes longer than four minutes is killed and named.
 rust-test:
-	cargo test --locked --profile ci --workspace
+	cargo test --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(abspath tests/time_limit.py)"]' \
+		--locked --profile ci --workspace
 
 ## The binding of the checkout; to measure with: make develop PROFILE=release
 develop: $(VENV)/dev-installed
@@ -177,7 +179,7 @@ wheel-test: $(VENV)/dev-installed
 	rm -rf dist/try
 	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist/try/$(PROFILE)
 	$(BIN)/maturin sdist --out dist/try
-	$(BIN)/pytest release --wheel dist/try/$(PROFILE)/*.whl --sdist dist/try/*.tar.gz
+	$(BIN)/pytest --timeout=900 release --wheel dist/try/$(PROFILE)/*.whl --sdist dist/try/*.tar.gz
 
 ## Both wheels and Spark in a fresh venv, without the checkout and without a jar.
 spark-wheel-test: PROFILE := release
@@ -187,7 +189,7 @@ spark-wheel-test: $(VENV)/dev-installed
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist/try ./spark_connector
 	rm -rf spark_connector/build
 	$(BIN)/python tests/conformance/prerequisites.py --only JDK
-	$(BIN)/pytest release/test_spark.py --wheel dist/try/$(PROFILE)/*.whl --spark-wheel dist/try/*.whl
+	$(BIN)/pytest --timeout=900 release/test_spark.py --wheel dist/try/$(PROFILE)/*.whl --spark-wheel dist/try/*.whl
 
 ## The site, in dist/docs; a warning is an error.
 docs: develop $(VENV)/docs-installed

@@ -16,6 +16,10 @@ import pytest
 #: How long a process may take to say what a test waits for; on a loaded machine all is slow.
 PATIENCE_S = 30.0
 
+# The time limit of one test with its fixtures, in seconds; pytest-timeout reads it. A folder whose
+# tests take longer says so in its own conftest.py.
+os.environ.setdefault("PYTEST_TIMEOUT", "240")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has its background jobs ignore Ctrl-C, and the programs that tests start would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

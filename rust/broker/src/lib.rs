@@ -5,6 +5,9 @@
 //! whom.
 
 pub mod admin_http;
+#[cfg(test)]
+#[path = "../../testing/awaited.rs"]
+mod awaited;
 pub mod broker;
 pub mod clock;
 pub mod cold_reads;

@@ -4,7 +4,7 @@
 mod client;
 
 use bytes::Bytes;
-use client::{Client, create_topic, start};
+use client::{Client, awaited, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
@@ -23,7 +23,6 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const GROUP: &str = "g";
 
@@ -132,9 +131,13 @@ fn committed(client: &mut Client, group: &str) -> (i64, Option<String>) {
     let request = OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
     let mut answer = client.call(&request, 9).groups.remove(0);
     // After a start groups are loaded beside the first requests, as in Kafka: clients ask again.
-    while answer.error_code == ErrorCode::CoordinatorLoadInProgress.code() {
-        answer = client.call(&request, 9).groups.remove(0);
-    }
+    awaited::until("the group is loaded", || {
+        let is_loading = answer.error_code == ErrorCode::CoordinatorLoadInProgress.code();
+        if is_loading {
+            answer = client.call(&request, 9).groups.remove(0);
+        }
+        !is_loading
+    });
     assert_eq!(answer.error_code, 0);
     let partition = answer.topics.remove(0).partitions.remove(0);
     (partition.committed_offset, partition.metadata)
@@ -169,7 +172,7 @@ fn two_members_share_a_group_and_a_restart_changes_nothing() {
 
     let id = two.call(&join_request(""), 9).member_id;
     two.send(&join_request(&id), 9);
-    while heartbeat(&mut one, &first) == 0 {}
+    awaited::until("the rebalance begins", || heartbeat(&mut one, &first) != 0);
     let leader = one.call(&join_request(&first.member_id), 9);
     let (_, follower) = two.receive::<JoinGroupRequest>(9).unwrap();
     assert_eq!((leader.members.len(), follower.members.len()), (2, 0));
@@ -238,8 +241,7 @@ fn a_commit_that_the_disk_kept_too_long_is_seen_once_it_is_on_the_disk() {
         partition.flush().unwrap();
     }
     // The wait for the disk is renewed every millisecond: it may be between two of them.
-    let end = Instant::now() + Duration::from_secs(20);
-    while committed(&mut client, GROUP).0 == -1 && Instant::now() < end {}
+    awaited::until("the commit is on the disk", || committed(&mut client, GROUP).0 != -1);
     assert_eq!(committed(&mut client, GROUP).0, 7);
     running.stop();
 }

@@ -4,7 +4,7 @@
 mod client;
 
 use bytes::Bytes;
-use client::{Client, batch, create_topic, start};
+use client::{Client, awaited, batch, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::create_partitions::{
@@ -52,7 +52,7 @@ fn broker(settings: &[(&str, &str)]) -> (tempfile::TempDir, Broker, Client) {
     };
     client.call(&find, 6);
     let list = ListGroupsRequest::default();
-    while client.call(&list, 5).error_code != 0 {}
+    awaited::until("the groups are loaded", || client.call(&list, 5).error_code == 0);
     (directory, broker, client)
 }
 

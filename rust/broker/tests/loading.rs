@@ -5,7 +5,7 @@ mod client;
 
 use bytes::Bytes;
 use client::storage::{Asking, Use};
-use client::{Client, config, create_topic, start};
+use client::{Client, awaited, config, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::SystemClock;
 use kafkalite_protocol::ErrorCode;
@@ -53,7 +53,9 @@ impl Gate {
         let mut stands = self.stands.0.lock().unwrap();
         stands.is_reached = true;
         self.stands.1.notify_all();
-        drop(self.stands.1.wait_while(stands, |stands| !stands.is_open).unwrap());
+        let closed = |stands: &mut Stands| !stands.is_open;
+        let waited = self.stands.1.wait_timeout_while(stands, awaited::LIMIT, closed).unwrap();
+        assert!(!waited.1.timed_out(), "the test opens the gate");
     }
 
     /// A broker whose groups are loaded when this is open; the one who loads them is at the gate.
@@ -70,7 +72,9 @@ impl Gate {
         let broker =
             Broker::start_with(config(directory, &FEW_PARTITIONS), clock, storage).unwrap();
         let stands = self.stands.0.lock().unwrap();
-        drop(self.stands.1.wait_while(stands, |stands| !stands.is_reached).unwrap());
+        let away = |stands: &mut Stands| !stands.is_reached;
+        let waited = self.stands.1.wait_timeout_while(stands, awaited::LIMIT, away).unwrap();
+        assert!(!waited.1.timed_out(), "the loader comes to the gate");
         broker
     }
 }
@@ -109,13 +113,16 @@ fn fetch_request() -> OffsetFetchRequest {
 
 /// Waits by asking: groups are loaded beside the first requests, as in Kafka.
 fn committed(client: &mut Client) -> i64 {
-    loop {
-        let mut answer = client.call(&fetch_request(), 9).groups.remove(0);
-        if answer.error_code != LOADING {
-            assert_eq!(answer.error_code, 0);
-            return answer.topics.remove(0).partitions[0].committed_offset;
-        }
-    }
+    let mut answer = None;
+    awaited::until("the group is loaded", || {
+        let group = client.call(&fetch_request(), 9).groups.remove(0);
+        let is_loaded = group.error_code != LOADING;
+        answer = Some(group);
+        is_loaded
+    });
+    let mut answer = answer.expect("it was asked for");
+    assert_eq!(answer.error_code, 0);
+    answer.topics.remove(0).partitions[0].committed_offset
 }
 
 /// A broker with one committed offset, stopped.

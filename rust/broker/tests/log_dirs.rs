@@ -4,7 +4,7 @@
 mod client;
 
 use client::storage::{Asking, Use};
-use client::{Client, batch, config, create_topic, produce_request, start};
+use client::{Client, awaited, batch, config, create_topic, produce_request, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
@@ -201,12 +201,10 @@ fn a_produce_that_waits_for_the_disk_is_told_that_its_topic_was_deleted() {
     }
     let mut busy = Client::connect(&broker);
     busy.send(&produce_request("busy", batch(&["v"], None), 1), 9);
-    at_the_gate.recv().unwrap();
+    awaited::received("the group commit comes to busy-0", &at_the_gate);
     let mut client = Client::connect(&broker);
     client.send(&produce_request("t", batch(&["v"], None), 1), 9);
-    while broker.rooms().produces.len() < 2 {
-        std::thread::yield_now();
-    }
+    awaited::until("both produces wait", || broker.rooms().produces.len() >= 2);
     let gone = [TopicName::Name("t".into())];
     broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
     let (_, response) = client.receive::<ProduceRequest>(9).unwrap();

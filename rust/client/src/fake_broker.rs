@@ -1,5 +1,6 @@
 //! A broker that does what a test says: honest answers, none, or bytes that cannot be.
 
+use crate::awaited;
 use crate::config::{ClientConfig, ClientKind, HostPort};
 use crate::runtime::Runtime;
 use bytes::{Bytes, BytesMut};
@@ -76,6 +77,21 @@ pub fn release(held: &Held) {
     }
 }
 
+/// Waits until there is something to [`release`].
+#[track_caller]
+pub fn wait_held(held: &Held) {
+    awaited::until("an answer is held", || held.lock().is_some());
+}
+
+/// Waits on an event loop until `is_so`.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + awaited::LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited {:?} for this: {what}", awaited::LIMIT);
+        tokio::task::yield_now().await;
+    }
+}
+
 /// What to do about a request.
 pub enum Answer {
     /// These bytes, as they are.
@@ -134,12 +150,10 @@ impl FakeBroker {
         self.place
     }
 
-    /// Waits until it was asked so often, or for ten seconds.
+    /// Waits until it was asked so often.
+    #[track_caller]
     pub fn wait_for(&self, api: ApiKey, times: usize) {
-        let end = Instant::now() + Duration::from_secs(10);
-        while self.count(api) < times && Instant::now() < end {
-            std::thread::yield_now();
-        }
+        awaited::until(&format!("{api:?} is asked {times} times"), || self.count(api) >= times);
     }
 
     /// How often it was asked.

@@ -9,6 +9,9 @@
 pub mod accumulator;
 pub mod admin;
 pub mod assignors;
+#[cfg(test)]
+#[path = "../../testing/awaited.rs"]
+mod awaited;
 pub mod backoff;
 pub mod cluster;
 pub mod commits;

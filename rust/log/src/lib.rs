@@ -6,6 +6,9 @@
 //! own.
 
 mod adopt;
+#[cfg(test)]
+#[path = "../../testing/awaited.rs"]
+mod awaited;
 mod batch_scan;
 pub mod checkpoint;
 mod commit_log;

@@ -18,6 +18,8 @@ from tests.conftest import Process
 
 _numbers = itertools.count()
 
+# A test's time limit in seconds: Spark takes its time.
+os.environ["PYTEST_TIMEOUT"] = "900"
 
 #: Where `make spark-jars` put Spark's own Kafka connector; only tests marked `jvm` need it.
 JARS = os.environ.get("KAFKALITE_SPARK_JARS", "")

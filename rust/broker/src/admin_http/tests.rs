@@ -7,6 +7,7 @@ use crate::metrics::{RecentRequest, Stage};
 
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(crate::awaited::LIMIT)).expect("a valid timeout");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
+use crate::awaited;
 use crate::clock::SystemClock;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -124,7 +125,7 @@ fn a_short_job_is_done_between_the_turns_of_a_long_one() {
     pool.read_in(
         vec![],
         Box::new(move || {
-            let _ = released.recv();
+            let _ = released.recv_timeout(PATIENCE);
         }),
     );
     for (name, length) in [("long", 20 << 20), ("short", 100)] {
@@ -144,12 +145,13 @@ fn stopping_sends_what_waits() {
     pool.read_in(
         vec![],
         Box::new(move || {
-            let _ = released.recv();
+            let _ = released.recv_timeout(PATIENCE);
         }),
     );
     let (responder, received) = responder();
     pool.send(responder, response(100));
     drop(release);
+    let _ends = awaited::within("the pool stops");
     pool.stop();
     assert!(received.try_recv().is_ok());
 }
@@ -167,10 +169,11 @@ fn stopping_ends_the_wait_of_a_paced_read() {
     let (responder, received) = responder();
     // Two steps: the second has to wait for days.
     pool.send(responder, response(300_000));
-    while counted(&metrics, "kafkalite_cold_read_throttled_microseconds") == 0 {
-        std::thread::yield_now();
-    }
+    awaited::until("the read is throttled", || {
+        counted(&metrics, "kafkalite_cold_read_throttled_microseconds") > 0
+    });
     assert!(received.try_recv().is_err());
+    let _ends = awaited::within("the pool stops");
     pool.stop();
     assert!(received.try_recv().is_ok());
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
+use crate::awaited;
 use crate::clock::SystemClock;
 use crate::request_queue::LaneBounds;
 
@@ -23,6 +24,7 @@ fn pool(count: usize) -> (Arc<RequestQueue>, IoThreads) {
 #[test]
 fn tasks_run_side_by_side_on_all_threads() {
     let (queue, _pool) = pool(3);
+    let _ends = awaited::within("three threads run at once");
     let barrier = Arc::new(std::sync::Barrier::new(3));
     let (sent, received) = mpsc::channel();
     for _ in 0..3 {
@@ -55,6 +57,7 @@ fn stopping_runs_what_is_queued_and_ends_the_threads() {
         let sent = sent.clone();
         queue.execute(Box::new(move || sent.send(i).expect("the test listens")));
     }
+    let _ends = awaited::within("the pool stops");
     pool.stop();
     drop(sent);
     assert_eq!(received.into_iter().collect::<HashSet<i32>>().len(), 100);

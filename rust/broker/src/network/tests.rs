@@ -11,6 +11,7 @@ use kafkalite_protocol::primitives::Writer;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::awaited;
 use crate::clock::{ManualClock, SystemClock};
 use crate::io_threads::IoThreads;
 use crate::metrics::Value;
@@ -88,6 +89,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
+        let _ends = awaited::within("the network stops");
         self.network.begin_stop(self.clock.monotonic_ns());
         self.network.join();
         self.io_threads.stop();

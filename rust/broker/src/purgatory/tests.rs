@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
+use crate::awaited;
 use crate::clock::{Clock, ManualClock, SystemClock};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -215,6 +216,7 @@ fn a_value_that_moves_while_an_operation_is_being_watched_is_never_missed() {
     let purgatory = Arc::new(Purgatory::<u32>::new("Race", timer, &Metrics::new()));
     let (sent, done) = mpsc::channel();
     const ROUNDS: i64 = 3_000;
+    let _ends = awaited::within("every round ends");
     let value: Arc<AtomicI64> = Arc::default();
     let barrier = Arc::new(Barrier::new(2));
     let mover = {

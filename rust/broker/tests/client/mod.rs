@@ -1,6 +1,8 @@
 //! A client of a few lines, and a broker in a directory of its own.
 #![allow(dead_code, clippy::unwrap_used)]
 
+#[path = "../../../testing/awaited.rs"]
+pub mod awaited;
 pub mod storage;
 
 use bytes::Bytes;
@@ -12,7 +14,7 @@ use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
-use kafkalite_protocol::messages::{Request, Wire};
+use kafkalite_protocol::messages::{ApiKey, Request, Wire};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{LeaderEpoch, Offset, Reader, Records, Writer};
 use std::io::{Read, Write};
@@ -60,6 +62,8 @@ impl Client {
     pub fn connect_to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(awaited::LIMIT)).unwrap();
+        stream.set_write_timeout(Some(awaited::LIMIT)).unwrap();
         Self { stream, next_id: 0 }
     }
 
@@ -83,15 +87,26 @@ impl Client {
     /// The next response; `None` when the broker closed the connection.
     pub fn receive<R: Request>(&mut self, version: i16) -> Option<(i32, R::Response)> {
         let mut size = [0; 4];
-        self.stream.read_exact(&mut size).ok()?;
+        self.read(R::API_KEY, &mut size)?;
         let mut frame = vec![0; u32::from_be_bytes(size) as usize];
-        self.stream.read_exact(&mut frame).ok()?;
+        self.read(R::API_KEY, &mut frame)?;
         let mut reader = Reader::new(Bytes::from(frame));
         let id = reader.i32().unwrap();
         if response_header_is_flexible(R::API_KEY, version) {
             reader.skip_tags().unwrap();
         }
         Some((id, R::Response::decode(&mut reader, version).unwrap()))
+    }
+
+    /// Fills `bytes`; `None` when the broker closed the connection.
+    fn read(&mut self, api: ApiKey, bytes: &mut [u8]) -> Option<()> {
+        let error = match self.stream.read_exact(bytes) {
+            Ok(()) => return Some(()),
+            Err(error) => error,
+        };
+        let is_late = error.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(!is_late, "waited {:?} for an answer to {api:?}", awaited::LIMIT);
+        None
     }
 
     pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {

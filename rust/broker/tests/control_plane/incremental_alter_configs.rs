@@ -211,6 +211,7 @@ fn an_altered_bound_of_connections_counts_for_the_next_connection() {
     let address = fixture.broker.listeners()[0].1;
     let is_served = || {
         let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(awaited::LIMIT)).unwrap();
         let api_versions = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff";
         stream.write_all(api_versions).is_ok() && matches!(stream.read(&mut [0; 4]), Ok(4))
     };

@@ -23,7 +23,7 @@ mod list_config_resources;
 mod metadata;
 mod no_security;
 
-use client::Client;
+use client::{Client, awaited};
 use kafkalite_broker::broker::Broker;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;

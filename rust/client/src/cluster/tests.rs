@@ -1,5 +1,6 @@
 use super::*;
-use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, config, metadata, raw, topic};
+use crate::awaited;
+use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, config, metadata, raw, topic, until};
 use crate::runtime::Runtime;
 use kafkalite_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
@@ -123,7 +124,7 @@ fn a_question_on_its_way_answers_whoever_comes_meanwhile() {
     let may_go = parking_lot::Mutex::new(may_go);
     let broker = FakeBroker::start(move |asked| {
         if asked.is(ApiKey::Metadata) {
-            may_go.lock().recv().expect("the test says when");
+            awaited::received("the test says when", &may_go.lock());
         }
         Answer::Usual
     });
@@ -133,9 +134,7 @@ fn a_question_on_its_way_answers_whoever_comes_meanwhile() {
     let asked = Arc::clone(&broker);
     run(config, |cluster| async move {
         let late = async {
-            while asked.count(ApiKey::Metadata) == 0 {
-                tokio::task::yield_now().await;
-            }
+            until("metadata is asked for", || asked.count(ApiKey::Metadata) > 0).await;
             let late = cluster.topic("t", soon());
             tokio::pin!(late);
             tokio::select! {

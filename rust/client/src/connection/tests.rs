@@ -1,5 +1,5 @@
 use super::*;
-use crate::fake_broker::{Answer, Asked, FakeBroker, all_apis, metadata, raw};
+use crate::fake_broker::{Answer, Asked, FakeBroker, all_apis, metadata, raw, until};
 use crate::runtime::Runtime;
 use bytes::Bytes;
 use kafkalite_protocol::Records;
@@ -258,13 +258,9 @@ fn who_queued_a_request_writes_it_on_a_thread_of_its_own() {
                 connection.write_here();
                 connection
             });
-            while !other.is_finished() {
-                tokio::task::yield_now().await;
-            }
+            until("the other thread ends", || other.is_finished()).await;
             let connection = other.join().expect("it ends");
-            while connection.in_flight() > 0 {
-                tokio::task::yield_now().await;
-            }
+            until("the answer comes", || connection.in_flight() == 0).await;
             let (answer, told_on) = answer.try_recv().expect("it is told");
             (answer.expect("an answer"), told_on != here)
         },
@@ -298,9 +294,7 @@ fn what_the_system_does_not_take_at_once_is_written_in_order() {
             connection.send_then::<ProduceRequest>(9, Duration::from_secs(20), build, |_| ());
             connection.write_here();
         }
-        while seen.lock().len() < 8 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("all eight requests arrive", || seen.lock().len() >= 8).await;
         assert_eq!(*seen.lock(), (0..8).collect::<Vec<_>>());
         connection.in_flight()
     });

@@ -18,6 +18,7 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records};
 
 use super::*;
+use crate::awaited;
 use crate::fake_broker::{Answer, Asked, FakeBroker};
 
 mod again;
@@ -422,6 +423,7 @@ fn a_closed_consumer_says_so_and_a_waiting_caller_is_woken() {
     let waiting = Arc::clone(&consumer);
     let waiter = std::thread::spawn(move || waiting.next(ALL, soon()).map(|_| ()));
     assert_eq!(consumer.close(Duration::from_secs(5), false), Ok(()));
+    let _ends = awaited::within("a caller of a closed consumer is woken");
     let told = waiter.join().expect("it does not panic");
     assert!(matches!(told, Err(ClientError::Closed { .. })), "{told:?}");
     assert!(matches!(consumer.next(ALL, soon()), Err(ClientError::Closed { .. })));

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use super::bulk::{Columns, Each};
 use super::*;
 use crate::accumulator::{RecordMetadata, Report};
+use crate::awaited;
 use crate::fake_broker::{Answer, Asked, FakeBroker};
 
 fn soon() -> Instant {
@@ -139,9 +140,7 @@ fn without_acks_nothing_is_waited_for() {
     producer.begin_close();
     producer.end();
     assert_eq!(broker.count(ApiKey::InitProducerId), 0);
-    while seen.lock().is_empty() {
-        std::thread::yield_now();
-    }
+    awaited::until("the batch arrives", || !seen.lock().is_empty());
     assert_eq!(*seen.lock(), [("t".to_owned(), 0, vec![b"v".to_vec()])]);
 }
 
@@ -404,7 +403,7 @@ fn occupy(producer: &Producer<()>) -> std::sync::mpsc::Sender<()> {
         let _ = ended.recv();
     };
     producer.runtime.spawn(busy).unwrap();
-    began.recv().unwrap();
+    awaited::received("the client's thread is busy", &began);
     end
 }
 
@@ -431,11 +430,9 @@ fn requests_of_a_bulk_call(settings: &[(&str, &str)]) -> u64 {
     let mut bulk = producer.begin_bulk(&topic, &columns).unwrap();
     producer.go_on(&topic, &columns, &mut bulk, None).ok().unwrap();
     let written = requests(&producer) - before;
-    let limit = soon();
-    while (broker.count(ApiKey::Produce) as u64) < 1 + written {
-        assert!(Instant::now() < limit, "what was written arrives without the client's thread");
-        std::thread::yield_now();
-    }
+    awaited::until("what was written arrives without the client's thread", || {
+        broker.count(ApiKey::Produce) as u64 > written
+    });
     drop(busy);
     assert!(producer.flush().unwrap().wait(soon()));
     assert!(bulk.runs.iter().all(|run| run.handle.is_complete()));

@@ -48,6 +48,11 @@ pub(crate) struct Outbox<T> {
     is_quick: Arc<AtomicBool>,
     /// How long a thread waits for a place in flight.
     patience: Duration,
+    /// Answers that take longer are not waited for.
+    quick: Duration,
+    /// Told, under the lock, of every thread that begins to wait for a place in flight.
+    #[cfg(test)]
+    waiting: Option<std::sync::mpsc::Sender<()>>,
 }
 
 /// What the lock is for.
@@ -102,6 +107,9 @@ impl<T: Send + 'static> Outbox<T> {
             room: Condvar::new(),
             is_quick: Arc::default(),
             patience: PATIENCE,
+            quick: QUICK,
+            #[cfg(test)]
+            waiting: None,
         })
     }
 
@@ -173,6 +181,8 @@ impl<T: Send + 'static> Outbox<T> {
         until: Instant,
     ) -> bool {
         state.dispatch.claim(queue.index());
+        #[cfg(test)]
+        self.waiting.iter().for_each(|told| told.send(()).expect("the test listens"));
         let waited = self.room.wait_until(state, until);
         state.dispatch.unclaim(queue.index());
         !waited.timed_out()
@@ -228,10 +238,10 @@ impl<T: Send + 'static> Outbox<T> {
         let manifest = Arc::new(manifest);
         let of_request = Arc::clone(&manifest);
         let build = move |_version| of_request.request(outgoing, acks.code(), timeout_ms);
-        let is_quick = Arc::clone(&self.is_quick);
+        let (is_quick, quick) = (Arc::clone(&self.is_quick), self.quick);
         let done = move |result: Result<(i16, ProduceResponse), ClientError>| {
             let took = began.elapsed();
-            is_quick.store(took < QUICK, Ordering::Relaxed);
+            is_quick.store(took < quick, Ordering::Relaxed);
             metrics.request_ended(took);
             let event = match result {
                 Ok((version, mut response)) => {

@@ -5,6 +5,7 @@ use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, MemberIdentit
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 use super::*;
+use crate::awaited;
 
 /// A member of a stable group of its own.
 pub fn stable(broker: &Broker, group: &str) -> String {
@@ -155,6 +156,7 @@ fn many_threads_leave_a_group_whole() {
             })
         })
         .collect();
+    let _ends = awaited::within("the threads commit");
     for thread in threads {
         thread.join().unwrap();
     }

@@ -8,6 +8,7 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::groups::{heartbeat, stable};
 use super::*;
+use crate::awaited;
 use crate::coordinator::group_record::offset_record;
 
 #[test]
@@ -70,7 +71,7 @@ impl OffsetsTopic for HalfMade {
     fn create(&self) -> Result<(), ErrorCode> {
         self.topic.create()?;
         self.named.send(()).unwrap();
-        self.go_on.lock().recv().unwrap();
+        awaited::received("the test lets the topic be made", &self.go_on.lock());
         self.is_there.store(true, Ordering::SeqCst);
         Ok(())
     }
@@ -102,9 +103,10 @@ fn who_comes_while_the_topic_is_made_waits_for_its_partitions() {
         Arc::new(TestTimer::default()),
         Arc::new(half_made),
     );
+    let _ends = awaited::within("both callers have the topic");
     std::thread::scope(|scope| {
         let first = scope.spawn(|| groups.ensure_topic());
-        is_named.recv().unwrap();
+        awaited::received("the topic is named", &is_named);
         let second = scope.spawn(|| groups.ensure_topic());
         std::thread::yield_now();
         make.send(()).unwrap();

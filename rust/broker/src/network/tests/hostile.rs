@@ -58,6 +58,7 @@ fn a_frame_may_arrive_byte_by_byte_or_be_much_larger_than_the_read_buffer() {
         let sender = std::thread::spawn(move || writer.write_all(&both));
         assert_eq!(client.receive(), (id, body), "{length} bytes");
         assert_eq!(client.receive(), (id + 100, b"behind it".to_vec()));
+        let _ends = awaited::within("the broker reads what is sent");
         sender.join().expect("no panic").expect("the broker reads");
     }
 }
@@ -142,7 +143,7 @@ fn a_full_data_lane_stops_its_connections_and_lets_heartbeats_through() {
     let run: RunRequest = Arc::new(move |request| {
         if request.header.api_key == PRODUCE {
             sent.lock().send(()).expect("the test listens");
-            released.lock().recv().expect("the test releases");
+            awaited::received("the test releases", &released.lock());
         }
         echo(request);
     });
@@ -190,6 +191,7 @@ fn half_sent_large_frames_share_a_bounded_room_and_all_get_through() {
             })
         })
         .collect();
+    let _ends = awaited::within("every client has its answer");
     for (id, client) in (0..8).zip(clients) {
         assert_eq!(client.join().expect("no panic"), (id, 1 << 20));
     }

@@ -108,7 +108,7 @@ fn what_came_in_meanwhile_is_served_before_the_rest_of_many_large_responses() {
         if [0, READERS - 1, READERS].contains(&number) {
             let (begun, may_go_on) = &*held.lock();
             begun.send(()).expect("the test listens");
-            may_go_on.recv().expect("the test answers");
+            awaited::received("the test answers", may_go_on);
         }
         ranges(request);
     });
@@ -193,6 +193,7 @@ fn stopping_waits_for_answers_that_are_owed_and_takes_no_more_requests() {
     broker.network.begin_stop(u64::MAX);
     client.send(&request(FETCH, 2, b""));
     parked.answer(1);
+    let _ends = awaited::within("the network stops");
     broker.network.join();
     assert_eq!(client.receive_id(), 1);
     assert!(client.is_closed());
@@ -212,6 +213,7 @@ fn stopping_does_not_wait_beyond_its_deadline() {
     client.send(&request(FETCH, 1, b""));
     began.recv_timeout(PATIENCE).expect("it began");
     broker.network.begin_stop(broker.clock.monotonic_ns());
+    let _ends = awaited::within("the network stops");
     broker.network.join();
     assert!(client.is_closed());
 }

@@ -11,22 +11,20 @@ fn buffered(consumer: &Consumer) -> usize {
     subscription.get(&x()).map_or(0, |state| state.cursor().buffered_bytes())
 }
 
-/// Waits until something was fetched for the cursor that `x` has now; whether it was.
-fn is_fetched(consumer: &Consumer) -> bool {
-    let end = soon();
-    while buffered(consumer) == 0 && Instant::now() < end {
-        std::thread::yield_now();
-    }
-    buffered(consumer) > 0
+/// Waits until something was fetched for the cursor that `x` has now.
+#[track_caller]
+fn wait_fetched(consumer: &Consumer) {
+    awaited::until("records of x are buffered", || buffered(consumer) > 0);
 }
 
 #[test]
 fn what_a_seek_made_stale_takes_no_room() {
     let broker = broker(Log { start: 0, end: 10, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET, NO_ROOM]);
-    assert!(is_fetched(&consumer));
+    wait_fetched(&consumer);
     consumer.seek(&x(), Position::at(7)).expect("it is assigned");
-    assert!(is_fetched(&consumer), "before a caller comes and looks");
+    // before a caller comes and looks.
+    wait_fetched(&consumer);
     assert_eq!(read(&consumer, 3), Ok(vec![7, 8, 9]));
 }
 

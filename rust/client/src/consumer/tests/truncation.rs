@@ -125,9 +125,6 @@ fn a_cut_behind_what_was_handed_out_costs_no_record() {
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 2), Ok(vec![0, 1]));
     over.store(true, Ordering::SeqCst);
-    let end = soon();
-    while broker.count(ApiKey::OffsetForLeaderEpoch) < 2 && Instant::now() < end {
-        std::thread::yield_now();
-    }
+    broker.wait_for(ApiKey::OffsetForLeaderEpoch, 2);
     assert_eq!(read(&consumer, 6), Ok((2..8).collect()));
 }

@@ -13,11 +13,14 @@ use kafkalite_protocol::{ErrorCode, Records};
 
 use super::*;
 use crate::accumulator::{self, Record};
-use crate::fake_broker::{Answer, Asked, FakeBroker, Held, NODE, OTHER, hold, release, two};
+use crate::awaited;
+use crate::fake_broker::{
+    Answer, Asked, FakeBroker, Held, NODE, OTHER, hold, release, two, wait_held,
+};
 use crate::idempotence::Identity;
 use crate::runtime::Runtime;
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = awaited::LIMIT;
 
 /// The answer to a produce request for one partition: its offset, or that the other broker leads.
 fn produced(asked: &Asked, base_offset: Option<i64>) -> Answer {
@@ -64,13 +67,15 @@ struct World {
     accumulator: Arc<Accumulator<()>>,
     outbox: Arc<Outbox<()>>,
     told: mpsc::UnboundedReceiver<Event>,
+    /// Told when a thread waits for a place in flight.
+    waiting: std::sync::mpsc::Receiver<()>,
     /// Carries the connections.
     _runtime: Runtime,
 }
 
 impl World {
     /// Connected to both brokers, and an idempotent producer; it waits for a place for as long as
-    /// the test may take.
+    /// the test may take, and every answer is a quick one.
     fn new(bootstrap: &FakeBroker) -> Self {
         let pairs = [
             ("bootstrap.servers", bootstrap.place.to_string()),
@@ -94,7 +99,9 @@ impl World {
         let (tell, told) = mpsc::unbounded_channel();
         let (known, waiting) = (cluster.clone(), Arc::clone(&accumulator));
         let mut outbox = Outbox::new(config, known, waiting, Arc::default(), tell);
-        Arc::get_mut(&mut outbox).unwrap().patience = LIMIT;
+        let (waits, waiting) = std::sync::mpsc::channel();
+        let own = Arc::get_mut(&mut outbox).unwrap();
+        (own.patience, own.quick, own.waiting) = (LIMIT, LIMIT, Some(waits));
         outbox.is_quick.store(true, Ordering::Relaxed);
         let connect = async move {
             let soon = Instant::now() + LIMIT;
@@ -108,22 +115,18 @@ impl World {
         }
         state.dispatch.identified(Identity { producer_id: 7, epoch: 0 });
         drop(state);
-        Self { accumulator, outbox, told, _runtime: runtime }
+        Self { accumulator, outbox, told, waiting, _runtime: runtime }
     }
 
-    /// Takes the next answer, as the sender does; it was a quick one.
+    /// Takes the next answer, as the sender does.
     fn take_answer(&mut self) {
-        let end = Instant::now() + LIMIT;
-        let event = loop {
-            match self.told.try_recv() {
-                Ok(event) => break event,
-                Err(_) => assert!(Instant::now() < end, "nothing was answered"),
-            }
-            std::thread::yield_now();
-        };
-        let Event::Answered(id, answers) = event else { panic!("a request failed") };
+        let mut event = None;
+        awaited::until("a request is answered", || {
+            event = self.told.try_recv().ok();
+            event.is_some()
+        });
+        let Some(Event::Answered(id, answers)) = event else { panic!("a request failed") };
         self.outbox.lock().dispatch.answered(id, answers, Instant::now());
-        self.outbox.is_quick.store(true, Ordering::Relaxed);
         self.outbox.made_room();
     }
 }
@@ -155,17 +158,16 @@ fn what_waits_for_a_place_when_its_leader_moves_is_written_to_the_new_one() {
     let (outbox, filled) = (Arc::clone(&world.outbox), Arc::clone(&queue));
     let filler = std::thread::spawn(move || outbox.send_filled(&filled));
     // The second batch waits for the answer to the first.
-    while !world.outbox.lock().dispatch.is_claimed(queue.index()) {
-        std::thread::yield_now();
-    }
-    first.wait_for(ApiKey::Produce, 1);
-    while held.lock().is_none() {
-        std::thread::yield_now();
-    }
+    // Nothing else takes the lock until then: a thread that finds it taken leaves the batch to the
+    // sender, and this test has none.
+    awaited::received("the second batch waits for a place", &world.waiting);
+    assert!(world.outbox.lock().dispatch.is_claimed(queue.index()));
+    wait_held(&held);
     release(&held);
     for _ in 0..3 {
         world.take_answer();
     }
+    let _ends = awaited::within("the thread that waited has sent its batch");
     assert!(filler.join().unwrap(), "it left nothing to the sender");
     assert_eq!((written.lock().as_slice(), second.count(ApiKey::Produce)), (&b"ab"[..], 2));
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use kafkalite_protocol::record_batch::RecordBatch;
 
 use super::*;
+use crate::awaited;
 
 #[test]
 fn appended_batches_read_back_with_their_offsets_and_epoch() {
@@ -63,6 +64,7 @@ fn appends_of_many_threads_each_get_their_own_result() {
     const BATCHES: i32 = 300;
     let fixture = Fixture::new(LogConfig { segment_bytes: 20_000, ..LogConfig::default() });
     let log = fixture.fresh();
+    let _ends = awaited::within("the threads append");
     let results: Vec<Vec<(i64, i32, Offset)>> = std::thread::scope(|scope| {
         let append_as = |id: i64| {
             let log = &log;

@@ -1,6 +1,7 @@
 //! Cutting a log from its end or its start, and taking it away, also beside a flush.
 
 use super::*;
+use crate::awaited;
 
 #[test]
 fn truncation_drops_the_offset_and_what_follows() {
@@ -90,6 +91,7 @@ fn deleting_records_beside_a_flush_keeps_the_directory_online() {
     for epoch in 0..300 {
         log.append(&batch_at(1, NOW_MS), LeaderEpoch(epoch), NOW_MS).unwrap();
     }
+    let _ends = awaited::within("flushes and deletions end");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..50 {
@@ -109,6 +111,7 @@ fn a_log_that_is_deleted_beside_a_flush_takes_nothing_offline() {
     let fixture = Fixture::new(small_segments());
     for round in 0..50 {
         let log = fixture.fresh();
+        let _ends = awaited::within("flushes of a deleted log end");
         std::thread::scope(|scope| {
             let flushes = scope.spawn(|| {
                 loop {

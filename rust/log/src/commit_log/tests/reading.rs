@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use super::*;
+use crate::awaited;
 use crate::batch_scan::READ_BYTES;
 
 #[test]
@@ -188,7 +189,9 @@ fn readers_beside_a_writer_see_whole_batches_below_the_end_they_saw() {
             .map(|_| {
                 scope.spawn(|| {
                     let mut from = 0;
+                    let end = std::time::Instant::now() + awaited::LIMIT;
                     while from < 2_000 {
+                        assert!(std::time::Instant::now() < end, "stuck at offset {from}");
                         let upper = log.log_end_offset();
                         let read = log.read(Offset(from), u32::MAX, upper, true).unwrap();
                         let bytes = bytes_of(&read);
