@@ -114,7 +114,7 @@ impl Broker {
         let listeners = Network::bind(&network_config)?;
         let directories = directories::open(&config, &storage, &listeners, clock.clone())?;
         // What was altered in an earlier life counts from the first thread on.
-        let config = following::altered(&config, &directories.controller.image());
+        let config = following::in_force(&config, &directories.controller.image());
         let network_config = self::network_config(&config);
 
         // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the
@@ -383,19 +383,11 @@ fn request_queue(
     RequestQueue::new(CONTROL_LANE, data, Arc::new(run), clock, metrics)
 }
 
-/// A topic's settings; overrides that no longer hold are left out with a word, and the topic is
-/// served.
+/// A topic's settings by what is in force.
 fn topic_settings(
     config: Arc<ArcSwap<BrokerConfig>>,
 ) -> Box<dyn Fn(&crate::metadata::TopicImage) -> TopicSettings + Send + Sync> {
-    Box::new(move |topic| {
-        let config = config.load();
-        TopicSettings::new(&config, &topic.configs).unwrap_or_else(|error| {
-            tracing::error!(topic = %topic.name, %error, "overrides are not valid, defaults hold");
-            TopicSettings::new(&config, &std::collections::BTreeMap::new())
-                .expect("no overrides at all are always valid")
-        })
-    })
+    Box::new(move |topic| TopicSettings::new(&config.load(), &topic.configs))
 }
 
 fn maintenance(config: &BrokerConfig) -> Maintenance {

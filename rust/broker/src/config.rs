@@ -17,8 +17,10 @@
 //! change at run time and for the order of synonyms.
 
 mod alter;
+mod altered;
 mod broker_config;
 mod broker_keys;
+mod combined;
 mod describe;
 mod error;
 mod kafka_keys;
@@ -32,10 +34,12 @@ mod sources;
 mod tests;
 mod toml_file;
 mod topic_config;
+mod topic_values;
 mod value;
 mod values;
 
 pub use alter::{check_broker_alteration, check_topic_alteration};
+pub use altered::{AlteredConfig, check_results};
 pub use broker_config::{BatchValidation, BrokerConfig, RequestInline};
 pub use describe::{Described, SynonymValue, describe_broker, describe_topic};
 pub use error::ConfigError;
@@ -43,7 +47,8 @@ pub use kafkalite_protocol::nearest;
 pub use key::{ConfigKey, DefaultValue, Dynamic, Importance, Kind, Synonym, TopicKey, Valid};
 pub use listeners::{AdvertisedListener, ListenerConfig, parse_host_port};
 pub use sources::{Sources, load};
-pub use topic_config::{TopicConfig, inherited};
+pub use topic_config::TopicConfig;
+pub use topic_values::TopicValues;
 pub use value::{Value, list, parse};
 pub use values::{BrokerValues, ConfigSource, Setting};
 

@@ -1,8 +1,9 @@
 //! What the rooms are told from below: by the control plane of new images, by the disk that it
 //! failed.
 
-use crate::config::BrokerConfig;
-use crate::metadata::{ConfigResource, Controller, MetadataImage};
+use crate::config::{BrokerConfig, TopicValues};
+use crate::metadata::controller::altered_config;
+use crate::metadata::{Controller, MetadataImage};
 use crate::network::ConnectionLimits;
 use crate::purgatory::Timer;
 use crate::replication::Partitions;
@@ -36,12 +37,29 @@ pub(super) fn follow_images(
 ) {
     let (partitions, config) = (partitions.clone(), config.clone());
     controller.watch(Box::new(move |before, after| {
-        if before.configs != after.configs {
-            config.store(Arc::new(altered(&config.load(), after)));
+        let altered = before.configs != after.configs;
+        if altered {
+            config.store(Arc::new(in_force(&config.load(), after)));
+        }
+        report_topics(&config.load(), before, after);
+        // First the topics that changed: were it the other way round, a log would for a moment obey
+        // the new defaults with the overrides of before, and could be cleaned up by them.
+        partitions.follow_image(before, after);
+        if altered {
             partitions.renew_settings();
         }
-        partitions.follow_image(before, after);
     }));
+}
+
+/// Reports overrides that do not hold beside the broker's values. None is ever committed; they may
+/// come from an earlier release, or from a file that was edited since.
+fn report_topics(config: &BrokerConfig, before: &MetadataImage, after: &MetadataImage) {
+    let changed = before.topics.changes(&after.topics).into_iter().filter_map(|(_, topic)| topic);
+    for topic in changed.filter(|topic| !topic.configs.is_empty()) {
+        for problem in TopicValues::new(&config.values, &topic.configs).problems() {
+            tracing::error!(topic = %topic.name, %problem, "an override of a topic does not hold");
+        }
+    }
 }
 
 /// Makes the bounds of connections follow the configuration. To be called after
@@ -60,13 +78,12 @@ pub(super) fn bound_connections(
     }));
 }
 
-/// The configuration with what was altered at run time; without it if it no longer holds.
-pub(super) fn altered(config: &BrokerConfig, image: &MetadataImage) -> BrokerConfig {
-    let of = |resource| image.configs_of(&resource).cloned().unwrap_or_default();
-    let for_all = of(ConfigResource::cluster());
-    let for_this = of(ConfigResource::broker(config.node_id));
-    config.with_dynamic(&for_all, &for_this).unwrap_or_else(|error| {
-        tracing::error!(%error, "altered configuration does not hold");
-        config.clone()
-    })
+/// The configuration with what was altered at run time. An alteration that does not hold is
+/// reported, and left out.
+pub(super) fn in_force(config: &BrokerConfig, image: &MetadataImage) -> BrokerConfig {
+    let altered = altered_config(config, image);
+    for problem in &altered.problems {
+        tracing::error!(%problem, "an altered configuration does not hold and is left out");
+    }
+    altered.config
 }

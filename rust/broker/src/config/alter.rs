@@ -1,16 +1,17 @@
-//! Whether an alteration may be made: which keys, which values, which together.
+//! Whether an alteration may be made: which keys, and which values each.
 //!
 //! Source: Kafka's `LogConfig.validate` and `DynamicBrokerConfig.validate`, for the rules and the
 //! sentences; an alteration that fails is answered with InvalidConfig and such a sentence.
 
 use std::collections::BTreeMap;
 
+use super::altered::dynamic;
 use super::broker_config::BrokerConfig;
 use super::error::ConfigError;
 use super::key::{ConfigKey, Dynamic};
-use super::topic_config::inherited;
+use super::topic_values::TopicValues;
 use super::value::{Value, parse};
-use super::{broker_key, kafka_keys, kept_key, nearest, topic_key, topic_keys};
+use super::{broker_key, kept_key};
 
 /// May a topic of `broker` have just these `overrides`? (Keys with dots; what is not named is
 /// inherited.)
@@ -21,36 +22,8 @@ pub fn check_topic_alteration(
     broker: &BrokerConfig,
     overrides: &BTreeMap<String, String>,
 ) -> Result<(), ConfigError> {
-    for (name, text) in overrides {
-        let Some(topic) = topic_key(name) else {
-            let names = topic_keys().map(|topic| topic.key.name);
-            return Err(unknown(name, nearest(name, names)));
-        };
-        parse(&topic.key, text).map_err(invalid)?;
-    }
-    let number = |name: &str| {
-        let topic = topic_key(name)?;
-        let own = overrides.get(name).cloned();
-        own.or_else(|| inherited(broker, topic))?.trim().parse::<i64>().ok()
-    };
-    let lags = (number("min.compaction.lag.ms"), number("max.compaction.lag.ms"));
-    if let (Some(min), Some(max)) = lags
-        && min > max
-    {
-        return Err(invalid(format!(
-            "conflict topic config setting min.compaction.lag.ms ({min}) > \
-             max.compaction.lag.ms ({max})"
-        )));
-    }
-    let tiered = overrides.get("remote.storage.enable");
-    if tiered.is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
-        return Err(invalid(
-            "Tiered Storage functionality is disabled in the broker. \
-             Topic cannot be configured with remote log storage."
-                .to_owned(),
-        ));
-    }
-    Ok(())
+    let values = TopicValues::new(&broker.values, overrides);
+    values.problems().first().map_or(Ok(()), |problem| Err(problem.clone()))
 }
 
 /// Threads that Kafka lets double or halve in one step.
@@ -63,9 +36,9 @@ const THREADS: &[&str] = &[
     "num.replica.fetchers",
 ];
 
-/// May `changes` (keys with dots) be made to this broker, or with `for_all` to all of them, while
-/// it runs? `None` takes an earlier alteration back. A key that nobody knows may be: Kafka keeps it
-/// for plug-ins.
+/// May each of `changes` (keys with dots) be made to this broker, or with `for_all` to all of them,
+/// while it runs? `None` takes an earlier alteration back. A key that nobody knows may be: Kafka
+/// keeps it for plug-ins. What comes of all of them together is for [`super::check_results`].
 ///
 /// # Errors
 /// [`ConfigError::InvalidValue`]
@@ -90,24 +63,14 @@ pub fn check_broker_alteration(
     for (name, text) in changes {
         let Some(text) = text else { continue };
         let Some(key) = broker_key(name).or_else(|| kept_key(name)) else { continue };
-        if let Value::Number(number) = parse(key, text).map_err(invalid)? {
-            if THREADS.contains(&key.name) {
-                check_threads(broker, key, number)?;
-            }
-            check_number(broker, key, number)?;
+        let value = parse(key, text).map_err(invalid)?;
+        if let Value::Number(threads) = value
+            && THREADS.contains(&key.name)
+        {
+            check_threads(broker, key, threads)?;
         }
     }
-    let altered = changes.iter().filter_map(|(name, text)| Some((name.clone(), text.clone()?)));
-    broker.with_dynamic(&BTreeMap::new(), &altered.collect()).map(drop)
-}
-
-/// Who may change a key while the broker runs; one that nobody knows, anybody.
-fn dynamic(name: &str) -> Dynamic {
-    match broker_key(name).or_else(|| kept_key(name)) {
-        Some(key) => key.dynamic,
-        None if kafka_keys::is_kafka_key(name) => Dynamic::ReadOnly,
-        None => Dynamic::ClusterWide,
-    }
+    Ok(())
 }
 
 /// A pool is resized in steps: at most doubled, at most halved.
@@ -127,32 +90,6 @@ fn check_threads(broker: &BrokerConfig, key: &ConfigKey, threads: i64) -> Result
     )))
 }
 
-/// Numbers that the table allows at the start, and that would shut everybody out of a running
-/// broker, leave no record in it, or its cleaner no room.
-fn check_number(broker: &BrokerConfig, key: &ConfigKey, number: i64) -> Result<(), ConfigError> {
-    let cleaners = broker_key("log.cleaner.threads").and_then(|key| broker.values.value(key));
-    let Some(Value::Number(cleaners)) = cleaners else { return Ok(()) };
-    let wrong = match (key.name, number) {
-        ("max.connections", 0) => "Invalid max.connections 0",
-        ("max.connections.per.ip", 0) => {
-            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides \
-             property is set."
-        }
-        ("log.retention.ms", 0) => {
-            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
-        }
-        ("log.cleaner.dedupe.buffer.size", bytes) if bytes / cleaners.max(1) <= 1 << 20 => {
-            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
-        }
-        _ => return Ok(()),
-    };
-    Err(invalid(wrong.to_owned()))
-}
-
 fn invalid(message: String) -> ConfigError {
     ConfigError::InvalidValue { message, origin: "altered".to_owned() }
-}
-
-fn unknown(name: &str, suggestion: Option<&'static str>) -> ConfigError {
-    ConfigError::UnknownKey { key: name.to_owned(), origin: "altered".to_owned(), suggestion }
 }

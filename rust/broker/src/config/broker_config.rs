@@ -1,13 +1,12 @@
 //! The broker's configuration as plain fields, read once from what was said about the keys.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::broker_key;
 use super::error::ConfigError;
 use super::listeners::{AdvertisedListener, ListenerConfig, parse_listener};
 use super::value::Value;
-use super::values::{BrokerValues, ConfigSource};
+use super::values::BrokerValues;
 
 /// `kafkalite.request.inline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +49,10 @@ macro_rules! fields {
             /// The configuration that `values` amount to.
             ///
             /// # Errors
-            /// A listener that cannot be read or is not served.
+            /// A listener that cannot be read or is not served, or values that do not hold
+            /// together.
             pub fn new(values: BrokerValues) -> Result<Self, ConfigError> {
+                super::combined::check(&values)?;
                 let read = Reader { values: &values };
                 let (listeners, advertised_listeners) = read.listeners()?;
                 Ok(Self {
@@ -203,33 +204,6 @@ fields! {
     /// `kafkalite.admin.port`; `None` is off.
     admin_port: Option<u16> = bounded("kafkalite.admin.port");
 
-}
-
-impl BrokerConfig {
-    /// The same configuration with what was altered at run time, which takes the place of every
-    /// earlier alteration. `for_all` holds for all brokers, `for_this` is stronger.
-    ///
-    /// # Errors
-    /// A key or value that the table no longer knows, or listeners that cannot be served.
-    pub fn with_dynamic(
-        &self,
-        for_all: &BTreeMap<String, String>,
-        for_this: &BTreeMap<String, String>,
-    ) -> Result<Self, ConfigError> {
-        let mut values = self.values.clone().without_dynamic();
-        for (key, value) in for_all {
-            values.set(
-                key,
-                value,
-                ConfigSource::DynamicDefaultBroker,
-                "altered for all brokers",
-            )?;
-        }
-        for (key, value) in for_this {
-            values.set(key, value, ConfigSource::DynamicBroker, "altered for this broker")?;
-        }
-        Self::new(values)
-    }
 }
 
 impl Default for BrokerConfig {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
 use super::key::{ConfigKey, Dynamic, Kind, Synonym, TopicKey};
-use super::topic_config::inherited;
+use super::topic_values::TopicValues;
 use super::value::parse;
 use super::values::{ConfigSource, Setting};
 use super::{broker_key, broker_keys, kept_key, topic_keys};
@@ -70,8 +70,9 @@ pub fn describe_topic(
     broker: &BrokerConfig,
     overrides: &BTreeMap<String, String>,
 ) -> Vec<Described> {
+    let values = TopicValues::new(&broker.values, overrides);
     let listed = topic_keys().filter(|topic| !topic.key.name.starts_with("internal."));
-    let mut described: Vec<_> = listed.map(|topic| topic_entry(broker, overrides, topic)).collect();
+    let mut described: Vec<_> = listed.map(|topic| topic_entry(broker, &values, topic)).collect();
     described.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     described
 }
@@ -125,21 +126,18 @@ fn kept_entry(name: &str, settings: &[Setting]) -> Described {
     }
 }
 
-fn topic_entry(
-    broker: &BrokerConfig,
-    overrides: &BTreeMap<String, String>,
-    topic: &'static TopicKey,
-) -> Described {
+/// The value is the one that the topic's logs obey.
+fn topic_entry(broker: &BrokerConfig, values: &TopicValues, topic: &'static TopicKey) -> Described {
     let mut synonyms = Vec::new();
-    let own = overrides.get(topic.key.name).map(|text| told(&topic.key, text));
-    if let Some(value) = own.clone() {
-        let source = ConfigSource::DynamicTopic;
-        synonyms.push(SynonymValue { name: topic.key.name.into(), value: Some(value), source });
+    let value = values.value(topic.key.name).map(ToString::to_string);
+    if values.is_own(topic.key.name) {
+        let (value, source) = (value.clone(), ConfigSource::DynamicTopic);
+        synonyms.push(SynonymValue { name: topic.key.name.into(), value, source });
     }
     synonyms.extend(said_of_first(broker, topic.synonyms));
     Described {
         name: topic.key.name.into(),
-        value: own.or_else(|| Some(told(&topic.key, &inherited(broker, topic)?))),
+        value,
         read_only: false,
         source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive: topic.key.kind == Kind::Password,

@@ -50,6 +50,14 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The same, saying which topic it is about.
+    pub(super) fn of_topic(mut self, name: &str) -> Self {
+        if let Self::InvalidValue { message, .. } = &mut self {
+            *message = format!("{message} for topic {name}");
+        }
+        self
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> String {

@@ -3,6 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
+mod combined;
+
 fn overrides(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
@@ -47,7 +49,7 @@ fn no_key_of_ours_is_listed_as_foreign() {
 
 #[test]
 fn topic_defaults_are_kafkas() {
-    let config = TopicConfig::new(&BrokerConfig::default(), &BTreeMap::new()).unwrap();
+    let config = TopicConfig::new(&BrokerConfig::default(), &BTreeMap::new());
     assert_eq!(config.segment_bytes, 1 << 30);
     assert_eq!(config.segment_ms, 604_800_000);
     assert_eq!(config.retention_ms, 604_800_000);
@@ -68,9 +70,9 @@ fn retention_ms_is_the_first_of_topic_ms_minutes_hours() {
         [(&hours, 7_200_000), (&minutes, 180_000), (&ms, 4), (&for_ever, -1)];
     for (flags, expected) in cases {
         let broker = with_flags(flags).unwrap();
-        let topic = TopicConfig::new(&broker, &BTreeMap::new()).unwrap();
+        let topic = TopicConfig::new(&broker, &BTreeMap::new());
         assert_eq!(topic.retention_ms, expected, "{flags:?}");
-        let own = TopicConfig::new(&broker, &overrides(&[("retention.ms", "9")])).unwrap();
+        let own = TopicConfig::new(&broker, &overrides(&[("retention.ms", "9")]));
         assert_eq!(own.retention_ms, 9);
     }
 }
@@ -98,7 +100,7 @@ fn a_topic_value_that_is_wrong_is_refused_in_kafkas_words() {
         ("compression.gzip.level", "0", level),
         ("segment.bytes", "99999999999", int),
     ] {
-        let error = TopicConfig::new(&BrokerConfig::default(), &overrides(&[(key, value)]));
+        let error = check_topic_alteration(&BrokerConfig::default(), &overrides(&[(key, value)]));
         let Err(ConfigError::InvalidValue { message, .. }) = error else {
             panic!("{key}={value}: {error:?}")
         };
@@ -118,8 +120,8 @@ fn values_that_kafka_takes_are_taken() {
         ("leader.replication.throttled.replicas", "0:1,1:2"),
         ("remote.storage.enable", "false"),
     ] {
-        let config = TopicConfig::new(&BrokerConfig::default(), &overrides(&[(key, value)]));
-        assert!(config.is_ok(), "{key}={value}: {config:?}");
+        let taken = check_topic_alteration(&BrokerConfig::default(), &overrides(&[(key, value)]));
+        assert_eq!(taken, Ok(()), "{key}={value}");
     }
 }
 
@@ -223,16 +225,16 @@ fn listeners_that_cannot_be_served_are_refused() {
 fn what_is_altered_at_run_time_is_strongest_and_can_be_taken_back() {
     let broker = with_flags(&[("message.max.bytes", "1000")]).unwrap();
     let nothing = BTreeMap::new();
-    let all = broker.with_dynamic(&overrides(&[("message.max.bytes", "2000")]), &nothing).unwrap();
+    let all = broker.with_dynamic(&overrides(&[("message.max.bytes", "2000")]), &nothing).config;
     let one = all
         .with_dynamic(
             &overrides(&[("message.max.bytes", "2000")]),
             &overrides(&[("message.max.bytes", "3000")]),
         )
-        .unwrap();
-    let back = one.with_dynamic(&nothing, &nothing).unwrap();
+        .config;
+    let back = one.with_dynamic(&nothing, &nothing).config;
     for (config, expected) in [(&broker, 1000), (&all, 2000), (&one, 3000), (&back, 1000)] {
-        let topic = TopicConfig::new(config, &nothing).unwrap();
+        let topic = TopicConfig::new(config, &nothing);
         assert_eq!(topic.max_message_bytes, expected);
     }
 }
@@ -284,7 +286,7 @@ fn a_value_is_told_as_java_writes_it() {
 #[test]
 fn a_brokers_key_tells_beside_its_value_how_it_was_written() {
     let altered = overrides(&[("log.cleaner.min.cleanable.ratio", " 0.50 ")]);
-    let broker = BrokerConfig::default().with_dynamic(&altered, &BTreeMap::new()).unwrap();
+    let broker = BrokerConfig::default().with_dynamic(&altered, &BTreeMap::new()).config;
     let described = describe_broker(&broker);
     let entry = described.iter().find(|entry| entry.name == "log.cleaner.min.cleanable.ratio");
     let (value, said) = (entry.unwrap().value.as_deref(), &entry.unwrap().synonyms[0].value);
@@ -342,18 +344,18 @@ fn what_is_kept_without_effect_is_checked_and_told() {
         let entry = describe_broker(config).into_iter().find(|entry| entry.name == key)?;
         Some((entry.value, entry.read_only, entry.sensitive, entry.source, entry.kind))
     };
-    let altered = broker.with_dynamic(&altered, &nothing).unwrap();
+    let altered = broker.with_dynamic(&altered, &nothing).config;
     let source = ConfigSource::DynamicDefaultBroker;
     let known = (Some("3".to_owned()), false, false, source, Some(Kind::Int));
     assert_eq!(told(&altered, "num.replica.fetchers"), Some(known));
     assert_eq!(told(&altered, "no.such.key"), Some((None, true, true, source, None)));
-    let back = altered.with_dynamic(&nothing, &nothing).unwrap();
+    let back = altered.with_dynamic(&nothing, &nothing).config;
     assert_eq!(told(&back, "no.such.key"), None);
 }
 
 #[test]
-fn a_running_broker_takes_no_number_that_leaves_it_without_clients_records_or_room() {
-    let broker = with_flags(&[("log.cleaner.threads", "2")]).unwrap();
+fn a_broker_takes_no_number_that_leaves_it_without_clients_records_or_room() {
+    let threads = ("log.cleaner.threads", "2");
     for (key, value, is_taken) in [
         ("max.connections", "0", false),
         ("max.connections", "1", true),
@@ -361,12 +363,24 @@ fn a_running_broker_takes_no_number_that_leaves_it_without_clients_records_or_ro
         ("max.connections.per.ip", "1", true),
         ("log.retention.ms", "0", false),
         ("log.retention.ms", "-1", true),
+        ("log.retention.minutes", "0", false),
+        ("log.retention.hours", "0", false),
+        ("log.retention.hours", "-5", true),
         ("log.cleaner.dedupe.buffer.size", "2097153", false),
         ("log.cleaner.dedupe.buffer.size", "2097154", true),
+        ("log.flush.interval.ms", "-1", false),
+        ("log.flush.interval.ms", "0", true),
+        ("log.flush.scheduler.interval.ms", "-1", false),
+        ("offsets.topic.segment.bytes", "1048575", false),
+        ("offsets.topic.segment.bytes", "1048576", true),
     ] {
-        let changes = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
-        let answer = check_broker_alteration(&broker, &changes, true);
-        assert_eq!(answer.is_ok(), is_taken, "{key}={value}");
+        let started = with_flags(&[threads, (key, value)]);
+        assert_eq!(started.is_ok(), is_taken, "{key}={value}: {started:?}");
+        let altered = with_flags(&[threads]).unwrap();
+        let altered = altered.with_dynamic(&overrides(&[(key, value)]), &BTreeMap::new());
+        let may_be = is_taken && broker_key(key).unwrap().dynamic == Dynamic::ClusterWide;
+        assert_eq!(altered.problems.is_empty(), may_be, "{key}={value}: {altered:?}");
+        assert_eq!(altered.config == with_flags(&[threads]).unwrap(), !may_be);
     }
 }
 

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::broker_config::{BatchValidation, BrokerConfig};
-use super::error::ConfigError;
-use super::key::TopicKey;
-use super::value::{Value, parse};
-use super::{broker_key, topic_key};
+use super::topic_values::TopicValues;
+use super::value::Value;
 
 /// A topic's configuration. Fields are named as their keys, dots turned to underscores.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,19 +70,15 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
-    /// What `overrides` (keys with dots) amount to over the defaults of `broker`.
-    ///
-    /// # Errors
-    /// An unknown key, an invalid value, or keys that contradict each other.
-    pub fn new(
-        broker: &BrokerConfig,
-        overrides: &BTreeMap<String, String>,
-    ) -> Result<Self, ConfigError> {
-        super::check_topic_alteration(broker, overrides)?;
-        let read = Reader { broker, overrides };
+    /// What `overrides` (keys with dots) amount to over the defaults of `broker`. An override that
+    /// does not hold costs its own key alone, as [`TopicValues`] says.
+    #[must_use]
+    pub fn new(broker: &BrokerConfig, overrides: &BTreeMap<String, String>) -> Self {
+        let values = TopicValues::new(&broker.values, overrides);
+        let read = Reader { values: &values };
         let policies = read.list("cleanup.policy");
         let has = |policy: &str| policies.iter().any(|one| one == policy);
-        Ok(Self {
+        Self {
             cleanup_delete: has("delete"),
             cleanup_compact: has("compact"),
             compression_type: read.text("compression.type"),
@@ -117,42 +111,17 @@ impl TopicConfig {
                 _ => BatchValidation::Strict,
             },
             producer_id_expiration_ms: broker.producer_id_expiration_ms,
-        })
-    }
-}
-
-/// What `topic` is worth by `broker`'s own keys, in the topic key's unit; `None` is null.
-#[must_use]
-pub fn inherited(broker: &BrokerConfig, topic: &TopicKey) -> Option<String> {
-    for synonym in topic.synonyms {
-        let key = broker_key(synonym.name).expect("synonyms stand in the table; a test says so");
-        if let Some(text) = broker.values.text(key) {
-            return Some(converted(&text, synonym.factor));
         }
-    }
-    topic.key.default.text()
-}
-
-/// `text` in a unit `factor` times smaller. Negative numbers mean "no bound" in every unit.
-fn converted(text: &str, factor: i64) -> String {
-    match text.trim().parse::<i64>() {
-        Ok(number) if factor != 1 && number >= 0 => number.saturating_mul(factor).to_string(),
-        Ok(number) if factor != 1 => number.max(-1).to_string(),
-        _ => text.to_owned(),
     }
 }
 
 struct Reader<'a> {
-    broker: &'a BrokerConfig,
-    overrides: &'a BTreeMap<String, String>,
+    values: &'a TopicValues,
 }
 
 impl Reader<'_> {
     fn value(&self, name: &str) -> Option<Value> {
-        let topic = topic_key(name).expect("names here stand in the table; a test reads them all");
-        let own = self.overrides.get(name).cloned();
-        let text = own.or_else(|| inherited(self.broker, topic))?;
-        Some(parse(&topic.key, &text).expect("checked: the broker's are valid for topics as well"))
+        self.values.value(name).cloned()
     }
 
     fn long(&self, name: &str) -> i64 {

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::metadata::Controller;
-use crate::metadata::controller::{NoRules, OFFSETS_TOPIC, TopicDefaults, auto_topic};
+use crate::metadata::controller::{OFFSETS_TOPIC, TableRules, TopicDefaults, auto_topic};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory};
 use crate::replication::{FetchReader, Partition, Partitions};
 use bytes::{Bytes, BytesMut};
@@ -63,7 +63,8 @@ impl OffsetsTopic for OffsetsPartitions {
         let image = self.controller.image();
         let Some(topic) = auto_topic(OFFSETS_TOPIC, &self.config, &image) else { return Ok(()) };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
-        let created = self.controller.create_topics(&[topic], defaults, &NoRules, false).pop();
+        let rules = TableRules::new(Arc::new(self.config.clone()));
+        let created = self.controller.create_topics(&[topic], defaults, &rules, false).pop();
         match created {
             Some(Err(refusal)) if refusal.code != ErrorCode::TopicAlreadyExists => {
                 Err(refusal.code)

@@ -7,6 +7,7 @@
 use super::{Call, Rooms};
 use crate::config::{BrokerConfig, ConfigSource, Described, Kind, describe_broker, describe_topic};
 use crate::metadata::controller::invalid_topic_name;
+use crate::metadata::image::Configs;
 use crate::metadata::{ApiError, ConfigResource, ConfigResourceType, MetadataImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_configs::{
@@ -159,9 +160,7 @@ fn of_cluster(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfi
     let Some(for_all) = image.configs_of(&ConfigResource::cluster()) else {
         return Vec::new();
     };
-    let Ok(config) = config.with_dynamic(for_all, &std::collections::BTreeMap::new()) else {
-        return Vec::new();
-    };
+    let config = config.with_dynamic(for_all, &Configs::new()).config;
     let altered = ConfigSource::DynamicDefaultBroker;
     let entries = describe_broker(&config).into_iter();
     let entries = entries.filter(|described| described.source == altered).map(entry);

@@ -18,7 +18,7 @@ use super::error::{ApiError, MetadataError};
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
-use super::records::{ConfigResource, ListenerRecord, MetadataRecord};
+use super::records::{ListenerRecord, MetadataRecord};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use kafkalite_log::storage::Storage;
@@ -32,7 +32,7 @@ pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
 pub use placement::validate_assignment;
-pub use rules::TableRules;
+pub use rules::{TableRules, altered_config};
 pub use topics::{CreatedTopic, NewTopic, TopicDefaults, TopicName};
 
 /// Producer ids of one block; as in Kafka.
@@ -203,24 +203,6 @@ impl Controller {
         self.change(validate_only, changes.len(), |image| {
             configs::alter_configs(image, changes, rules)
         })
-    }
-
-    /// Sets the configs of `resource` without asking any rule: for what the broker itself decides.
-    ///
-    /// # Errors
-    /// The metadata log cannot be written.
-    pub fn set_configs(
-        &self,
-        resource: &ConfigResource,
-        configs: &[(String, Option<String>)],
-    ) -> Result<(), ApiError> {
-        let record = |(name, value): &(String, Option<String>)| MetadataRecord::SetConfig {
-            resource: resource.clone(),
-            name: name.clone(),
-            value: value.clone(),
-        };
-        let records: Vec<_> = configs.iter().map(record).collect();
-        self.change(false, 1, |_| (records, vec![Ok(())])).pop().unwrap_or(Ok(()))
     }
 
     /// Gives `broker_id` a block of producer ids that are all greater than `above`, which its logs

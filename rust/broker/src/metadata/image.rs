@@ -166,6 +166,20 @@ impl MetadataImage {
         self.configs.get(resource)
     }
 
+    /// Gives a resource these configs in place of all that it has; nothing happens to a topic that
+    /// is not there.
+    pub fn replace_configs(&mut self, resource: &ConfigResource, configs: Configs) {
+        if resource.resource_type == super::ConfigResourceType::Topic {
+            self.topics.replace_configs(&resource.name, configs);
+        } else {
+            let all = Arc::make_mut(&mut self.configs);
+            all.remove(resource);
+            if !configs.is_empty() {
+                all.insert(resource.clone(), configs);
+            }
+        }
+    }
+
     /// The image after `batch`.
     ///
     /// # Errors
@@ -374,6 +388,12 @@ impl TopicsImage {
             self.by_name.get_mut(topic).ok_or_else(|| format!("no topic is named {topic}"))?;
         set(Arc::make_mut(&mut Arc::make_mut(topic).configs), name, value);
         Ok(())
+    }
+
+    fn replace_configs(&mut self, name: &str, configs: Configs) {
+        if let Some(topic) = self.by_name.get_mut(name) {
+            Arc::make_mut(topic).configs = Arc::new(configs);
+        }
     }
 
     fn raise_leader_epochs(&mut self, broker_id: i32) -> Result<(), String> {

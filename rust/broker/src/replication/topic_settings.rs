@@ -1,6 +1,6 @@
 //! From a topic's configuration to the settings of its partitions.
 
-use crate::config::{self, BrokerConfig, ConfigError, TopicConfig};
+use crate::config::{self, BrokerConfig, TopicConfig};
 use kafkalite_log::{BatchValidation, LogConfig};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::TimestampType;
@@ -17,17 +17,13 @@ pub struct TopicSettings {
 }
 
 impl TopicSettings {
-    /// What `overrides` amount to over the broker's defaults.
-    ///
-    /// # Errors
-    /// An override that is not valid (any more).
-    pub fn new(
-        broker: &BrokerConfig,
-        overrides: &BTreeMap<String, String>,
-    ) -> Result<Self, ConfigError> {
-        let topic = TopicConfig::new(broker, overrides)?;
+    /// What `overrides` amount to over the broker's defaults; one that does not hold costs its own
+    /// key alone.
+    #[must_use]
+    pub fn new(broker: &BrokerConfig, overrides: &BTreeMap<String, String>) -> Self {
+        let topic = TopicConfig::new(broker, overrides);
         let min_in_sync_replicas = usize::try_from(topic.min_insync_replicas).unwrap_or(1);
-        Ok(Self { log: Arc::new(log_config(&topic)), min_in_sync_replicas })
+        Self { log: Arc::new(log_config(&topic)), min_in_sync_replicas }
     }
 }
 

@@ -8,7 +8,10 @@ pub mod storage;
 use bytes::Bytes;
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::config::{BrokerConfig, Sources, load};
-use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults};
+use kafkalite_broker::metadata::ConfigResource;
+use kafkalite_broker::metadata::controller::{
+    ConfigChange, ConfigOperation, NewTopic, NoRules, TopicDefaults,
+};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::produce::{
@@ -46,6 +49,18 @@ pub fn create_topic(broker: &Broker, name: &str, partitions: i32, configs: &[(&s
     let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
     let controller = &broker.rooms().controller;
     controller.create_topics(&[topic], defaults, &NoRules, false).pop().unwrap().unwrap();
+}
+
+/// Commits configs of a resource without asking whether it may have them, as an earlier release did
+/// with some.
+pub fn commit_configs(broker: &Broker, resource: ConfigResource, configs: &[(&str, &str)]) {
+    let set = |(key, value): &(&str, &str)| {
+        ((*key).to_owned(), ConfigOperation::Set((*value).to_owned()))
+    };
+    let operations = configs.iter().map(set).collect();
+    let change = ConfigChange { resource, replace: false, operations };
+    let controller = &broker.rooms().controller;
+    controller.alter_configs(&[change], &NoRules, false).pop().unwrap().unwrap();
 }
 
 /// One connection.

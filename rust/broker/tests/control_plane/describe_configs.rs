@@ -85,8 +85,7 @@ fn a_broker_tells_its_own_configs_and_the_cluster_what_was_altered_for_all() {
     assert!(names(&response.results[0]).contains(&"log.retention.ms"));
     assert_eq!(names(&fixture.call(&ask(BROKER, "", None), 4).results[0]), [""; 0]);
     let all = kafkalite_broker::metadata::ConfigResource::cluster();
-    let altered = [("log.retention.ms".to_owned(), Some("99".to_owned()))];
-    fixture.broker.rooms().controller.set_configs(&all, &altered).unwrap();
+    client::commit_configs(&fixture.broker, all, &[("log.retention.ms", "99")]);
     let response = fixture.call(&ask(BROKER, "", None), 4);
     let config = &response.results[0].configs[0];
     assert_eq!((config.name.as_str(), config.config_source), ("log.retention.ms", 3));

@@ -45,22 +45,33 @@ pub trait ConfigRules {
     ///
     /// # Errors
     /// `INVALID_CONFIG`: an unknown key, or a value it cannot have.
-    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError>;
+    fn new_topic_configs(
+        &self,
+        image: &MetadataImage,
+        asked: &[(String, Option<String>)],
+    ) -> Result<Configs, ApiError>;
 
-    /// Whether a resource may have `after` as its configs, having had `before`.
+    /// Whether a resource of `image` may have `after` as its configs, having had `before`, whatever
+    /// depends on them.
     ///
     /// # Errors
     /// `INVALID_CONFIG`, `INVALID_REQUEST`: an unknown key, a value it cannot have, a key that
     /// needs a restart.
     fn validate(
         &self,
+        image: &MetadataImage,
         resource: &ConfigResource,
         before: &Configs,
         after: &Configs,
     ) -> Result<(), ApiError>;
 
     /// The elements of a list-valued key where nothing was set; `None` if the key is no list.
-    fn list_default(&self, resource_type: ConfigResourceType, key: &str) -> Option<Vec<String>>;
+    fn list_default(
+        &self,
+        image: &MetadataImage,
+        resource_type: ConfigResourceType,
+        key: &str,
+    ) -> Option<Vec<String>>;
 }
 
 /// Rules that let everything pass.
@@ -68,51 +79,77 @@ pub trait ConfigRules {
 pub struct NoRules;
 
 impl ConfigRules for NoRules {
-    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError> {
+    fn new_topic_configs(
+        &self,
+        _: &MetadataImage,
+        asked: &[(String, Option<String>)],
+    ) -> Result<Configs, ApiError> {
         let set = asked.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
         Ok(set.collect())
     }
 
-    fn validate(&self, _: &ConfigResource, _: &Configs, _: &Configs) -> Result<(), ApiError> {
+    fn validate(
+        &self,
+        _: &MetadataImage,
+        _: &ConfigResource,
+        _: &Configs,
+        _: &Configs,
+    ) -> Result<(), ApiError> {
         Ok(())
     }
 
-    fn list_default(&self, _: ConfigResourceType, _: &str) -> Option<Vec<String>> {
+    fn list_default(
+        &self,
+        _: &MetadataImage,
+        _: ConfigResourceType,
+        _: &str,
+    ) -> Option<Vec<String>> {
         Some(Vec::new())
     }
 }
 
-/// Decides which of `changes` are made.
+/// Decides which of `changes` are made, each on top of those before it.
 pub fn alter_configs(
     image: &MetadataImage,
     changes: &[ConfigChange],
     rules: &dyn ConfigRules,
 ) -> Decision<()> {
     let mut records = Vec::new();
+    let mut image = image.clone();
     let answers = changes.iter().map(|change| {
-        records.extend(altered(image, change, rules)?);
+        let after = altered(&image, change, rules)?;
+        let before = configs_of(&image, &change.resource);
+        records.extend(difference(&change.resource, &before, &after));
+        image.replace_configs(&change.resource, after);
         Ok(())
     });
     let answers = answers.collect();
     (records, answers)
 }
 
-fn altered(
-    image: &MetadataImage,
-    change: &ConfigChange,
-    rules: &dyn ConfigRules,
-) -> Result<Vec<MetadataRecord>, ApiError> {
-    let resource = &change.resource;
-    let before = match resource.resource_type {
+/// What is set on a resource; nothing on a topic that is not there.
+fn configs_of(image: &MetadataImage, resource: &ConfigResource) -> Configs {
+    match resource.resource_type {
         ConfigResourceType::Topic => {
             let topic = image.topic(&resource.name);
             topic.map(|topic| (*topic.configs).clone()).unwrap_or_default()
         }
         _ => image.configs_of(resource).cloned().unwrap_or_default(),
-    };
+    }
+}
+
+/// The configs of a resource after `change`.
+fn altered(
+    image: &MetadataImage,
+    change: &ConfigChange,
+    rules: &dyn ConfigRules,
+) -> Result<Configs, ApiError> {
+    let resource = &change.resource;
+    let before = configs_of(image, resource);
     let mut after = if change.replace { Configs::new() } else { before.clone() };
     for (key, operation) in &change.operations {
-        apply(&mut after, key, operation, resource.resource_type, rules)?;
+        let list_default = || rules.list_default(image, resource.resource_type, key);
+        apply(&mut after, key, operation, list_default)?;
     }
     if let Some(key) = after.iter().find(|(_, value)| value.len() > MAX_VALUE_LEN) {
         let message = format!(
@@ -124,14 +161,14 @@ fn altered(
     }
     // As Kafka: whether a key is a list was asked before whose it would be.
     expect_name(resource)?;
-    rules.validate(resource, &before, &after)?;
+    rules.validate(image, resource, &before, &after)?;
     // As Kafka: what is wrong with keys and values is told also of a topic that is not there.
     if resource.resource_type == ConfigResourceType::Topic && image.topic(&resource.name).is_none()
     {
         let message = format!("The topic '{}' does not exist.", resource.name);
         return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
     }
-    Ok(difference(resource, &before, &after))
+    Ok(after)
 }
 
 /// Topics and groups have names, and no configs that hold for all of them.
@@ -156,8 +193,7 @@ fn apply(
     configs: &mut Configs,
     key: &str,
     operation: &ConfigOperation,
-    resource_type: ConfigResourceType,
-    rules: &dyn ConfigRules,
+    list_default: impl Fn() -> Option<Vec<String>>,
 ) -> Result<(), ApiError> {
     let (value, add) = match operation {
         ConfigOperation::Set(value) => {
@@ -171,7 +207,7 @@ fn apply(
         ConfigOperation::Append(value) => (value, true),
         ConfigOperation::Subtract(value) => (value, false),
     };
-    let Some(default) = rules.list_default(resource_type, key) else {
+    let Some(default) = list_default() else {
         let word = if add { "APPEND" } else { "SUBTRACT" };
         let message = format!("Can't {word} to key {key} because its type is not LIST.");
         return Err(ApiError::new(ErrorCode::InvalidConfig, message));

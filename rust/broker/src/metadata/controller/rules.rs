@@ -4,25 +4,26 @@
 //! their words.
 
 use super::super::error::ApiError;
-use super::super::image::Configs;
+use super::super::image::{Configs, MetadataImage};
 use super::super::records::{ConfigResource, ConfigResourceType};
 use super::configs::ConfigRules;
 use crate::config::{
-    BrokerConfig, ConfigError, Kind, broker_key, check_broker_alteration, check_topic_alteration,
-    describe_topic, kept_key, list, topic_key,
+    AlteredConfig, BrokerConfig, ConfigError, Kind, broker_key, check_broker_alteration,
+    check_results, check_topic_alteration, describe_topic, kept_key, list, topic_key,
 };
 use kafkalite_protocol::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The rules for one broker's configuration.
+/// The rules of one broker. What was altered comes from the image that a change is decided on,
+/// never from an earlier look: a topic's configs and its broker's may change at the same time.
 #[derive(Clone, Debug)]
 pub struct TableRules {
     broker: Arc<BrokerConfig>,
 }
 
 impl TableRules {
-    /// The rules of a broker with this configuration.
+    /// The rules of the broker that was started with this configuration.
     pub const fn new(broker: Arc<BrokerConfig>) -> Self {
         Self { broker }
     }
@@ -31,10 +32,27 @@ impl TableRules {
     pub fn broker(&self) -> &BrokerConfig {
         &self.broker
     }
+
+    /// What is in force by `image`.
+    fn in_force(&self, image: &MetadataImage) -> AlteredConfig {
+        altered_config(&self.broker, image)
+    }
+}
+
+/// What is in force by `image` at the broker that was started with `broker`.
+pub fn altered_config(broker: &BrokerConfig, image: &MetadataImage) -> AlteredConfig {
+    let nothing = Configs::new();
+    let of = |resource: &ConfigResource| image.configs_of(resource).unwrap_or(&nothing);
+    let this = ConfigResource::broker(broker.node_id);
+    broker.with_dynamic(of(&ConfigResource::cluster()), of(&this))
 }
 
 impl ConfigRules for TableRules {
-    fn new_topic_configs(&self, asked: &[(String, Option<String>)]) -> Result<Configs, ApiError> {
+    fn new_topic_configs(
+        &self,
+        image: &MetadataImage,
+        asked: &[(String, Option<String>)],
+    ) -> Result<Configs, ApiError> {
         let nulls: Vec<&str> = (asked.iter().filter(|(_, value)| value.is_none()))
             .map(|(key, _)| key.as_str())
             .collect();
@@ -44,22 +62,27 @@ impl ConfigRules for TableRules {
             return Err(ApiError::new(ErrorCode::InvalidConfig, message));
         }
         let set = asked.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        let configs = set.collect();
-        check_topic_alteration(&self.broker, &configs).map_err(topic_error)?;
+        let configs: Configs = set.collect();
+        if !configs.is_empty() {
+            let broker = self.in_force(image).config;
+            check_topic_alteration(&broker, &configs).map_err(topic_error)?;
+        }
         Ok(configs)
     }
 
     fn validate(
         &self,
+        image: &MetadataImage,
         resource: &ConfigResource,
         before: &Configs,
         after: &Configs,
     ) -> Result<(), ApiError> {
         match resource.resource_type {
             ConfigResourceType::Topic => {
-                check_topic_alteration(&self.broker, after).map_err(topic_error)
+                let broker = self.in_force(image).config;
+                check_topic_alteration(&broker, after).map_err(topic_error)
             }
-            ConfigResourceType::Broker => self.validate_broker(resource, before, after),
+            ConfigResourceType::Broker => self.validate_broker(image, resource, before, after),
             ConfigResourceType::Group => refuse_keys("group", after),
             ConfigResourceType::BrokerLogger | ConfigResourceType::ClientMetrics => {
                 let message = format!("Unknown resource type {}", resource.resource_type.code());
@@ -68,21 +91,28 @@ impl ConfigRules for TableRules {
         }
     }
 
-    fn list_default(&self, resource_type: ConfigResourceType, key: &str) -> Option<Vec<String>> {
+    fn list_default(
+        &self,
+        image: &MetadataImage,
+        resource_type: ConfigResourceType,
+        key: &str,
+    ) -> Option<Vec<String>> {
         if resource_type == ConfigResourceType::Topic {
             topic_key(key).filter(|topic| topic.key.kind == Kind::List)?;
-            let described = describe_topic(&self.broker, &Configs::new());
+            let described = describe_topic(&self.in_force(image).config, &Configs::new());
             let value = described.into_iter().find(|entry| entry.name == key)?.value;
             return Some(list(&value.unwrap_or_default()));
         }
         let key = broker_key(key).or_else(|| kept_key(key)).filter(|key| key.kind == Kind::List)?;
-        Some(list(&self.broker.values.text(key).unwrap_or_default()))
+        Some(list(&self.in_force(image).config.values.text(key).unwrap_or_default()))
     }
 }
 
 impl TableRules {
+    /// Each key by itself, then what comes of it: for this broker, and for every topic.
     fn validate_broker(
         &self,
+        image: &MetadataImage,
         resource: &ConfigResource,
         before: &Configs,
         after: &Configs,
@@ -94,8 +124,13 @@ impl TableRules {
         for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
             changes.insert(key.clone(), Some(value.clone()));
         }
-        check_broker_alteration(&self.broker, &changes, resource.name.is_empty())
-            .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, words(error, "broker")))
+        let refuse = |error| ApiError::new(ErrorCode::InvalidRequest, words(error, "broker"));
+        let now = self.in_force(image);
+        check_broker_alteration(&now.config, &changes, resource.name.is_empty()).map_err(refuse)?;
+        let mut next = image.clone();
+        next.replace_configs(resource, after.clone());
+        let topics = image.topics.iter().map(|topic| (&*topic.name, &*topic.configs));
+        check_results(&now, &self.in_force(&next), topics).map_err(refuse)
     }
 }
 

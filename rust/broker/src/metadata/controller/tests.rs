@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use super::super::records::ConfigResource;
 use super::*;
 use crate::clock::ManualClock;
 use kafkalite_log::storage::RealStorage;

@@ -130,7 +130,7 @@ fn create_topic(
     if let Some(other) = taken.collides(name) {
         return Err(collision(name, &other));
     }
-    let configs = rules.new_topic_configs(&topic.configs)?;
+    let configs = rules.new_topic_configs(image, &topic.configs)?;
     let partitions = if topic.assignments.is_empty() {
         place_by_numbers(image, topic, defaults)?
     } else {

@@ -66,9 +66,8 @@ impl House {
         let metrics = Metrics::new();
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), &metrics));
         let config = BrokerConfig::default();
-        let settings = move |topic: &crate::metadata::TopicImage| {
-            TopicSettings::new(&config, &topic.configs).expect("valid overrides")
-        };
+        let settings =
+            move |topic: &crate::metadata::TopicImage| TopicSettings::new(&config, &topic.configs);
         let parts = PartitionsConfig {
             local_id: ME,
             clock: clock.clone(),

@@ -26,14 +26,14 @@ fn a_new_topic_is_refused_with_the_words_of_kafka() {
         ),
     ] {
         let asked = [(key.to_owned(), value.map(str::to_owned))];
-        let refused = rules().new_topic_configs(&asked).unwrap_err();
+        let refused = rules().new_topic_configs(&MetadataImage::default(), &asked).unwrap_err();
         assert_eq!(refused, ApiError::new(ErrorCode::InvalidConfig, message));
     }
 }
 
 #[test]
 fn each_kind_of_resource_has_rules_of_its_own() {
-    let broker = ConfigResource::broker(1);
+    let (image, broker) = (MetadataImage::default(), ConfigResource::broker(1));
     let group = ConfigResource { resource_type: ConfigResourceType::Group, name: "g".to_owned() };
     let loggers =
         ConfigResource { resource_type: ConfigResourceType::BrokerLogger, name: "1".to_owned() };
@@ -49,18 +49,18 @@ fn each_kind_of_resource_has_rules_of_its_own() {
         (group, map(&[]), Ok(())),
         (loggers, map(&[("root", "DEBUG")]), Err(ErrorCode::InvalidRequest)),
     ] {
-        let answer = rules().validate(&resource, &Configs::new(), &after);
+        let answer = rules().validate(&image, &resource, &Configs::new(), &after);
         assert_eq!(answer.map_err(|error| error.code), outcome, "{resource:?} {after:?}");
     }
 }
 
 #[test]
 fn lists_start_from_their_default_and_nothing_else_is_a_list() {
-    let rules = rules();
-    let of = |key| rules.list_default(ConfigResourceType::Topic, key);
+    let (rules, image) = (rules(), MetadataImage::default());
+    let of = |key| rules.list_default(&image, ConfigResourceType::Topic, key);
     assert_eq!(of("cleanup.policy"), Some(vec!["delete".to_owned()]));
     assert_eq!(of("retention.ms"), None);
     assert_eq!(of("bogus"), None);
-    let broker = rules.list_default(ConfigResourceType::Broker, "log.cleanup.policy");
+    let broker = rules.list_default(&image, ConfigResourceType::Broker, "log.cleanup.policy");
     assert_eq!(broker, Some(vec!["delete".to_owned()]));
 }

@@ -1,0 +1,151 @@
+//! Values of a broker and of its topics that are valid alone and impossible together.
+
+use super::*;
+use kafkalite_broker::metadata::ConfigResource;
+use kafkalite_broker::metadata::controller::{ConfigChange, ConfigOperation, TableRules};
+use kafkalite_log::LogConfig;
+use std::path::Path;
+use std::sync::Arc;
+
+const HOUR_MS: &str = "3600000";
+const MIN_LAG: &str = "log.cleaner.min.compaction.lag.ms";
+const MAX_LAG: &str = "log.cleaner.max.compaction.lag.ms";
+
+fn change(resource: ConfigResource, set: &[(&str, &str)]) -> ConfigChange {
+    let set = set
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), ConfigOperation::Set((*value).to_owned())));
+    ConfigChange { resource, replace: false, operations: set.collect() }
+}
+
+/// The code of each change's answer.
+fn alter(broker: &Broker, changes: &[ConfigChange]) -> Vec<ErrorCode> {
+    let rules = TableRules::new(broker.rooms().config());
+    let answers = broker.rooms().controller.alter_configs(changes, &rules, false).into_iter();
+    answers.map(|answer| answer.map_or_else(|error| error.code, |()| ErrorCode::None)).collect()
+}
+
+/// What the log of partition 0 obeys.
+fn obeyed(broker: &Broker, topic: &str) -> Arc<LogConfig> {
+    let image = broker.rooms().controller.image();
+    let id = image.topic(topic).unwrap().id;
+    let partitions = &broker.rooms().partitions;
+    partitions.all().into_iter().find(|one| one.topic_id() == id).unwrap().log_config()
+}
+
+fn restarted(broker: &Broker, directory: &Path, settings: &[(&str, &str)]) -> Broker {
+    broker.stop();
+    client::start(directory, settings)
+}
+
+/// One accepted alteration kept a broker from ever starting again: what a topic inherits was not
+/// looked at.
+#[test]
+fn a_broker_refuses_what_no_topic_can_inherit() {
+    let fixture = Fixture::new();
+    let this = ConfigResource::broker(fixture.broker.rooms().config().node_id);
+    for resource in [this, ConfigResource::cluster()] {
+        for set in [
+            &[("log.flush.interval.ms", "-1")][..],
+            &[("log.flush.interval.ms", "-1"), ("log.retention.ms", "5")],
+            &[(MIN_LAG, "2000"), (MAX_LAG, "1000")],
+            &[("log.cleaner.threads", "2"), ("log.cleaner.dedupe.buffer.size", "2000000")],
+        ] {
+            let answer = alter(&fixture.broker, &[change(resource.clone(), set)]);
+            assert_eq!(answer, [ErrorCode::InvalidRequest], "{resource:?} {set:?}");
+        }
+        assert_eq!(fixture.broker.rooms().controller.image().configs_of(&resource), None);
+    }
+}
+
+/// Values that contradict each other were let in when they came one after the other, or one for all
+/// brokers and one for this.
+#[test]
+fn an_alteration_is_judged_beside_all_that_was_altered_before() {
+    let fixture = Fixture::new();
+    let this = || ConfigResource::broker(fixture.broker.rooms().config().node_id);
+    let one = |resource, key, value| alter(&fixture.broker, &[change(resource, &[(key, value)])]);
+    assert_eq!(one(this(), MIN_LAG, "2000"), [ErrorCode::None]);
+    assert_eq!(one(this(), MAX_LAG, "1000"), [ErrorCode::InvalidRequest]);
+    assert_eq!(one(ConfigResource::cluster(), MAX_LAG, "1000"), [ErrorCode::InvalidRequest]);
+    assert_eq!(one(ConfigResource::cluster(), MAX_LAG, "3000"), [ErrorCode::None]);
+    let mut taken_back = change(this(), &[]);
+    taken_back.operations.push((MIN_LAG.to_owned(), ConfigOperation::Delete));
+    assert_eq!(alter(&fixture.broker, &[taken_back]), [ErrorCode::None]);
+    assert_eq!(one(ConfigResource::cluster(), MAX_LAG, "1000"), [ErrorCode::None]);
+}
+
+/// A broker's new value took all overrides from a topic that contradicted it, and then its records.
+#[test]
+fn a_broker_refuses_what_an_override_contradicts_and_a_topic_what_its_broker_does() {
+    let fixture = Fixture::new();
+    let compact = [("cleanup.policy", "compact"), ("min.compaction.lag.ms", HOUR_MS)];
+    client::create_topic(&fixture.broker, "t", 1, &compact);
+    client::create_topic(&fixture.broker, "u", 1, &[]);
+    let all = ConfigResource::cluster;
+    let shorter = change(all(), &[(MAX_LAG, "60000")]);
+    assert_eq!(alter(&fixture.broker, std::slice::from_ref(&shorter)), [ErrorCode::InvalidRequest]);
+    assert!(obeyed(&fixture.broker, "t").cleanup_compact);
+    // In one request as well: each change is judged on top of those before it.
+    let topic = change(ConfigResource::topic("u"), &[("min.compaction.lag.ms", HOUR_MS)]);
+    let longer = change(all(), &[(MAX_LAG, "3600001")]);
+    let answers = alter(&fixture.broker, &[topic, shorter, longer]);
+    assert_eq!(answers, [ErrorCode::None, ErrorCode::InvalidRequest, ErrorCode::None]);
+    let topic = change(ConfigResource::topic("u"), &[("min.compaction.lag.ms", "3600002")]);
+    assert_eq!(alter(&fixture.broker, &[topic]), [ErrorCode::InvalidConfig]);
+}
+
+/// A committed alteration that does not hold stopped every start, and a topic whose overrides did
+/// not hold got bare defaults.
+#[test]
+fn a_broker_starts_with_what_holds_of_its_committed_configs() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = client::start(directory.path(), &[]);
+    let own = [("cleanup.policy", "compact"), ("min.compaction.lag.ms", HOUR_MS)];
+    client::create_topic(&broker, "t", 1, &own);
+    client::create_topic(
+        &broker,
+        "small",
+        1,
+        &[("cleanup.policy", "compact"), ("segment.bytes", "1000")],
+    );
+    client::commit_configs(
+        &broker,
+        ConfigResource::cluster(),
+        &[
+            ("log.flush.interval.ms", "-1"),
+            ("log.retention.ms", "77"),
+            (MIN_LAG, "2000"),
+            (MAX_LAG, "1000"),
+        ],
+    );
+    for life in 0..2 {
+        let broker = if life == 0 { &broker } else { &client::start(directory.path(), &[]) };
+        client::create_topic(broker, &format!("new-{life}"), 1, &[]);
+        for topic in ["t", "small"] {
+            let log = obeyed(broker, topic);
+            assert_eq!((log.cleanup_compact, log.cleanup_delete), (true, false), "{topic}");
+            assert_eq!((log.retention_ms, log.flush_ms), (77, i64::MAX), "{topic}");
+        }
+        assert_eq!(obeyed(broker, "t").min_compaction_lag_ms, 3_600_000);
+        assert_eq!(obeyed(broker, "small").segment_bytes, 1 << 30);
+        // An alteration that has nothing to do with it is taken all the same.
+        let other = change(ConfigResource::cluster(), &[("log.retention.ms", "77")]);
+        assert_eq!(alter(broker, &[other]), [ErrorCode::None]);
+        broker.stop();
+    }
+}
+
+/// A value in a file that a topic's override contradicts cost the topic all of its overrides.
+#[test]
+fn a_static_value_that_an_override_contradicts_costs_the_topic_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = client::start(directory.path(), &[]);
+    let own = [("cleanup.policy", "compact"), ("min.compaction.lag.ms", HOUR_MS)];
+    client::create_topic(&broker, "t", 1, &own);
+    let broker = restarted(&broker, directory.path(), &[(MAX_LAG, "60000")]);
+    let log = obeyed(&broker, "t");
+    assert!(log.cleanup_compact && !log.cleanup_delete);
+    assert_eq!((log.min_compaction_lag_ms, log.max_compaction_lag_ms), (3_600_000, 3_600_000));
+    broker.stop();
+}
