@@ -55,6 +55,14 @@ impl<'a> BatchScan<'a> {
         Ok(Some((at, header)))
     }
 
+    /// As [`Self::next`], and stays before the batch.
+    pub(crate) fn peek(&mut self) -> Result<Option<BatchHeader>, ScanError> {
+        let at = self.next;
+        let found = self.next();
+        self.next = at;
+        Ok(found?.map(|(_, header)| header))
+    }
+
     fn header(&mut self) -> io::Result<&[u8]> {
         let wanted = HEADER_LENGTH.min((self.end - self.next) as usize);
         let mut skipped = (self.next - self.buffered_at) as usize;

@@ -83,6 +83,8 @@ pub struct CommitLog {
     name_unsynced: AtomicBool,
     /// A segment was sealed and is not on the disk yet.
     sealed_unflushed: AtomicBool,
+    /// The newest leader epoch is in no file yet: nothing was appended in it.
+    epochs_unwritten: AtomicBool,
     /// The leader epochs were written and are not on the disk yet.
     epochs_unflushed: AtomicBool,
     /// Its end, if it was found as a clean stop had left it.
@@ -128,6 +130,7 @@ impl CommitLog {
             flushing: Mutex::new(()),
             dir_changed: AtomicBool::new(!as_left),
             name_unsynced: AtomicBool::new(!as_left),
+            epochs_unwritten: AtomicBool::new(false),
             epochs_unflushed: AtomicBool::new(!as_left),
             left_at: as_left.then_some(log_end_offset),
             // What recovery read may be in the page cache only.
@@ -266,12 +269,17 @@ impl CommitLog {
     pub(crate) fn write_epochs(&self, durability: Durability) -> Result<(), LogError> {
         let _writing = self.writing_epochs.lock();
         self.epochs_unflushed.store(durability == Durability::PageCache, Ordering::Release);
+        self.epochs_unwritten.store(false, Ordering::Release);
         let entries = self.epochs.read().entries().to_vec();
         let held = self.dir.hold();
         let path = held.join(LEADER_EPOCH_FILE);
         let written = write_epochs(self.dir.storage(), &path, &entries, durability);
         drop(held);
-        written.map_err(|error| self.dir.judge(error))
+        written.map_err(|error| {
+            // A disk that is full now may take them later.
+            self.epochs_unwritten.store(true, Ordering::Release);
+            self.dir.judge(error)
+        })
     }
 
     /// Writes the producer state as of the log's end, for the next start.

@@ -143,8 +143,9 @@ impl CommitLog {
         }
         // The map was full in the middle of a segment: what it does not cover stays as it is.
         result.cleaned_to = result.cleaned_to.max(keys.end());
+        let mut rules = rewrite::Rules { keys: &keys, config: &config, now_ms, left_alone: false };
         for group in rewrite::groups(&range.segments[..last], &config) {
-            self.rewrite_group(group, &keys, &config, now_ms, &mut result)?;
+            self.rewrite_group(group, &mut rules, &mut result)?;
         }
         Ok(result)
     }
@@ -163,8 +164,9 @@ impl CommitLog {
         let mut count = 0;
         for (index, segment) in segments.iter().enumerate() {
             let segment_end = segments.get(index + 1).map_or(end, |next| next.base_offset());
-            let young = config.min_compaction_lag_ms > 0
-                && segment.max_timestamp()?.0 > now_ms.saturating_sub(config.min_compaction_lag_ms);
+            let lag_ms = config.min_compaction_lag_ms;
+            let young =
+                lag_ms > 0 && segment.newest()?.timestamp_ms > now_ms.saturating_sub(lag_ms);
             if segment_end > high_watermark || (young && segment_end > first_dirty) {
                 break;
             }
@@ -181,7 +183,8 @@ impl CommitLog {
 }
 
 /// The records of a batch, to be held as a whole. `None`: it inflates beyond all that is worth
-/// holding. Such a batch, a megabyte may hide a gigabyte, stays as it is and replaces nothing.
+/// holding. Such a batch, a megabyte may hide a gigabyte, stays as it is and replaces nothing; and
+/// tombstones above it stay, as it may hold what they delete.
 fn held<'a>(batch: &RecordBatch<'a>) -> Result<Option<Records<'a>>, LogError> {
     match batch.records(HELD_BYTES.max(batch.payload().len().saturating_mul(HELD_RATIO))) {
         Err(RecordBatchError::Compression(CompressionError::TooLarge { .. })) => Ok(None),

@@ -55,19 +55,12 @@ impl LeaderEpochs {
         if epoch.0 < 0 || self.latest().is_some_and(|latest| latest >= epoch) {
             return false;
         }
-        // An epoch in which nothing was appended leaves no trace.
+        // An epoch in which nothing was appended gives way to the next.
         while self.entries.last().is_some_and(|last| last.start_offset >= start_offset) {
             self.entries.pop();
         }
         self.entries.push(EpochStart { epoch, start_offset });
         true
-    }
-
-    /// Takes the last assignment back.
-    pub(crate) fn unassign(&mut self, epoch: LeaderEpoch) {
-        if self.latest() == Some(epoch) {
-            self.entries.pop();
-        }
     }
 
     /// The epoch of the record at `offset`.

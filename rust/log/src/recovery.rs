@@ -6,6 +6,7 @@
 //! made anew. A cut below the recovery point means that the disk lost what it had promised to keep:
 //! that is told loudly. Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -98,6 +99,11 @@ pub(crate) fn recover(
         verify::recover_unclean(dir, segments, epochs, config, state)?
     };
     recovered.report.greatest_producer_id = recovered.producers.greatest_id();
+    // More than segments and their end: each clean stop leaves one, at no segment's start.
+    if snapshots(&entries).count() > recovered.segments.len() + 1 {
+        let bases = recovered.segments.iter().map(|segment| segment.base_offset()).collect();
+        prune_snapshots(dir, &bases)?;
+    }
     if state.clean {
         // As Kafka on loading a snapshot.
         recovered.producers.expire(now_ms, config.producer_id_expiration_ms);
@@ -161,11 +167,7 @@ fn recover_clean(
     let active = segments.last().expect("the caller made one if there was none");
     let log_end_offset = active.end_after_clean_close()?;
     epochs.truncate_from_end(log_end_offset);
-    let newest = entries
-        .iter()
-        .filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
-        .filter(|offset| *offset <= log_end_offset)
-        .max();
+    let newest = snapshots(entries).filter(|offset| *offset <= log_end_offset).max();
     let (producers, snapshot_offset) = match newest {
         None if log_end_offset == segments[0].base_offset() => (ProducerState::default(), None),
         _ => load_producers(dir, &segments, log_end_offset)?,
@@ -206,11 +208,7 @@ pub(crate) fn newest_snapshot(
 ) -> Result<(ProducerState, Option<Offset>), LogError> {
     let path = dir.path();
     let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
-    let mut offsets: Vec<_> = listed
-        .iter()
-        .filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
-        .filter(|offset| *offset <= end)
-        .collect();
+    let mut offsets: Vec<_> = snapshots(&listed).filter(|offset| *offset <= end).collect();
     while let Some(offset) = offsets.pop() {
         let path = dir.file(&snapshot_name(offset));
         let bytes = read_file(dir.storage(), &path).map_err(|error| dir.failed(&path, error))?;
@@ -230,10 +228,8 @@ pub(crate) fn remove_snapshots(
 ) -> Result<(), LogError> {
     let held = dir.hold();
     let remove = || -> io::Result<()> {
-        for entry in dir.storage().list(&held)? {
-            if offset_in_name(&entry.name, SNAPSHOT_SUFFIX).is_some_and(&unwanted) {
-                dir.storage().remove_file(&held.join(&entry.name))?;
-            }
+        for offset in snapshots(&dir.storage().list(&held)?).filter(|offset| unwanted(*offset)) {
+            dir.storage().remove_file(&held.join(snapshot_name(offset)))?;
         }
         Ok(())
     };
@@ -242,18 +238,33 @@ pub(crate) fn remove_snapshots(
     removed.map_err(|error| dir.failed(&*path, error))
 }
 
+/// The offsets of the snapshots among these files, in order.
+fn snapshots(entries: &[DirEntry]) -> impl Iterator<Item = Offset> {
+    entries.iter().filter_map(|entry| offset_in_name(&entry.name, SNAPSHOT_SUFFIX))
+}
+
+/// Removes the snapshots that stand at no segment's start, except the newest.
+pub(crate) fn prune_snapshots(
+    dir: &PartitionDir,
+    bases: &BTreeSet<Offset>,
+) -> Result<(), LogError> {
+    let path = dir.path();
+    let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
+    let newest = snapshots(&listed).max();
+    remove_snapshots(dir, |offset| Some(offset) < newest && !bases.contains(&offset))
+}
+
 /// Shows every header of `segment` from the batch that holds `from` on.
 fn scan_headers(
     segment: &Segment,
     from: Offset,
     mut visit: impl FnMut(&BatchHeader),
 ) -> Result<(), LogError> {
-    let start = match segment.relative(from) {
-        Some(relative) if relative > 0 => segment.indexes()?.offsets.lookup(relative),
-        _ => Position(0),
-    };
     let file = segment.file()?;
-    let mut scan = BatchScan::new(file.storage(), start, segment.size());
+    let mut scan = match segment.relative(from) {
+        Some(relative) if relative > 0 => segment.scan_from(file.storage(), relative)?,
+        _ => BatchScan::new(file.storage(), Position(0), segment.size()),
+    };
     while let Some((_, header)) = segment.scanned(scan.next())? {
         visit(&header);
     }

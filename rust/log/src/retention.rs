@@ -11,7 +11,6 @@ use kafkalite_protocol::types::Offset;
 use crate::commit_log::CommitLog;
 use crate::config::LogConfig;
 use crate::error::LogError;
-use crate::recovery;
 use crate::segment::Segment;
 
 /// What a turn of retention did.
@@ -50,14 +49,7 @@ impl CommitLog {
             self.raise_log_start(bound.min(self.log_end_offset()))?;
         }
         let deleted_segments = self.delete_below_start(&mut writer, now_ms)?;
-        let newest = writer.snapshot_offset;
-        drop(writer);
-        let log_start_offset = self.log_start_offset();
-        if let (1.., Some(newest)) = (deleted_segments, newest) {
-            let unwanted = |offset| offset < log_start_offset && offset < newest;
-            recovery::remove_snapshots(&self.dir, unwanted)?;
-        }
-        Ok(Retained { deleted_segments, log_start_offset })
+        Ok(Retained { deleted_segments, log_start_offset: self.log_start_offset() })
     }
 
     /// The end of the last segment, from the oldest on, that time or size lets go.
@@ -98,7 +90,7 @@ fn is_expired(segment: &Segment, retention_ms: i64, now_ms: i64) -> Result<bool,
     if retention_ms < 0 {
         return Ok(false);
     }
-    let (largest, _) = segment.max_timestamp()?;
+    let largest = segment.newest()?.timestamp_ms;
     let newest = if (0..=now_ms).contains(&largest) { largest } else { segment.modified_ms() };
     Ok(now_ms.saturating_sub(newest) > retention_ms)
 }

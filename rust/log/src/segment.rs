@@ -33,7 +33,7 @@ pub(crate) const TIME_INDEX_SUFFIX: &str = ".timeindex";
 pub(crate) const TXN_INDEX_SUFFIX: &str = ".txnindex";
 /// On the way out.
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
-/// "Nobody looked yet."
+/// The first batch was not looked at yet.
 const UNKNOWN_TIMESTAMP: i64 = i64::MIN;
 /// Segments of this size and more have blocks reserved ahead of them, at most so many.
 const RESERVE_FROM_BYTES: u64 = 4 << 20;
@@ -44,12 +44,29 @@ pub(crate) fn file_name(base_offset: Offset, suffix: &str) -> String {
     format!("{:020}{suffix}", base_offset.0)
 }
 
+/// The largest timestamp of a segment, and the batch that holds it: the first, if several do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Newest {
+    /// In ms; -1 if no batch has a timestamp.
+    pub(crate) timestamp_ms: i64,
+    /// Last offset of that batch.
+    pub(crate) offset: Offset,
+}
+
+impl Default for Newest {
+    fn default() -> Self {
+        Self { timestamp_ms: -1, offset: Offset::ZERO }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
     /// Bytes appended since the last entry.
     since_entry: u32,
+    /// Of all batches noted, published or not.
+    newest: Newest,
 }
 
 /// One base offset: a `.log`, an `.index`, a `.timeindex`.
@@ -65,9 +82,8 @@ pub(crate) struct Segment {
     /// Its files are called `.deleted`; others may have their old names.
     deleted: AtomicBool,
     indexes: Mutex<Option<Box<Indexes>>>,
-    /// The largest timestamp, ms, and the last offset of the batch that holds it.
-    max_timestamp: AtomicI64,
-    max_timestamp_offset: AtomicI64,
+    /// Of the published batches; moves together with `size`. `None`: not looked at yet.
+    newest: Mutex<Option<Newest>>,
     /// Bytes of the file that have blocks on the disk.
     allocated: AtomicU64,
     /// What `segment.ms` counts from: the first batch's timestamp.
@@ -89,8 +105,7 @@ impl Segment {
             sealed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             indexes: Mutex::new(None),
-            max_timestamp: AtomicI64::new(if size == 0 { -1 } else { UNKNOWN_TIMESTAMP }),
-            max_timestamp_offset: AtomicI64::new(base_offset.0),
+            newest: Mutex::new((size == 0).then(Newest::default)),
             allocated: AtomicU64::new(0),
             first_timestamp: AtomicI64::new(UNKNOWN_TIMESTAMP),
             modified_ms: AtomicI64::new(now_ms),
@@ -229,7 +244,6 @@ impl Segment {
 
     /// Starts over: the batches of this segment will be noted one by one.
     pub(crate) fn begin_recovery(&self) -> Indexes {
-        self.max_timestamp.store(-1, Ordering::Relaxed);
         self.first_timestamp.store(UNKNOWN_TIMESTAMP, Ordering::Relaxed);
         Self::fresh_indexes()
     }
@@ -237,7 +251,7 @@ impl Segment {
     /// Ends a recovery that found `size` valid bytes; what follows them is cut away.
     pub(crate) fn end_recovery(&self, size: u32, indexes: Indexes) -> Result<(), LogError> {
         let cut = size < self.size();
-        self.size.store(size, Ordering::Release);
+        self.set_size(size, Some(indexes.newest));
         if cut {
             self.set_file_length(size)?;
         }
@@ -250,6 +264,7 @@ impl Segment {
         if let (Some(indexes), Some(relative)) = (&mut *self.indexes.lock(), self.relative(end)) {
             indexes.offsets.truncate_to(relative);
             indexes.times.truncate_to(relative);
+            indexes.newest = self.newest.lock().unwrap_or_default();
         }
         self.set_file_length(self.size())
     }
@@ -271,10 +286,18 @@ impl Segment {
             .map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
     }
 
-    /// Makes everything up to `size` visible to readers.
-    pub(crate) fn publish(&self, size: u32, now_ms: i64) {
+    /// Makes everything up to `size` visible to readers: the batches noted in `indexes`, whose
+    /// lock the caller holds. What is rebuilt meanwhile would not know of them otherwise.
+    pub(crate) fn publish(&self, size: u32, indexes: &Indexes, now_ms: i64) {
         self.modified_ms.store(now_ms, Ordering::Relaxed);
+        self.set_size(size, Some(indexes.newest));
+    }
+
+    /// Size and largest timestamp are one fact: a reader that sees the timestamp finds its batch.
+    fn set_size(&self, size: u32, newest: Option<Newest>) {
+        let mut held = self.newest.lock();
         self.size.store(size, Ordering::Release);
+        *held = newest;
     }
 
     pub(crate) fn scanned<T>(&self, outcome: Result<T, ScanError>) -> Result<T, LogError> {
@@ -287,9 +310,9 @@ impl Segment {
     /// The segment is not written any more: completes its indexes and gives their memory back.
     pub(crate) fn seal(&self) -> Result<(), LogError> {
         self.release_reserved();
-        self.max_timestamp()?;
+        let newest = self.newest()?;
         let mut indexes = self.indexes()?;
-        self.push_max_timestamp(&mut indexes);
+        self.push_newest(&mut indexes, newest);
         self.write_indexes(&mut indexes, false)?;
         drop(indexes);
         self.mark_sealed();
@@ -316,7 +339,12 @@ impl Segment {
         for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
             let open = |path: &Path| self.dir.storage().open(path, OpenMode::Write);
             let opened = self.dir.at(&self.name(suffix), open);
-            let synced = opened.map_err(|error| self.not_opened(suffix, error))?.sync_data();
+            let file = match opened {
+                // A missing index is made from the log. Of a segment that is deleted all is gone.
+                Err(error) if error.kind() == ErrorKind::NotFound && !self.is_deleted() => continue,
+                opened => opened.map_err(|error| self.not_opened(suffix, error))?,
+            };
+            let synced = file.sync_data();
             synced.map_err(|error| self.dir.failed(self.path(suffix), error))?;
         }
         Ok(())
@@ -333,10 +361,11 @@ impl Segment {
         let Some(relative) = self.relative(offset) else { return Ok(()) };
         let size = self.locate(offset)?.map_or(self.size(), |(position, _)| position.0);
         self.sealed.store(false, Ordering::Relaxed);
-        // Before the file shrinks: readers must not be told of bytes that go.
-        self.size.store(size, Ordering::Release);
         let mut indexes = self.indexes()?;
+        // Before the file shrinks: readers must not see bytes that go.
+        self.set_size(size, None);
         indexes.offsets.truncate_to(relative);
+        indexes.offsets.trim(size);
         indexes.times.truncate_to(relative);
         indexes.since_entry = size - indexes.offsets.last().map_or(0, |last| last.1.0);
         self.write_indexes(&mut indexes, false)?;

@@ -29,6 +29,8 @@ pub trait StorageFile: Send + Sync + Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts or extends the file.
     fn set_len(&self, length: u64) -> io::Result<()>;
+    /// Sets the time of its last change, ms since 1970.
+    fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()>;
     /// Bytes in the file.
     fn length(&self) -> io::Result<u64>;
     /// Reserves blocks up to `length` without changing the file's length.

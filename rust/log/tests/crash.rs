@@ -233,6 +233,24 @@ fn a_clean_stop_writes_what_changed_and_nothing_else() {
     assert_eq!(stored(&log).len(), 3);
 }
 
+/// The producer state that a roll writes was never synced. Once deletion had taken the records, a
+/// power cut took all that was known of their producers, and a batch sent again stood twice.
+#[test]
+fn producers_survive_a_power_cut_after_their_records_were_deleted() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
+    log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    log.roll(NOW_MS).unwrap();
+    let durable = log.flush().unwrap();
+    log.delete_records(Offset(2), NOW_MS).unwrap();
+    drop(log);
+    storage.cut_power().unwrap();
+    let state = OpenState { clean: false, recovery_point: durable, log_start_offset: Offset(2) };
+    let log = open(&temp, Arc::new(RealStorage), state).unwrap();
+    assert!(log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap().duplicate);
+}
+
 #[test]
 fn a_flush_that_failed_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();

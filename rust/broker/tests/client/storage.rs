@@ -69,6 +69,11 @@ impl StorageFile for AskingFile {
         self.inner.set_len(length)
     }
 
+    fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()> {
+        self.ask(Use::Change)?;
+        self.inner.set_modified_ms(modified_ms)
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.inner.length()
     }

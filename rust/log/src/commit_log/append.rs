@@ -152,21 +152,41 @@ impl CommitLog {
         results
     }
 
-    /// Notes a new leader epoch; it starts at the log's end.
-    fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        let current = self.latest_epoch();
-        match current {
-            Some(current) if current == epoch => return Ok(()),
-            Some(current) if current > epoch => {
-                return Err(LogError::StaleLeaderEpoch { epoch, current });
+    /// Notes that this broker leads in `epoch`, which starts at the log's end. A client that knows
+    /// the epoch can ask where it ends before the first append.
+    ///
+    /// The first append writes the epoch. An epoch without records need not outlive the process:
+    /// the next one starts at the same offset and takes its place.
+    ///
+    /// # Errors
+    /// `StaleLeaderEpoch` if the log knows a newer one.
+    pub fn begin_leading(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        // An append of the epoch before publishes its end first.
+        let _writer = self.writer.lock();
+        self.note_epoch(epoch)
+    }
+
+    /// Notes a new leader epoch, which starts at the log's end. The caller holds `writer`.
+    fn note_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        match self.latest_epoch() {
+            Some(current) if current == epoch => Ok(()),
+            Some(current) if current > epoch => Err(LogError::StaleLeaderEpoch { epoch, current }),
+            _ => {
+                if self.epochs.write().assign(epoch, self.log_end_offset()) {
+                    self.epochs_unwritten.store(true, Ordering::Release);
+                }
+                Ok(())
             }
-            _ => {}
         }
-        if !self.epochs.write().assign(epoch, self.log_end_offset()) {
-            return Ok(());
+    }
+
+    /// Has a leader epoch written before its first record.
+    fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        self.note_epoch(epoch)?;
+        if self.epochs_unwritten.load(Ordering::Acquire) {
+            self.write_epochs(Durability::PageCache)?;
         }
-        self.write_epochs(Durability::PageCache)
-            .inspect_err(|_| self.epochs.write().unassign(epoch))
+        Ok(())
     }
 
     fn duplicate(&self, known: Duplicate, header: &BatchHeader) -> Appended {
@@ -340,32 +360,31 @@ struct InFlight<'a> {
 impl InFlight<'_> {
     fn publish(mut self, group: &Group<'_>, now_ms: i64, config: &LogConfig) {
         let active = &self.writer.active;
-        let mut position = active.size();
-        let mut end = self.log.log_end_offset();
-        if let Ok(mut indexes) = active.indexes() {
-            for (header, ..) in &group.batches {
-                let interval = config.index_interval_bytes;
-                active.note_batch(&mut indexes, header, Position(position), interval);
-                position += header.size() as u32;
-                end = header.next_offset();
-            }
-            // The entries stay in memory if this fails; the next chunk takes them along.
-            if let Err(error) = active.write_index_chunk(&mut indexes) {
-                tracing::warn!("index entries wait for the disk: {error}");
-            }
-        }
+        let (mut position, mut end) = (active.size(), self.log.log_end_offset());
         if let Some(tail) = &mut *self.log.tail.lock() {
-            let mut at = active.size();
+            let mut at = position;
             for (header, ..) in &group.batches {
                 tail.push(header.base_offset, Position(at), header.size() as u32, now_ms);
                 at += header.size() as u32;
             }
         }
+        let mut indexes = active.indexes().expect("loaded before the write, and kept since");
+        for (header, ..) in &group.batches {
+            let interval = config.index_interval_bytes;
+            active.note_batch(&mut indexes, header, Position(position), interval);
+            position += header.size() as u32;
+            end = header.next_offset();
+        }
         self.undo.clear();
         // The end first: who sees the bytes then sees an end that covers them, and a reader bounded
         // by an older end looks that bound up instead of taking all bytes there are.
         self.log.log_end_offset.store(end.0, Ordering::Release);
-        active.publish(position, now_ms);
+        active.publish(position, &indexes, now_ms);
+        // The entries stay in memory if this fails; the next chunk takes them along.
+        if let Err(error) = active.write_index_chunk(&mut indexes) {
+            tracing::warn!("index entries wait for the disk: {error}");
+        }
+        drop(indexes);
         std::mem::forget(self);
     }
 }

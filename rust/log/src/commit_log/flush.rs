@@ -1,12 +1,14 @@
 //! From the page cache to the disk. Never under the append lock.
 
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use kafkalite_protocol::types::Offset;
 
 use super::CommitLog;
 use crate::error::LogError;
-use crate::storage::Durability;
+use crate::recovery;
+use crate::storage::{Durability, OpenMode};
 
 impl CommitLog {
     /// Puts everything appended so far on the disk; where that is. Appends go on meanwhile.
@@ -39,6 +41,19 @@ impl CommitLog {
         if end == durable && !all && !rolled {
             return Ok(end);
         }
+        self.flush_between(durable, end, all, rolled).inspect_err(|_| {
+            // A full disk: the next flush has it to do as well.
+            self.sealed_unflushed.fetch_or(rolled, Ordering::AcqRel);
+        })
+    }
+
+    fn flush_between(
+        &self,
+        durable: Offset,
+        end: Offset,
+        all: bool,
+        rolled: bool,
+    ) -> Result<Offset, LogError> {
         let segments = self.segments.read().clone();
         let active = segments.last().expect("a log has a segment at least");
         for pair in segments.windows(2) {
@@ -58,6 +73,9 @@ impl CommitLog {
         } else if active.base_offset() < end {
             active.flush_log()?;
         }
+        if rolled {
+            self.sync_snapshot(active.base_offset())?;
+        }
         if all || rolled {
             self.write_epochs(Durability::DiskWithDirectory)?;
         }
@@ -75,6 +93,20 @@ impl CommitLog {
         }
         self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
         Ok(end)
+    }
+
+    /// Puts the producer state that a roll wrote on the disk. Without it the records that deletion
+    /// takes would take along what is known of their producers, in a power cut.
+    fn sync_snapshot(&self, offset: Offset) -> Result<(), LogError> {
+        let name = recovery::snapshot_name(offset);
+        let opened = self.dir.at(&name, |path| self.dir.storage().open(path, OpenMode::Write));
+        match opened.and_then(|file| file.sync_data()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(self.dir.failed(self.dir.file(&name), error))
+            }
+            // The roll could not write it: the next start reads the log in its place.
+            _ => Ok(()),
+        }
     }
 
     /// Whether [`Self::flush`] is due: after `flush.messages` records, or after a roll.

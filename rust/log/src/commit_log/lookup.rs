@@ -1,12 +1,14 @@
 //! From a time to an offset. One batch is read for it, and decompressed if need be.
 
-use kafkalite_protocol::record_batch::{RecordBatch, walk_records};
+use std::cmp::Reverse;
+
+use kafkalite_protocol::record_batch::{BatchHeader, RecordBatch, walk_records};
 use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
 
 use super::CommitLog;
 use crate::batch_scan::BatchScan;
 use crate::error::LogError;
-use crate::segment::Segment;
+use crate::segment::{Newest, Segment};
 use crate::validation::DECOMPRESSED_CAP_BYTES;
 
 /// A record found by its time.
@@ -38,7 +40,7 @@ impl CommitLog {
         let segments = self.segments.read().clone();
         for (index, segment) in segments.iter().enumerate() {
             let below_start = segments.get(index + 1).is_some_and(|n| n.base_offset() <= start);
-            if below_start || segment.max_timestamp()?.0 < timestamp_ms {
+            if below_start || segment.newest()?.timestamp_ms < timestamp_ms {
                 continue;
             }
             if let Some(found) = self.find_in(segment, timestamp_ms, start)? {
@@ -54,12 +56,8 @@ impl CommitLog {
         timestamp_ms: i64,
         start: Offset,
     ) -> Result<Option<TimestampOffset>, LogError> {
-        let from = {
-            let indexes = segment.indexes()?;
-            indexes.offsets.lookup(indexes.times.lookup(timestamp_ms))
-        };
         let file = segment.file()?;
-        let mut scan = BatchScan::new(file.storage(), from, segment.size());
+        let mut scan = segment.scan_since(file.storage(), timestamp_ms)?;
         while let Some((position, header)) = segment.scanned(scan.next())? {
             if header.max_timestamp < timestamp_ms || header.last_offset() < start {
                 continue;
@@ -116,16 +114,47 @@ impl CommitLog {
 
     fn newest_by_time(&self) -> Result<Option<TimestampOffset>, LogError> {
         let segments = self.segments.read().clone();
-        let mut best: Option<(i64, Offset, usize)> = None;
+        let mut claims = Vec::with_capacity(segments.len());
         for (index, segment) in segments.iter().enumerate() {
-            let (timestamp, offset) = segment.max_timestamp()?;
-            if timestamp >= 0 && best.is_none_or(|(largest, ..)| timestamp > largest) {
-                best = Some((timestamp, offset, index));
+            claims.push((segment.newest()?, index));
+        }
+        claims.retain(|(newest, _)| newest.timestamp_ms >= 0);
+        // The largest first, and of equal ones the older: a sort that is stable.
+        claims.sort_by_key(|(newest, _)| Reverse(newest.timestamp_ms));
+        let mut best: Option<TimestampOffset> = None;
+        for (newest, index) in claims {
+            if best.is_some_and(|best| best.timestamp_ms > newest.timestamp_ms) {
+                break;
+            }
+            let found = self.newest_in(&segments[index], newest)?;
+            let key = |found: &TimestampOffset| (found.timestamp_ms, Reverse(found.offset));
+            best = best.into_iter().chain(found).max_by_key(key);
+        }
+        Ok(best)
+    }
+
+    /// The first record of `segment` with its largest timestamp. The batch that claims to hold it
+    /// may be a header that compaction left: then the others are looked at.
+    fn newest_in(
+        &self,
+        segment: &Segment,
+        newest: Newest,
+    ) -> Result<Option<TimestampOffset>, LogError> {
+        let holds = |header: &BatchHeader| header.record_count > 0;
+        let mut batch = segment.locate(newest.offset)?.filter(|(_, header)| holds(header));
+        if batch.is_none() {
+            let file = segment.file()?;
+            let mut scan = BatchScan::new(file.storage(), Position(0), segment.size());
+            while let Some((position, header)) = segment.scanned(scan.next())? {
+                let known = batch.map_or(-1, |(_, known): (_, BatchHeader)| known.max_timestamp);
+                if holds(&header) && header.max_timestamp > known {
+                    batch = Some((position, header));
+                }
             }
         }
-        let Some((timestamp, offset, index)) = best else { return Ok(None) };
-        let segment = &segments[index];
-        let Some((position, header)) = segment.locate(offset)? else { return Ok(None) };
-        self.find_record(segment, position, header.size(), |record_ms, _| record_ms >= timestamp)
+        let Some((position, header)) = batch else { return Ok(None) };
+        self.find_record(segment, position, header.size(), |record_ms, _| {
+            record_ms >= header.max_timestamp
+        })
     }
 }

@@ -4,6 +4,7 @@
 
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{Batches, RecordBatchBuilder};
+use kafkalite_protocol::types::Position;
 use tempfile::TempDir;
 
 use super::*;
@@ -12,6 +13,7 @@ use crate::validation::{ValidatedBatch, validate};
 
 mod appending;
 mod cutting;
+mod healing;
 mod names;
 mod reading;
 mod recovering;

@@ -1,6 +1,7 @@
 //! Cutting a log: from its end when a follower's log parted from its leader's, from its start when
 //! records are deleted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -127,6 +128,9 @@ impl CommitLog {
         };
         let count = gone.len();
         self.delete_segments(writer, gone, now_ms)?;
+        if count > 0 {
+            self.prune_snapshots(writer)?;
+        }
         Ok(count)
     }
 
@@ -146,6 +150,13 @@ impl CommitLog {
             self.dir_changed.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Removes the producer snapshots that no start begins with: one stays for each segment, as a
+    /// scan may begin there, and the newest.
+    pub(crate) fn prune_snapshots(&self, _writer: &Writer) -> Result<(), LogError> {
+        let bases: BTreeSet<_> = self.segments.read().iter().map(|s| s.base_offset()).collect();
+        recovery::prune_snapshots(&self.dir, &bases)
     }
 
     /// Removes files whose `file.delete.delay.ms` is over. How many.

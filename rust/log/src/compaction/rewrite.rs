@@ -62,16 +62,25 @@ enum Outcome {
     Drop,
 }
 
+/// What a compaction goes by, from the log's start on.
+pub(super) struct Rules<'a> {
+    pub(super) keys: &'a KeyOffsets,
+    pub(super) config: &'a LogConfig,
+    pub(super) now_ms: i64,
+    /// A batch was left as it is, without a look at its keys. It may hold a value that a later
+    /// tombstone deletes, so from here on tombstones stay.
+    pub(super) left_alone: bool,
+}
+
 impl CommitLog {
     pub(super) fn rewrite_group(
         &self,
         group: &[Arc<Segment>],
-        keys: &KeyOffsets,
-        config: &LogConfig,
-        now_ms: i64,
+        rules: &mut Rules<'_>,
         result: &mut Compacted,
     ) -> Result<(), LogError> {
-        let mut cleaned = Cleaned::create(&self.dir, group, now_ms)?;
+        let (config, now_ms) = (rules.config, rules.now_ms);
+        let mut cleaned = Cleaned::create(&self.dir, group)?;
         // The last batch of all stays, if only its header: it tells where the group ends.
         let last_batch = last_batch(group)?;
         for segment in group {
@@ -83,7 +92,7 @@ impl CommitLog {
                 let marks_end = Some(header.base_offset) == last_batch
                     || (header.has_producer_id()
                         && self.writer.lock().producers.is_last_batch(header));
-                let outcome = filter(&batch, keys, config, now_ms, marks_end)?;
+                let outcome = filter(&batch, rules, marks_end)?;
                 cleaned.add(&batch, outcome, config)?;
             }
         }
@@ -115,17 +124,20 @@ fn last_batch(group: &[Arc<Segment>]) -> Result<Option<Offset>, LogError> {
 /// Decides about every record of a batch.
 fn filter(
     batch: &RecordBatch<'_>,
-    keys: &KeyOffsets,
-    config: &LogConfig,
-    now_ms: i64,
+    rules: &mut Rules<'_>,
     marks_end: bool,
 ) -> Result<Outcome, LogError> {
+    let Rules { keys, config, now_ms, .. } = *rules;
     let header = batch.header();
     if header.is_control() || header.record_count == 0 {
         return Ok(if header.is_control() || marks_end { Outcome::Keep } else { Outcome::Drop });
     }
-    let horizon_passed = header.delete_horizon_ms().is_some_and(|horizon| horizon <= now_ms);
-    let Some(records) = held(batch)? else { return Ok(Outcome::Keep) };
+    let Some(records) = held(batch)? else {
+        rules.left_alone = true;
+        return Ok(Outcome::Keep);
+    };
+    let horizon_passed =
+        !rules.left_alone && header.delete_horizon_ms().is_some_and(|horizon| horizon <= now_ms);
     let mut kept = Vec::new();
     let mut tombstones = false;
     for record in &records {
@@ -185,12 +197,10 @@ fn aside(suffix: &str) -> String {
 }
 
 impl Cleaned {
-    fn create(
-        dir: &Arc<PartitionDir>,
-        group: &[Arc<Segment>],
-        now_ms: i64,
-    ) -> Result<Self, LogError> {
-        let segment = Segment::new(dir.clone(), group[0].base_offset(), 0, now_ms);
+    fn create(dir: &Arc<PartitionDir>, group: &[Arc<Segment>]) -> Result<Self, LogError> {
+        // As old as what it replaces: retention goes by that where records have no timestamps.
+        let modified_ms = group.last().map_or(0, |segment| segment.modified_ms());
+        let segment = Segment::new(dir.clone(), group[0].base_offset(), 0, modified_ms);
         let name = segment.name(&aside(LOG_SUFFIX));
         let opened = dir.at(&name, |path| {
             // A topic of this name that is made while this one goes must not get the file.
@@ -251,10 +261,12 @@ impl Cleaned {
 
     /// Puts the file and its indexes on the disk, still under names that recovery throws away.
     fn finish(mut self, dir: &PartitionDir) -> Result<Segment, LogError> {
-        let synced = self.file.sync_data();
+        // Its time is what a later start finds.
+        let dated = self.file.set_modified_ms(self.segment.modified_ms());
+        let synced = dated.and_then(|()| self.file.sync_data());
         synced.map_err(|error| dir.failed(dir.file(&self.name), error))?;
         self.segment.write_indexes_aside(&mut self.indexes, CLEANED_SUFFIX)?;
-        self.segment.end_recovery(self.size, Indexes::default())?;
+        self.segment.end_recovery(self.size, self.indexes)?;
         self.segment.mark_sealed();
         Ok(self.segment)
     }

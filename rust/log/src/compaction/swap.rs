@@ -44,6 +44,7 @@ impl CommitLog {
         // find them.
         self.forget_tail();
         self.segments.write().splice(place..place + group.len(), [Arc::new(cleaned)]);
+        self.prune_snapshots(&writer)?;
         drop(writer);
         self.sync_dir()
     }

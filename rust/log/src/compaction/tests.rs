@@ -269,9 +269,11 @@ fn truncation_during_a_compaction_voids_it() {
     log.roll(NOW_MS).unwrap();
     let segments = log.segments.read().clone();
     let mut done = Compacted::default();
-    let keys = KeyOffsets::new(10);
+    let (keys, config) = (KeyOffsets::new(10), config());
+    let mut rules =
+        rewrite::Rules { keys: &keys, config: &config, now_ms: NOW_MS, left_alone: false };
     log.truncate_to(Offset(1), NOW_MS).unwrap();
-    log.rewrite_group(&segments[1..2], &keys, &config(), NOW_MS, &mut done).unwrap();
+    log.rewrite_group(&segments[1..2], &mut rules, &mut done).unwrap();
     assert_eq!(log.segment_count(), 1);
     assert_eq!(records(&log).len(), 1);
     append(&log, 1);
@@ -309,13 +311,8 @@ proptest! {
     }
 }
 
-/// A cleaner once held what a batch inflates to, whatever that was.
-#[test]
-fn a_batch_that_inflates_beyond_what_is_held_stays_and_what_is_around_it_is_compacted() {
-    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
-    let log = fixture.fresh();
-    put(&log, &[("a", Some("1"))]);
-    put(&log, &[("a", Some("2"))]);
+/// Appends two records of the key `b` that inflate beyond what a compaction holds.
+fn put_bomb(log: &CommitLog) {
     let mut bomb = RecordBatchBuilder::new(Codec::Gzip);
     let zeros = vec![0; HELD_BYTES];
     bomb.append(NOW_MS, Some(b"b"), Some(&zeros), &[]);
@@ -324,12 +321,113 @@ fn a_batch_that_inflates_beyond_what_is_held_stays_and_what_is_around_it_is_comp
     assert!(bytes.len() * HELD_RATIO < HELD_BYTES);
     let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
     log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+}
+
+/// Base offsets of batches.
+fn batches(log: &CommitLog) -> Vec<i64> {
+    let read = log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    Batches::new(&bytes).map(|batch| batch.unwrap().header().base_offset.0).collect()
+}
+
+/// A cleaner once held what a batch inflates to, whatever that was.
+#[test]
+fn a_batch_that_inflates_beyond_what_is_held_stays_and_what_is_around_it_is_compacted() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    put(&log, &[("a", Some("1"))]);
+    put(&log, &[("a", Some("2"))]);
+    put_bomb(&log);
     put(&log, &[("b", Some("3"))]);
     log.roll(NOW_MS).unwrap();
     let done = compact(&log, 0, NOW_MS);
     assert_eq!((done.cleaned_to, done.records_removed), (Offset(5), 1));
-    let read = log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap();
-    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
-    let kept = Batches::new(&bytes).map(|batch| batch.unwrap().header().base_offset.0);
-    assert_eq!(kept.collect::<Vec<_>>(), [1, 2, 4]);
+    assert_eq!(batches(&log), [1, 2, 4]);
+}
+
+/// The tombstone of a key went while a value of that key stayed, in a batch before it that was left
+/// alone: the deleted key came back.
+#[test]
+fn a_tombstone_above_a_batch_that_is_left_alone_stays() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    put(&log, &[("a", Some("1"))]);
+    put(&log, &[("a", None)]); // 1: below the batch
+    put_bomb(&log); // 2 and 3
+    put(&log, &[("b", None)]); // 4: deletes what the batch holds
+    put(&log, &[("z", Some("1"))]); // 5
+    log.roll(NOW_MS).unwrap();
+    let first = compact(&log, 0, NOW_MS);
+    assert_eq!(batches(&log), [1, 2, 4, 5]);
+    put(&log, &[("y", Some("1"))]); // 6
+    log.roll(NOW_MS).unwrap();
+    compact(&log, first.cleaned_to.0, NOW_MS + config().delete_retention_ms);
+    assert_eq!(batches(&log), [2, 4, 5, 6]);
+}
+
+/// A segment that compaction wrote was as young as the compaction, so that records without
+/// timestamps outlived their retention by it.
+#[test]
+fn a_compacted_segment_is_as_old_as_those_it_replaces() {
+    const YEAR_MS: i64 = 365 * 86_400_000;
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    put(&log, &[("a", Some("1"))]);
+    put(&log, &[("a", Some("2"))]);
+    log.roll(NOW_MS).unwrap();
+    compact(&log, 0, NOW_MS + YEAR_MS);
+    assert_eq!(log.segments.read()[0].modified_ms(), NOW_MS);
+    log.close(true).unwrap();
+    let (log, _) = fixture.open(OpenState { clean: true, ..OpenState::default() });
+    assert_eq!(log.segments.read()[0].modified_ms(), NOW_MS);
+}
+
+/// The header that stays of a producer's last batch keeps its timestamp and has no record: asked
+/// for the record with the largest timestamp, the log said that there is none.
+#[test]
+fn the_largest_timestamp_is_that_of_a_record() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    let mut builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0);
+    builder.append(NOW_MS + 1_000, Some(b"a"), Some(b"1"), &[]);
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
+    log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    put(&log, &[("b", Some("1"))]);
+    put(&log, &[("a", Some("2"))]);
+    log.roll(NOW_MS).unwrap();
+    compact(&log, 0, NOW_MS);
+    assert_eq!(batches(&log), [0, 1, 2]);
+    let newest = |log: &CommitLog| {
+        let found = log.offset_of_max_timestamp().unwrap().expect("there are records");
+        (found.offset, found.timestamp_ms)
+    };
+    assert_eq!(newest(&log), (Offset(1), NOW_MS));
+    log.close(true).unwrap();
+    let (log, _) = fixture.open(OpenState { clean: true, ..OpenState::default() });
+    assert_eq!(newest(&log), (Offset(1), NOW_MS));
+}
+
+fn snapshots(log: &CommitLog) -> usize {
+    let names = std::fs::read_dir(log.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().ends_with(".snapshot")).count()
+}
+
+/// Every roll wrote a snapshot of the producers, and none was ever removed in a compacted log.
+#[test]
+fn compaction_takes_the_snapshots_of_the_segments_it_replaces() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 600, ..config() });
+    let log = fixture.fresh();
+    for i in 0..60 {
+        put(&log, &[("a", Some(&i.to_string()))]);
+    }
+    log.roll(NOW_MS).unwrap();
+    let before = (log.segment_count(), snapshots(&log));
+    // The first makes segments small, the second puts them together.
+    let first = compact(&log, 0, NOW_MS);
+    put(&log, &[("b", Some("1"))]);
+    log.roll(NOW_MS).unwrap();
+    compact(&log, first.cleaned_to.0, NOW_MS);
+    assert!(before.0 > 5 && before.1 > 5 && log.segment_count() < 4, "{before:?}");
+    assert!(snapshots(&log) <= log.segment_count() + 1, "{} stay", snapshots(&log));
 }

@@ -36,13 +36,16 @@ impl OffsetIndex {
         Self { entries }
     }
 
-    /// Position of the last batch that ends at or before `relative`; the segment's start if none.
-    pub(crate) fn lookup(&self, relative: u32) -> Position {
+    /// The last batch that ends at or before `relative`: its last offset and its position.
+    pub(crate) fn floor(&self, relative: u32) -> Option<(u32, Position)> {
         let all = self.entries.all();
-        match prefix(all, |entry| decode(entry).0 <= relative) {
-            0 => Position(0),
-            count => decode(&all[count - 1]).1,
-        }
+        let count = prefix(all, |entry| decode(entry).0 <= relative);
+        all[..count].last().map(decode)
+    }
+
+    /// The position of [`Self::floor`]; the segment's start if there is no such batch.
+    pub(crate) fn lookup(&self, relative: u32) -> Position {
+        self.floor(relative).map_or(Position(0), |entry| entry.1)
     }
 
     /// Start of the first batch in the index that ends after `relative`; none after the last entry.

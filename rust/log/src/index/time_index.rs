@@ -34,14 +34,12 @@ impl TimeIndex {
         Self { entries }
     }
 
-    /// The relative offset from which to look for the first record at or after `timestamp_ms`.
-    pub(crate) fn lookup(&self, timestamp_ms: i64) -> u32 {
+    /// The entry from whose batch on to look for the first record at or after `timestamp_ms`.
+    pub(crate) fn floor(&self, timestamp_ms: i64) -> Option<(i64, u32)> {
         let all = self.entries.all();
         // Strictly smaller: a record with this very timestamp may stand in an entry's own batch.
-        match prefix(all, |entry| decode(entry).0 < timestamp_ms) {
-            0 => 0,
-            count => decode(&all[count - 1]).1,
-        }
+        let count = prefix(all, |entry| decode(entry).0 < timestamp_ms);
+        all[..count].last().map(decode)
     }
 
     /// Adds the largest timestamp so far, unless it is the one that stands there already.

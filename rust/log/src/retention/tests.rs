@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::commit_log::OpenState;
 use crate::commit_log::tests::{Fixture, append, batch_at, read_all, small_segments};
 use kafkalite_protocol::types::LeaderEpoch;
 
@@ -77,6 +78,31 @@ fn a_timestamp_in_the_future_does_not_keep_a_segment() {
     assert_eq!(log.log_start_offset(), Offset(0));
     log.retain(4 * DAY_MS + 1, Offset(2)).unwrap();
     assert_eq!(log.log_start_offset(), Offset(2));
+}
+
+fn snapshots(log: &CommitLog) -> usize {
+    let names = std::fs::read_dir(log.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().ends_with(".snapshot")).count()
+}
+
+/// Snapshots of producers stayed for ever where nothing but DeleteRecords deletes, and each clean
+/// stop left one more.
+#[test]
+fn snapshots_go_with_their_segments() {
+    let fixture = Fixture::new(LogConfig { retention_ms: -1, ..config() });
+    let mut log = fixture.fresh();
+    ten_days(&log);
+    assert_eq!((log.segment_count(), snapshots(&log)), (5, 4));
+    log.delete_records(Offset(17), DAY_MS).unwrap();
+    assert_eq!((log.segment_count(), snapshots(&log)), (1, 1));
+    for _ in 0..4 {
+        log.close(true).unwrap();
+        let clean = OpenState { clean: true, log_start_offset: Offset(17), ..OpenState::default() };
+        log = fixture.open(clean).0;
+        let limit = log.segment_count() + 1;
+        assert!(snapshots(&log) <= limit, "{} of {limit}", snapshots(&log));
+        append(&log, 1);
+    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use kafkalite_protocol::record_batch::BatchHeader;
 use kafkalite_protocol::types::{Offset, Position};
 use parking_lot::MutexGuard;
 
-use super::{INDEX_SUFFIX, Indexes, LOG_SUFFIX, Segment, TIME_INDEX_SUFFIX, UNKNOWN_TIMESTAMP};
+use super::{
+    INDEX_SUFFIX, Indexes, LOG_SUFFIX, Newest, Segment, TIME_INDEX_SUFFIX, UNKNOWN_TIMESTAMP,
+};
 use crate::batch_scan::{BatchScan, READ_BYTES};
 use crate::error::LogError;
 use crate::index::Entries;
@@ -35,24 +37,22 @@ impl Segment {
         if self.first_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
             self.first_timestamp.store(header.max_timestamp, Ordering::Relaxed);
         }
-        if header.max_timestamp > self.max_timestamp.load(Ordering::Relaxed) {
-            self.max_timestamp.store(header.max_timestamp, Ordering::Relaxed);
-            self.max_timestamp_offset.store(last.0, Ordering::Relaxed);
+        if header.max_timestamp > indexes.newest.timestamp_ms {
+            indexes.newest = Newest { timestamp_ms: header.max_timestamp, offset: last };
         }
         if indexes.since_entry > index_interval_bytes {
             if let Some(relative) = self.relative(last) {
                 indexes.offsets.push(relative, position);
             }
-            self.push_max_timestamp(indexes);
+            self.push_newest(indexes, indexes.newest);
             indexes.since_entry = 0;
         }
         indexes.since_entry = indexes.since_entry.saturating_add(header.size() as u32);
     }
 
-    pub(super) fn push_max_timestamp(&self, indexes: &mut Indexes) {
-        let offset = Offset(self.max_timestamp_offset.load(Ordering::Relaxed));
-        if let Some(relative) = self.relative(offset) {
-            indexes.times.push(self.max_timestamp.load(Ordering::Relaxed), relative);
+    pub(super) fn push_newest(&self, indexes: &mut Indexes, newest: Newest) {
+        if let Some(relative) = self.relative(newest.offset) {
+            indexes.times.push(newest.timestamp_ms, relative);
         }
     }
 
@@ -80,7 +80,10 @@ impl Segment {
             Ok(loaded) => loaded,
             // Also what a small sealed segment looks like that never needed an entry.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES);
+                let mut rebuilt = Self::fresh_indexes();
+                self.note_all(&mut rebuilt, 0, self.size())?;
+                *self.newest.lock() = Some(rebuilt.newest);
+                return Ok(rebuilt);
             }
             Err(error) => return Err(self.dir.failed(self.path(INDEX_SUFFIX), error)),
         };
@@ -88,19 +91,40 @@ impl Segment {
         offsets.trim(self.size());
         times.trim();
         let since_entry = offsets.last().map_or(self.size(), |last| self.size() - last.1.0);
-        Ok(Indexes { offsets, times, since_entry })
+        let newest = self.newest.lock().unwrap_or_default();
+        Ok(Indexes { offsets, times, since_entry, newest })
     }
 
-    /// Reads every header of the segment and makes both indexes anew.
-    pub(crate) fn rebuild_indexes(&self, interval_bytes: u32) -> Result<Indexes, LogError> {
-        let mut indexes = Self::fresh_indexes();
-        self.max_timestamp.store(-1, Ordering::Relaxed);
-        let file = self.file()?;
-        let mut scan = BatchScan::new(file.storage(), Position(0), self.size());
-        while let Some((position, header)) = self.scanned(scan.next())? {
-            self.note_batch(&mut indexes, &header, position, interval_bytes);
+    /// Rebuilds both indexes: one of them contradicts the log.
+    fn rebuild(&self) -> Result<(), LogError> {
+        tracing::warn!(index = %self.path(INDEX_SUFFIX).display(), "damaged, rebuilding");
+        loop {
+            let mut rebuilt = Self::fresh_indexes();
+            let size = self.size();
+            // All headers: no append waits for this.
+            self.note_all(&mut rebuilt, 0, size)?;
+            let mut held = self.indexes.lock();
+            // What was appended meanwhile. An append publishes its batches under this lock.
+            let now = self.size();
+            if now < size {
+                continue; // Truncated.
+            }
+            self.note_all(&mut rebuilt, size, now)?;
+            *self.newest.lock() = Some(rebuilt.newest);
+            *held = Some(Box::new(rebuilt));
+            return Ok(());
         }
-        Ok(indexes)
+    }
+
+    /// Notes the batches between two positions.
+    fn note_all(&self, indexes: &mut Indexes, from: u32, to: u32) -> Result<(), LogError> {
+        let file = self.file()?;
+        let mut scan = BatchScan::new(file.storage(), Position(from), to);
+        while let Some((position, header)) = self.scanned(scan.next())? {
+            let interval = crate::config::DEFAULT_INDEX_INTERVAL_BYTES;
+            self.note_batch(indexes, &header, position, interval);
+        }
+        Ok(())
     }
 
     /// Empty indexes for a segment whose batches are noted one by one; the files are replaced.
@@ -121,20 +145,73 @@ impl Segment {
         offset: Offset,
     ) -> Result<Option<(Position, BatchHeader)>, LogError> {
         let Some(relative) = self.relative(offset) else { return Ok(None) };
-        let from = self.indexes()?.offsets.lookup(relative);
         let file = self.file()?;
-        let mut scan = BatchScan::new(file.storage(), from, self.size());
-        let found = match self.find(&mut scan, offset) {
-            // The index pointed into the middle of a batch: it is damaged. The log is not.
-            Err(LogError::Batch(_)) if from != Position(0) => {
-                tracing::warn!(index = %self.path(INDEX_SUFFIX).display(), "damaged, rebuilding");
-                let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
-                self.set_indexes(rebuilt);
-                self.find(&mut BatchScan::new(file.storage(), Position(0), self.size()), offset)?
+        let mut scan = self.scan_from(file.storage(), relative)?;
+        while let Some((position, header)) = self.scanned(scan.next())? {
+            if header.last_offset() >= offset {
+                return Ok(Some((position, header)));
             }
-            found => found?,
+        }
+        Ok(None)
+    }
+
+    /// A walk that begins with a batch at or before `relative`, as near as the index knows one.
+    ///
+    /// The index entry names the last offset of the batch at its position. If another batch is
+    /// there, or none, the indexes are rebuilt.
+    pub(crate) fn scan_from<'a>(
+        &self,
+        file: &'a dyn StorageFile,
+        relative: u32,
+    ) -> Result<BatchScan<'a>, LogError> {
+        let Some((last, from)) = self.indexes()?.offsets.floor(relative) else {
+            return Ok(BatchScan::new(file, Position(0), self.size()));
         };
-        Ok(found)
+        let mut scan = BatchScan::new(file, from, self.size());
+        let named = |header: &BatchHeader| self.relative(header.last_offset()) == Some(last);
+        if last <= relative && self.peek(&mut scan)?.is_some_and(|header| named(&header)) {
+            return Ok(scan);
+        }
+        self.rebuild()?;
+        let from = self.indexes()?.offsets.floor(relative).map_or(Position(0), |entry| entry.1);
+        Ok(BatchScan::new(file, from, self.size()))
+    }
+
+    /// A walk that begins at or before the first batch with a record at or after `timestamp_ms`.
+    ///
+    /// The index entry names a batch before that one by its last offset and its timestamp. If there
+    /// is no such batch, the indexes are rebuilt.
+    pub(crate) fn scan_since<'a>(
+        &self,
+        file: &'a dyn StorageFile,
+        timestamp_ms: i64,
+    ) -> Result<BatchScan<'a>, LogError> {
+        let Some((known_ms, relative)) = self.indexes()?.times.floor(timestamp_ms) else {
+            return Ok(BatchScan::new(file, Position(0), self.size()));
+        };
+        let mut scan = self.scan_from(file, relative)?;
+        let before = |header: &BatchHeader| self.relative(header.last_offset()) < Some(relative);
+        while self.peek(&mut scan)?.is_some_and(|header| before(&header)) {
+            self.scanned(scan.next())?;
+        }
+        let named = |header: &BatchHeader| {
+            self.relative(header.last_offset()) == Some(relative)
+                && header.max_timestamp == known_ms
+        };
+        if known_ms < timestamp_ms && self.peek(&mut scan)?.is_some_and(|header| named(&header)) {
+            return Ok(scan);
+        }
+        self.rebuild()?;
+        let found = self.indexes()?.times.floor(timestamp_ms);
+        self.scan_from(file, found.map_or(0, |entry| entry.1))
+    }
+
+    /// The header that the walk comes to next; `None` at the end, and where there is no batch.
+    fn peek(&self, scan: &mut BatchScan<'_>) -> Result<Option<BatchHeader>, LogError> {
+        match self.scanned(scan.peek()) {
+            Err(LogError::Batch(_)) => Ok(None),
+            header => header,
+        }
     }
 
     /// What [`Segment::locate`] reads of the file at most: from the index entry before `offset` to
@@ -152,51 +229,21 @@ impl Segment {
         Ok(Some(FileSlice { file: self.file()?, position, length, written_ms: None }))
     }
 
-    fn find(
-        &self,
-        scan: &mut BatchScan<'_>,
-        offset: Offset,
-    ) -> Result<Option<(Position, BatchHeader)>, LogError> {
-        while let Some((position, header)) = self.scanned(scan.next())? {
-            if header.last_offset() >= offset {
-                return Ok(Some((position, header)));
-            }
+    /// The largest timestamp, and the batch that has it.
+    pub(crate) fn newest(&self) -> Result<Newest, LogError> {
+        if let Some(known) = *self.newest.lock() {
+            return Ok(known);
         }
-        Ok(None)
-    }
-
-    /// The largest timestamp in ms (-1 if no batch has one), and the last offset of its batch.
-    pub(crate) fn max_timestamp(&self) -> Result<(i64, Offset), LogError> {
-        if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
-            // A sealed segment's last entry is its largest; an open one's was found at its
-            // recovery.
-            let last = self.indexes()?.times.last();
-            // Loading may have rebuilt, and then knows better.
-            if self.max_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP {
-                self.believe_max_timestamp(last)?;
-            }
+        // A sealed segment's last entry is its largest; an open one's was found at its recovery.
+        let (from, known) = {
+            let indexes = self.indexes()?;
+            (indexes.offsets.last(), indexes.times.last())
+        };
+        let file = self.file()?;
+        if self.scan_tail(file.storage(), from, known)?.is_none() {
+            self.rebuild()?;
         }
-        let offset = Offset(self.max_timestamp_offset.load(Ordering::Relaxed));
-        Ok((self.max_timestamp.load(Ordering::Relaxed), offset))
-    }
-
-    /// Takes over the last time index entry if the batch it names agrees; else reads the log.
-    fn believe_max_timestamp(&self, last: Option<(i64, u32)>) -> Result<(), LogError> {
-        if let Some((timestamp, relative)) = last {
-            let offset = Offset(self.base_offset.0 + i64::from(relative));
-            let holds = |header: &BatchHeader| {
-                header.last_offset() == offset && header.max_timestamp == timestamp
-            };
-            if self.locate(offset)?.is_some_and(|(_, header)| holds(&header)) {
-                self.max_timestamp_offset.store(offset.0, Ordering::Relaxed);
-                self.max_timestamp.store(timestamp, Ordering::Relaxed);
-                return Ok(());
-            }
-            tracing::warn!(index = %self.path(TIME_INDEX_SUFFIX).display(), "damaged, rebuilding");
-        }
-        let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
-        self.set_indexes(rebuilt);
-        Ok(())
+        Ok(self.newest.lock().unwrap_or_default())
     }
 
     /// What `segment.ms` counts from: the timestamp of the first batch, if it has one.
@@ -236,7 +283,9 @@ impl Segment {
         };
         let file = self.file()?;
         let end = self.scan_tail(file.storage(), from, known)?;
-        end.map_or_else(|| self.rebuild_and_scan(file.storage()), Ok)
+        let end = end.map_or_else(|| self.rebuild_and_scan(file.storage()), Ok)?;
+        self.indexes()?.newest = self.newest.lock().unwrap_or_default();
+        Ok(end)
     }
 
     /// The offset after the last batch of a segment that was closed cleanly.
@@ -254,30 +303,47 @@ impl Segment {
         let path = self.path(LOG_SUFFIX);
         let file =
             storage.open(&path, OpenMode::Read).map_err(|error| self.dir.failed(path, error))?;
-        let end = self.scan_tail(file.as_ref(), from, known)?;
-        end.map_or_else(|| self.rebuild_and_scan(file.as_ref()), Ok)
+        match self.scan_tail(file.as_ref(), from, known)? {
+            Some(end) => {
+                self.indexes.lock().take();
+                Ok(end)
+            }
+            None => self.rebuild_and_scan(file.as_ref()),
+        }
     }
 
     fn rebuild_and_scan(&self, file: &dyn StorageFile) -> Result<Offset, LogError> {
-        tracing::warn!(index = %self.path(INDEX_SUFFIX).display(), "damaged, rebuilding");
-        let rebuilt = self.rebuild_indexes(crate::config::DEFAULT_INDEX_INTERVAL_BYTES)?;
-        self.set_indexes(rebuilt);
+        self.rebuild()?;
         Ok(self.scan_tail(file, None, None)?.unwrap_or(self.base_offset))
     }
 
-    /// Walks the headers from the last index entry on, and finds the largest timestamp: the offset
-    /// after the last batch. `None` if an entry contradicts the log.
+    /// Walks the headers from the last index entries on, and finds the largest timestamp: the
+    /// offset after the last batch. `None` if an entry contradicts the log:
+    ///
+    /// - case A: the last offset entry names another batch than stands at its position
+    /// - case B: the last time entry names a batch that is not there, or has another timestamp
+    /// - case C: entries are missing: both indexes get theirs together, so the batch of the last
+    ///   offset entry cannot be newer than the last time entry
     fn scan_tail(
         &self,
         file: &dyn StorageFile,
         from: Option<(u32, Position)>,
         known: Option<(i64, u32)>,
     ) -> Result<Option<Offset>, LogError> {
-        let (mut max, relative) = known.unwrap_or((-1, 0));
-        let mut max_offset = self.base_offset.0 + i64::from(relative);
+        let (mut expected, mut named) = (from, known);
+        let mut newest = Newest::default();
+        // Only what follows the last offset entry is read.
+        if let Some((timestamp_ms, relative)) = known
+            && from.is_some_and(|(last, _)| relative < last)
+        {
+            newest = Newest { timestamp_ms, offset: self.base_offset.plus(relative.into()) };
+            if !self.has_batch(file, newest)? {
+                return Ok(None); // case B
+            }
+            named = None;
+        }
         let mut next = self.base_offset;
         let mut scan = BatchScan::new(file, from.map_or(Position(0), |from| from.1), self.size());
-        let mut expected = from.map(|from| self.base_offset.0 + i64::from(from.0));
         loop {
             let header = match self.scanned(scan.next()) {
                 Ok(Some((_, header))) => header,
@@ -286,19 +352,48 @@ impl Segment {
                 Err(error) => return Err(error),
             };
             next = header.next_offset();
-            if expected.take().is_some_and(|expected| expected != header.last_offset().0) {
-                return Ok(None);
+            let relative = self.relative(header.last_offset());
+            if let Some((last, _)) = expected.take() {
+                let newer = header.max_timestamp > known.map_or(-1, |known| known.0);
+                if relative != Some(last) || newer {
+                    return Ok(None); // case A, case C
+                }
             }
-            if header.max_timestamp > max {
-                (max, max_offset) = (header.max_timestamp, header.last_offset().0);
+            if named
+                .take_if(|known| relative == Some(known.1))
+                .is_some_and(|known| header.max_timestamp != known.0)
+            {
+                return Ok(None); // case B
+            }
+            if header.max_timestamp > newest.timestamp_ms {
+                newest =
+                    Newest { timestamp_ms: header.max_timestamp, offset: header.last_offset() };
             }
         }
-        if expected.is_some() || (max >= 0 && max_offset >= next.0) {
+        if expected.is_some() || named.is_some() {
             return Ok(None);
         }
-        self.max_timestamp_offset.store(max_offset, Ordering::Relaxed);
-        self.max_timestamp.store(max, Ordering::Relaxed);
+        *self.newest.lock() = Some(newest);
         Ok(Some(next))
+    }
+
+    /// Whether the batch that `newest` names is there.
+    fn has_batch(&self, file: &dyn StorageFile, newest: Newest) -> Result<bool, LogError> {
+        let Some(relative) = self.relative(newest.offset) else { return Ok(false) };
+        let mut scan = self.scan_from(file, relative)?;
+        loop {
+            match self.scanned(scan.next()) {
+                Ok(Some((_, header))) if header.last_offset() < newest.offset => {}
+                Ok(Some((_, header))) => {
+                    let Newest { timestamp_ms, offset } = newest;
+                    return Ok(
+                        (header.max_timestamp, header.last_offset()) == (timestamp_ms, offset)
+                    );
+                }
+                Ok(None) | Err(LogError::Batch(_)) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Whether the indexes have room for one more entry.
@@ -316,7 +411,7 @@ impl Segment {
         indexes: &mut Indexes,
         suffix: &str,
     ) -> Result<(), LogError> {
-        self.push_max_timestamp(indexes);
+        self.push_newest(indexes, indexes.newest);
         let storage = self.dir.storage();
         let failed = |name: &str, error| self.dir.failed(self.dir.file(name), error);
         let name = self.name(&format!("{INDEX_SUFFIX}{suffix}"));

@@ -23,6 +23,16 @@ pub enum Fault {
     Crash,
 }
 
+/// Called once.
+#[derive(Default)]
+struct Once(Option<Box<dyn FnOnce() + Send>>);
+
+impl std::fmt::Debug for Once {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Once").field(&self.0.is_some()).finish()
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     changes: u64,
@@ -30,6 +40,8 @@ struct State {
     crashed: bool,
     /// Bytes of each file that a power cut leaves.
     synced: BTreeMap<PathBuf, u64>,
+    /// What is done beside the next read.
+    beside_read: Once,
     /// Names that a power cut takes away.
     unsynced_names: BTreeSet<PathBuf>,
 }
@@ -62,6 +74,11 @@ impl FaultyStorage {
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.state.lock().changes
+    }
+
+    /// Has `act` called while the next read of a file goes on: what another thread may do then.
+    pub fn beside_next_read(&self, act: impl FnOnce() + Send + 'static) {
+        self.state.lock().beside_read = Once(Some(Box::new(act)));
     }
 
     /// Ends everything now.
@@ -134,6 +151,9 @@ impl StorageFile for FaultyFile {
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         self.storage.check()?;
+        // Not under the lock: it may read.
+        let act = self.storage.state.lock().beside_read.0.take();
+        act.into_iter().for_each(|act| act());
         self.inner.read_at(buffer, position)
     }
 
@@ -152,6 +172,11 @@ impl StorageFile for FaultyFile {
         }
         drop(state);
         self.inner.set_len(length)
+    }
+
+    fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()> {
+        self.storage.change()?;
+        self.inner.set_modified_ms(modified_ms)
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::{DirEntry, OpenMode, Storage, StorageFile};
 
@@ -46,6 +46,11 @@ impl StorageFile for RealFile {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
+    }
+
+    fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()> {
+        let age = Duration::from_millis(modified_ms.try_into().unwrap_or(0));
+        self.0.set_modified(UNIX_EPOCH + age)
     }
 
     fn length(&self) -> io::Result<u64> {

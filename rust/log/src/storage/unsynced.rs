@@ -33,6 +33,10 @@ impl StorageFile for Unsynced {
         self.0.set_len(length)
     }
 
+    fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()> {
+        self.0.set_modified_ms(modified_ms)
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.0.length()
     }

@@ -185,6 +185,33 @@ fn sequences_hold_after_all_records_are_deleted_and_a_restart() {
     }
 }
 
+/// A restart forgot an epoch in which nothing was appended: a client that knew the epoch was
+/// answered that there is no such epoch, and took that for a truncation.
+#[test]
+fn an_epoch_without_records_has_an_end_after_a_restart() {
+    let epoch = |offset| LeaderEpoch(EPOCH.0 + offset);
+    for clean_stop in [true, false] {
+        let fixture = Fixture::new(small_segments());
+        let log = filled(&fixture);
+        log.begin_leading(epoch(1)).unwrap();
+        let end = |epoch, end_offset| Some(EpochEnd { epoch, end_offset: Offset(end_offset) });
+        assert_eq!(log.end_offset_for_epoch(epoch(1)), end(epoch(1), 80));
+        log.close(clean_stop).unwrap();
+        drop(log);
+        let (log, _) = fixture.open(OpenState { clean: clean_stop, ..OpenState::default() });
+        log.begin_leading(epoch(2)).unwrap();
+        assert_eq!(log.end_offset_for_epoch(epoch(1)), end(EPOCH, 80));
+        assert_eq!(log.end_offset_for_epoch(epoch(2)), end(epoch(2), 80));
+        // Its first record has it written, and what was appended before it ends where it begins.
+        log.append(&batch_at(2, NOW_MS), epoch(2), NOW_MS).unwrap();
+        assert_eq!(log.end_offset_for_epoch(epoch(1)), end(EPOCH, 80));
+        assert_eq!(log.end_offset_for_epoch(epoch(2)), end(epoch(2), 82));
+        drop(log);
+        let (log, _) = fixture.open(clean());
+        assert_eq!(log.epochs().last().map(|e| (e.epoch, e.start_offset.0)), Some((epoch(2), 80)));
+    }
+}
+
 #[test]
 fn damaged_epochs_are_read_from_the_log() {
     let fixture = Fixture::new(small_segments());
