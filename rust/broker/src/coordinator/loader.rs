@@ -38,14 +38,28 @@ fn commits(key: Option<&[u8]>) -> bool {
     key.is_some_and(|key| key.get(2..4) == Some(&[0, 1]))
 }
 
+fn damaged(offset: Option<Offset>, found: &dyn std::fmt::Display) -> ErrorCode {
+    let offset = offset.map_or(0, |offset| offset.0);
+    tracing::error!(offset, %found, "__consumer_offsets is damaged");
+    ErrorCode::CorruptMessage
+}
+
 impl Replay {
-    /// Takes the batches in `bytes` in; the offset after the last one.
-    fn read(&mut self, bytes: &Bytes) -> Option<Offset> {
-        let mut next = None;
-        for batch in Batches::new(bytes) {
-            let Ok(batch) = batch else { break };
+    /// Takes the batches in `bytes` in, which follow `from`; the offset after the last one.
+    ///
+    /// # Errors
+    /// `CorruptMessage` where no batch follows: what comes after it cannot be found, and groups
+    /// without it would be what they were long ago.
+    fn read(&mut self, bytes: &Bytes, from: Option<Offset>) -> Result<Option<Offset>, ErrorCode> {
+        let mut next = from;
+        let mut batches = Batches::new(bytes);
+        for batch in &mut batches {
+            let batch = batch.map_err(|error| damaged(next, &error))?;
+            if next.is_some_and(|next| batch.last_offset() < next) {
+                return Err(damaged(next, &"an offset that was read before"));
+            }
             next = Some(batch.last_offset().plus(1));
-            match batch.records(BATCH_CAP) {
+            match batch.verify_crc().and_then(|()| batch.records(BATCH_CAP)) {
                 Ok(records) => self.take_batch(batch.header(), &records),
                 Err(error) => tracing::error!(
                     offset = batch.base_offset().0, %error,
@@ -53,7 +67,10 @@ impl Replay {
                 ),
             }
         }
-        next
+        match batches.rest() {
+            [] => Ok(next),
+            _ => Err(damaged(next, &"a batch that does not end")),
+        }
     }
 
     fn take_batch(&mut self, header: &BatchHeader, records: &Records<'_>) {
@@ -194,10 +211,10 @@ impl GroupCoordinator {
         let mut from = None;
         loop {
             let bytes = self.around.topic.read(partition, from)?;
-            match replay.read(&bytes) {
-                Some(next) if from.is_none_or(|from| next > from) => from = Some(next),
-                _ => return Ok(replay),
+            if bytes.is_empty() {
+                return Ok(replay);
             }
+            from = replay.read(&bytes, from)?;
         }
     }
 

@@ -109,6 +109,11 @@ impl OffsetsTopic for OffsetsPartitions {
             bytes.extend_from_slice(&read);
         }
         let whole = whole_batches(&bytes);
+        if whole == 0 && !bytes.is_empty() {
+            // A read gives the first batch whole, so the log is damaged here.
+            tracing::error!(offset = from.0, "no batch where one should be");
+            return Err(ErrorCode::CorruptMessage);
+        }
         Ok(bytes.freeze().slice(..whole))
     }
 }

@@ -139,6 +139,45 @@ fn offsets_of_a_transaction_count_if_it_was_committed() {
     }
 }
 
+/// A broker whose second of three commits has this bit of its batch flipped.
+fn damaged_at(byte: usize, bit: u8) -> Broker {
+    let broker = Broker::with(MemoryTopic::of(1), 0, Codec::None);
+    for offset in [1, 2, 3] {
+        broker.commit("g", "t", offset);
+    }
+    let mut inner = broker.topic.inner.lock();
+    let batch = &mut inner.partitions.get_mut(&0).unwrap()[1].1;
+    let mut bytes = batch.to_vec();
+    bytes[byte] ^= bit;
+    *batch = Bytes::from(bytes);
+    drop(inner);
+    broker
+}
+
+/// A batch whose header is damaged was taken for the end of history: a group that had committed 3
+/// was answered 1, as if the commits after it had never been.
+#[test]
+fn groups_behind_a_batch_whose_end_is_unknown_are_not_loaded() {
+    // Its base offset, its length, its magic.
+    for (byte, bit) in [(7, 1), (8, 0x40), (16, 0x40)] {
+        let broker = damaged_at(byte, bit);
+        let topic = Arc::clone(&broker.topic) as Arc<dyn OffsetsTopic>;
+        let clock = Arc::clone(&broker.clock) as Arc<dyn Clock>;
+        let timer = Arc::clone(&broker.timer) as Arc<dyn GroupTimer>;
+        let config = GroupCoordinatorConfig::default();
+        let again = GroupCoordinator::new(config, clock, timer, topic);
+        assert_eq!(again.load_all(), Err(ErrorCode::CorruptMessage), "byte {byte}");
+        assert_eq!(again.fetch("g", None), Err(ErrorCode::CoordinatorLoadInProgress));
+    }
+}
+
+#[test]
+fn a_batch_whose_records_are_damaged_is_left_out_and_what_follows_counts() {
+    for byte in [17, HEADER_LENGTH + 12] {
+        assert_eq!(damaged_at(byte, 0x40).restarted().committed("g", "t"), Some(3), "byte {byte}");
+    }
+}
+
 #[test]
 fn records_of_other_protocols_and_garbage_are_stepped_over() {
     let topic = MemoryTopic::of(5);
