@@ -14,7 +14,10 @@ use kafkalite_protocol::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic,
 };
 use kafkalite_protocol::messages::list_offsets::{
-    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsTopic,
+};
+use kafkalite_protocol::messages::offset_for_leader_epoch::{
+    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafkalite_protocol::messages::produce::ProduceRequest;
 use kafkalite_protocol::record_batch::RecordBatch;
@@ -280,6 +283,51 @@ fn an_empty_log_starts_in_the_reign_of_its_leader() {
     let codes: Vec<_> = twice.iter().map(|answer| answer.error_code).collect();
     assert_eq!(codes, [ErrorCode::InvalidRequest.code()], "told once");
     broker.stop();
+}
+
+/// After a restart OffsetForLeaderEpoch answered (-1, -1) for an epoch that ListOffsets had named,
+/// if no record was written in it. Clients take that for a truncation.
+#[test]
+fn an_epoch_without_records_is_known_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let answer = Client::connect(&broker).produce("t", batch(&["one"], None), 1);
+    assert_eq!(answer.error_code, 0);
+    broker.stop();
+    let mut named = Vec::new();
+    for _ in 0..3 {
+        let broker = start(directory.path(), &[]);
+        let mut client = Client::connect(&broker);
+        for epoch in &named {
+            let ended = end_of_epoch(&mut client, *epoch);
+            assert_eq!((ended.error_code, ended.leader_epoch, ended.end_offset), (0, 0, 1));
+        }
+        let latest = list_offsets(&mut client, -1);
+        assert_eq!((latest.error_code, latest.offset), (0, 1));
+        let ended = end_of_epoch(&mut client, latest.leader_epoch);
+        assert_eq!((ended.leader_epoch, ended.end_offset), (latest.leader_epoch, 1));
+        named.push(latest.leader_epoch);
+        broker.stop();
+    }
+}
+
+fn list_offsets(client: &mut Client, timestamp: i64) -> ListOffsetsPartitionResponse {
+    let asked = ListOffsetsPartition {
+        timestamp,
+        current_leader_epoch: -1,
+        ..ListOffsetsPartition::default()
+    };
+    let topics = vec![ListOffsetsTopic { name: "t".into(), partitions: vec![asked] }];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+    client.call(&request, 10).topics.remove(0).partitions.remove(0)
+}
+
+fn end_of_epoch(client: &mut Client, leader_epoch: i32) -> EpochEndOffset {
+    let asked = OffsetForLeaderPartition { partition: 0, current_leader_epoch: -1, leader_epoch };
+    let topic = OffsetForLeaderTopic { topic: "t".into(), partitions: vec![asked] };
+    let request = OffsetForLeaderEpochRequest { replica_id: -1, topics: vec![topic] };
+    client.call(&request, 4).topics.remove(0).partitions.remove(0)
 }
 
 #[test]

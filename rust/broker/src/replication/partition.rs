@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
 
 mod reading;
+#[cfg(test)]
+mod tests;
 
 pub use reading::{FetchReader, Fetched, Readable};
 
@@ -212,8 +214,14 @@ impl Partition {
         self.state.lock().check_leader(claimed)
     }
 
-    /// Follows the control plane's image; who waits is told.
+    /// Follows the control plane's image and wakes the requests that wait here. One call at a time.
     pub fn follow_image(&self, image: &PartitionImage) {
+        // Before a client can see the epoch, so that the log knows where it ends. Not under the
+        // lock: an append may have to end first.
+        let begins = self.state.lock().begins_with(image);
+        if begins && let Err(error) = self.log.begin_leading(image.leader_epoch) {
+            tracing::error!(log = %self.log.path().display(), %error, "cannot lead");
+        }
         {
             let mut state = self.state.lock();
             state.follow_image(image);
@@ -225,8 +233,19 @@ impl Partition {
 
     /// Takes over the topic's settings.
     pub fn set_config(&self, config: Arc<LogConfig>, min_in_sync_replicas: usize) {
-        self.log.set_config(config);
+        {
+            // Appends and flushes take this lock after they publish an end. So either they see
+            // these settings, or the end is counted here.
+            let mut state = self.state.lock();
+            self.log.set_config(config);
+            self.count(&mut state);
+        }
         self.min_in_sync_replicas.store(min_in_sync_replicas, Ordering::Relaxed);
+        // Produce requests may wait for the disk from now on.
+        if self.log.needs_flush() {
+            self.committer.commit(self.key);
+        }
+        self.tell_everyone();
     }
 
     /// The topic is being deleted: whoever waits here is told that there is no such partition.
@@ -303,13 +322,17 @@ impl Partition {
     }
 
     fn after_append(&self, appended: &Appended) {
-        let waits_for_disk = self.waits_for_disk();
-        if !waits_for_disk && self.may_count_on(self.log.log_end_offset()) {
+        let (moved, tells_readers) = {
+            let mut state = self.state.lock();
+            let moved = self.count(&mut state);
+            // Followers read on to the log's end. And also if another append published this one's
+            // end together with its own: that one reported its own bytes only.
+            (moved, moved || !self.waits_for_disk() || state.has_followers())
+        };
+        if moved {
             self.produce_waiters.check();
         }
-        // Followers read on to the log's end. And also if another append published this one's end
-        // together with its own: it told of its own bytes only.
-        if !waits_for_disk || self.state.lock().has_followers() {
+        if tells_readers {
             if appended.starts_segment {
                 // Whoever reads the segment before gets what there is: it will not grow.
                 self.fetch_waiters.check();
@@ -333,10 +356,7 @@ impl Partition {
     /// The disk failed; the log directory is offline then, and who waits here was told.
     pub fn flush(&self) -> Result<(), LogError> {
         let flushed = self.log.flush();
-        if let Ok(end) = &flushed
-            && self.waits_for_disk()
-            && self.may_count_on(*end)
-        {
+        if self.count(&mut self.state.lock()) {
             self.fetch_waiters.check();
         }
         // acks=1 waits for the disk and not for the high watermark; and a failure is news as well.
@@ -347,12 +367,18 @@ impl Partition {
         flushed.map(|_| ())
     }
 
-    /// The log may be counted on up to `end`: after an append, or, with `flush.messages`, after its
-    /// group commit. Whether the high watermark moved.
-    fn may_count_on(&self, end: Offset) -> bool {
-        let mut state = self.state.lock();
+    /// Reports to `state` how far the log counts: to its end, or, with `flush.messages=1`, to its
+    /// durable offset. Whether the high watermark moved.
+    ///
+    /// Appends, flushes and a change of that setting all come here, and nothing else decides it.
+    fn count(&self, state: &mut PartitionState) -> bool {
+        let end = if self.waits_for_disk() {
+            self.log.durable_offset()
+        } else {
+            self.log.log_end_offset()
+        };
         let moved = state.log_grew(end).is_some();
-        self.publish(&state);
+        self.publish(state);
         moved
     }
 

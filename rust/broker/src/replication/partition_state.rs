@@ -48,6 +48,12 @@ impl PartitionState {
         }
     }
 
+    /// Whether this broker begins to lead, in a new epoch, once it follows `image`.
+    #[must_use]
+    pub fn begins_with(&self, image: &PartitionImage) -> bool {
+        image.leader == self.local_id && image.leader_epoch > self.leader_epoch
+    }
+
     /// Follows the control plane's image. An image older than the last one changes nothing.
     ///
     /// Returns the high watermark if it moved: a smaller in-sync set may let it pass.
@@ -55,7 +61,7 @@ impl PartitionState {
         if image.leader_epoch < self.leader_epoch {
             return None;
         }
-        let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
+        let begins = self.begins_with(image);
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
         self.in_sync.clone_from(&image.isr);

@@ -187,18 +187,13 @@ impl Partition {
     /// The largest epoch up to `epoch` that the log knows, and where it ended.
     #[must_use]
     pub fn end_of_epoch(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
-        if epoch == self.leader_epoch() {
-            // The current reign goes on: it ends where the log ends, even if it wrote nothing yet.
-            return Some((epoch, self.log_end_offset()));
-        }
         self.log.end_offset_for_epoch(epoch).map(|end| (end.epoch, end.end_offset))
     }
 
-    /// The epoch that wrote the record at `offset`; the leader's in a log that has none yet.
+    /// The epoch that wrote the record at `offset`, or will write it at the log's end.
     #[must_use]
     pub fn epoch_of(&self, offset: Offset) -> Option<LeaderEpoch> {
-        let written = self.log.epoch_at(offset);
-        written.or_else(|| (offset == self.log_end_offset()).then(|| self.leader_epoch()))
+        self.log.epoch_at(offset)
     }
 
     /// The first record at or after a time.
