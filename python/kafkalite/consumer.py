@@ -139,8 +139,8 @@ class Consumer(BaseConsumer):
 
         Args:
             max_records: How many at most.
-            max_bytes: Bytes of their keys and values at most; one record is returned whatever
-                its size.
+            max_bytes: Bytes of their keys, values and headers at most; one record is returned
+                however large it is.
             timeout: How long to wait for the first, in seconds; ``None`` is for ever.
 
         Returns:
@@ -169,7 +169,7 @@ class Consumer(BaseConsumer):
 
         Args:
             max_records: Records of one batch at most.
-            max_bytes: Bytes of keys and values of one batch at most.
+            max_bytes: Bytes of keys, values and headers of one batch at most.
             timeout: The iteration ends when nothing comes for so many seconds; ``None`` is never.
 
         Raises:

@@ -243,11 +243,16 @@ impl RecordBlock {
         self.spans[index].offset
     }
 
-    /// Bytes of the record's key and value.
+    /// Bytes of the record's key, value and headers.
     #[must_use]
     pub fn size(&self, index: usize) -> usize {
         let span = &self.spans[index];
-        span.key_length.max(0) as usize + span.value_length.max(0) as usize
+        let parts = span.key_length.max(0) as usize + span.value_length.max(0) as usize;
+        if span.header_count == 0 {
+            return parts;
+        }
+        let headers = self.get(index).headers();
+        parts + headers.map(|(key, value)| key.len() + value.map_or(0, <[u8]>::len)).sum::<usize>()
     }
 
     /// The place behind the record at `index`; behind the last one that of the whole block.

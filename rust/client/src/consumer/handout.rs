@@ -26,7 +26,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub struct Limits {
     /// Records.
     pub max_records: usize,
-    /// Bytes of keys and values; one record is handed out whatever its size.
+    /// Bytes of keys, values and headers; one record is handed out even if it is larger.
     pub max_bytes: usize,
 }
 

@@ -209,7 +209,7 @@ impl RecordBatch {
         ends.into_iter().map(place).collect()
     }
 
-    /// Bytes of all keys and values.
+    /// Bytes of all keys, values and headers.
     #[getter]
     fn nbytes(&self) -> usize {
         let size = |slice: &RecordSlice| -> usize {
