@@ -90,12 +90,12 @@ class RangeReader:
         Args:
             ranges: One for each partition at most.
             columns: Which of ``COLUMNS``, in this order.
-            batch_bytes: Bytes of keys and values in a batch, give or take a record.
+            batch_bytes: Bytes of keys, values and headers in a batch, give or take a record.
             batch_rows: Records in a batch at most.
             may_lose: Offsets that the log does not have any more are counted in ``lost`` and
-                passed over; else they are an error.
-            stall_timeout: Seconds in which no fetch brings anything: then it is an error. Markers
-                and aborted records are something.
+                passed over, and so are partitions that are gone; otherwise they are an error.
+            stall_timeout: Seconds in which no fetch brings anything, or no broker is reached: then
+                it is an error. Markers and aborted records are something.
 
         Yields:
             Batches with ``__arrow_c_array__`` and ``__arrow_c_stream__``, each to be taken once.

@@ -3,8 +3,9 @@
 //! A consumer without a group does the work; nothing is fetched from a range's end on. An end need
 //! not exist: where compaction or markers of transactions took the last records, a range ends with
 //! the position that passes it. Offsets that the log does not have any more are an error, or
-//! counted and passed over, as the caller wishes. A reader can be given other ranges afterwards:
-//! its connections stay.
+//! counted and passed over, as the caller wishes; so are partitions that are gone. What is there
+//! but not stable yet, under `read_committed`, is waited for. A reader can be given other ranges
+//! afterwards: its connections stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use kafkalite_protocol::ErrorCode;
 
 use crate::accumulator::Clock;
-use crate::config::ConsumerConfig;
+use crate::cluster::Wanted;
+use crate::config::{ConsumerConfig, IsolationLevel};
 use crate::consumer::{Consumer, Limits, Next, calls};
 use crate::cursor::Position;
 use crate::error::ClientError;
@@ -27,6 +29,10 @@ mod tests;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Without a record for this long the log is asked whether it still has what is wanted.
 const DOUBT_AFTER: Duration = Duration::from_secs(5);
+
+/// A partition that brokers do not know is gone after this long: one that has just started, or
+/// hears of a change late, knows it soon.
+const GONE_AFTER: Duration = Duration::from_secs(2);
 
 /// Records of one partition, by their offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +74,10 @@ pub struct RangeReader {
     reached: i64,
     last_progress: Instant,
     doubted: Instant,
+    /// Since when brokers say that a partition is not there.
+    missing: BTreeMap<TopicPartition, Instant>,
+    /// What keeps it from reading and may pass.
+    passing: Option<ClientError>,
     lost: u64,
     clock: Clock,
 }
@@ -85,6 +95,8 @@ impl RangeReader {
         config.group_id = None;
         config.auto_commit = false;
         config.auto_offset_reset = crate::config::AutoOffsetReset::None;
+        // Who asks for ranges knows that there are records: a topic that went must not come back.
+        config.client.allow_auto_create_topics = false;
         let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
         let now = clock();
         Ok(Self {
@@ -94,6 +106,8 @@ impl RangeReader {
             reached: 0,
             last_progress: now,
             doubted: now,
+            missing: BTreeMap::new(),
+            passing: None,
             lost: 0,
             clock,
         })
@@ -112,6 +126,8 @@ impl RangeReader {
         // Cursors of earlier ranges are retired with their partitions.
         self.consumer.assign(&BTreeSet::new())?;
         self.ends.clear();
+        self.missing.clear();
+        self.passing = None;
         for range in ranges {
             if range.start < 0 {
                 return Err(refused(format!("{} begins at {}", range.partition, range.start)));
@@ -156,8 +172,8 @@ impl RangeReader {
     /// Waits for records until `deadline`.
     ///
     /// # Errors
-    /// What keeps it from reading, `REQUEST_TIMED_OUT` after the time in which nothing came, or
-    /// `OFFSET_OUT_OF_RANGE` where offsets are gone and must not be.
+    /// What keeps it from reading, for the stall timeout if it may pass; `REQUEST_TIMED_OUT` after
+    /// that if nothing came; `OFFSET_OUT_OF_RANGE` where offsets are gone and must not be.
     pub fn next(&mut self, limits: Limits, deadline: Instant) -> Result<Step, ClientError> {
         loop {
             if self.ends.is_empty() {
@@ -174,10 +190,7 @@ impl RangeReader {
                     }
                 }
                 Ok(_) => self.leave_what_is_read()?,
-                Err(error) if error.code() == Some(ErrorCode::OffsetOutOfRange) => {
-                    self.look_for_loss()?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.look_into(error)?,
             }
             // Before it is looked at what came: what comes in between counts at the next look.
             let now = (self.clock)();
@@ -186,12 +199,35 @@ impl RangeReader {
             let doubtful = now.saturating_duration_since(self.doubted);
             if waited >= DOUBT_AFTER && doubtful >= DOUBT_AFTER {
                 self.doubted = now;
+                self.look_for_missing()?;
                 self.look_for_loss()?;
             }
             self.check_stall(waited)?;
             if Instant::now() >= deadline && !self.ends.is_empty() {
                 return Ok(Step::Nothing);
             }
+        }
+    }
+
+    /// An error is the end, unless
+    /// - case A: offsets are out of range: it is looked for what is gone
+    /// - case B: no broker was reached yet: one is waited for, like one that went away
+    /// - case C: a partition is not there and may be lost: it is given up when it stays away
+    fn look_into(&mut self, error: ClientError) -> Result<(), ClientError> {
+        let gone = error.code() == Some(ErrorCode::UnknownTopicOrPartition);
+        if error.code() == Some(ErrorCode::OffsetOutOfRange) {
+            self.look_for_loss()
+        } else if matches!(error, ClientError::NoBrokerReachable { .. }) {
+            self.passing = Some(error);
+            Ok(())
+        } else if gone && self.options.may_lose {
+            self.passing = Some(error);
+            self.look_for_missing()?;
+            // The consumer says it again at once.
+            std::thread::sleep(LOOK_EVERY);
+            Ok(())
+        } else {
+            Err(error)
         }
     }
 
@@ -205,12 +241,16 @@ impl RangeReader {
             // By the time after the look: whoever was held up before it has not waited since.
             drop(subscription);
             (self.reached, self.last_progress) = (reached, (self.clock)());
+            self.passing = None;
         }
     }
 
-    fn check_stall(&self, waited: Duration) -> Result<(), ClientError> {
+    fn check_stall(&mut self, waited: Duration) -> Result<(), ClientError> {
         if waited < self.options.stall_timeout || self.ends.is_empty() {
             return Ok(());
+        }
+        if let Some(error) = self.passing.take() {
+            return Err(error);
         }
         let names: Vec<_> = self.ends.keys().map(ToString::to_string).collect();
         let what = format!("a record of {}", names.join(", "));
@@ -263,7 +303,43 @@ impl RangeReader {
         self.consumer.assign(&self.ends.keys().cloned().collect())
     }
 
-    /// Asks for both ends of every log that is still read. What is gone
+    /// Asks which partitions are there. One that stays away is an error, or passed over.
+    fn look_for_missing(&mut self) -> Result<(), ClientError> {
+        let names: BTreeSet<_> = self.ends.keys().map(|one| one.topic.to_string()).collect();
+        let cluster = self.consumer.shared().cluster.clone();
+        let deadline = Instant::now() + self.consumer.config().client.request_timeout;
+        let wanted = Wanted::Topics(names.into_iter().collect());
+        let asked = async move { cluster.refresh(wanted).await };
+        let image = match self.consumer.runtime().call(asked, deadline) {
+            Ok(image) => image,
+            Err(error) if error.retriable() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let is_missing =
+            |one: &&TopicPartition| image.is_missing(&one.topic) || image.lacks(one).is_some();
+        let missing: BTreeSet<_> = self.ends.keys().filter(is_missing).cloned().collect();
+        let now = (self.clock)();
+        self.missing.retain(|one, _| missing.contains(one));
+        for partition in missing {
+            let since = *self.missing.entry(partition.clone()).or_insert(now);
+            let end = self.ends.get(&partition).copied().unwrap_or_default();
+            let from = self.position(&partition).unwrap_or(end);
+            if now.saturating_duration_since(since) < GONE_AFTER || self.has_more(&partition) {
+                continue;
+            }
+            if !self.options.may_lose {
+                let about = format!("{partition}, of which offsets {from} to {} are read", end - 1);
+                return Err(ClientError::broker(ErrorCode::UnknownTopicOrPartition, about));
+            }
+            self.lost += (end - from).max(0) as u64;
+            tracing::warn!(%partition, from, end, "a partition is gone and passed over");
+            self.leave(std::slice::from_ref(&partition))?;
+        }
+        Ok(())
+    }
+
+    /// Asks for both ends of every log that is still read. The end is that of all its records: what
+    /// an open transaction holds back comes yet. What is gone
     /// - case A: must not be: an error
     /// - case B: is all of the rest: the range is over
     /// - case C: is its beginning: it goes on where the log begins
@@ -306,12 +382,14 @@ impl RangeReader {
         Ok(())
     }
 
-    /// One end of every log; `None` if nobody could say, and waiting may help.
+    /// One end of every log that is there; `None` if no broker could say, and waiting may help.
     fn ask(&self, about: i64) -> Result<Option<BTreeMap<TopicPartition, i64>>, ClientError> {
-        let wanted = self.ends.keys().map(|partition| (partition.clone(), about)).collect();
+        let there = self.ends.keys().filter(|partition| !self.missing.contains_key(partition));
+        let wanted = there.map(|partition| (partition.clone(), about)).collect();
         let shared = std::sync::Arc::clone(self.consumer.shared());
         let deadline = Instant::now() + self.consumer.config().client.request_timeout;
-        let asked = calls::offsets(shared, wanted, deadline);
+        let all = IsolationLevel::ReadUncommitted;
+        let asked = calls::offsets_as_seen(shared, wanted, all, deadline);
         match self.consumer.runtime().call(asked, deadline) {
             Ok(found) => {
                 let found = found.into_iter();

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::Shared;
 use crate::cluster::{TopicImage, Wanted};
 use crate::commits::{self, Committed, Offsets};
+use crate::config::IsolationLevel;
 use crate::cursor::Position;
 use crate::error::ClientError;
 use crate::group_state::{GroupEvent, GroupMember, Membership};
@@ -198,6 +199,20 @@ pub async fn offsets(
     deadline: Instant,
 ) -> Result<BTreeMap<TopicPartition, Option<OffsetAnswer>>, ClientError> {
     let isolation = shared.config.isolation_level;
+    offsets_as_seen(shared, wanted, isolation, deadline).await
+}
+
+/// The same as readers of `isolation` see them: the end of a log is that of its stable part, or
+/// that of all its records.
+///
+/// # Errors
+/// As [`offsets`].
+pub async fn offsets_as_seen(
+    shared: Arc<Shared>,
+    wanted: BTreeMap<TopicPartition, i64>,
+    isolation: IsolationLevel,
+    deadline: Instant,
+) -> Result<BTreeMap<TopicPartition, Option<OffsetAnswer>>, ClientError> {
     let mut left: Vec<_> =
         wanted.into_iter().map(|(partition, about)| Question { partition, about }).collect();
     let mut found = BTreeMap::new();

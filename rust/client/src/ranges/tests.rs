@@ -6,24 +6,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::ApiKey;
+use kafkalite_protocol::messages::list_offsets::ListOffsetsRequest;
+use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataResponseTopic};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{LeaderEpoch, Offset, Records};
 
 use super::*;
 use crate::consumer::tests::{ALL, Log, broker, fetch, list_offsets, soon, values, x};
-use crate::fake_broker::{Answer, FakeBroker};
+use crate::fake_broker::{Answer, FakeBroker, metadata};
 
 fn reader(broker: &FakeBroker) -> RangeReader {
     reader_with_clock(broker, Box::new(Instant::now))
 }
 
 fn reader_with_clock(broker: &FakeBroker, clock: Clock) -> RangeReader {
+    reader_of(&broker.place.to_string(), clock)
+}
+
+fn reader_of(servers: &str, clock: Clock) -> RangeReader {
     let pairs = [
-        ("bootstrap.servers", broker.place.to_string()),
-        ("retry.backoff.ms", "1".to_owned()),
-        ("kafkalite.fetch.buffer.max.bytes", "1".to_owned()),
+        ("bootstrap.servers", servers),
+        ("retry.backoff.ms", "1"),
+        ("reconnect.backoff.ms", "1"),
+        ("reconnect.backoff.max.ms", "1"),
+        ("kafkalite.bootstrap.timeout.ms", "20"),
+        ("kafkalite.fetch.buffer.max.bytes", "1"),
+        ("isolation.level", "read_committed"),
     ];
-    let pairs: BTreeMap<_, _> = pairs.map(|(key, value)| (key.to_owned(), value)).into();
+    let pairs: BTreeMap<_, _> = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let config = ConsumerConfig::from_pairs(&pairs).expect("a valid configuration");
     RangeReader::with_clock(config, clock).expect("a thread")
 }
@@ -150,4 +160,150 @@ fn markers_without_a_record_for_longer_than_the_stall_timeout_are_no_stall() {
     reader.start(&[range(0, MARKERS)], options).expect("a range");
     assert_eq!(read_all(&mut reader), Ok(Vec::new()));
     assert_eq!(broker.count(ApiKey::Fetch), MARKERS as usize);
+}
+
+/// A clock that a test moves: it shows so many seconds after the start.
+fn clock_of(seconds: &Arc<AtomicU64>) -> Clock {
+    let (began, seconds) = (Instant::now(), Arc::clone(seconds));
+    Box::new(move || began + Duration::from_secs(seconds.load(Ordering::SeqCst)))
+}
+
+#[test]
+fn records_of_an_open_transaction_are_waited_for_and_not_taken_for_gone() {
+    // The end of the log was taken for that of its stable part: what an open transaction held back
+    // failed the reader, or was passed over.
+    for may_lose in [false, true] {
+        let (stable, all) =
+            (Log { start: 0, end: 4, epoch: 0 }, Log { start: 0, end: 9, epoch: 0 });
+        let seconds = Arc::new(AtomicU64::new(0));
+        let passed = Arc::clone(&seconds);
+        let broker = FakeBroker::start(move |asked| {
+            // A second passes with every fetch; the transaction ends after twenty.
+            let open = passed.load(Ordering::SeqCst) < 20;
+            if asked.is(ApiKey::ListOffsets) {
+                let seen = asked.read::<ListOffsetsRequest>().isolation_level;
+                return list_offsets(asked, if open && seen == 1 { &stable } else { &all });
+            } else if !asked.is(ApiKey::Fetch) {
+                return Answer::Usual;
+            }
+            passed.fetch_add(1, Ordering::SeqCst);
+            fetch(asked, |partition, offset| {
+                let log = if open { &stable } else { &all };
+                log.fetch(partition, offset)
+            })
+        });
+        let mut reader = reader_with_clock(&broker, clock_of(&seconds));
+        let options = RangeOptions { may_lose, stall_timeout: Duration::from_secs(1_000) };
+        reader.start(&[range(0, 9)], options).expect("a range");
+        assert_eq!(read_all(&mut reader), Ok((0..9).collect()), "may lose: {may_lose}");
+        assert!(seconds.load(Ordering::SeqCst) > 20 && broker.count(ApiKey::ListOffsets) > 0);
+        assert_eq!(reader.lost(), 0);
+    }
+}
+
+#[test]
+fn a_broker_that_was_never_reached_is_waited_for_until_the_stall_timeout() {
+    // A reader in a fresh process gave up when its first search ended, after 3 s.
+    let broker = FakeBroker::start(|_| Answer::Close);
+    let place = broker.stop().to_string();
+    let seconds = Arc::new(AtomicU64::new(0));
+    let mut reader = reader_of(&place, clock_of(&seconds));
+    let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
+    reader.start(&[range(0, 9)], options).expect("a range");
+    let several_searches = || Instant::now() + Duration::from_millis(100);
+    seconds.store(119, Ordering::SeqCst);
+    let step = reader.next(ALL, several_searches());
+    assert!(matches!(step, Ok(Step::Nothing)), "{step:?}");
+    let log = Log { start: 0, end: 9, epoch: 0 };
+    let broker = FakeBroker::start_at(&place, move |asked| match asked.header.api_key {
+        key if key == ApiKey::Fetch as i16 => fetch(asked, |one, offset| log.fetch(one, offset)),
+        key if key == ApiKey::ListOffsets as i16 => list_offsets(asked, &log),
+        _ => Answer::Usual,
+    });
+    assert_eq!(read_all(&mut reader), Ok((0..9).collect()));
+    broker.stop();
+    let mut reader = reader_of(&place, clock_of(&seconds));
+    reader.start(&[range(0, 9)], options).expect("a range");
+    assert!(matches!(reader.next(ALL, several_searches()), Ok(Step::Nothing)));
+    seconds.store(300, Ordering::SeqCst);
+    let error = reader.next(ALL, soon()).expect_err("it waited long enough");
+    assert!(matches!(error, ClientError::NoBrokerReachable { .. }), "{error}");
+}
+
+#[test]
+fn partitions_that_are_gone_are_an_error_or_counted_and_passed_over() {
+    // A reader that may lose records failed when a partition was gone, and a topic that was gone
+    // was made again by asking for it.
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    let gone = TopicPartition::new("gone", 0);
+    let beyond = TopicPartition::new("x", 3);
+    for (partition, may_lose) in [(&gone, false), (&gone, true), (&beyond, false), (&beyond, true)]
+    {
+        let log = Log { start: 0, end: 9, epoch: 0 };
+        let broker = FakeBroker::start(move |asked| {
+            if asked.is(ApiKey::ListOffsets) {
+                return list_offsets(asked, &log);
+            } else if asked.is(ApiKey::Fetch) {
+                return fetch(asked, |partition, offset| log.fetch(partition, offset));
+            } else if !asked.is(ApiKey::Metadata) {
+                return Answer::Usual;
+            }
+            let request: MetadataRequest = asked.read();
+            assert!(!request.allow_auto_topic_creation, "it would come back");
+            let names = request.topics.unwrap_or_default().into_iter();
+            let mut told = metadata(&asked.place, names.filter_map(|topic| topic.name));
+            for topic in told.topics.iter_mut().filter(|one| one.name.as_deref() == Some("gone")) {
+                *topic = MetadataResponseTopic {
+                    name: topic.name.take(),
+                    error_code: unknown as i16,
+                    ..MetadataResponseTopic::default()
+                };
+            }
+            asked.answer::<MetadataRequest>(&told)
+        });
+        // A tenth of a second passes whenever it looks.
+        let (began, looks) = (Instant::now(), AtomicU64::new(0));
+        let look =
+            move || began + Duration::from_millis(100 * looks.fetch_add(1, Ordering::SeqCst));
+        let mut reader = reader_with_clock(&broker, Box::new(look));
+        let lost = OffsetRange { partition: partition.clone(), start: 2, end: 6 };
+        let options = RangeOptions { may_lose, stall_timeout: Duration::from_secs(1_000_000) };
+        reader.start(&[range(0, 9), lost], options).expect("ranges");
+        if may_lose {
+            assert_eq!(read_all(&mut reader), Ok((0..9).collect()), "{partition}");
+            assert_eq!(reader.lost(), 4, "{partition}");
+        } else {
+            let error = read_all(&mut reader).expect_err("a partition is gone");
+            assert_eq!(error.code(), Some(unknown), "{error}");
+        }
+    }
+}
+
+#[test]
+fn headers_count_towards_the_bytes_that_a_caller_takes() {
+    // A batch of records with large headers had as many as its count allowed: 171 MB of them.
+    let broker = FakeBroker::start(|asked| {
+        if !asked.is(ApiKey::Fetch) {
+            return Answer::Usual;
+        }
+        fetch(asked, |partition, _| {
+            let mut builder = RecordBatchBuilder::new(Codec::None);
+            for time in 0..10 {
+                let header = ("name", Some([0; 996].as_slice()));
+                builder.append(time, None, None, &[header]);
+            }
+            let mut data = Log { start: 0, end: 10, epoch: 0 }.fetch(partition, 0);
+            let batch = builder.build(Offset(0), LeaderEpoch(0)).expect("it builds");
+            data.records = Some(Records::Bytes(batch));
+            data
+        })
+    });
+    let mut reader = reader(&broker);
+    reader.start(&[range(0, 10)], options(false)).expect("a range");
+    let limits = Limits { max_records: 100, max_bytes: 3_500 };
+    let mut counts = Vec::new();
+    while let Step::Records(slices) = reader.next(limits, soon()).expect("records") {
+        counts.push(slices.iter().map(RecordSlice::len).sum::<usize>());
+    }
+    assert_eq!(counts, [3, 3, 3, 1]);
 }
