@@ -5,9 +5,11 @@ Lives in a process of the driver, with one connection that stays.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .errors import MissingError, OptionError, ReadError
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from kafkalite.admin import AdminClient
 
 __all__ = ["Cluster", "Resolved", "admin_client"]
+
+log = logging.getLogger(__name__)
+
+#: The sizes of logs are asked for again after so long, in seconds.
+SIZES_STAY_S = 60.0
+#: How long planning waits for the sizes of logs, in seconds.
+SIZES_TIMEOUT_S = 2.0
 
 
 def admin_client(kafka: Mapping[str, str]) -> AdminClient:
@@ -41,9 +50,13 @@ class Resolved(NamedTuple):
 class Cluster:
     """Answers the questions of planning."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, clock: Callable[[], float] = monotonic) -> None:
         """Connect when first asked."""
         self._options = options
+        self._clock = clock
+        self._sized: frozenset[str] = frozenset()
+        self._sized_at = float("-inf")
+        self._sizes: dict[Partition, float] = {}
         self._admin = admin_client(options.kafka)
         level = options.kafka.get("isolation.level", "read_uncommitted")
         self._isolation: Any = level.strip().lower()
@@ -129,6 +142,38 @@ class Cluster:
                     raise
                 found = dict(error.done)
         return {name: one.topic_id for name, one in found.items()}
+
+    def record_bytes(self, topics: Iterable[str]) -> dict[Partition, float]:
+        """Return about how many bytes a record of each partition takes in its log.
+
+        Partitions may be missing: a cluster may refuse to describe its logs. An answer is used for
+        a minute.
+        """
+        from kafkalite.errors import KafkaliteError
+
+        wanted = frozenset(topics)
+        if wanted != self._sized or self._clock() - self._sized_at >= SIZES_STAY_S:
+            self._sized, self._sized_at = wanted, self._clock()
+            try:
+                self._sizes = self._measured(wanted)
+            except KafkaliteError as error:
+                log.debug("kafkalite: the sizes of records are unknown: %s", error)
+                self._sizes = {}
+        return self._sizes
+
+    def _measured(self, topics: frozenset[str]) -> dict[Partition, float]:
+        logs: Offsets = {}
+        directories = self._admin.describe_log_dirs(timeout=SIZES_TIMEOUT_S).values()
+        for replica in (one for each in directories for where in each for one in where.replicas):
+            partition = (replica.partition.topic, replica.partition.partition)
+            if partition[0] in topics and not replica.future:
+                logs[partition] = max(logs.get(partition, 0), replica.size_bytes)
+        first, last = (
+            self._admin.list_offsets(list(logs), at, timeout=SIZES_TIMEOUT_S)
+            for at in ("earliest", "latest")
+        )
+        counts = {(one.topic, one.partition): last[one].offset - first[one].offset for one in last}
+        return {one: logs[one] / count for one, count in counts.items() if count > 0}
 
     def committed_to(self, group: str, offsets: Offsets) -> None:
         """Commit offsets for a group without members."""

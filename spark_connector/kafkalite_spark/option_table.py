@@ -132,6 +132,14 @@ OPTIONS: tuple[Option, ...] = (
         READ,
         "Accepted and without effect: reading needs no group.",
     ),
+    Option(
+        "checkpointLocation",
+        "text",
+        None,
+        ALL,
+        "The query's checkpoint. A source needs it only to take over a checkpoint of Spark's own "
+        "connector whose first micro-batch was not finished: it says where that began.",
+    ),
     Option("topic", "text", None, WRITE, "The topic to write to; beats a column `topic`."),
     # Ours.
     Option(
@@ -139,7 +147,16 @@ OPTIONS: tuple[Option, ...] = (
         "long",
         "250000",
         READ,
-        "Partitions of few records are packed into one task up to so many.",
+        "Partitions of few records are packed into one task up to so many, and up to 16 MiB as far "
+        "as their sizes can be estimated.",
+    ),
+    Option(
+        "parallelism",
+        "int",
+        None,
+        READ,
+        "Tasks that the cluster runs at once: partitions share tasks only beyond so many. Unset it "
+        "is the cores of the driver's machine.",
     ),
     Option("batchBytes", "bytes", "1048576", READ, "Bytes in a batch of columns for Spark."),
     Option(

@@ -21,7 +21,7 @@ from .option_table import FORBIDDEN_KAFKA, OPTIONS, Option
 __all__ = ["At", "ReadOptions", "WriteOptions", "parse_read", "parse_write"]
 
 #: Names that Spark itself adds or understands.
-SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode", "truncate"}
+SPARKS_OWN = {"queryname", "outputmode", "truncate"}
 
 #: Offsets and times have eight bytes.
 MOST = (1 << 63) - 1
@@ -75,9 +75,11 @@ class ReadOptions:
     max_records_per_partition: int | None
     stall_timeout_s: float
     rows_per_task: int
+    parallelism: int | None
     batch_bytes: int
     fetch_buffer_bytes: int
     commit_to_group: str | None
+    checkpoint: str | None
 
 
 @dataclass(frozen=True)
@@ -245,9 +247,11 @@ def parse_read(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
         max_records_per_partition=given.number("maxRecordsPerPartition", 1),
         stall_timeout_s=(given.number("kafkaConsumer.pollTimeoutMs", 1) or 0) / 1_000,
         rows_per_task=given.number("rowsPerTask", 1) or 1,
+        parallelism=given.number("parallelism", 1),
         batch_bytes=given.size("batchBytes"),
         fetch_buffer_bytes=given.size("fetchBufferBytes"),
         commit_to_group=group,
+        checkpoint=given.text("checkpointLocation"),
     )
 
 

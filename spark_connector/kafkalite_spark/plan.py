@@ -1,7 +1,7 @@
 """From offsets and limits to the ranges that tasks read. Pure: no clock, no broker.
 
 - ``limited``: how far a micro-batch goes, so that no partition starves
-- ``tasks``: large ranges are split, small ones share a task
+- ``tasks``: large ranges are split, small ones share a task where there are more than run at once
 
 Spark plans a batch again when it replays it, so equal arguments give equal answers.
 """
@@ -18,6 +18,8 @@ __all__ = ["Range", "limited", "ranges_between", "size_of", "tasks"]
 
 #: Tasks that a small range may still join: with all of them 10,000 partitions took 20 s to pack.
 OPEN = 64
+#: Estimated bytes of a record of a partition whose size is unknown.
+RECORD_BYTES = 1_024
 
 
 @dataclass(frozen=True, order=True)
@@ -89,21 +91,51 @@ def tasks(
     min_partitions: int | None = None,
     max_records: int | None = None,
     rows_per_task: int = 250_000,
+    bytes_per_task: int = 16 << 20,
+    record_bytes: Mapping[Partition, float] | None = None,
+    parallelism: int = 1,
 ) -> list[list[Range]]:
     """Return the ranges of each task, no partition twice in one.
 
     Large ranges are split in proportion when fewer than ``min_partitions`` would come of it, and
     wherever they pass ``max_records``. Small ones are packed, first fit, up to ``rows_per_task``
-    (and ``max_records``), as long as ``min_partitions`` tasks are left.
+    (and ``max_records``) and ``bytes_per_task``, as long as ``min_partitions`` tasks are left, and
+    as many as run at once.
+
+    Args:
+        ranges: What is read.
+        min_partitions: Tasks wanted at least.
+        max_records: Offsets that a task reads at most.
+        rows_per_task: Offsets up to which ranges share a task.
+        bytes_per_task: Bytes up to which ranges share a task, as far as can be estimated.
+        record_bytes: Estimated bytes of a record, by partition; ``RECORD_BYTES`` for others.
+        parallelism: Tasks that run at once: fewer are never made for the sake of packing.
     """
     pieces = [piece for one in ranges for piece in _at_most(one, max_records)]
     if min_partitions is not None and len(pieces) < min_partitions:
         return [[piece] for piece in _split(pieces, min_partitions)]
     room = rows_per_task if max_records is None else min(rows_per_task, max_records)
-    packed = _packed(pieces, room)
-    if min_partitions is not None and len(packed) < min_partitions:
-        return _dealt(pieces, min_partitions)
-    return packed
+    weights = _Weights(record_bytes or {})
+    packed = _packed(pieces, room, bytes_per_task, weights)
+    wanted = min(max(min_partitions or 1, parallelism), len(pieces))
+    if len(packed) >= wanted:
+        return packed
+    for hands in range(wanted, len(pieces)):
+        dealt = _dealt(pieces, hands, weights)
+        if max_records is None or all(sum(r.size for r in one) <= max_records for one in dealt):
+            return dealt
+    return sorted([piece] for piece in pieces)
+
+
+class _Weights:
+    """Estimated bytes of ranges."""
+
+    def __init__(self, record_bytes: Mapping[Partition, float]) -> None:
+        self._record_bytes = record_bytes
+
+    def __call__(self, one: Range) -> int:
+        known = self._record_bytes.get((one.topic, one.partition), RECORD_BYTES)
+        return max(1, int(one.size * known))
 
 
 def _at_most(one: Range, most: int | None) -> list[Range]:
@@ -128,31 +160,34 @@ def _split(ranges: list[Range], wanted: int) -> list[Range]:
     return pieces
 
 
-def _packed(ranges: list[Range], room: int) -> list[list[Range]]:
-    alone = [[one] for one in ranges if one.size > room]
-    small = sorted((one for one in ranges if one.size <= room), key=lambda one: -one.size)
+def _packed(ranges: list[Range], room: int, most: int, weigh: _Weights) -> list[list[Range]]:
     packs: list[_Pack] = []
-    for one in small:
+    for one in sorted(ranges, key=lambda one: (-weigh(one), one)):
         # Pieces of one partition are more than half of what a task may read: they never meet.
-        fitting = (pack for pack in packs[-OPEN:] if pack.size + one.size <= room)
+        weight = weigh(one)
+        fitting = (
+            pack
+            for pack in packs[-OPEN:]
+            if pack.size + one.size <= room and pack.weight + weight <= most
+        )
         pack = next(fitting, None)
         if pack is None:
             packs.append(pack := _Pack())
-        pack.add(one)
-    return sorted([sorted(pack.ranges) for pack in packs] + alone)
+        pack.add(one, weight)
+    return sorted(sorted(pack.ranges) for pack in packs)
 
 
-def _dealt(ranges: list[Range], hands: int) -> list[list[Range]]:
+def _dealt(ranges: list[Range], hands: int, weigh: _Weights) -> list[list[Range]]:
     """Deal ranges to ``hands`` tasks, the largest first to who has least."""
     dealt = [(0, hand, _Pack()) for hand in range(hands)]
-    for one in sorted(ranges, key=lambda one: (-one.size, one)):
+    for one in sorted(ranges, key=lambda one: (-weigh(one), one)):
         # A reader reads a partition once at a time.
         passed = []
         while dealt and dealt[0][2].has(one):
             passed.append(heappop(dealt))
         _, hand, pack = heappop(dealt) if dealt else (0, len(passed), _Pack())
-        pack.add(one)
-        for other in [*passed, (pack.size, hand, pack)]:
+        pack.add(one, weigh(one))
+        for other in [*passed, (pack.weight, hand, pack)]:
             heappush(dealt, other)
     return sorted(sorted(pack.ranges) for _, _, pack in dealt if pack.ranges)
 
@@ -162,12 +197,13 @@ class _Pack:
 
     def __init__(self) -> None:
         self.ranges: list[Range] = []
-        self.size = 0
+        self.size = self.weight = 0
         self._partitions: set[Partition] = set()
 
-    def add(self, one: Range) -> None:
+    def add(self, one: Range, weight: int) -> None:
         self.ranges.append(one)
         self.size += one.size
+        self.weight += weight
         self._partitions.add((one.topic, one.partition))
 
     def has(self, one: Range) -> bool:

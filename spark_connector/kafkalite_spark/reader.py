@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from . import plan
 from .cluster import Cluster
 from .errors import ReadError
+from .offsets import Offsets
 from .options import ReadOptions
 from .tasks import in_tasks, read_ranges
 
@@ -35,22 +36,19 @@ class KafkaliteReader(DataSourceReader):
             partitions = cluster.partitions()
             start = cluster.resolved(options.start, partitions).offsets
             end = cluster.resolved(options.end, partitions).offsets
+            self._check(start, end)
+            return in_tasks(plan.ranges_between(start, end), options, cluster)
         finally:
             cluster.close()
+
+    def _check(self, start: Offsets, end: Offsets) -> None:
         for (topic, partition), at in sorted(start.items()):
             if at > end[topic, partition]:
                 raise ReadError(
                     f"{topic}-{partition} would be read from {at} to {end[topic, partition]}: "
-                    f"compare {options.start.option} with {options.end.option}. Was the topic "
-                    "made anew, or its records deleted?"
+                    f"compare {self._options.start.option} with {self._options.end.option}. Was "
+                    "the topic made anew, or its records deleted?"
                 )
-        planned = plan.tasks(
-            plan.ranges_between(start, end),
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-            rows_per_task=options.rows_per_task,
-        )
-        return in_tasks(planned)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from . import plan
+from .beginnings import recorded_start, start_kept_by_spark, with_start
 from .cluster import Cluster
-from .errors import MissingError, ReadError
+from .errors import MissingError, OptionError, ReadError
 from .offsets import Offsets, Partition, from_json, to_json
 from .options import ReadOptions
 from .pace import Pace
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 #: Partitions are looked for again after so long, in seconds.
 DISCOVERY_S = 1.0
+#: Seconds between a commit that failed and the next one.
+COMMIT_AGAIN_S = 10.0
 
 _MIXIN: tuple[type, ...] = (
     () if SupportsTriggerAvailableNow is None else (SupportsTriggerAvailableNow,)
@@ -72,9 +75,16 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._partitions: list[tuple[str, int]] = []
         self._pinned: Offsets | None = None
         self._first: Offsets | None = None
-        self._held: frozenset[Partition] = frozenset()
-        self._last: Offsets | None = None
+        self._at_their_ends: frozenset[Partition] = frozenset()
+        #: Why there is no `_first`: told when a new query needs it.
+        self._refused: Exception | None = None
+        #: What Spark was told: the start of the query, and the end of the last micro-batch.
+        self._first_told: dict[str, Any] | None = None
+        self._planned: dict[str, Any] | None = None
         self._topic_ids: dict[str, str | None] = {}
+        #: What the group was told last, and when it may be told again after a refusal.
+        self._committed: Offsets | None = None
+        self._commit_again_at = float("-inf")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave connections and what is remembered here: tasks need none of it."""
@@ -88,23 +98,29 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins: the same, however often Spark asks.
 
-        It asks for the first end and again for the first micro-batch; what came between is read.
-        After a restart it asks once more if that micro-batch was not finished. Ends of logs are
-        others by then, and the checkpoint has only the micro-batch's own end: so a partition that
-        begins at the end of its log has no records in the first one, whose end then is where it
-        begins.
+        Spark asks for the first end and again for the first micro-batch; what came between is read.
+        After a restart Spark asks once more if that micro-batch was not finished. That answer is
+        not used: the checkpoint has it. So what keeps it from being found out is no error yet: a
+        new query hears of it from `latestOffset`.
         """
-        if self._first is None:
-            cluster = self._asked()
-            resolved = cluster.resolved(self._options.start, cluster.partitions())
-            self._first, self._held = resolved.offsets, resolved.at_their_ends
-            if self._pinned is not None:
-                # Ends are those that were pinned, though more may have come since.
-                there = {one: at for one, at in self._first.items() if one in self._pinned}
-                self._held &= there.keys()
-                self._first = there | {one: self._pinned[one] for one in self._held}
-            self._last = self._first
-        return to_json(self._first)
+        if self._first_told is None:
+            try:
+                self._first = self._resolved()
+            except (OptionError, ReadError) as error:
+                self._refused = error
+            self._first_told = to_json(self._first or {})
+        return self._first_told
+
+    def _resolved(self) -> Offsets:
+        cluster = self._asked()
+        resolved = cluster.resolved(self._options.start, cluster.partitions())
+        if self._pinned is None:
+            self._at_their_ends = resolved.at_their_ends
+            return resolved.offsets
+        # Ends are those that were pinned, though more may have come since.
+        there = {one: at for one, at in resolved.offsets.items() if one in self._pinned}
+        self._at_their_ends = resolved.at_their_ends & there.keys()
+        return there | {one: self._pinned[one] for one in self._at_their_ends}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Return the limit of a micro-batch; Spark hands it to ``latestOffset``."""
@@ -120,17 +136,21 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends; ``start`` again if there is none.
 
-        Spark 4.0 and 4.1 tell neither the start nor a limit: the last answer was the start, and
-        after a restart only `partitions` learns where the checkpoint ends.
+        Spark 4.0 and 4.1 tell neither the start nor a limit: the last micro-batch that was planned
+        ends where the next one starts. The end of a query's first micro-batch records its start.
         """
-        begun = from_json(start) if start is not None else self._last
-        if begun is None:
-            self._last = self._latest()
-            return to_json(self._last)
+        given = start is not None
+        if start is None:
+            start = self._planned if self._planned is not None else self.initialOffset()
+        is_new = start == self._first_told
+        if is_new:
+            if self._refused is not None:
+                raise self._refused
+        elif given:
+            # Spark asks when the micro-batch that ends here is finished and written down.
+            self._commit_to_group(from_json(start))
+        begun = from_json(start)
         end = self._next_end(begun)
-        if begun == self._first:
-            end |= {partition: begun[partition] for partition in self._held}
-            self._held = frozenset()
         if getattr(limit, "max_rows", None) is not None:
             # A partition that is new in `end` has no start yet, and no records this time.
             end = plan.limited(begun, end, limit.max_rows)
@@ -138,8 +158,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._pace.asked(now, found=end != begun)
         if end != begun:
             self._triggered_at = now
-        self._last = end
-        return to_json(end)
+        if is_new:
+            return with_start(end, begun)
+        # Spark compares offsets as text.
+        return to_json(end) if end != begun else dict(start)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return what there is, whatever the limits: lag is measured against it."""
@@ -242,29 +264,72 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         A partition that came while a query of Spark 4.0 or 4.1 did not run has no start: its log
         begins at 0.
         """
-        begun, until = from_json(start), from_json(end)
-        # The first micro-batch is planned, now or in an earlier run.
-        self._held = frozenset()
-        planned = plan.tasks(
-            plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until),
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-            rows_per_task=self._options.rows_per_task,
-        )
-        return in_tasks(planned)
+        self._planned = end
+        until = from_json(end)
+        begun = self._first_start(end) if start == self._first_told else from_json(start)
+        ranges = plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until)
+        return in_tasks(ranges, self._options, self._asked())
+
+    def _first_start(self, end: dict[str, Any]) -> Offsets:
+        """Return where the first micro-batch begins, which may be replayed.
+
+        The start is known from
+
+        - case A: its end, as this connector records it
+        - case B: the checkpoint, if Spark's own connector began the query
+        - case C: the options, unless the log may have lost records since then
+        """
+        recorded = recorded_start(end)
+        if recorded is not None:
+            return recorded
+        until = from_json(end)
+        if self._options.checkpoint is not None:
+            kept = start_kept_by_spark(self._options.checkpoint, until)
+            if kept is not None:
+                return kept
+        if self._refused is not None:
+            raise self._refused
+        begun = self._first or {}
+        asked_for = self._options.checkpoint is None and self._options.fail_on_data_loss
+        if asked_for and (unsure := self._unsure(begun, until)):
+            raise ReadError(
+                "the first micro-batch of this checkpoint was not finished, and where "
+                f"{', '.join(map(_name, unsure))} began is not known: records may be lost. Give "
+                "the source the option checkpointLocation as well, so that it reads where a query "
+                "of Spark's own connector began. With failOnDataLoss=false it begins where the "
+                "options say now"
+            )
+        return begun
+
+    def _unsure(self, begun: Offsets, until: Offsets) -> list[Partition]:
+        """Return the partitions that may have begun elsewhere than the options say now."""
+        fixed = {one for one, at in (self._options.start.offsets or {}).items() if at >= 0}
+        asked = [one for one, at in until.items() if at > 0 and one in begun and one not in fixed]
+        log_start = self._asked().ends(asked, "earliest")
+        return sorted(one for one in asked if one in self._at_their_ends or log_start[one] > 0)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
         return read_ranges(partition, self._options, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell lag tools how far the query is, if that was asked for; never fails it."""
-        group = self._options.commit_to_group
-        if group is None:
+        """Tell lag tools how far the query is, if that was asked for.
+
+        Spark calls this for a micro-batch when it begins the next one. From Spark 4.2 on
+        `latestOffset` has told them before.
+        """
+        self._commit_to_group(from_json(end))
+
+    def _commit_to_group(self, done: Offsets) -> None:
+        """Commit what is finished, once; what keeps it from that never fails the query."""
+        group, now = self._options.commit_to_group, self._clock()
+        if group is None or done == self._committed or now < self._commit_again_at:
             return
         try:
-            self._asked().committed_to(group, from_json(end))
+            self._asked().committed_to(group, done)
+            self._committed = done
         except Exception as error:  # noqa: BLE001
+            self._commit_again_at = self._clock() + COMMIT_AGAIN_S
             log.warning("kafkalite: offsets were not committed to group %s: %s", group, error)
 
     def stop(self) -> None:

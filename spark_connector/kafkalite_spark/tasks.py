@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from . import plan
 from .clients import Clients
+from .cluster import Cluster
 from .errors import ReadError
 from .kafka_keys import told
 from .options import ReadOptions
@@ -42,9 +45,28 @@ class TaskRanges(InputPartition):
         self.ranges = tuple(ranges)
 
 
-def in_tasks(planned: list[list[Range]]) -> list[InputPartition]:
-    """Return what Spark asks for: a list, one for each task."""
-    return [TaskRanges(ranges) for ranges in planned]
+def in_tasks(ranges: list[Range], options: ReadOptions, cluster: Cluster) -> list[InputPartition]:
+    """Share ranges out to tasks; return what Spark asks for, one for each task.
+
+    Spark's planning process does not know how many tasks its cluster runs at once.
+    """
+    parallelism = options.parallelism or _cores()
+    packs = len(ranges) > parallelism
+    planned = plan.tasks(
+        ranges,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+        rows_per_task=options.rows_per_task,
+        record_bytes=cluster.record_bytes({one.topic for one in ranges}) if packs else None,
+        parallelism=parallelism,
+    )
+    return [TaskRanges(one) for one in planned]
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def client_config(options: ReadOptions) -> dict[str, str]:
@@ -101,6 +123,8 @@ def read_ranges(
 
 
 def _advice(error: Exception) -> str:
+    if "CORRUPT_MESSAGE" in str(error):
+        return ". End before it with endingOffsets, and begin behind it with startingOffsets"
     if "OFFSET_OUT_OF_RANGE" in str(error):
         return (
             ". Records were deleted before they were read, or the topic was made anew. With "

@@ -14,7 +14,9 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "spark_options.json"
 
 #: Additions of ours, which Spark's own connector does not know.
 OURS = {
+    "checkpointLocation",
     "rowsPerTask",
+    "parallelism",
     "batchBytes",
     "fetchBufferBytes",
     "pushFilters",

@@ -103,6 +103,8 @@ def test_every_offset_is_read_once_and_no_partition_twice_in_a_task() -> None:
             min_partitions=wanted,
             max_records=draw.choice([None, draw.randrange(1, 100)]),
             rows_per_task=draw.randrange(1, 400),
+            bytes_per_task=draw.randrange(1, 400_000),
+            parallelism=draw.randrange(1, 9),
         )
         assert covered(planned) == covered([ranges])
         for task in planned:
@@ -118,3 +120,40 @@ def test_as_many_tasks_as_are_wanted_where_there_are_so_many_partitions() -> Non
 def test_equal_arguments_give_equal_plans_whatever_their_order() -> None:
     ranges = [Range("t", number, 0, 10 + number) for number in range(20)]
     assert tasks(ranges, rows_per_task=50) == tasks(ranges[::-1], rows_per_task=50)
+
+
+def sizes(planned: list[list[Range]]) -> list[int]:
+    return [sum(one.size for one in task) for task in planned]
+
+
+def test_partitions_share_tasks_only_beyond_those_that_run_at_once() -> None:
+    # Eight partitions of twenty large records were one task, where Spark's own has eight.
+    small = [Range("t", number, 0, 10 + number) for number in range(8)]
+    assert len(tasks(small)) == 1
+    assert len(tasks(small, parallelism=8)) == len(tasks(small, parallelism=100)) == 8
+    shared = tasks(small, parallelism=3)
+    assert len(shared) == 3
+    assert max(sizes(shared)) <= 40
+    assert covered(shared) == covered([small])
+
+
+def test_partitions_share_a_task_up_to_its_bytes() -> None:
+    large = [Range("t", number, 0, 20) for number in range(8)]
+    known = dict.fromkeys([("t", number) for number in range(8)], 500_000.0)
+    assert len(tasks(large, record_bytes=known)) == 8
+    assert sizes(tasks(large, record_bytes=dict.fromkeys(known, 100_000.0))) == [160]
+    assert sizes(tasks(large, record_bytes=dict.fromkeys(known, 200_000.0))) == [80, 80]
+    # One is large, the others are not.
+    assert sizes(tasks(large, record_bytes={("t", 3): 1_000_000.0})) == [140, 20]
+
+
+def test_no_task_reads_more_than_it_may_however_many_run_at_once() -> None:
+    draw = random.Random(5)
+    for _ in range(300):
+        most = draw.randrange(5, 60)
+        ranges = [Range("t", n, 0, draw.randrange(1, 100)) for n in range(draw.randrange(1, 12))]
+        wanted = draw.randrange(1, 12)
+        planned = tasks(ranges, max_records=most, parallelism=wanted)
+        assert max(sizes(planned)) <= most
+        assert len(planned) >= min(wanted, len(ranges))
+        assert covered(planned) == covered([ranges])

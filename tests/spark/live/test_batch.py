@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as fn
 
+import kafkalite as kl
+
 NOW = int(datetime.now(UTC).timestamp() * 1000)
 
 
@@ -32,7 +34,23 @@ def test_a_topic_is_read_whole_with_sparks_columns(
     assert values(frame) == list(range(3_000))
     row = frame.where("value = '2500'").collect()[0]
     assert (row.key, row.topic, row.partition, row.offset) == (b"k2500", topic.name, 2, 500)
-    assert frame.rdd.getNumPartitions() == 1
+    assert read(topic, parallelism=1).rdd.getNumPartitions() == 1
+    assert read(topic, parallelism=2).rdd.getNumPartitions() == 2
+
+
+def test_partitions_of_few_large_records_are_tasks_of_their_own(
+    make_topic: Callable[..., Any], read: Callable[..., Any]
+) -> None:
+    # Twenty records each are few, but ten megabytes: one task read all eight.
+    topic = make_topic(8)
+    value = bytes(500_000)
+    with kl.Producer(bootstrap_servers=topic.servers) as producer:
+        for number in range(8 * 20):
+            producer.send(topic.name, value, partition=number % 8)
+        producer.flush(60)
+    frame = read(topic, "partition int, offset long", parallelism=1)
+    assert frame.rdd.getNumPartitions() == 8
+    assert frame.count() == 160
 
 
 def test_a_schema_of_fewer_columns_moves_fewer(

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafkalite_spark.beginnings import recorded_start
 from kafkalite_spark.cluster import Cluster
-from kafkalite_spark.errors import MissingError, ReadError
-from kafkalite_spark.offsets import Offsets, Partition
+from kafkalite_spark.errors import MissingError, OptionError, ReadError
+from kafkalite_spark.offsets import Offsets, Partition, from_json
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
 
 class Growing(Cluster):
-    """One partition more than ``partitions`` at each look, and ten records more in each."""
+    """``count`` partitions, and ten records more in each at each look."""
 
     def __init__(self, options: Any) -> None:
         self._options = options
+        self.start = 0
         self.end = 70
         self.count = 1
         self.id: str | None = "first"
+        self.refuses = False
+        self.committed: list[tuple[str, Offsets]] = []
 
     def partitions(self) -> list[Partition]:
         return [("a", number) for number in range(self.count)]
@@ -29,9 +35,17 @@ class Growing(Cluster):
     def topic_ids(self, topics: Any) -> dict[str, str | None]:
         return dict.fromkeys(topics, self.id)
 
+    def committed_to(self, group: str, offsets: Offsets) -> None:
+        if self.refuses:
+            raise ReadError("COORDINATOR_NOT_AVAILABLE")
+        self.committed.append((group, offsets))
+
+    def record_bytes(self, topics: Any) -> dict[Partition, float]:
+        return {}
+
     def ends(self, partitions: Any, at: str) -> Offsets:
         if at == "earliest":
-            return dict.fromkeys(partitions, 0)
+            return dict.fromkeys(partitions, self.start)
         self.end += 10
         return dict.fromkeys(partitions, self.end)
 
@@ -56,31 +70,133 @@ def test_where_a_stream_begins_does_not_move_while_records_come() -> None:
     assert first == reader.initialOffset() == {"a": {"0": 80}}
 
 
-def test_the_first_micro_batch_from_the_latest_writes_down_where_the_query_begins() -> None:
-    reader, _ = stream()
+def test_the_end_of_the_first_micro_batch_records_where_the_query_begins() -> None:
+    reader, _ = stream(startingOffsets="earliest")
     first = reader.initialOffset()
     end = reader.latestOffset(first)
-    assert end == first
-    assert read(reader, first, end) == []
-    assert read(reader, end, reader.latestOffset(end)) == [(0, 80, 100)]
+    assert (from_json(end), recorded_start(end)) == ({("a", 0): 80}, {("a", 0): 0})
+    assert read(reader, first, end) == [(0, 0, 80)]
+    second = reader.latestOffset(end)
+    assert second == {"a": {"0": 90}}
+    assert read(reader, end, second) == [(0, 80, 90)]
 
 
-def test_a_first_micro_batch_that_was_not_finished_loses_nothing_after_a_restart() -> None:
-    reader, _ = stream()
-    planned = reader.latestOffset(reader.initialOffset())
-    # Another process, later: the end of the log is another.
-    again, cluster = stream()
-    cluster.end = 500
-    assert read(again, again.initialOffset(), planned) == []
-    assert read(again, planned, again.latestOffset(planned)) == [(0, 80, 520)]
+def test_a_stream_that_has_nothing_new_after_its_first_micro_batch_tells_the_same_text() -> None:
+    reader, cluster = stream(startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset())
+    cluster.end -= 10
+    assert json.dumps(reader.latestOffset(end)) == json.dumps(end)
 
 
-def test_only_partitions_that_begin_at_their_ends_wait_for_the_second_micro_batch() -> None:
-    reader, cluster = stream(startingOffsets='{"a": {"0": 5, "1": -1}}')
-    cluster.count = 2
+@pytest.mark.parametrize("starts", ["earliest", "latest", '{"a": {"0": -2}}', '{"a": {"0": -1}}'])
+def test_a_first_micro_batch_that_is_replayed_begins_where_it_began(starts: str) -> None:
+    # It began where the options said after the restart: what the log had lost was passed over
+    # without a word, and what came to a partition that begins at its end as well.
+    reader, _ = stream(startingOffsets=starts)
     first = reader.initialOffset()
-    assert first == {"a": {"0": 5, "1": 80}}
-    assert read(reader, first, reader.latestOffset(first)) == [(0, 5, 90)]
+    planned = reader.latestOffset(first)
+    ranges = read(reader, first, planned)
+    assert ranges[0][2] > ranges[0][1]
+    # Another process, later: both ends of the log are others.
+    again, cluster = stream(startingOffsets=starts)
+    cluster.start, cluster.end = 50, 500
+    assert read(again, again.initialOffset(), planned) == ranges
+    after = again.latestOffset(planned)
+    assert read(again, planned, after) == [(0, ranges[0][2], cluster.end)]
+
+
+def test_a_first_micro_batch_is_replayed_though_its_topic_has_a_partition_more_by_then() -> None:
+    # The options name the partitions that there were: the restart was refused.
+    reader, _ = stream(startingOffsets='{"a": {"0": 5}}')
+    first = reader.initialOffset()
+    planned = reader.latestOffset(first)
+    again, cluster = stream(startingOffsets='{"a": {"0": 5}}')
+    cluster.count, cluster.end = 2, 500
+    assert read(again, again.initialOffset(), planned) == read(reader, first, planned)
+    after = again.latestOffset(planned)
+    assert after == {"a": {"0": cluster.end, "1": 0}}
+
+
+def test_a_new_query_whose_options_leave_a_partition_out_is_refused() -> None:
+    reader, cluster = stream(startingOffsets='{"a": {"0": 5}}')
+    cluster.count = 2
+    with pytest.raises(OptionError, match="leaves out a-1"):
+        reader.latestOffset(reader.initialOffset())
+
+
+def checkpoint_of_sparks_own(place: Path, **starts: str) -> str:
+    """Write what Spark's own connector keeps of the start of each source."""
+    for source, told in starts.items():
+        path = place / "sources" / source.removeprefix("source_") / "0"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"\0v1\n" + told.encode())
+    return str(place)
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_first_micro_batch_of_sparks_own_connector_is_replayed_from_where_it_began(
+    tmp_path: Path, form: str
+) -> None:
+    # The checkpoint was taken over in the middle of its first micro-batch, whose rows were lost.
+    place = checkpoint_of_sparks_own(
+        tmp_path, source_0='{"b":{"0":7}}', source_1='{"a":{"0":12,"1":3}}'
+    )
+    reader, _ = stream(checkpointLocation=form.format(place))
+    planned = {"a": {"0": 80, "1": 20}}
+    assert read(reader, reader.initialOffset(), planned) == [(0, 12, 80), (1, 3, 20)]
+
+
+def test_a_checkpoint_whose_sources_do_not_say_where_the_query_began_is_refused(
+    tmp_path: Path,
+) -> None:
+    two = checkpoint_of_sparks_own(
+        tmp_path / "two", source_0='{"a":{"0":7}}', source_1='{"a":{"0":12}}'
+    )
+    new = checkpoint_of_sparks_own(tmp_path / "new", source_0='{"a":{"0":7}}')
+    (tmp_path / "new/sources/0/0").write_bytes(b"\0v2\nsomething else")
+    for place, says in [
+        (two, "several sources"),
+        (new, "version v2"),
+        ("hdfs://there/checkpoint", "no folder"),
+        (str(tmp_path / "nowhere"), "no folder"),
+    ]:
+        reader, _ = stream(checkpointLocation=place)
+        with pytest.raises(ReadError, match=says):
+            reader.partitions(reader.initialOffset(), {"a": {"0": 80}})
+
+
+@pytest.mark.parametrize(
+    ("starts", "log_start", "ranges"),
+    [
+        ("earliest", 0, [(0, 0, 80)]),
+        ('{"a": {"0": 12}}', 50, [(0, 12, 80)]),
+        ("earliest", 50, None),
+        ("latest", 0, None),
+    ],
+)
+def test_a_first_micro_batch_without_a_recorded_start_is_replayed_only_where_it_is_known(
+    starts: str, log_start: int, ranges: list[tuple[int, int, int]] | None
+) -> None:
+    reader, cluster = stream(startingOffsets=starts)
+    cluster.start = log_start
+    first = reader.initialOffset()
+    if ranges is None:
+        with pytest.raises(ReadError, match=r"where a-0 began is not known.*checkpointLocation"):
+            reader.partitions(first, {"a": {"0": 80}})
+    else:
+        assert read(reader, first, {"a": {"0": 80}}) == ranges
+
+
+@pytest.mark.parametrize("how", ["losing", "checkpoint"])
+def test_a_first_micro_batch_that_recorded_no_start_goes_on_where_the_options_say(
+    tmp_path: Path, how: str
+) -> None:
+    # As an earlier version of this connector left it: it kept no start anywhere.
+    given = {"failOnDataLoss": "false"} if how == "losing" else {}
+    given |= {"checkpointLocation": str(tmp_path)} if how == "checkpoint" else {}
+    reader, cluster = stream(startingOffsets="earliest", **given)
+    cluster.start = 50
+    assert read(reader, reader.initialOffset(), {"a": {"0": 80}}) == [(0, 50, 80)]
 
 
 def test_what_comes_after_the_ends_were_pinned_fails_no_query_from_the_latest() -> None:
@@ -89,8 +205,9 @@ def test_what_comes_after_the_ends_were_pinned_fails_no_query_from_the_latest() 
     cluster.count = 2
     first = reader.initialOffset()
     assert first == {"a": {"0": 80}}
-    assert reader.latestOffset(first) == first
-    assert reader.latestOffset(first) == first
+    end = reader.latestOffset(first)
+    assert from_json(end) == from_json(first)
+    assert reader.latestOffset(end) == end
 
 
 class Shrinking(Growing):
@@ -110,7 +227,7 @@ def test_a_topic_that_a_pattern_loses_between_two_looks_is_left_out_at_once(left
     reader = KafkaliteStreamReader(options, ["value"], cluster=cluster)
     cluster.count = 2
     begun = reader.latestOffset(reader.initialOffset())
-    assert begun == {"a": {"0": 80, "1": 80}}
+    assert from_json(begun) == {("a", 0): 80, ("a", 1): 80}
     cluster.count = left
     assert reader.latestOffset(begun) == ({"a": {"0": 80}} if left else {})
 
@@ -163,3 +280,40 @@ def test_topics_are_asked_for_their_ids_only_when_an_end_moved() -> None:
     cluster.id = "second"
     cluster.end -= 10
     assert reader.latestOffset(begun) == begun
+
+
+def test_a_finished_micro_batch_is_committed_when_the_next_is_asked_for() -> None:
+    # It was committed when the next one began: a query that has caught up showed lag for ever.
+    reader, cluster = stream(commitOffsetsToGroup="true", **{"kafka.group.id": "g"})
+    first = reader.latestOffset(reader.initialOffset())
+    assert cluster.committed == []
+    cluster.end -= 10
+    assert reader.latestOffset(first) == first
+    cluster.end -= 10
+    assert reader.latestOffset(first) == first
+    assert cluster.committed == [("g", {("a", 0): 90})]
+    second = reader.latestOffset(first)
+    reader.commit(first)
+    assert len(cluster.committed) == 1
+    reader.latestOffset(second)
+    assert cluster.committed[1:] == [("g", {("a", 0): 100})]
+
+
+def test_a_group_that_cannot_be_told_is_left_alone_for_a_while() -> None:
+    now = 0.0
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "kafka.group.id": "g"}
+    options = parse_read({**given, "commitOffsetsToGroup": "true"}, stream=True)
+    cluster = Growing(options)
+    reader = KafkaliteStreamReader(
+        options, ["value"], cluster=cluster, clock=lambda: now, sleep=lambda seconds: None
+    )
+    end = reader.latestOffset(reader.initialOffset())
+    cluster.refuses = True
+    reader.latestOffset(end)
+    cluster.refuses = False
+    now = 9.0
+    reader.latestOffset(end)
+    assert cluster.committed == []
+    now = 11.0
+    reader.latestOffset(end)
+    assert cluster.committed == [("g", from_json(end))]

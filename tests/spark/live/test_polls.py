@@ -26,10 +26,11 @@ class Quiet(Cluster):
         """Return the one."""
         return [("a", 0)]
 
-    def ends(self, partitions: object, at: str) -> dict[tuple[str, int], int]:
+    def ends(self, partitions: Any, at: str) -> dict[tuple[str, int], int]:
         """Return what came so far."""
         self.asked.append(self.now)
-        return {("a", 0): max((end for when, end in self._come.items() if when <= self.now))}
+        end = max(end for when, end in self._come.items() if when <= self.now)
+        return dict.fromkeys(partitions, end if at == "latest" else 0)
 
     def topic_ids(self, topics: object) -> dict[str, str | None]:
         """Return the one of the one."""
@@ -53,8 +54,11 @@ def reader_of(cluster: Quiet, **options: object) -> KafkaliteStreamReader:
 
 
 def poll_until(reader: KafkaliteStreamReader, cluster: Quiet, end: float) -> dict[str, Any]:
-    """Poll as Spark does, 12 ms after each answer; return the first that makes a micro-batch."""
-    start = reader.initialOffset()
+    """Poll as Spark does after the first micro-batch, 12 ms after each answer.
+
+    Return the first answer that makes a micro-batch.
+    """
+    start = reader.latestOffset(reader.initialOffset())
     cluster.asked.clear()
     while cluster.now < end:
         if (latest := reader.latestOffset(start)) != start:
@@ -74,7 +78,7 @@ def test_an_idle_stream_asks_the_broker_about_twenty_times_a_second() -> None:
 def test_every_poll_ends_with_a_question_to_the_broker_so_that_no_answer_is_old() -> None:
     cluster = Quiet({0: 70})
     reader = reader_of(cluster)
-    start = reader.initialOffset()
+    start = reader.latestOffset(reader.initialOffset())
     for _ in range(1_000):
         reader.latestOffset(start)
         assert cluster.asked[-1] == cluster.now

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.errors import PySparkException
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafkalite import AdminClient
 from kafkalite_spark.errors import ReadError
+from kafkalite_spark.offsets import from_json
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
@@ -154,7 +156,7 @@ def test_a_topic_made_anew_between_two_polls_is_noticed_however_far_it_has_grown
     begun = {topic.name: {"0": 10}}
     try:
         for one in (reader, may_lose):
-            assert one.latestOffset(one.initialOffset()) == begun
+            assert from_json(one.latestOffset(one.initialOffset())) == from_json(begun)
         with AdminClient(bootstrap_servers=topic.servers) as admin:
             admin.delete_topic(topic.name)
         type(topic)(topic.servers, topic.name, 1).fill(20)
@@ -173,14 +175,16 @@ def test_finished_micro_batches_are_committed_to_the_group_for_lag_tools(
     topic = make_topic()
     topic.fill(30)
     options = {"commitOffsetsToGroup": "true", "kafka.group.id": f"lag-{topic.name}"}
-    lake.drain(stream(topic, **options))
-    # A micro-batch is finished when the one after it begins, or the query.
-    topic.fill(5, first=30)
-    lake.drain(stream(topic, **options))
-    group = Consumer({"bootstrap.servers": topic.servers, "group.id": f"lag-{topic.name}"})
-    committed = group.committed([TopicPartition(topic.name, 0)], timeout=30)[0].offset
-    group.close()
-    assert committed in {30, 35}
+    # What was read last was committed with the micro-batch after it: a query that has caught up
+    # showed lag for ever.
+    for total in (30, 35):
+        lake.drain(stream(topic, **options))
+        group = Consumer({"bootstrap.servers": topic.servers, "group.id": f"lag-{topic.name}"})
+        committed = group.committed([TopicPartition(topic.name, 0)], timeout=30)[0].offset
+        group.close()
+        # Spark before 4.2 tells a source of a micro-batch when the next one begins.
+        assert committed == total or (pyspark.__version__ < "4.2" and committed in {-1001, 30})
+        topic.fill(5, first=total)
 
 
 def test_progress_tells_what_is_read_and_what_there_is(
