@@ -9,6 +9,7 @@ from functools import cache
 from typing import Literal
 
 from .errors import OptionError
+from .option_table import FORBIDDEN_KAFKA
 
 __all__ = ["check_keys", "in_options", "is_key", "told"]
 
@@ -46,9 +47,22 @@ def is_key(name: str) -> bool:
 
 
 def told(error: Exception) -> str:
-    """Return what an error of kafkalite says with its hint, keys as options spell them."""
+    """Return what an error of kafkalite says with its hint, keys as options spell them.
+
+    Hints are for programs that hold a client. What a query cannot do is left out: it has no
+    consumer to seek with, and no key that the connector refuses.
+    """
     hint = getattr(error, "hint", None)
+    if hint and _NOT_FOR_QUERIES.search(hint):
+        hint = None
     return in_options(f"{error}; {hint}" if hint else str(error))
+
+
+_NOT_FOR_QUERIES = re.compile(
+    "|".join(
+        [r"\bseek\b", "exist_ok", *(rf"(?<![\w.-]){re.escape(key)}" for key in FORBIDDEN_KAFKA)]
+    )
+)
 
 
 def in_options(text: str) -> str:

@@ -6,8 +6,9 @@ sends its rows again: at least once, as Spark's own sink.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,15 @@ def _producer(config: dict[str, str]) -> Producer:
 _producers = Clients(_producer)
 
 
-def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
+def send_rows(
+    batches: Iterator[pa.RecordBatch],
+    options: WriteOptions,
+    clock: Callable[[], float] = time.monotonic,
+) -> Sent:
     """Send all rows and wait until each is acknowledged.
+
+    A producer that has reached no broker yet gives up within seconds; one that has waits for
+    ``delivery.timeout.ms``. Whether a task has a new worker changes nothing: it waits as long.
 
     Raises:
         WriteError: A row without a topic, or what the brokers refuse.
@@ -55,12 +63,14 @@ def send_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Sent:
     from kafkalite.errors import KafkaliteError
 
     rows = 0
+    patience_s = _delivery_timeout_s(options.kafka)
     under_way: deque[Any] = deque()
     try:
         with _producers.lent(options.kafka) as producer:
             for batch in batches:
                 for topic, part in _by_topic(batch, options.topic):
-                    under_way.append(_send(producer, topic, part))
+                    send = _sending(producer, topic, part)
+                    under_way.append(_when_reached(send, patience_s, clock))
                     rows += part.num_rows
                 while len(under_way) > UNDER_WAY:
                     under_way.popleft().result()
@@ -88,7 +98,28 @@ def _by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, p
         yield name, batch.filter(pc.equal(column, name))
 
 
-def _send(producer: Producer, topic: str, batch: pa.RecordBatch) -> Any:
+def _sending(producer: Producer, topic: str, batch: pa.RecordBatch) -> Callable[[], Any]:
     columns = ("key", "value", "partition", "headers")
-    wanted = [name for name in columns if name in batch.schema.names]
-    return producer.send_batch(topic, batch.select(wanted))
+    wanted = batch.select([name for name in columns if name in batch.schema.names])
+    return lambda: producer.send_batch(topic, wanted)
+
+
+def _when_reached(send: Callable[[], Any], patience_s: float, clock: Callable[[], float]) -> Any:
+    """Send when a broker is reached: a try looks for one for seconds, and sends nothing else."""
+    from kafkalite.errors import NoBrokerReachable
+
+    until = clock() + patience_s
+    while True:
+        try:
+            return send()
+        except NoBrokerReachable:
+            if clock() >= until:
+                raise
+
+
+def _delivery_timeout_s(kafka: Mapping[str, str]) -> float:
+    from kafkalite.config_table import client_keys
+
+    name = "delivery.timeout.ms"
+    default = next(row.default for row in client_keys() if row.name == name)
+    return int(kafka.get(name) or default or 0) / 1_000

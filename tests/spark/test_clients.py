@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -15,9 +16,11 @@ class Client:
     def __init__(self, config: dict[str, str]) -> None:
         self.config = config
         self.closed = False
+        self.ended = threading.Event()
 
     def close(self, timeout: float = 5.0) -> None:
         self.closed = True
+        self.ended.set()
 
 
 @pytest.fixture
@@ -63,3 +66,30 @@ def test_a_forked_child_has_none_of_its_parents(
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with clients.lent({"a": "1"}) as second:
         assert (second is first, first.closed) == (False, False)
+
+
+def test_a_client_that_no_task_has_had_for_a_while_is_closed() -> None:
+    # A worker kept the clients of every configuration that it ever had.
+    now = 0.0
+    clients = Clients(Client, idle_s=300, clock=lambda: now)
+    with clients.lent({"a": "1"}) as first, clients.lent({"a": "2"}) as other:
+        pass
+    now = 200.0
+    with clients.lent({"a": "2"}) as again:
+        assert again is other
+    now = 299.0
+    assert (clients.close_idle(), first.closed) == (1.0, False)
+    now = 300.0
+    assert (clients.close_idle(), first.closed, other.closed) == (200.0, True, False)
+    now = 500.0
+    assert (clients.close_idle(), other.closed) == (None, True)
+    with clients.lent({"a": "1"}) as new:
+        assert new is not first
+
+
+def test_idle_clients_are_closed_though_no_task_comes_any_more() -> None:
+    clients = Clients(Client, idle_s=0.02)
+    for _ in range(2):
+        with clients.lent({"a": "1"}) as client:
+            pass
+        assert client.ended.wait(30), "the idle client is not closed"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from kafkalite.errors import KafkaliteError
 from kafkalite_spark.errors import OptionError
 from kafkalite_spark.kafka_keys import check_keys, in_options, told
+from kafkalite_spark.option_table import FORBIDDEN_KAFKA
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 
@@ -52,6 +55,30 @@ def test_errors_name_keys_as_options_and_end_with_what_to_do() -> None:
     error = KafkaliteError("MESSAGE_TOO_LARGE: 9 bytes", hint="raise max.request.size.")
     assert told(error) == "MESSAGE_TOO_LARGE: 9 bytes; raise kafka.max.request.size."
     assert told(KafkaliteError("plain")) == "plain"
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "seek to an offset that is there, or set auto.offset.reset to go to either end.",
+        "set enable.auto.commit=false.",
+        "seek behind offset 5 to go on without it.",
+        "pass exist_ok=True if that is fine.",
+    ],
+)
+def test_errors_end_with_nothing_that_a_query_cannot_do(hint: str) -> None:
+    # An option was recommended that the connector refuses.
+    assert told(KafkaliteError("OFFSET_OUT_OF_RANGE: 5", hint=hint)) == "OFFSET_OUT_OF_RANGE: 5"
+
+
+def test_no_hint_of_a_client_names_an_option_that_is_refused() -> None:
+    source = Path(__file__).parents[2] / "rust" / "client" / "src" / "error.rs"
+    body = source.read_text().partition("pub fn hint(&self)")[2]
+    hints = re.findall(r'"((?:[^"\\]|\\.)+)"', body)
+    assert len(hints) > 10
+    for hint in hints:
+        shown = told(KafkaliteError("x", hint=hint))
+        assert not [key for key in FORBIDDEN_KAFKA if f"kafka.{key}" in shown], shown
 
 
 @pytest.mark.parametrize(
