@@ -2,7 +2,7 @@
 //!
 //! A call is tried again while its error says that trying helps, up to its time limit; of several
 //! things those alone that failed so. Calls about several things return one result for each, in the
-//! order in which they were asked for.
+//! order in which they were asked for. A thing that is named twice is asked for once.
 //! Source: Kafka's `Admin` interface.
 
 mod brokers;
@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, Wanted};
 use crate::error::ClientError;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -108,6 +108,7 @@ impl Admin {
         F: Future<Output = Result<Each<K, T>, ClientError>>,
     {
         let began = Instant::now();
+        let keys = named_once(&keys);
         let mut results: HashMap<K, Result<T, ClientError>> = HashMap::new();
         let mut pending = keys.clone();
         let mut failures = 0;
@@ -213,7 +214,13 @@ where
         let missing = || Err(ClientError::left_out("the cluster", key));
         (key.clone(), told.remove(key).unwrap_or_else(missing))
     };
-    asked.iter().map(result).collect()
+    named_once(asked).iter().map(result).collect()
+}
+
+/// Each thing once, where it is first named.
+fn named_once<K: Clone + Eq + Hash>(keys: &[K]) -> Vec<K> {
+    let mut seen = HashSet::new();
+    keys.iter().filter(|key| seen.insert(*key)).cloned().collect()
 }
 
 /// Milliseconds until `deadline`, as requests carry them: a broker gives up no later than we do.
@@ -222,12 +229,12 @@ fn timeout_ms(deadline: Instant) -> i32 {
     i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// Refuses a list that names something twice.
+/// Refuses a list that names something twice, where each comes with something of its own.
 fn no_duplicates<K: Eq + Hash + std::fmt::Display>(
     what: &str,
     keys: &[K],
 ) -> Result<(), ClientError> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     match keys.iter().find(|key| !seen.insert(*key)) {
         None => Ok(()),
         Some(key) => {

@@ -160,7 +160,11 @@ impl Admin {
     ) -> Result<Each<ConfigResource, ()>, ClientError> {
         let deadline = self.deadline(limit);
         let resources = changes.iter().map(|(resource, _)| resource.clone()).collect();
-        let changes: Arc<HashMap<_, _>> = Arc::new(changes.into_iter().collect());
+        let mut of_each: HashMap<ConfigResource, Vec<ConfigChange>> = HashMap::new();
+        for (resource, changes) in changes {
+            of_each.entry(resource).or_default().extend(changes);
+        }
+        let changes = Arc::new(of_each);
         self.each("changing configurations", deadline, resources, |resources| {
             let changes = Arc::clone(&changes);
             self.at_brokers(resources, move |admin, node, resources| {

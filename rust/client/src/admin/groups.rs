@@ -1,6 +1,6 @@
 //! Consumer groups: listed, described, removed. Each is asked for at its coordinator.
 
-use super::{Admin, Each, failed, no_duplicates, side_by_side};
+use super::{Admin, Each, failed, side_by_side};
 use crate::cluster::{CoordinatorKind, NodeId, Wanted};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
@@ -147,7 +147,6 @@ impl Admin {
         groups: Vec<String>,
         limit: Option<Duration>,
     ) -> Result<Each<String, ()>, ClientError> {
-        no_duplicates("groups", &groups)?;
         let deadline = self.deadline(limit);
         self.each("deleting groups", deadline, groups, |groups| {
             self.at_coordinators(groups, |admin, coordinator, groups| async move {

@@ -1,6 +1,6 @@
 //! Offsets of partitions by time, and records removed below one.
 
-use super::{Admin, Each, failed, side_by_side, timeout_ms};
+use super::{Admin, Each, failed, named_once, side_by_side, timeout_ms};
 use crate::cluster::NodeId;
 use crate::config::IsolationLevel;
 use crate::error::ClientError;
@@ -210,14 +210,14 @@ impl Admin {
     }
 }
 
-/// Partitions as requests list them: topic by topic.
+/// Partitions as requests list them: topic by topic, each once.
 pub(super) fn by_topic<T>(
     partitions: &[TopicPartition],
     entry: impl Fn(&TopicPartition) -> T,
 ) -> BTreeMap<String, Vec<T>> {
     let mut topics: BTreeMap<String, Vec<T>> = BTreeMap::new();
-    for partition in partitions {
-        topics.entry(partition.topic.to_string()).or_default().push(entry(partition));
+    for partition in named_once(partitions) {
+        topics.entry(partition.topic.to_string()).or_default().push(entry(&partition));
     }
     topics
 }

@@ -133,7 +133,6 @@ impl Admin {
         names: Vec<String>,
         limit: Option<Duration>,
     ) -> Result<Each<String, ()>, ClientError> {
-        no_duplicates("topics", &names)?;
         let deadline = self.deadline(limit);
         let once = |names| self.delete_topics_once(names, deadline);
         self.each("deleting topics", deadline, names, once).await
