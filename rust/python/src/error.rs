@@ -6,6 +6,7 @@
 use ErrorCode as E;
 use kafkalite_broker::process::Failure;
 use kafkalite_client::{ClientError, ErrorCode};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 
@@ -62,7 +63,8 @@ pub fn client_exception<'py>(py: Python<'py>, error: &ClientError) -> PyResult<B
     make(py, class_of(error), &error.to_string(), &attributes)
 }
 
-/// A key or a value that its deserializer could not read; `cause` is what that raised.
+/// A key or a value that its deserializer could not read; `cause` is what that raised. What ends
+/// a program or a task is not the deserializer's, and stays as it is.
 pub fn deserialization_error(
     py: Python<'_>,
     what: &str,
@@ -70,6 +72,9 @@ pub fn deserialization_error(
     offset: i64,
     cause: PyErr,
 ) -> PyErr {
+    if ends_something(py, &cause) {
+        return cause;
+    }
     let of = format!("of {}-{number} at offset {offset}", topic.bind(py));
     let hint = format!("it is not passed over: seek behind offset {offset} to go on without it.");
     let error = no_serialization(py, &format!("the {what} {of}"), Some(hint), cause);
@@ -83,9 +88,19 @@ pub fn deserialization_error(
     error
 }
 
-/// A key or a value that its serializer could not write; `cause` is what that raised.
+/// A key or a value that its serializer could not write; `cause` is what that raised. What ends a
+/// program or a task is not the serializer's, and stays as it is.
 pub fn serialization_error(py: Python<'_>, what: &str, cause: PyErr) -> PyErr {
+    if ends_something(py, &cause) {
+        return cause;
+    }
     no_serialization(py, &format!("the {what} of a record"), None, cause)
+}
+
+/// Whether an error is no failure but an end that somebody asked for: Ctrl-C, `SystemExit`, a task
+/// that is cancelled. Python keeps these out of `Exception`.
+pub fn ends_something(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py)
 }
 
 fn no_serialization(py: Python<'_>, what: &str, hint: Option<String>, cause: PyErr) -> PyErr {
