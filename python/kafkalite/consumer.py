@@ -214,7 +214,10 @@ class Consumer(BaseConsumer):
             timeout: In seconds; ``default_api_timeout_ms`` if it is not given.
 
         Raises:
-            RebalanceError: The group went on without this member, or forms anew.
+            RebalanceError: The group went on without this member since the last call that reads,
+                or rebalances; or the member does not hold a partition any more, or lost the
+                partition and got it back after it had read the record or batch.
+            UnknownTopicError: A partition is gone; all others are committed.
             IllegalStateError: There is no group.
         """
         self._native.commit(calls.commit_rows(offsets), timeout).result()

@@ -94,7 +94,9 @@ class BaseConsumer:
 
         Args:
             partitions: Topic and number of each. They begin at the group's committed offset, if
-                there is a group that has one, else where ``auto_offset_reset`` says.
+                there is a group that has one, else where ``auto_offset_reset`` says. With
+                automatic commits the consumer commits, in the background, what was handed out of
+                the partitions that this call takes away.
 
         Raises:
             IllegalStateError: Topics are subscribed to.

@@ -155,7 +155,12 @@ def rows_of_times(times: Mapping[Any, int]) -> list[tuple[str, int, int]]:
     return [(topic, at, max(checked_ms("a time", ms), 0)) for (topic, at), ms in by_partition]
 
 
-def commit_rows(offsets: Committable[Place]) -> list[tuple[str, int, int, int, str]] | None:
+#: Topic, number, offset, leader epoch, metadata, and the tenure in which the record before it was
+#: read: how long the consumer has held the partition. 0 if nobody knows.
+CommitRow = tuple[str, int, int, int, str, int]
+
+
+def commit_rows(offsets: Committable[Place]) -> list[CommitRow] | None:
     """What is to be committed, as the binary takes it; ``None`` is all that was handed out.
 
     Raises:
@@ -164,10 +169,9 @@ def commit_rows(offsets: Committable[Place]) -> list[tuple[str, int, int, int, s
     if offsets is None:
         return None
     if isinstance(offsets, Record):
-        after = offsets.offset + 1
-        return [(offsets.topic, offsets.partition, after, offsets.leader_epoch, "")]
+        return [offsets._claim]
     if isinstance(offsets, RecordBatch):
-        return [(*end, "") for end in offsets.ends]
+        return offsets._claims
     rows = []
     for (topic, partition), offset in checked_by_partition("offsets", offsets).items():
         place, epoch = place_of(offset)
@@ -176,7 +180,7 @@ def commit_rows(offsets: Committable[Place]) -> list[tuple[str, int, int, int, s
                 f"INVALID_REQUEST: offsets: {place} of {topic}-{partition} is negative"
             )
         metadata = "" if isinstance(offset, int) else offset.metadata
-        rows.append((topic, partition, place, epoch, metadata))
+        rows.append((topic, partition, place, epoch, metadata, 0))
     return rows
 
 

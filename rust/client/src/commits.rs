@@ -39,41 +39,60 @@ pub struct Committed {
 /// Offsets to be committed, by partition.
 pub type Offsets = BTreeMap<TopicPartition, Committed>;
 
-/// Commits `offsets` for `group`, as `member` or as nobody in particular; retried until `deadline`
-/// where that may help.
-///
-/// # Errors
-/// The first partition's refusal; other partitions may have been committed.
+/// What came of each partition.
+pub type Answers = BTreeMap<TopicPartition, Result<(), ClientError>>;
+
+/// Commits `offsets` for `group`, as `member` or as nobody in particular. Those partitions that are
+/// refused in a way that passes are tried again until `deadline`, and no others: one that is gone
+/// holds up none that is there.
 pub async fn commit(
     cluster: &Cluster,
     group: &str,
     member: Option<&Membership>,
     offsets: &Offsets,
     deadline: Instant,
-) -> Result<(), ClientError> {
-    let mut failures = 0;
-    loop {
-        let error = match commit_once(cluster, group, member, offsets).await {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
+) -> Answers {
+    let (mut answers, mut left, mut failures) = (Answers::new(), offsets.clone(), 0);
+    while !left.is_empty() {
+        let told = match commit_once(cluster, group, member, &left).await {
+            Ok(told) => told,
+            Err(error) => left.keys().map(|one| (one.clone(), Err(error.clone()))).collect(),
         };
-        let missing = error.code() == Some(ErrorCode::UnknownTopicOrPartition);
-        if missing && !are_there(cluster, offsets, deadline).await {
-            return Err(error);
+        let gone = gone(cluster, &told, deadline).await;
+        let mut passing = None;
+        for (partition, answer) in told {
+            let error = answer.as_ref().err().filter(|error| may_pass(cluster, error));
+            match error.filter(|_| !gone.contains(&partition.topic)) {
+                Some(error) => passing = Some(error.clone()),
+                None => drop(left.remove(&partition)),
+            }
+            answers.insert(partition, answer);
         }
-        retry_or_fail(cluster, group, error, &mut failures, deadline).await?;
+        let Some(error) = passing else { break };
+        if retry_or_fail(cluster, group, error, &mut failures, deadline).await.is_err() {
+            break;
+        }
     }
+    answers
 }
 
-/// Whether all topics of `offsets` are there, or nobody can tell: one that was deleted does not
-/// come back by waiting.
-async fn are_there(cluster: &Cluster, offsets: &Offsets, deadline: Instant) -> bool {
-    let names: BTreeSet<&str> = offsets.keys().map(|partition| &*partition.topic).collect();
+/// The topics among those that the coordinator does not know which are not there: one that was
+/// deleted does not come back by waiting. None if nobody can tell.
+async fn gone(cluster: &Cluster, told: &Answers, deadline: Instant) -> BTreeSet<Arc<str>> {
+    let unknown = told.iter().filter(|(_, answer)| {
+        let code = answer.as_ref().err().and_then(ClientError::code);
+        code == Some(ErrorCode::UnknownTopicOrPartition)
+    });
+    let mut names: BTreeSet<_> = unknown.map(|(partition, _)| partition.topic.clone()).collect();
+    if names.is_empty() {
+        return names;
+    }
     let wanted = Wanted::Topics(names.iter().map(ToString::to_string).collect());
     match tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted)).await {
-        Ok(Ok(image)) => !names.iter().any(|name| image.is_missing(name)),
-        _ => true,
+        Ok(Ok(image)) => names.retain(|name| image.is_missing(name)),
+        _ => names.clear(),
     }
+    names
 }
 
 async fn commit_once(
@@ -81,7 +100,7 @@ async fn commit_once(
     group: &str,
     member: Option<&Membership>,
     offsets: &Offsets,
-) -> Result<(), ClientError> {
+) -> Result<Answers, ClientError> {
     let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
     let connection = cluster.connection(node).await?;
     let timeout = cluster.config().request_timeout;
@@ -95,19 +114,19 @@ async fn commit_once(
             topics: commit_topics(offsets),
         })
         .await?;
-    let mut missing: BTreeSet<&TopicPartition> = offsets.keys().collect();
+    let mut told = Answers::new();
     for topic in response.topics {
         let name: Arc<str> = topic.name.into();
-        for told in topic.partitions {
-            let partition = TopicPartition::new(Arc::clone(&name), told.partition_index);
-            ClientError::check(told.error_code, None, || format!("commit of {partition}"))?;
-            missing.remove(&partition);
+        for answer in topic.partitions {
+            let partition = TopicPartition::new(Arc::clone(&name), answer.partition_index);
+            let about = || format!("commit of {partition}");
+            told.insert(partition.clone(), ClientError::check(answer.error_code, None, about));
         }
     }
-    match missing.first() {
-        Some(partition) => Err(ClientError::left_out(format!("broker {node}"), partition)),
-        None => Ok(()),
-    }
+    let missing = |one: &_| Err(ClientError::left_out(format!("broker {node}"), one));
+    let mut answer =
+        |one: &TopicPartition| (one.clone(), told.remove(one).unwrap_or_else(|| missing(one)));
+    Ok(offsets.keys().map(&mut answer).collect())
 }
 
 fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {
@@ -158,7 +177,9 @@ async fn fetch_once(
     partitions: &[TopicPartition],
 ) -> Result<BTreeMap<TopicPartition, Option<Committed>>, ClientError> {
     let mut topics: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
-    for partition in partitions {
+    // A partition that is named twice is answered once.
+    let partitions: BTreeSet<&TopicPartition> = partitions.iter().collect();
+    for partition in &partitions {
         topics.entry(&partition.topic).or_default().push(partition.partition);
     }
     let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
@@ -174,7 +195,7 @@ async fn fetch_once(
         // An offset of -1 is none.
         Ok((partition.clone(), Some(committed).filter(|one| one.position.offset >= 0)))
     };
-    partitions.iter().map(answer).collect()
+    partitions.into_iter().map(answer).collect()
 }
 
 fn fetch_request(
@@ -253,6 +274,16 @@ fn told_by(
     Ok(offsets)
 }
 
+/// Whether another try may go better.
+fn may_pass(cluster: &Cluster, error: &ClientError) -> bool {
+    // The member must join first; its group's task does.
+    let rebalancing = error.code() == Some(ErrorCode::RebalanceInProgress);
+    let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
+    let unreachable = nobody && !cluster.was_reached();
+    let passes = error.retriable() || error.is_transport();
+    passes && !rebalancing && !unreachable
+}
+
 /// Waits before another try, or fails if that cannot help or is too late.
 async fn retry_or_fail(
     cluster: &Cluster,
@@ -273,14 +304,9 @@ async fn retry_or_fail(
     if moved || error.is_transport() {
         cluster.forget_coordinator(CoordinatorKind::Group, group);
     }
-    // The member must join first; its group's task does.
-    let rebalancing = error.code() == Some(ErrorCode::RebalanceInProgress);
-    let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-    let unreachable = nobody && !cluster.was_reached();
     *failures += 1;
     let wait = cluster.config().retry_backoff.after(*failures);
-    let passes = error.retriable() || error.is_transport();
-    if rebalancing || unreachable || !passes || Instant::now() + wait >= deadline {
+    if !may_pass(cluster, &error) || Instant::now() + wait >= deadline {
         return Err(error);
     }
     tokio::time::sleep(wait).await;

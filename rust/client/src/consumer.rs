@@ -21,26 +21,30 @@ use crate::cursor::{Cursor, Position};
 use crate::error::ClientError;
 use crate::fetcher::buffer::Waker;
 use crate::group_state::{Action, GroupEvent, GroupMember, MemberConfig};
-use crate::record_block::{RecordSlice, RecordView};
+use crate::record_block::RecordView;
 use crate::runtime::Runtime;
 use crate::subscription::{Status, Subscription, Wish};
 use crate::topic_partition::TopicPartition;
 use crate::{fetcher, group, positions};
 
 pub mod calls;
+mod due;
 mod handout;
+mod lease;
 mod shared;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use due::{Claim, Due};
 pub use handout::Limits;
+pub use lease::Lease;
 pub use shared::Shared;
 
 /// What a caller gets.
 #[derive(Debug)]
-pub enum Next {
-    /// Records, handed out with this.
-    Records(Vec<RecordSlice>),
+pub enum Next<'a> {
+    /// Records, handed out as far as the caller keeps them.
+    Records(Lease<'a>),
     /// Something changes hands: [`Consumer::finish_event`] when the caller has seen it.
     Event(GroupEvent),
     /// Nothing came in time.
@@ -121,22 +125,32 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads exactly these partitions, without the group's help.
+    /// Reads exactly these partitions, without the group's help. Where commits are automatic, what
+    /// is done of those that it takes away is committed in the background, and read from there if
+    /// they are assigned again.
     ///
     /// # Errors
     /// If topics are subscribed to.
     pub fn assign(&self, partitions: &BTreeSet<TopicPartition>) -> Result<(), ClientError> {
         self.check()?;
+        self.finish();
         let mut subscription = self.shared.subscription.lock();
         if subscription.wish().is_by_group() {
             let why = "topics are subscribed to: unsubscribe first".to_owned();
             return Err(ClientError::IllegalState { why });
         }
         subscription.set_wish(Wish::Assigned);
+        let due = Due::taken_away(&subscription, |one| !partitions.contains(one));
+        let commits = self.shared.config.auto_commit && self.shared.config.group_id.is_some();
+        let last = if commits && !due.is_empty() {
+            self.runtime.spawn(calls::commit_taken_away(&self.shared, due)).map(drop)
+        } else {
+            Ok(())
+        };
         subscription.keep_only(partitions, self.shared.start());
         drop(subscription);
         self.shared.look_again();
-        Ok(())
+        last
     }
 
     /// Reads nothing any more, and leaves the group. The caller has seen what is given up, and
@@ -172,7 +186,7 @@ impl Consumer {
     ///
     /// # Errors
     /// What keeps it from reading and does not pass by itself; calling again goes on.
-    pub fn next(&self, limits: Limits, deadline: Instant) -> Result<Next, ClientError> {
+    pub fn next(&self, limits: Limits, deadline: Instant) -> Result<Next<'_>, ClientError> {
         self.check()?;
         // Another thread may be in a call: it has its turn first, and we may come too late.
         let Some(mut handout) = self.handout.try_lock_until(deadline) else {
@@ -183,13 +197,14 @@ impl Consumer {
             self.shared.check_open()?;
             self.check_wish()?;
             self.shared.called();
+            self.shared.reads_on();
             self.shared.buffer.take_attention();
             if let Some(event) = self.look_at_group()? {
                 return Ok(Next::Event(event));
             }
             let taken = handout.take(&self.shared, limits)?;
             if !taken.is_empty() {
-                return Ok(Next::Records(taken));
+                return Ok(Next::Records(Lease::new(&self.shared, taken)));
             }
             self.check_positions()?;
             if Instant::now() >= deadline {
@@ -214,24 +229,12 @@ impl Consumer {
         self.handout.try_lock()?.take_decoded(make)
     }
 
-    /// What was handed out is done, as when the next call begins.
+    /// What was handed out is done, as when the next call begins. Where another call is under way
+    /// on another thread, or around this one, that call did it when it began.
     pub fn finish(&self) {
-        self.handout.lock().finish();
-    }
-
-    /// Takes back what was handed out of a slice from the record at `index` on: it is the next
-    /// record of its partition again.
-    pub fn give_back(&self, slice: &RecordSlice, index: usize) {
-        let cursor = slice.block.cursor();
-        let mut subscription = self.shared.subscription.lock();
-        if let Some(state) = subscription.get_mut(cursor.partition())
-            && Arc::ptr_eq(state.cursor(), cursor)
-        {
-            cursor.advance(Position::at(slice.block.offset(index)));
-            state.rewind();
+        if let Some(mut handout) = self.handout.try_lock() {
+            handout.finish();
         }
-        drop(subscription);
-        self.shared.look_again();
     }
 
     /// Whether it was closed.
@@ -257,6 +260,10 @@ impl Consumer {
             self.shared.group.notify_one();
         }
         let event = member.show_event();
+        if let Some(event @ GroupEvent::Assign(_)) = &event {
+            // It is ours before it is told, so that whoever is told can seek in it.
+            self.shared.apply(event, &member);
+        }
         if let Some(code) = member.failure().filter(|_| event.is_none()) {
             let about = format!("membership in group {}", member.config().group_id);
             return Err(ClientError::broker(code, about));
@@ -264,10 +271,6 @@ impl Consumer {
         drop(member);
         if let Some(GroupEvent::Revoke(gone) | GroupEvent::Lost(gone)) = &event {
             self.shared.subscription.lock().hold(gone);
-        }
-        if let Some(event @ GroupEvent::Assign(_)) = &event {
-            // It is ours before it is told, so that whoever is told can seek in it.
-            self.shared.apply(event);
         }
         Ok(event)
     }
@@ -295,10 +298,13 @@ impl Consumer {
 
     /// The caller has seen `event`: it takes effect.
     pub fn finish_event(&self, event: &GroupEvent) {
+        let Some(member) = &self.shared.member else { return };
+        let mut member = member.lock();
         if !matches!(event, GroupEvent::Assign(_)) {
-            self.shared.apply(event);
+            self.shared.apply(event, &member);
         }
-        self.shared.acknowledge();
+        member.acknowledge();
+        self.shared.group.notify_one();
     }
 
     /// The partitions it reads.
@@ -413,11 +419,10 @@ impl Consumer {
         mut hurried: impl FnMut() -> bool,
     ) -> Result<(), ClientError> {
         self.runtime.check_fork()?;
-        if self.shared.is_closed() {
+        if !self.shared.close() {
             return Ok(());
         }
         let mut deadline = Instant::now() + timeout;
-        self.shared.close();
         if !abandon && let Some(mut handout) = self.handout.try_lock_until(deadline) {
             handout.finish();
         }

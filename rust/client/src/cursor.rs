@@ -3,6 +3,10 @@
 //! A cursor is shared by the subscription, by fetches under way, and by records that wait to be
 //! handed out. It is never moved to another place: a seek, a reset or a new assignment retires it
 //! and makes another, so that whatever still comes in for the old place is known to be stale.
+//!
+//! Where the client itself goes back (a rewind, a log that was cut) the new cursor shares the
+//! places of the old one. Only the newest of them hands records out: it asks for that and moves the
+//! position under one lock. Records that go back to the partition move the position of them all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,6 +17,9 @@ use crate::topic_partition::TopicPartition;
 
 /// A leader epoch that is not known.
 pub const NO_EPOCH: i32 = -1;
+
+/// The tenure of a partition that no group assigned.
+pub const NO_TENURE: u64 = 0;
 
 /// A place in a partition: the next offset to read, and what is known of the record before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,14 +44,31 @@ struct Places {
     position: Position,
     /// What earlier calls handed out ends here: the place that may be committed by itself.
     done: Position,
+    /// The number of the cursor that hands records out now.
+    newest: u64,
+}
+
+impl Places {
+    fn go_back(&mut self, to: Position) {
+        if to.offset < self.position.offset {
+            self.position = to;
+        }
+        if to.offset < self.done.offset {
+            self.done = to;
+        }
+    }
 }
 
 /// A consumer's place in one partition, from one seek to the next.
 #[derive(Debug)]
 pub struct Cursor {
     partition: TopicPartition,
-    /// Shared with the cursor that goes on at the same place.
+    /// Shared with the cursors that went on at the same place.
     places: Arc<Mutex<Places>>,
+    /// Its number among those.
+    number: u64,
+    /// See [`Cursor::tenure`].
+    tenure: u64,
     retired: AtomicBool,
     paused: AtomicBool,
     buffered_bytes: AtomicUsize,
@@ -54,24 +78,54 @@ impl Cursor {
     /// A cursor that begins at `start`.
     #[must_use]
     pub fn new(partition: TopicPartition, start: Position) -> Self {
-        Self::at(partition, Arc::new(Mutex::new(Places { position: start, done: start })))
+        Self::held(partition, start, NO_TENURE)
     }
 
-    /// Another cursor at the same place, for what is to be fetched anew: what this one handed out
-    /// is done for both.
+    /// The same in a partition that a group assigned, see [`Cursor::tenure`].
+    #[must_use]
+    pub fn held(partition: TopicPartition, start: Position, tenure: u64) -> Self {
+        let places = Places { position: start, done: start, newest: 0 };
+        Self::at(partition, Arc::new(Mutex::new(places)), 0, tenure)
+    }
+
+    /// Another cursor at the same place, for what is to be fetched again: what this one handed out
+    /// is done for both. This one is retired.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self::at(self.partition.clone(), Arc::clone(&self.places))
+        self.successor(&mut self.places.lock())
     }
 
-    fn at(partition: TopicPartition, places: Arc<Mutex<Places>>) -> Self {
+    /// The same where the log was cut at `end`, before the position: both go back there.
+    #[must_use]
+    pub fn again_from(&self, end: Position) -> Self {
+        let mut places = self.places.lock();
+        places.go_back(end);
+        self.successor(&mut places)
+    }
+
+    fn successor(&self, places: &mut Places) -> Self {
+        places.newest += 1;
+        self.retired.store(true, Ordering::Release);
+        Self::at(self.partition.clone(), Arc::clone(&self.places), places.newest, self.tenure)
+    }
+
+    fn at(partition: TopicPartition, places: Arc<Mutex<Places>>, number: u64, tenure: u64) -> Self {
         Self {
             partition,
             places,
+            number,
+            tenure,
             retired: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             buffered_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Since when the group's member has held the partition without a break: a number that no other
+    /// time of holding a partition has in this process. [`NO_TENURE`] without a group.
+    #[must_use]
+    pub fn tenure(&self) -> u64 {
+        self.tenure
     }
 
     /// The partition it stands in.
@@ -92,25 +146,53 @@ impl Cursor {
         self.places.lock().done
     }
 
-    /// Everything before `position` was handed out.
-    pub fn advance(&self, position: Position) {
-        self.places.lock().position = position;
+    /// Everything before `position` is handed out; `false`, and nothing happens, if the cursor is
+    /// retired: then the records are fetched again, or are not wanted any more.
+    #[must_use]
+    pub fn advance(&self, position: Position) -> bool {
+        self.move_on(|places| places.position = position)
     }
 
     /// The same when the caller comes back for more: what it had until now is done.
-    pub fn finish_and_advance(&self, position: Position) {
-        let mut places = self.places.lock();
-        places.done = places.position;
-        places.position = position;
+    #[must_use]
+    pub fn finish_and_advance(&self, position: Position) -> bool {
+        self.move_on(|places| {
+            places.done = places.position;
+            places.position = position;
+        })
     }
 
-    /// Nothing before `position` was worth handing out: it is done as soon as what was is.
+    /// Nothing before `position` was worth handing out: it is done as soon as what was is. Nothing
+    /// happens if the cursor is retired.
     pub fn pass(&self, position: Position) {
+        self.move_on(|places| {
+            if places.done == places.position {
+                places.done = position;
+            }
+            places.position = position;
+        });
+    }
+
+    /// Moves the places under one lock with the look at whether it may.
+    fn move_on(&self, change: impl FnOnce(&mut Places)) -> bool {
         let mut places = self.places.lock();
-        if places.done == places.position {
-            places.done = position;
+        let newest = places.newest == self.number;
+        if newest {
+            change(&mut places);
         }
-        places.position = position;
+        newest
+    }
+
+    /// What was handed out from `from` on was not: the position goes back there, unless it is
+    /// before that already.
+    pub fn give_back(&self, from: Position) {
+        self.places.lock().go_back(from);
+    }
+
+    /// Whether both stand at one place: the client went from one to the other by itself.
+    #[must_use]
+    pub fn is_of_one_place_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.places, &other.places)
     }
 
     /// The caller came back: all that was handed out is done.
@@ -119,8 +201,10 @@ impl Cursor {
         places.done = places.position;
     }
 
-    /// Marks it as stale, for ever.
+    /// Marks it as stale, for ever. Whoever hands a record out at this moment has done so before,
+    /// or does not.
     pub fn retire(&self) {
+        self.move_on(|places| places.newest += 1);
         self.retired.store(true, Ordering::Release);
     }
 

@@ -24,6 +24,9 @@ use crate::group_state::{Action, GroupMember, Joined, JoinedMember, Membership};
 use crate::positions::matching;
 use crate::subscription::Wish;
 
+#[cfg(test)]
+mod tests;
+
 /// What members of consumer groups call their protocol.
 const PROTOCOL_TYPE: &str = "consumer";
 /// The coordinator answers a Join when the rebalance is over, and a little later.
@@ -73,6 +76,8 @@ impl Group<'_> {
     /// Tells the member what its wishes mean now, and how many partitions there are.
     fn see_metadata(&self) {
         let image = self.shared.cluster.image();
+        // Locked for both looks: whoever unsubscribes between them leaves, and must not join again.
+        let mut member = self.member.lock();
         let wanted: Option<BTreeSet<Arc<str>>> = match self.shared.subscription.lock().wish() {
             Wish::Topics(topics) => Some(topics.clone()),
             // Before the first answer nobody knows what matches.
@@ -81,7 +86,6 @@ impl Group<'_> {
             }
             _ => None,
         };
-        let mut member = self.member.lock();
         if let Some(wanted) = wanted {
             member.want(wanted, Instant::now());
         }
@@ -119,7 +123,7 @@ impl Group<'_> {
         let mut member = self.member.lock();
         while !self.shared.is_listened_to() && !member.next_event_is_revoke() {
             let Some(event) = member.show_event() else { break };
-            self.shared.apply(&event);
+            self.shared.apply(&event, &member);
             member.acknowledge();
         }
         if member.has_event() || member.failure().is_some() {

@@ -16,7 +16,7 @@
 //! once more when they gave up what moved. Source: Kafka's `AbstractCoordinator` and
 //! `ConsumerCoordinator`; KIP-62, KIP-345, KIP-394, KIP-429.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -158,6 +158,10 @@ pub struct GroupMember {
     owned: BTreeSet<TopicPartition>,
     /// What it had last, for the sticky assignor, which gives all up before it joins.
     last: (Vec<TopicPartition>, i32),
+    /// See [`GroupMember::tenure`].
+    tenures: BTreeMap<TopicPartition, u64>,
+    /// The generation of the last assignment, unless the membership was lost since.
+    assigned_in: i32,
     leading: Option<Vec<MemberSubscription>>,
     protocol: String,
     assignments: Vec<(String, Bytes)>,
@@ -189,6 +193,8 @@ impl GroupMember {
             generation: NO_GENERATION,
             owned: BTreeSet::new(),
             last: (Vec::new(), NO_GENERATION),
+            tenures: BTreeMap::new(),
+            assigned_in: NO_GENERATION,
             leading: None,
             protocol: String::new(),
             assignments: Vec::new(),
@@ -469,6 +475,8 @@ impl GroupMember {
 
     fn forget_membership(&mut self) {
         self.generation = NO_GENERATION;
+        self.assigned_in = NO_GENERATION;
+        self.tenures.clear();
         self.leading = None;
         self.counted = None;
         self.assignments.clear();

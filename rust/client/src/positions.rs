@@ -17,7 +17,9 @@ use crate::error::ClientError;
 use crate::fetcher::buffer::Content;
 use crate::fetcher::sleep_until;
 use crate::offsets::{self, Question};
-use crate::subscription::{EARLIEST, LeaderAndEpoch, ResetWish, Status, Truncation, Wish};
+use crate::subscription::{
+    EARLIEST, LeaderAndEpoch, ResetWish, Status, Subscription, Truncation, Wish,
+};
 use crate::topic_partition::TopicPartition;
 
 #[cfg(test)]
@@ -118,10 +120,7 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
         assign_all(shared, &image);
     }
     let mut subscription = shared.subscription.lock();
-    subscription.see_leaders(|partition| {
-        let (node, epoch) = image.leader(&partition.topic, partition.partition)?;
-        Some(LeaderAndEpoch { node, epoch: epoch.0 })
-    });
+    see_image(&mut subscription, &image, shared.start());
     let mut names: BTreeSet<Arc<str>> =
         subscription.assigned().into_iter().map(|partition| partition.topic).collect();
     if let Wish::Topics(topics) = subscription.wish() {
@@ -204,22 +203,36 @@ pub fn matching(
 
 async fn find_committed(shared: &Shared) {
     let Some(group) = &shared.config.group_id else { return };
-    let due = shared.subscription.lock().committed_due(Instant::now());
-    if due.is_empty() {
+    let deadline = Instant::now() + shared.config.client.request_timeout;
+    let lives = || {
+        let subscription = shared.subscription.lock();
+        let due = subscription.committed_due(Instant::now()).into_iter();
+        due.map(|one| (subscription.life(&one), one)).collect::<Vec<_>>()
+    };
+    if lives().is_empty() {
         return;
     }
-    let deadline = Instant::now() + shared.config.client.request_timeout;
+    // What was taken away a moment ago may be assigned again: its last commit comes first.
+    let mut last_commits = shared.last_commits.subscribe();
+    let all_out = last_commits.wait_for(|under_way| *under_way == 0);
+    let _ = tokio::time::timeout_at(deadline.into(), all_out).await;
+    let (lives, due): (Vec<_>, Vec<_>) = lives().into_iter().unzip();
     let found = commits::fetch_committed(&shared.cluster, group, &due, deadline).await;
     let policy = shared.reset_timestamp();
     match found {
         Ok(found) => {
             let mut subscription = shared.subscription.lock();
-            for (partition, committed) in found {
+            for (partition, life) in due.iter().zip(lives) {
+                // It may have been given up, and assigned again after others had committed.
+                if subscription.life(partition) != life {
+                    continue;
+                }
+                let committed = found.get(partition).cloned().flatten();
                 let position = committed.map(|committed| committed.position);
-                subscription.start_at_committed(&partition, position, policy);
+                subscription.start_at_committed(partition, position, policy);
             }
-            drop(subscription);
-            see_leaders_again(shared);
+            // A position that was found may be of an older epoch than its leader.
+            see_image(&mut subscription, &shared.cluster.image(), shared.start());
         }
         Err(error) => {
             let at = shared.retry_at();
@@ -233,10 +246,10 @@ async fn find_committed(shared: &Shared) {
     }
 }
 
-/// A position that was found may be of an older epoch than its leader.
-fn see_leaders_again(shared: &Shared) {
-    let image = shared.cluster.image();
-    shared.subscription.lock().see_leaders(|partition| {
+/// Compares what is assigned with the cluster as it is known now.
+fn see_image(subscription: &mut Subscription, image: &ClusterImage, start: Status) {
+    subscription.see_topics(|name| image.topic(name).map(|topic| topic.id), start);
+    subscription.see_leaders(|partition| {
         let (node, epoch) = image.leader(&partition.topic, partition.partition)?;
         Some(LeaderAndEpoch { node, epoch: epoch.0 })
     });
@@ -360,7 +373,7 @@ fn truncated(shared: &Shared, truncation: &Truncation) {
     }
     tracing::warn!(%partition, offset = position.offset, ?at, "records that were read are lost");
     match (shared.reset_timestamp(), parted) {
-        (Some(_), Some(parted)) => subscription.seek_validated(partition, *parted),
+        (Some(_), Some(parted)) => subscription.go_back_to(partition, *parted),
         (Some(timestamp), None) => {
             subscription.seek_to(partition, timestamp);
             shared.settle.notify_one();

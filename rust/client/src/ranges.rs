@@ -180,8 +180,12 @@ impl RangeReader {
                 return Ok(Step::End);
             }
             let until = deadline.min(Instant::now() + LOOK_EVERY);
-            match self.consumer.next(limits, until) {
-                Ok(Next::Records(slices)) => {
+            let taken = self.consumer.next(limits, until).map(|next| match next {
+                Next::Records(taken) => taken.keep(),
+                Next::Event(_) | Next::Nothing => Vec::new(),
+            });
+            match taken {
+                Ok(slices) if !slices.is_empty() => {
                     let slices = self.within(slices);
                     self.last_progress = (self.clock)();
                     self.leave_what_is_read()?;

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::cursor::{Cursor, NO_EPOCH, Position};
+use kafkalite_protocol::Uuid;
+
+use crate::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position};
 use crate::topic_partition::TopicPartition;
 
 mod partition_state;
@@ -98,6 +100,8 @@ pub struct Truncation {
 pub struct Subscription {
     wish: Wish,
     partitions: BTreeMap<TopicPartition, PartitionState>,
+    /// What was held since it last asked for nothing, and is not held any more.
+    given_up: BTreeSet<TopicPartition>,
 }
 
 impl Default for Subscription {
@@ -110,7 +114,7 @@ impl Subscription {
     /// Nothing asked for, nothing assigned.
     #[must_use]
     pub fn new() -> Self {
-        Self { wish: Wish::Nothing, partitions: BTreeMap::new() }
+        Self { wish: Wish::Nothing, partitions: BTreeMap::new(), given_up: BTreeSet::new() }
     }
 
     /// What was asked for.
@@ -124,6 +128,9 @@ impl Subscription {
     pub fn set_wish(&mut self, wish: Wish) {
         for (partition, state) in &mut self.partitions {
             state.set_wanted(wish.may_be(&partition.topic));
+        }
+        if matches!(wish, Wish::Nothing) {
+            self.given_up.clear();
         }
         self.wish = wish;
     }
@@ -158,10 +165,30 @@ impl Subscription {
 
     /// Takes partitions in; what is new among them begins with `start`.
     pub fn add(&mut self, partitions: impl IntoIterator<Item = TopicPartition>, start: Status) {
-        for partition in partitions {
+        self.add_held(partitions.into_iter().map(|partition| (partition, NO_TENURE)), start);
+    }
+
+    /// The same of partitions that a group assigned, each with its tenure.
+    pub fn add_held(
+        &mut self,
+        partitions: impl IntoIterator<Item = (TopicPartition, u64)>,
+        start: Status,
+    ) {
+        for (partition, tenure) in partitions {
+            self.given_up.remove(&partition);
             self.partitions
                 .entry(partition.clone())
-                .or_insert_with(|| PartitionState::new(partition, start));
+                .or_insert_with(|| PartitionState::new(partition, start, tenure));
+        }
+    }
+
+    /// Whether a member of a group may commit for `partition` what it read in `tenure`, if that is
+    /// known: it still holds the partition. Of one that it never held the coordinator decides.
+    #[must_use]
+    pub fn may_commit(&self, partition: &TopicPartition, tenure: u64) -> bool {
+        match self.partitions.get(partition) {
+            Some(state) => tenure == NO_TENURE || tenure == state.cursor().tenure(),
+            None => tenure == NO_TENURE && !self.given_up.contains(partition),
         }
     }
 
@@ -170,6 +197,7 @@ impl Subscription {
         for partition in partitions {
             if let Some(state) = self.partitions.remove(partition) {
                 state.cursor().retire();
+                self.given_up.insert(partition.clone());
             }
         }
     }
@@ -292,6 +320,16 @@ impl Subscription {
         self.partitions.values().any(|state| !matches!(state.status(), Status::Reading))
     }
 
+    /// Compares each partition's topic with what the cluster says now: of one that was made again
+    /// under the same name nothing is known, and its partitions begin with `start`.
+    pub fn see_topics(&mut self, id_of: impl Fn(&str) -> Option<Uuid>, start: Status) {
+        for (partition, state) in &mut self.partitions {
+            if let Some(id) = id_of(&partition.topic) {
+                state.see_topic(id, start);
+            }
+        }
+    }
+
     /// Compares each partition's leader with what the cluster says now. A new epoch means that the
     /// log may have been cut: positions are looked at again before more is fetched (KIP-320).
     pub fn see_leaders(&mut self, leader_of: impl Fn(&TopicPartition) -> Option<LeaderAndEpoch>) {
@@ -329,12 +367,18 @@ impl Subscription {
         known.collect()
     }
 
-    /// A commit went through.
-    pub fn committed(&mut self, committed: &BTreeMap<TopicPartition, Position>) {
-        for (partition, position) in committed {
-            if let Some(state) = self.partitions.get_mut(partition) {
-                state.set_committed(*position);
-            }
+    /// The number of the partition's life, see [`PartitionState::life`]; 0 if it is not assigned.
+    #[must_use]
+    pub fn life(&self, partition: &TopicPartition) -> u64 {
+        self.partitions.get(partition).map_or(0, PartitionState::life)
+    }
+
+    /// A commit of `position` went through that was made in that life of the partition, see
+    /// [`PartitionState::life`].
+    pub fn committed(&mut self, partition: &TopicPartition, position: Position, life: u64) {
+        let state = self.partitions.get_mut(partition).filter(|state| state.life() == life);
+        if let Some(state) = state {
+            state.set_committed(position);
         }
     }
 
@@ -363,9 +407,12 @@ impl Subscription {
     /// The answer of ListOffsets to a [`ResetWish`]; nothing happens if the wish changed since.
     pub fn reset_done(&mut self, wish: &ResetWish, offset: i64, leader_epoch: i32) {
         let status = self.partitions.get(&wish.partition).map(PartitionState::status);
-        if status == Some(Status::Reset { timestamp: wish.timestamp }) {
+        if status == Some(Status::Reset { timestamp: wish.timestamp })
+            && let Some(state) = self.partitions.get_mut(&wish.partition)
+        {
             // The offset was told by the leader just now: there is nothing to validate.
-            self.seek_validated(&wish.partition, Position { offset, leader_epoch });
+            state.seek(Position { offset, leader_epoch });
+            state.mark_validated();
         }
     }
 
@@ -402,10 +449,9 @@ impl Subscription {
     }
 
     /// Goes on where the logs part, which the leader told just now.
-    pub fn seek_validated(&mut self, partition: &TopicPartition, parted: Position) {
+    pub fn go_back_to(&mut self, partition: &TopicPartition, parted: Position) {
         if let Some(state) = self.partitions.get_mut(partition) {
-            state.seek(parted);
-            state.mark_validated();
+            state.go_back_to(parted);
         }
     }
 

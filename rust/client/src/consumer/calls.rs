@@ -7,7 +7,7 @@ use std::time::Instant;
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 
-use super::Shared;
+use super::{Due, Shared};
 use crate::cluster::{TopicImage, Wanted};
 use crate::commits::{self, Committed, Offsets};
 use crate::config::IsolationLevel;
@@ -17,72 +17,103 @@ use crate::group_state::{GroupEvent, GroupMember, Membership};
 use crate::offsets::{self, OffsetAnswer, Question};
 use crate::topic_partition::TopicPartition;
 
-/// Commits `offsets`.
+/// Commits what is due.
 ///
 /// # Errors
-/// Without a group, when the member is not one any more, or as the coordinator refuses.
-pub async fn commit(
-    shared: Arc<Shared>,
-    offsets: Offsets,
+/// The first partition's refusal; others may have been committed.
+pub async fn commit(shared: Arc<Shared>, due: Due, deadline: Instant) -> Result<(), ClientError> {
+    commit_each(&shared, &due, deadline).await.into_values().collect()
+}
+
+/// Commits what is due by itself: of a partition that is gone there is nothing to be kept.
+async fn commit_by_itself(
+    shared: &Shared,
+    due: &Due,
     deadline: Instant,
 ) -> Result<(), ClientError> {
-    let Some(group) = &shared.config.group_id else {
-        let why = "offsets are committed for a group: set group.id".to_owned();
-        return Err(ClientError::IllegalState { why });
-    };
-    if offsets.is_empty() {
-        return Ok(());
-    }
-    // Who we are now, not when it is our turn: a later generation may have given the partitions
-    // to others, and must refuse what is older.
-    let by_group = shared.subscription.lock().wish().is_by_group();
-    let me = match &shared.member {
-        Some(member) if by_group => member.lock().membership(),
-        _ => None,
-    };
-    if by_group && me.is_none() {
-        let about = format!("commit for group {group}: this consumer is no member of it now");
-        return Err(ClientError::broker(ErrorCode::UnknownMemberId, about));
-    }
-    // A broker would answer as for one that comes yet, and be asked again until the deadline.
-    let image = shared.cluster.image();
-    let missing = |one: &&TopicPartition| image.lacks(one).is_some();
-    let missing: Vec<_> = offsets.keys().filter(missing).cloned().collect();
-    shared.cluster.check_partitions(&missing, deadline).await?;
-    let _one_after_the_other = shared.commits.lock().await;
-    let result = commits::commit(&shared.cluster, group, me.as_ref(), &offsets, deadline).await;
-    match &result {
-        Ok(()) => {
-            let positions = offsets.iter().map(|(one, told)| (one.clone(), told.position));
-            shared.subscription.lock().committed(&positions.collect());
-        }
-        Err(error) => {
-            if let (Some(code), Some(me), Some(member)) = (error.code(), &me, &shared.member) {
-                member.lock().commit_refused(code, me.generation, Instant::now());
-                shared.group.notify_one();
+    let answers = commit_each(shared, due, deadline).await;
+    for (partition, answer) in answers {
+        match answer {
+            Err(error) if is_gone(&error) => {
+                tracing::debug!(%partition, %error, "nothing is committed for it");
             }
+            answer => answer?,
         }
     }
-    result
+    Ok(())
 }
 
-/// All positions, as offsets to be committed: what was handed out until now.
-pub fn handed_out(shared: &Shared) -> Offsets {
-    without_metadata(shared.subscription.lock().positions())
+fn is_gone(error: &ClientError) -> bool {
+    let unknown = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
+    matches!(error, ClientError::NoPartition { .. })
+        || error.code().is_some_and(|code| unknown.contains(&code))
 }
 
-fn without_metadata(positions: BTreeMap<TopicPartition, Position>) -> Offsets {
-    let plain = |position| Committed { position, metadata: String::new() };
-    positions.into_iter().map(|(partition, position)| (partition, plain(position))).collect()
+async fn commit_each(shared: &Shared, due: &Due, deadline: Instant) -> commits::Answers {
+    let Some(group) = shared.config.group_id.as_ref().filter(|_| !due.offsets.is_empty()) else {
+        return commits::Answers::new();
+    };
+    // Before anything is asked: commits go out in the order in which they were made.
+    let _one_after_the_other = shared.commits.lock().await;
+    // A broker would answer for what the cluster lacks as for what comes yet, and be asked again
+    // until the deadline.
+    let image = shared.cluster.image();
+    let there = due.offsets.iter().filter(|(one, _)| image.lacks(one).is_none());
+    let there: Offsets = there.map(|(one, told)| (one.clone(), told.clone())).collect();
+    let me = due.me.as_ref();
+    let mut answers = commits::commit(&shared.cluster, group, me, &there, deadline).await;
+    if there.len() < due.offsets.len() {
+        let mut missing = due.offsets.clone();
+        missing.retain(|one, _| !there.contains_key(one));
+        let lacking = lacking(shared, &missing, deadline).await;
+        missing.retain(|one, _| !lacking.contains_key(one));
+        answers.extend(lacking);
+        answers.extend(commits::commit(&shared.cluster, group, me, &missing, deadline).await);
+    }
+    note(shared, due, &answers);
+    answers
+}
+
+/// Those of `missing` that are not there after one more look.
+async fn lacking(shared: &Shared, missing: &Offsets, deadline: Instant) -> commits::Answers {
+    let partitions: Vec<_> = missing.keys().cloned().collect();
+    let Err(error) = shared.cluster.check_partitions(&partitions, deadline).await else {
+        return commits::Answers::new();
+    };
+    let image = shared.cluster.image();
+    let lacks = |one: TopicPartition| {
+        let known = image.topic(&one.topic).is_some();
+        let error = image.lacks(&one).or_else(|| (!known).then(|| error.clone()))?;
+        Some((one, Err(error)))
+    };
+    partitions.into_iter().filter_map(lacks).collect()
+}
+
+/// Takes note of what came of a commit.
+fn note(shared: &Shared, due: &Due, answers: &commits::Answers) {
+    let mut subscription = shared.subscription.lock();
+    for (partition, (told, life)) in due.with_lives() {
+        if matches!(answers.get(partition), Some(Ok(()))) {
+            subscription.committed(partition, told.position, life);
+        }
+    }
+    drop(subscription);
+    let (Some(me), Some(member)) = (&due.me, &shared.member) else { return };
+    let refusals = answers.values().filter_map(|answer| answer.as_ref().err()?.code());
+    for code in refusals {
+        // After the first the member is of that generation no more.
+        member.lock().commit_refused(code, me.generation, Instant::now());
+        shared.group.notify_one();
+    }
 }
 
 /// Commits what earlier calls handed out.
 ///
 /// # Errors
-/// As [`commit`].
+/// When the consumer is no member of its group now, or as [`commit`].
 pub async fn commit_done(shared: Arc<Shared>, deadline: Instant) -> Result<(), ClientError> {
-    let done = shared.subscription.lock().to_commit();
-    commit(shared, without_metadata(done), deadline).await
+    let due = Due::done(&shared, None)?;
+    commit_by_itself(&shared, &due, deadline).await
 }
 
 /// Commits what is done of partitions that are about to be given up: of `only` these, or of all.
@@ -93,39 +124,67 @@ pub async fn commit_done(shared: Arc<Shared>, deadline: Instant) -> Result<(), C
 /// Java's consumer joins in calls of its user only and cannot wait: it goes without that commit.
 ///
 /// # Errors
-/// As [`commit`].
+/// As [`commit_done`].
 pub async fn commit_last(
     shared: Arc<Shared>,
     only: Option<Vec<TopicPartition>>,
     deadline: Instant,
 ) -> Result<(), ClientError> {
     let patience = deadline.saturating_duration_since(Instant::now()) / 2;
-    let mut done = shared.subscription.lock().to_commit();
-    if let Some(only) = only {
-        done.retain(|partition, _| only.contains(partition));
-    }
+    let mut due = Due::done(&shared, only.as_deref())?;
     loop {
-        let sent_as = shared.member.as_ref().and_then(|member| member.lock().membership());
-        let committed = commit(Arc::clone(&shared), without_metadata(done.clone()), deadline).await;
-        let Err(error) = committed else { return Ok(()) };
-        let is_taken_later = |(member, me): (&Mutex<GroupMember>, Membership)| {
+        let Err(error) = commit_by_itself(&shared, &due, deadline).await else { return Ok(()) };
+        let is_taken_later = |(member, me): (&Mutex<GroupMember>, &Membership)| {
             error.code().is_some_and(|code| member.lock().goes_on_from(me.generation, code))
         };
         let again = shared.retry_at();
-        if !shared.member.as_ref().zip(sent_as).is_some_and(is_taken_later)
+        if !shared.member.as_ref().zip(due.me.as_ref()).is_some_and(is_taken_later)
             || again + patience >= deadline
         {
             return Err(error);
         }
         tokio::time::sleep_until(again.into()).await;
-        let subscription = shared.subscription.lock();
-        if !done.keys().any(|partition| subscription.get(partition).is_some()) {
-            // It was thrown out meanwhile: somebody else has them, and something was left to do.
-            return Err(error);
+        let left: Vec<_> = due.offsets.keys().cloned().collect();
+        {
+            let subscription = shared.subscription.lock();
+            if !left.iter().any(|partition| subscription.get(partition).is_some()) {
+                // It was thrown out meanwhile: somebody else has them, and something was left.
+                return Err(error);
+            }
         }
-        let mut left = subscription.to_commit();
-        left.retain(|partition, _| done.contains_key(partition));
-        done = left;
+        due = Due::done(&shared, Some(&left)).map_err(|_| error)?;
+    }
+}
+
+/// Commits what is done of partitions that are taken away by hand. It counts as under way from now
+/// on, until the future is done or dropped.
+pub(super) fn commit_taken_away(
+    shared: &Arc<Shared>,
+    due: Due,
+) -> impl Future<Output = ()> + Send + use<> {
+    let under_way = UnderWay::of(shared);
+    async move {
+        let shared = &under_way.0;
+        let deadline = Instant::now() + shared.config.client.request_timeout;
+        if let Err(error) = commit_by_itself(shared, &due, deadline).await {
+            tracing::warn!(%error, "the last commit of partitions that were taken away");
+        }
+    }
+}
+
+/// A commit that is under way until this is dropped.
+struct UnderWay(Arc<Shared>);
+
+impl UnderWay {
+    fn of(shared: &Arc<Shared>) -> Self {
+        shared.last_commits.send_modify(|count| *count += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.last_commits.send_modify(|count| *count -= 1);
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Everything here happens on the caller's thread. A record counts as handed out when it leaves,
 //! and as done when the caller comes back: only then is it committed by itself.
+//!
+//! What stands behind records (a refusal, a batch that cannot be read) waits until the next call:
+//! it may move the partition, and until then the records may be given back.
 
 use std::sync::Arc;
 
@@ -54,16 +57,24 @@ pub struct Handout {
     /// What the last call handed out of.
     touched: Vec<Arc<Cursor>>,
     /// What stands behind the records that were handed out last.
-    obstacle: Option<Obstacle>,
+    behind: Option<Behind>,
 }
 
-/// What keeps a partition from being read on, until somebody goes elsewhere.
-#[derive(Debug)]
-pub(super) struct Obstacle {
-    /// The place from which it will be met again.
-    cursor: Arc<Cursor>,
-    /// What the caller is told.
-    pub error: ClientError,
+/// What is looked at only when the records before it are done or given back.
+enum Behind {
+    /// No batches, but what a leader said in their place.
+    Told(Fetched),
+    /// A batch that cannot be read.
+    Damaged { cursor: Arc<Cursor>, offset: i64, why: String },
+}
+
+impl Behind {
+    fn cursor(&self) -> &Arc<Cursor> {
+        match self {
+            Self::Told(fetched) => &fetched.cursor,
+            Self::Damaged { cursor, .. } => cursor,
+        }
+    }
 }
 
 impl Handout {
@@ -86,14 +97,8 @@ impl Handout {
         let mut taken: Vec<RecordSlice> = Vec::new();
         let (mut records, mut bytes) = (0, 0);
         while records < limits.max_records && bytes < limits.max_bytes {
-            match self.fill(shared) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(obstacle) if taken.is_empty() => return Err(obstacle.error),
-                Err(obstacle) => {
-                    self.obstacle = Some(obstacle);
-                    break;
-                }
+            if !self.fill(shared, taken.is_empty())? {
+                break;
             }
             let Some(open) = &mut self.open else { break };
             let mut slice = open.rest.clone();
@@ -104,10 +109,13 @@ impl Handout {
                     break;
                 }
             }
+            let cursor = open.decoder.cursor();
+            if !cursor.advance(slice.block.position_after(slice.to - 1)) {
+                // It was rewound or left just now.
+                continue;
+            }
             open.rest.from = slice.to;
             records += slice.len();
-            let cursor = open.cursor();
-            cursor.advance(slice.block.position_after(slice.to - 1));
             if !self.touched.iter().any(|one| Arc::ptr_eq(one, cursor)) {
                 self.touched.push(Arc::clone(cursor));
             }
@@ -119,14 +127,15 @@ impl Handout {
     /// The next record, if it is decoded already: the short way for callers that go record by
     /// record.
     ///
-    /// Where `make` fails the record stays.
+    /// Where `make` fails the record stays. `None` as well if the partition is read elsewhere when
+    /// the record is made: then it is not handed out.
     pub fn take_decoded<T, E>(
         &mut self,
         make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
     ) -> Option<Result<T, E>> {
         let open = self.open.as_mut()?;
         let cursor = open.decoder.cursor();
-        if open.rest.is_empty() || !cursor.is_open() || self.obstacle.is_some() {
+        if open.rest.is_empty() || !cursor.is_open() || self.behind.is_some() {
             return None;
         }
         let index = open.rest.from;
@@ -134,34 +143,40 @@ impl Handout {
         if made.is_err() {
             return Some(made);
         }
-        open.rest.from += 1;
         let next = open.rest.block.position_after(index);
-        match self.touched.as_slice() {
+        let is_ours = match self.touched.as_slice() {
             [only] if Arc::ptr_eq(only, cursor) => cursor.finish_and_advance(next),
             _ => {
                 for other in self.touched.drain(..) {
                     other.finish();
                 }
-                cursor.advance(next);
                 self.touched.push(Arc::clone(cursor));
+                cursor.advance(next)
             }
-        }
-        Some(made)
+        };
+        open.rest.from += usize::from(is_ours);
+        is_ours.then_some(made)
     }
 
-    /// Sees to it that there is a record to hand out; whether there is.
-    fn fill(&mut self, shared: &Shared) -> Result<bool, Obstacle> {
-        if let Some(obstacle) = self.obstacle.take_if(|obstacle| !obstacle.cursor.is_retired()) {
-            return Err(obstacle);
+    /// Sees to it that there is a record to hand out; whether there is. Unless it is to be the
+    /// `first` of a call, what is no record waits for the next call.
+    fn fill(&mut self, shared: &Shared, first: bool) -> Result<bool, ClientError> {
+        if let Some(behind) = self.behind.take() {
+            meet(shared, behind)?;
         }
-        self.obstacle = None;
         loop {
             self.put_aside_what_is_paused(shared);
             if self.open.is_none() {
                 self.open = match self.parked.iter().position(|open| open.cursor().is_open()) {
                     Some(at) => Some(self.parked.swap_remove(at)),
                     None => match shared.buffer.pop() {
-                        Some(fetched) => begin(shared, fetched)?,
+                        Some(fetched) if first || fetched.content.is_batches() => {
+                            begin(shared, fetched)?
+                        }
+                        Some(fetched) => {
+                            self.behind = Some(Behind::Told(fetched));
+                            return Ok(false);
+                        }
                         None => return Ok(false),
                     },
                 };
@@ -188,7 +203,12 @@ impl Handout {
                 Err(failure) => {
                     let cursor = Arc::clone(open.cursor());
                     self.open = None;
-                    unreadable(shared, &cursor, failure.offset, failure.why.to_string())?;
+                    let (offset, why) = (failure.offset, failure.why.to_string());
+                    if !first {
+                        self.behind = Some(Behind::Damaged { cursor, offset, why });
+                        return Ok(false);
+                    }
+                    unreadable(shared, &cursor, offset, why)?;
                 }
             }
         }
@@ -226,11 +246,23 @@ fn cut_at_bytes(slice: &RecordSlice, room: usize, bytes: &mut usize, first: bool
     to
 }
 
+/// Looks at what stood behind the records of the last call, unless they went back or the caller
+/// did: then it is met again in its turn.
+fn meet(shared: &Shared, behind: Behind) -> Result<(), ClientError> {
+    if behind.cursor().is_retired() {
+        return Ok(());
+    }
+    match behind {
+        Behind::Told(fetched) => begin(shared, fetched).map(drop),
+        Behind::Damaged { cursor, offset, why } => unreadable(shared, &cursor, offset, why),
+    }
+}
+
 /// Opens what was fetched; `None` if it only said that the partition must begin elsewhere.
 ///
 /// # Errors
 /// What it says instead, unless the partition is read elsewhere by now.
-pub(super) fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, Obstacle> {
+pub(super) fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, ClientError> {
     let Fetched { cursor, from, .. } = &fetched;
     let (cursor, from) = (Arc::clone(cursor), *from);
     let (bytes, aborted) = match &fetched.content {
@@ -263,14 +295,13 @@ pub(super) fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, O
 
 /// The partition goes on from the last record that was handed out, and meets `error` again, which
 /// is told now. Nothing happens if it is read elsewhere by now: then nobody waits for that place.
-fn stop(shared: &Shared, cursor: &Arc<Cursor>, error: ClientError) -> Result<(), Obstacle> {
+fn stop(shared: &Shared, cursor: &Arc<Cursor>, error: ClientError) -> Result<(), ClientError> {
     let mut subscription = shared.subscription.lock();
     let Some(state) = current(&mut subscription, cursor) else { return Ok(()) };
     state.rewind();
-    let cursor = Arc::clone(state.cursor());
     drop(subscription);
     shared.look_again();
-    Err(Obstacle { cursor, error })
+    Err(error)
 }
 
 /// The state of the cursor's partition, if that is read there.
@@ -286,7 +317,7 @@ fn unreadable(
     cursor: &Arc<Cursor>,
     offset: i64,
     why: String,
-) -> Result<(), Obstacle> {
+) -> Result<(), ClientError> {
     let partition = cursor.partition().to_string();
     stop(shared, cursor, ClientError::CorruptBatch { partition, offset, why })
 }
@@ -296,7 +327,7 @@ fn truncated(
     cursor: &Arc<Cursor>,
     offset: i64,
     at: Option<i64>,
-) -> Result<(), Obstacle> {
+) -> Result<(), ClientError> {
     let from = at.map(|at| format!(", from offset {at} on")).unwrap_or_default();
     let partition = cursor.partition();
     let about = format!("{partition}: the log has lost records before offset {offset}{from}");
@@ -310,7 +341,7 @@ fn refused(
     cursor: &Arc<Cursor>,
     offset: i64,
     code: ErrorCode,
-) -> Result<(), Obstacle> {
+) -> Result<(), ClientError> {
     let partition = cursor.partition();
     if code == ErrorCode::OffsetOutOfRange
         && let Some(timestamp) = shared.reset_timestamp()

@@ -38,12 +38,16 @@ pub struct Shared {
     pub(crate) group: Notify,
     /// Commits go out one after the other, so that none overtakes a later one.
     pub(crate) commits: tokio::sync::Mutex<()>,
+    /// How many commits of partitions that were taken away by hand are under way.
+    pub(crate) last_commits: watch::Sender<usize>,
     /// Told whenever positions were looked for.
     pub(crate) settled: watch::Sender<u64>,
     errors: Mutex<VecDeque<ClientError>>,
     called: AtomicBool,
     /// Whether somebody wants to see what changes hands.
     listened_to: AtomicBool,
+    /// Partitions were lost, and the user made no call since that reads.
+    lost: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -59,10 +63,12 @@ impl Shared {
             fetch: Notify::new(),
             group: Notify::new(),
             commits: tokio::sync::Mutex::default(),
+            last_commits: watch::Sender::new(0),
             settled: watch::Sender::new(0),
             errors: Mutex::default(),
             called: AtomicBool::new(false),
             listened_to: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         })
     }
@@ -138,10 +144,21 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Callers that wait return.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Callers that wait return. Whether it was open.
+    pub(crate) fn close(&self) -> bool {
+        let was_open = !self.closed.swap(true, Ordering::AcqRel);
         self.buffer.call_attention();
+        was_open
+    }
+
+    /// Whether what the last call handed out is of a membership that was lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// The user reads on, and what was lost is handed out to whoever has it.
+    pub(crate) fn reads_on(&self) {
+        self.lost.store(false, Ordering::Release);
     }
 
     pub(crate) fn check_open(&self) -> Result<(), ClientError> {
@@ -156,30 +173,31 @@ impl Shared {
         Instant::now() + self.config.client.retry_backoff.after(1).max(Duration::from_millis(1))
     }
 
-    /// Makes a change of partitions real, once whoever listens has seen it.
-    pub(crate) fn apply(&self, event: &GroupEvent) {
+    /// Makes a change of partitions real, once whoever listens has seen it; `member` is the one
+    /// that the change was told by.
+    pub(crate) fn apply(&self, event: &GroupEvent, member: &GroupMember) {
         let mut subscription = self.subscription.lock();
         match event {
             // The user may have asked for something else meanwhile.
             GroupEvent::Assign(partitions) => {
                 if subscription.wish().is_by_group() {
-                    subscription.add(partitions.iter().cloned(), self.start());
+                    let held = partitions.iter().map(|one| (one.clone(), member.tenure(one)));
+                    subscription.add_held(held, self.start());
                 }
             }
-            GroupEvent::Revoke(partitions) | GroupEvent::Lost(partitions) => {
+            GroupEvent::Revoke(partitions) => subscription.remove(partitions),
+            GroupEvent::Lost(partitions) => {
                 subscription.remove(partitions);
+                self.lost.store(true, Ordering::Release);
             }
         }
+        let lost = self.has_lost();
         drop(subscription);
-        self.look_again();
-    }
-
-    /// Acknowledges the event that was shown.
-    pub(crate) fn acknowledge(&self) {
-        if let Some(member) = &self.member {
-            member.lock().acknowledge();
-            self.group.notify_one();
+        if lost {
+            // The short way from record to record ends here.
+            self.buffer.call_attention();
         }
+        self.look_again();
     }
 
     /// Whether partitions come from metadata: topics without a group.

@@ -20,9 +20,13 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records};
 use super::*;
 use crate::awaited;
 use crate::fake_broker::{Answer, Asked, FakeBroker};
+use crate::record_block::RecordSlice;
 
 mod again;
+mod claims;
 mod commits;
+mod given_back;
+mod gone;
 mod last_commit;
 mod late_refusal;
 mod leaders;
@@ -186,11 +190,24 @@ fn read(consumer: &Consumer, count: usize) -> Result<Vec<i64>, ClientError> {
     let mut all = Vec::new();
     while all.len() < count {
         match consumer.next(Limits { max_records: count - all.len(), ..ALL }, soon())? {
-            Next::Records(slices) => all.extend(values(&slices)),
+            Next::Records(taken) => all.extend(values(&taken.keep())),
             other => panic!("no records but {other:?}"),
         }
     }
     Ok(all)
+}
+
+/// The records that a call brought, which are not kept yet.
+fn lease(next: Result<Next<'_>, ClientError>) -> Lease<'_> {
+    match next {
+        Ok(Next::Records(lease)) => lease,
+        other => panic!("no records but {other:?}"),
+    }
+}
+
+/// The records that a call brought.
+fn taken(next: Result<Next<'_>, ClientError>) -> Vec<RecordSlice> {
+    lease(next).keep()
 }
 
 /// The offset of the next record that is decoded already.
@@ -214,11 +231,11 @@ fn a_call_gets_no_more_than_it_asks_for_and_the_next_call_the_rest() {
     let broker = broker(Log { start: 0, end: 10, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     let three = Limits { max_records: 3, max_bytes: usize::MAX };
-    let Ok(Next::Records(first)) = consumer.next(three, soon()) else { panic!("no records") };
+    let first = taken(consumer.next(three, soon()));
     assert_eq!(values(&first), [0, 1, 2]);
     assert_eq!(consumer.lag(&x()), Some(7));
     let two_bytes = Limits { max_records: usize::MAX, max_bytes: 2 };
-    let Ok(Next::Records(next)) = consumer.next(two_bytes, soon()) else { panic!("no records") };
+    let next = taken(consumer.next(two_bytes, soon()));
     assert_eq!(values(&next), [3, 4]);
 }
 
@@ -234,7 +251,8 @@ fn what_was_handed_out_is_done_when_the_caller_comes_back() {
     assert_eq!(decoded(&consumer), Some(3));
     assert_eq!(done(), 3);
     assert_eq!(decoded(&consumer), Some(4));
-    assert_eq!((done(), calls::handed_out(consumer.shared())[&x()].position.offset), (4, 5));
+    let handed_out = || consumer.shared().subscription.lock().positions()[&x()].offset;
+    assert_eq!((done(), handed_out()), (4, 5));
 }
 
 #[test]
@@ -244,8 +262,7 @@ fn a_record_that_cannot_be_made_stays_the_next_one() {
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
     assert_eq!(consumer.next_decoded(|_, _| Err::<(), _>("no")), Some(Err("no")));
     assert_eq!(decoded(&consumer), Some(1));
-    let Ok(Next::Records(rest)) = consumer.next(ALL, soon()) else { panic!("no records") };
-    consumer.give_back(&rest[0], rest[0].from + 1);
+    lease(consumer.next(ALL, soon())).keep_first(1);
     assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
 }
 
@@ -290,8 +307,8 @@ fn an_offset_out_of_range_goes_where_the_policy_says() {
         while seen.is_none() && position() != 9 {
             assert!(Instant::now() < end, "{policy}: still at {}", position());
             let next = consumer.next(ALL, Instant::now() + Duration::from_millis(10));
-            if let Next::Records(slices) = next.expect("there is a policy") {
-                seen = values(&slices).first().copied();
+            if let Next::Records(taken) = next.expect("there is a policy") {
+                seen = values(&taken.keep()).first().copied();
             }
         }
         assert_eq!(seen, first, "{policy}");

@@ -46,6 +46,14 @@ pub enum Content {
     Unreadable(String),
 }
 
+impl Content {
+    /// Whether it is batches.
+    #[must_use]
+    pub fn is_batches(&self) -> bool {
+        matches!(self, Self::Batches { .. })
+    }
+}
+
 /// Bytes in the buffer, given back when dropped.
 #[derive(Debug)]
 struct Held {

@@ -157,10 +157,18 @@ impl GroupMember {
 
     /// A commit was refused, which tells as much as a heartbeat; `generation` is the one that it
     /// was sent with. That a rebalance is in progress it does not tell: commits are refused so
-    /// between Join and Sync alone, and that is over here.
+    /// between Join and Sync alone, and that is over here. A refusal of one partition tells nothing
+    /// of the membership.
     pub fn commit_refused(&mut self, code: ErrorCode, generation: i32, now: Instant) {
-        let is_over = code == ErrorCode::RebalanceInProgress;
-        if generation == self.generation && self.phase == Phase::Stable && !is_over {
+        let is_of_member = matches!(
+            code,
+            ErrorCode::UnknownMemberId
+                | ErrorCode::IllegalGeneration
+                | ErrorCode::FencedInstanceId
+                | ErrorCode::NotCoordinator
+                | ErrorCode::CoordinatorNotAvailable
+        );
+        if generation == self.generation && self.phase == Phase::Stable && is_of_member {
             self.member_refused(code, now);
         }
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::{GroupEvent, GroupMember, Phase};
-use crate::assignors::protocol::{encode_assignment, encode_subscription};
+use crate::assignors::protocol::{NO_GENERATION, encode_assignment, encode_subscription};
 use crate::assignors::{Assignor, MemberSubscription, PartitionCounts};
+use crate::cursor::NO_TENURE;
 use crate::topic_partition::TopicPartition;
 
 impl GroupMember {
@@ -72,6 +74,7 @@ impl GroupMember {
         let wanted = assigned.into_iter().filter(|one| self.wanted.contains(&one.topic));
         let assigned: BTreeSet<_> = wanted.collect();
         self.last = (assigned.iter().cloned().collect(), self.generation);
+        self.note_tenures(&assigned);
         if !self.is_cooperative() {
             self.events.push_back(GroupEvent::Assign(assigned.into_iter().collect()));
             return;
@@ -85,4 +88,30 @@ impl GroupMember {
         }
         self.events.push_back(GroupEvent::Assign(new));
     }
+
+    /// What it had in the generation before this one nobody else had in between.
+    fn note_tenures(&mut self, assigned: &BTreeSet<TopicPartition>) {
+        let unbroken = self.assigned_in != NO_GENERATION && self.generation == self.assigned_in + 1;
+        self.assigned_in = self.generation;
+        let before = std::mem::take(&mut self.tenures);
+        let begun = next_tenure();
+        let tenure = |one: &TopicPartition| {
+            let since = before.get(one).filter(|_| unbroken);
+            (one.clone(), since.copied().unwrap_or(begun))
+        };
+        self.tenures = assigned.iter().map(tenure).collect();
+    }
+
+    /// Since when it has held a partition without a break: a number for the assignment with which
+    /// that began. Others may have had the partition before, and committed for it.
+    #[must_use]
+    pub fn tenure(&self, partition: &TopicPartition) -> u64 {
+        self.tenures.get(partition).copied().unwrap_or(NO_TENURE)
+    }
+}
+
+/// No two members of a process have the same.
+fn next_tenure() -> u64 {
+    static TENURES: AtomicU64 = AtomicU64::new(NO_TENURE + 1);
+    TENURES.fetch_add(1, Ordering::Relaxed)
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::assignors::protocol::{decode_subscription, encode_assignment, encode_subscription};
+use crate::cursor::NO_TENURE;
 
 mod properties;
 
@@ -432,4 +433,51 @@ fn an_assignment_that_cannot_be_read_is_asked_for_again() {
     assert_eq!(run.see(), []);
     run.pass(150);
     assert!(matches!(run.next(), Action::Join { .. }));
+}
+
+/// Others may have committed for a partition between two times of holding it.
+#[test]
+fn a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_partition() {
+    let x0 = &partitions("x-0")[0];
+    type Interlude = fn(&mut Run);
+    let cases: [(&str, bool, Interlude); 4] = [
+        ("the next generation", true, |run| run.join(2, "x-0")),
+        ("a generation that it took no part in", false, |run| run.join(3, "x-0")),
+        ("a generation in which another had it", false, |run| {
+            run.join(2, "x-1");
+            run.see();
+            run.heartbeat(ErrorCode::RebalanceInProgress);
+            assert!(matches!(run.next(), Action::Heartbeat | Action::Wait(_)));
+            run.see();
+            run.join(3, "x-0");
+        }),
+        ("it was thrown out", false, |run| {
+            run.member.lose_generation();
+            run.see();
+            run.join(2, "x-0");
+        }),
+    ];
+    for (what, lasts, interlude) in cases {
+        let mut run = stable(Run::eager(), "x-0");
+        let first = run.member.tenure(x0);
+        run.heartbeat(ErrorCode::RebalanceInProgress);
+        assert!(matches!(run.next(), Action::Wait(_)), "it gives up what it holds");
+        assert_eq!(run.see(), [GroupEvent::Revoke(partitions("x-0"))]);
+        interlude(&mut run);
+        assert_eq!(run.member.tenure(x0) == first, lasts, "{what}");
+        assert_ne!(run.member.tenure(x0), NO_TENURE, "{what}");
+    }
+}
+
+/// One topic that it may not commit for ended a membership for good; one that is gone held up its
+/// heartbeats.
+#[test]
+fn a_commit_that_is_refused_for_one_partition_tells_nothing_of_the_membership() {
+    for code in [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicOrPartition] {
+        let mut run = stable(Run::eager(), "x-0");
+        run.member.commit_refused(code, 1, run.now);
+        assert!(run.member.is_settled(), "{code:?}");
+        assert_eq!(run.member.failure(), None, "{code:?}");
+        run.heartbeat(ErrorCode::None);
+    }
 }

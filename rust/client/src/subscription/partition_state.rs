@@ -1,7 +1,10 @@
 //! One assigned partition: where it stands, and what stands between it and its next fetch.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+use kafkalite_protocol::Uuid;
 
 use super::FetchWish;
 use crate::cursor::{Cursor, NO_EPOCH, Position};
@@ -58,6 +61,9 @@ pub struct PartitionState {
     validated: i32,
     watermarks: Option<Watermarks>,
     committed: Option<Position>,
+    /// The id of its topic, once that is known.
+    topic_id: Uuid,
+    life: u64,
     retry_at: Option<Instant>,
     paused: bool,
     held: bool,
@@ -72,9 +78,9 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
-    pub(super) fn new(partition: TopicPartition, status: Status) -> Self {
+    pub(super) fn new(partition: TopicPartition, status: Status, tenure: u64) -> Self {
         let start = Position::at(-1);
-        let cursor = Arc::new(Cursor::new(partition.clone(), start));
+        let cursor = Arc::new(Cursor::held(partition.clone(), start, tenure));
         Self {
             partition,
             cursor,
@@ -84,6 +90,8 @@ impl PartitionState {
             validated: NO_EPOCH,
             watermarks: None,
             committed: None,
+            topic_id: Uuid::ZERO,
+            life: next_life(),
             retry_at: None,
             paused: false,
             held: false,
@@ -197,7 +205,8 @@ impl PartitionState {
 
     /// Goes elsewhere: the old cursor is retired.
     pub(super) fn seek(&mut self, position: Position) {
-        self.go_on_with(Cursor::new(self.partition.clone(), position));
+        let tenure = self.cursor.tenure();
+        self.go_on_with(Cursor::held(self.partition.clone(), position, tenure));
     }
 
     fn go_on_with(&mut self, cursor: Cursor) {
@@ -230,6 +239,40 @@ impl PartitionState {
         if matches!(self.status, Status::Reading | Status::Validate) {
             self.go_on_with(self.cursor.again());
         }
+    }
+
+    /// Goes on at `end`, where the log was cut, as its leader said just now. What is handed out at
+    /// this moment can still be given back.
+    pub(super) fn go_back_to(&mut self, end: Position) {
+        self.go_on_with(self.cursor.again_from(end));
+        self.mark_validated();
+    }
+
+    /// Its topic has this id. If it had another before, a topic was deleted and another one made of
+    /// its name: what was committed, read and fetched of that one says nothing of this one, which
+    /// begins with `start`. Where nothing says how to begin, the position stays.
+    pub(super) fn see_topic(&mut self, id: Uuid, start: Status) {
+        if id.is_zero() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.topic_id, id);
+        if before.is_zero() || before == id {
+            return;
+        }
+        self.life = next_life();
+        self.committed = None;
+        self.watermarks = None;
+        if start != Status::NoPosition {
+            self.seek(Position::at(-1));
+            self.status = start;
+        }
+    }
+
+    /// A number that changes when all that is known of the partition was of another assignment, or
+    /// of another topic of its name.
+    #[must_use]
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// A lower epoch than before is that of another topic of the same name: the image takes no
@@ -323,4 +366,9 @@ impl PartitionState {
         let same = self.committed.is_some_and(|last| last.offset == done.offset);
         (known && done.offset >= 0 && !same).then_some(done)
     }
+}
+
+fn next_life() -> u64 {
+    static LIVES: AtomicU64 = AtomicU64::new(1);
+    LIVES.fetch_add(1, Ordering::Relaxed)
 }

@@ -81,7 +81,7 @@ fn the_next_fetch_runs_ahead_of_the_position() {
     assert!(state.fetched(&cursor, at(30, 3), Watermarks::default()));
     assert_eq!(wish(&subscription, now).from, at(30, 3));
     assert_eq!(subscription.positions()[&x], Position::at(10));
-    cursor.advance(at(12, 3));
+    assert!(cursor.advance(at(12, 3)));
     assert_eq!(subscription.positions()[&x], at(12, 3));
 }
 
@@ -173,7 +173,7 @@ fn what_was_fetched_of_a_log_that_was_cut_is_dropped_and_what_was_handed_out_ask
     let cursor = wish(&subscription, now).cursor;
     let state = subscription.get_mut(&x).expect("it is assigned");
     state.fetched(&cursor, at(30, 3), Watermarks::default());
-    cursor.advance(at(20, 3));
+    assert!(cursor.advance(at(20, 3)));
     subscription.see_leaders(|_| Some(leader(2, 4)));
     assert!(subscription.validation_done(&x, at(30, 3), at(25, 3)).is_none());
     assert!(cursor.is_retired());
@@ -212,14 +212,17 @@ fn only_what_earlier_calls_handed_out_is_to_be_committed() {
     let (mut subscription, x, now) = reading();
     let cursor = wish(&subscription, now).cursor;
     assert_eq!(subscription.to_commit(), BTreeMap::new(), "it is committed already");
-    cursor.finish_and_advance(at(11, 3));
+    assert!(cursor.finish_and_advance(at(11, 3)));
     assert_eq!(subscription.to_commit(), BTreeMap::new());
-    cursor.finish_and_advance(at(15, 3));
+    assert!(cursor.finish_and_advance(at(15, 3)));
     assert_eq!(subscription.to_commit(), BTreeMap::from([(x.clone(), at(11, 3))]));
     cursor.finish();
     let done = subscription.to_commit();
     assert_eq!(done, BTreeMap::from([(x.clone(), at(15, 3))]));
-    subscription.committed(&done);
+    let older = subscription.life(&x) - 1;
+    subscription.committed(&x, done[&x], older);
+    assert_eq!(subscription.to_commit(), done, "it was committed for what had the name before");
+    subscription.committed(&x, done[&x], subscription.life(&x));
     assert_eq!(subscription.to_commit(), BTreeMap::new());
 }
 
@@ -229,7 +232,7 @@ fn a_rewind_fetches_again_what_was_not_handed_out() {
     let cursor = wish(&subscription, now).cursor;
     let state = subscription.get_mut(&x).expect("it is assigned");
     state.fetched(&cursor, at(30, 3), Watermarks::default());
-    cursor.finish_and_advance(at(12, 3));
+    assert!(cursor.finish_and_advance(at(12, 3)));
     state.rewind();
     assert_eq!(wish(&subscription, now).from, at(12, 3));
     assert_eq!(subscription.to_commit(), BTreeMap::new());
@@ -256,4 +259,37 @@ fn the_next_thing_due_is_the_first_that_waits() {
     subscription.retry_later(&x, later);
     assert_eq!(subscription.next_due(now), Some(later));
     assert_eq!(subscription.next_due(later), None);
+}
+
+/// What was committed of the former topic was taken for a commit of the new one: 10 was 10, and
+/// nothing was committed. Its position was one of the new topic, too.
+#[test]
+fn of_a_topic_that_was_made_again_nothing_is_known() {
+    let id = |number: u8| Some(Uuid::from_random([number; 16]));
+    let (mut subscription, x, now) = reading();
+    let reset = Status::Reset { timestamp: EARLIEST };
+    subscription.see_topics(|_| id(1), reset);
+    let (cursor, life) = (wish(&subscription, now).cursor, subscription.life(&x));
+    subscription.see_topics(|_| id(1), reset);
+    subscription.see_topics(|_| Some(Uuid::ZERO), reset);
+    subscription.see_topics(|_| None, reset);
+    assert!(!cursor.is_retired(), "the same topic, or a broker that tells no ids");
+    subscription.see_topics(|_| id(2), reset);
+    assert!(cursor.is_retired());
+    assert_eq!(subscription.fetchable(now, 1).len(), 0, "it is not known where to begin");
+    let wish = subscription.resets_due(now).remove(0);
+    subscription.reset_done(&wish, 0, 0);
+    subscription.get(&x).expect("it is assigned").cursor().pass(at(10, 0));
+    subscription.committed(&x, at(10, 0), life);
+    assert_eq!(subscription.to_commit(), BTreeMap::from([(x, at(10, 0))]));
+}
+
+#[test]
+fn of_a_topic_that_was_made_again_the_position_stays_where_no_policy_says_how_to_begin() {
+    let id = |number: u8| Some(Uuid::from_random([number; 16]));
+    let (mut subscription, x, now) = reading();
+    subscription.see_topics(|_| id(1), Status::NoPosition);
+    subscription.see_topics(|_| id(2), Status::NoPosition);
+    assert_eq!(wish(&subscription, now).from, Position::at(10));
+    assert_eq!(subscription.to_commit().get(&x), Some(&Position::at(10)), "it is not committed");
 }

@@ -10,34 +10,30 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use kafkalite_client::commits::{Committed, Offsets};
-use kafkalite_client::consumer::{Limits, Next, calls};
+use kafkalite_client::commits::Committed;
+use kafkalite_client::consumer::{Due, Lease, Limits, Next, calls};
 use kafkalite_client::cursor::Position;
 use kafkalite_client::fork::AtHome;
 use kafkalite_client::group_state::GroupEvent;
-use kafkalite_client::record_block::RecordSlice;
 use kafkalite_client::subscription::Wish;
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use super::arguments::Seconds;
-use super::handover::{Handover, Place, partition, place, places};
+use super::handover::{CommitRow, Handover, Place, claim, partition, place, places};
 use super::interpreter;
 use super::operation::{Callbacks, Operation};
 use super::record::{Deserializers, Record, TopicNames};
-use super::record_batch::{RecordBatch, records};
+use super::record_batch::RecordBatch;
 use super::shell::{LONGEST_CLOSE, begin_on};
-use crate::error::client_error;
+use crate::error::{client_error, ends_something};
 
 /// How long Ctrl-C may wait.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a consumer that nobody closed holds up whoever drops it.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Topic, number, offset, leader epoch, metadata.
-type CommitRow = (String, i32, i64, i32, String);
 
 /// A consumer.
 #[pyclass(frozen, module = "kafkalite._native")]
@@ -64,8 +60,8 @@ impl Drop for Consumer {
 }
 
 /// What a call of a consumer found.
-enum Found {
-    Slices(Vec<RecordSlice>),
+enum Found<'a> {
+    Records(Lease<'a>),
     Event(Py<PyAny>),
     Nothing,
 }
@@ -84,17 +80,23 @@ impl Consumer {
     }
 
     /// Waits for records or an event.
-    fn next(&self, py: Python<'_>, limits: Limits, timeout: Option<Seconds>) -> PyResult<Found> {
+    fn next(
+        &self,
+        py: Python<'_>,
+        limits: Limits,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Found<'_>> {
         let consumer = self.get(py)?;
         let deadline = timeout.and_then(Seconds::deadline);
         loop {
             let step = Instant::now() + SIGNALS_EVERY;
             let until = deadline.map_or(step, |deadline| deadline.min(step));
             match py.detach(|| consumer.next(limits, until)) {
-                Ok(Next::Records(slices)) => return Ok(Found::Slices(slices)),
+                Ok(Next::Records(lease)) => return Ok(Found::Records(lease)),
                 Ok(Next::Event(event)) => {
-                    let told = Py::new(py, Handover::of(&event))?;
+                    let told = Handover::of(&event);
                     *self.event.lock() = Some(event);
+                    let told = Py::new(py, told)?;
                     return Ok(Found::Event(told.into_any()));
                 }
                 Ok(Next::Nothing) => {}
@@ -130,30 +132,23 @@ impl Consumer {
         begun.map_err(|error| client_error(py, &error))
     }
 
-    /// Records of slices; where one cannot be made, those before it, and the rest goes back.
-    fn make(&self, py: Python<'_>, slices: &[RecordSlice]) -> PyResult<Vec<Record>> {
-        if self.deserializers.are_none() {
-            return records(py, slices, &self.deserializers, &self.names);
+    /// Hands out what `convert` makes of the records in `lease`: all of them, or those before the
+    /// first that a deserializer fails for. What is not handed out goes back, all of it where
+    /// nothing could be made, or where Ctrl-C ended it.
+    fn hand_out<T>(
+        &self,
+        py: Python<'_>,
+        lease: Lease<'_>,
+        convert: impl FnOnce(Vec<Record>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let (made, failed) = self.deserializers.records(py, &lease, &self.names);
+        if let Some(error) = failed.filter(|error| made.is_empty() || ends_something(py, error)) {
+            return Err(error);
         }
-        let mut made = Vec::new();
-        for (at, slice) in slices.iter().enumerate() {
-            let partition = slice.block.cursor().partition();
-            let name = self.names.lock().of(py, partition);
-            for (index, view) in slice.iter().enumerate() {
-                match self.deserializers.record(py, &name, partition.partition, &view) {
-                    Ok(record) => made.push(record),
-                    Err(error) => {
-                        let consumer = self.get(py)?;
-                        consumer.give_back(slice, slice.from + index);
-                        for later in &slices[at + 1..] {
-                            consumer.give_back(later, later.from);
-                        }
-                        return if made.is_empty() { Err(error) } else { Ok(made) };
-                    }
-                }
-            }
-        }
-        Ok(made)
+        let count = made.len();
+        let converted = convert(made)?;
+        lease.keep_first(count);
+        Ok(converted)
     }
 }
 
@@ -277,18 +272,18 @@ impl Consumer {
         let cheap = self.inside.get_cheaply().map_err(|error| client_error(py, &error))?;
         let ready = cheap.next_decoded(|cursor, view| {
             let name = self.names.lock().of(py, cursor.partition());
-            self.deserializers.record(py, &name, cursor.partition().partition, &view)
+            self.deserializers.record(py, &name, cursor, &view)
         });
         let record = match ready {
             Some(record) => record?,
             None => {
                 match self.next(py, Limits { max_records: 1, max_bytes: usize::MAX }, timeout)? {
-                    Found::Slices(slices) => {
-                        let mut made = self.make(py, &slices)?;
-                        match made.pop() {
-                            Some(record) => record,
-                            None => return Ok(None),
-                        }
+                    Found::Records(lease) => {
+                        let one = |mut made: Vec<Record>| {
+                            made.pop().map(|record| Py::new(py, record)).transpose()
+                        };
+                        let record = self.hand_out(py, lease, one)?;
+                        return Ok(record.map(Py::into_any));
                     }
                     Found::Event(event) => return Ok(Some(event)),
                     Found::Nothing => return Ok(None),
@@ -306,8 +301,8 @@ impl Consumer {
         timeout: Option<Seconds>,
     ) -> PyResult<Py<PyAny>> {
         match self.next(py, Limits { max_records, max_bytes: usize::MAX }, timeout)? {
-            Found::Slices(slices) => {
-                Ok(self.make(py, &slices)?.into_pyobject(py)?.into_any().unbind())
+            Found::Records(lease) => {
+                self.hand_out(py, lease, |made| Ok(made.into_pyobject(py)?.into_any().unbind()))
             }
             Found::Event(event) => Ok(event),
             Found::Nothing => Ok(pyo3::types::PyList::empty(py).into_any().unbind()),
@@ -323,9 +318,11 @@ impl Consumer {
         timeout: Option<Seconds>,
     ) -> PyResult<Option<Py<PyAny>>> {
         match self.next(py, Limits { max_records, max_bytes }, timeout)? {
-            Found::Slices(slices) => {
-                let batch = RecordBatch::new(slices, Arc::clone(&self.deserializers));
-                Ok(Some(Py::new(py, batch)?.into_any()))
+            Found::Records(lease) => {
+                let batch = RecordBatch::new(lease.to_vec(), Arc::clone(&self.deserializers));
+                let batch = Py::new(py, batch)?;
+                drop(lease.keep());
+                Ok(Some(batch.into_any()))
             }
             Found::Event(event) => Ok(Some(event)),
             Found::Nothing => Ok(None),
@@ -378,28 +375,27 @@ impl Consumer {
         Ok(())
     }
 
-    /// Commits offsets (topic, number, offset, leader epoch, metadata), or what was handed out.
+    /// Commits offsets (topic, number, offset, leader epoch, metadata, tenure), or what was handed
+    /// out.
     fn commit(
         &self,
         py: Python<'_>,
         offsets: Option<Vec<CommitRow>>,
         timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let consumer = self.get(py)?;
-        let shared = Arc::clone(consumer.shared());
-        let given = |(topic, number, offset, leader_epoch, metadata): CommitRow| {
-            let committed = Committed { position: Position { offset, leader_epoch }, metadata };
-            (TopicPartition::new(topic, number), committed)
+        let shared = Arc::clone(self.get(py)?.shared());
+        // Now, and not when its turn comes: what is lost until then is refused.
+        let due = match offsets {
+            Some(offsets) => Due::given(&shared, offsets.into_iter().map(claim).collect()),
+            None => Due::handed_out(&shared),
         };
-        let offsets: Offsets = match offsets {
-            Some(offsets) => offsets.into_iter().map(given).collect(),
-            None => calls::handed_out(&shared),
-        };
-        let commit = calls::commit(shared, offsets, self.limit(py, timeout)?);
+        let deadline = self.limit(py, timeout)?;
+        let commit = async move { calls::commit(shared, due?, deadline).await };
         self.begin(py, "a commit", commit, none)
     }
 
-    /// What the group committed: a [`CommitRow`] for each partition that has an offset.
+    /// What the group committed: topic, number, offset, leader epoch and metadata for each
+    /// partition that has an offset.
     fn committed(
         &self,
         py: Python<'_>,

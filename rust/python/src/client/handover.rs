@@ -1,6 +1,9 @@
 //! `_native.Handover`: what changes hands, for whoever listens; and partitions as Python has them.
 
 use kafkalite_client::TopicPartition;
+use kafkalite_client::commits::Committed;
+use kafkalite_client::consumer::Claim;
+use kafkalite_client::cursor::Position;
 use kafkalite_client::group_state::GroupEvent;
 use pyo3::prelude::*;
 
@@ -20,6 +23,18 @@ pub fn place(partition: &TopicPartition) -> Place {
 /// Partitions as Python's pairs.
 pub fn places(partitions: &[TopicPartition]) -> Vec<Place> {
     partitions.iter().map(place).collect()
+}
+
+/// Topic, number, offset, leader epoch, metadata, and the tenure in which it was read, or 0.
+pub type CommitRow = (String, i32, i64, i32, String, u64);
+
+/// What is to be committed, out of Python's row.
+pub fn claim((topic, number, offset, leader_epoch, metadata, tenure): CommitRow) -> Claim {
+    Claim {
+        partition: TopicPartition::new(topic, number),
+        committed: Committed { position: Position { offset, leader_epoch }, metadata },
+        tenure,
+    }
 }
 
 /// Partitions that change hands.

@@ -4,7 +4,9 @@
 //! keeps nothing else alive.
 
 use kafkalite_client::TopicPartition;
-use kafkalite_client::record_block::{RecordView, TimestampType};
+use kafkalite_client::cursor::{Cursor, NO_TENURE};
+use kafkalite_client::record_block::{RecordSlice, RecordView, TimestampType};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
@@ -32,6 +34,8 @@ pub struct Record {
     #[pyo3(get)]
     value: Py<PyAny>,
     headers: Option<Py<PyTuple>>,
+    /// The tenure in which it was read, see `Cursor::tenure`; it is not part of what it is.
+    tenure: u64,
 }
 
 const CREATE_TIME: &str = "CreateTime";
@@ -65,7 +69,15 @@ impl Record {
             key: key.unwrap_or_else(|| py.None()),
             value: value.unwrap_or_else(|| py.None()),
             headers: headers.filter(|headers| !headers.bind(py).is_empty()),
+            tenure: NO_TENURE,
         }
+    }
+
+    /// What to commit after it: topic, number, offset, leader epoch, metadata and tenure.
+    #[getter]
+    fn _claim(&self, py: Python<'_>) -> (Py<PyString>, i32, i64, i32, &'static str, u64) {
+        let topic = self.topic.clone_ref(py);
+        (topic, self.partition, self.offset + 1, self.leader_epoch, "", self.tenure)
     }
 
     /// Who set the timestamp: `CreateTime` is the producer, `LogAppendTime` the broker.
@@ -139,19 +151,37 @@ pub struct Deserializers {
 }
 
 impl Deserializers {
-    /// Whether bytes stay bytes.
-    pub fn are_none(&self) -> bool {
-        self.key.is_none() && self.value.is_none()
+    /// Makes records of all of `slices`, up to the first that cannot be made; why it cannot.
+    pub fn records(
+        &self,
+        py: Python<'_>,
+        slices: &[RecordSlice],
+        names: &Mutex<TopicNames>,
+    ) -> (Vec<Record>, Option<PyErr>) {
+        let mut made = Vec::with_capacity(slices.iter().map(RecordSlice::len).sum());
+        for slice in slices {
+            let cursor = slice.block.cursor();
+            // Not held while Python's own code may run: it may wait for us.
+            let name = names.lock().of(py, cursor.partition());
+            for view in slice.iter() {
+                match self.record(py, &name, cursor, &view) {
+                    Ok(record) => made.push(record),
+                    Err(error) => return (made, Some(error)),
+                }
+            }
+        }
+        (made, None)
     }
 
-    /// Makes a record of `view`. `topic` is its topic's name in Python.
+    /// Makes a record of `view`, which was read at `cursor`. `topic` is its topic's name in Python.
     pub fn record(
         &self,
         py: Python<'_>,
         topic: &Py<PyString>,
-        partition: i32,
+        cursor: &Cursor,
         view: &RecordView<'_>,
     ) -> PyResult<Record> {
+        let partition = cursor.partition().partition;
         let make = |bytes, with: &Option<Py<PyAny>>, what| {
             made(py, bytes, with.as_ref()).map_err(|cause| {
                 deserialization_error(py, what, (topic, partition), view.offset(), cause)
@@ -167,6 +197,7 @@ impl Deserializers {
             key: make(view.key(), &self.key, "key")?,
             value: make(view.value(), &self.value, "value")?,
             headers: headers(py, view)?,
+            tenure: cursor.tenure(),
         })
     }
 }

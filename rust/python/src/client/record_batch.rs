@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafkalite_client::TopicPartition;
+use kafkalite_client::cursor::Position;
 use kafkalite_client::record_block::{RecordSlice, RecordView};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -17,6 +18,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PySlice, PyTuple};
 use super::columns;
 use super::record::{Deserializers, Record, TopicNames, headers};
 use crate::error::deserialization_error;
+
+/// What to commit: topic, number, offset, leader epoch, metadata, tenure.
+type Claim = (String, i32, i64, i32, &'static str, u64);
 
 /// Records of one or more partitions; those of one partition stand in the order of their offsets.
 #[pyclass(frozen, module = "kafkalite.records", name = "RecordBatch")]
@@ -45,9 +49,8 @@ impl RecordBatch {
         let slice = self.before.partition_point(|before| *before <= index) - 1;
         let RecordSlice { block, from, .. } = &self.slices[slice];
         let view = block.get(from + index - self.before[slice]);
-        let partition = block.cursor().partition();
-        let name = self.names.lock().of(py, partition);
-        self.deserializers.record(py, &name, partition.partition, &view)
+        let name = self.names.lock().of(py, block.cursor().partition());
+        self.deserializers.record(py, &name, block.cursor(), &view)
     }
 
     fn views(&self) -> impl Iterator<Item = RecordView<'_>> {
@@ -153,7 +156,8 @@ impl RecordBatch {
 
     /// All records as objects.
     fn records(&self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        records(py, &self.slices, &self.deserializers, &self.names)
+        let (made, failed) = self.deserializers.records(py, &self.slices, &self.names);
+        failed.map_or(Ok(made), Err)
     }
 
     /// All values, deserialized if the consumer has a deserializer.
@@ -198,15 +202,23 @@ impl RecordBatch {
     /// What to commit after it: topic, number, offset and leader epoch of each partition in it.
     #[getter]
     fn ends(&self) -> Vec<(String, i32, i64, i32)> {
-        let mut ends: BTreeMap<&TopicPartition, (i64, i32)> = BTreeMap::new();
+        let end = |(topic, partition, offset, epoch, _, _)| (topic, partition, offset, epoch);
+        self._claims().into_iter().map(end).collect()
+    }
+
+    /// The same with metadata, and the tenure in which the records were read.
+    #[getter]
+    fn _claims(&self) -> Vec<Claim> {
+        let mut ends: BTreeMap<&TopicPartition, (Position, u64)> = BTreeMap::new();
         for slice in self.slices.iter().filter(|slice| !slice.is_empty()) {
-            let end = slice.block.position_after(slice.to - 1);
-            ends.insert(slice.block.cursor().partition(), (end.offset, end.leader_epoch));
+            let (cursor, end) = (slice.block.cursor(), slice.block.position_after(slice.to - 1));
+            ends.insert(cursor.partition(), (end, cursor.tenure()));
         }
-        let place = |(one, (offset, epoch)): (&TopicPartition, (i64, i32))| {
-            (one.topic.to_string(), one.partition, offset, epoch)
+        let claim = |(one, (end, tenure)): (&TopicPartition, (Position, u64))| {
+            let topic = one.topic.to_string();
+            (topic, one.partition, end.offset, end.leader_epoch, "", tenure)
         };
-        ends.into_iter().map(place).collect()
+        ends.into_iter().map(claim).collect()
     }
 
     /// Bytes of all keys, values and headers.
@@ -291,23 +303,4 @@ impl RecordIterator {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         if index < batch.length { batch.record(py, index).map(Some) } else { Ok(None) }
     }
-}
-
-/// Objects of all records in `slices`.
-pub fn records(
-    py: Python<'_>,
-    slices: &[RecordSlice],
-    deserializers: &Deserializers,
-    names: &Mutex<TopicNames>,
-) -> PyResult<Vec<Record>> {
-    let mut all = Vec::with_capacity(slices.iter().map(RecordSlice::len).sum());
-    for slice in slices {
-        let partition = slice.block.cursor().partition();
-        // Not held while Python's own code may run: it may wait for us.
-        let name = names.lock().of(py, partition);
-        for view in slice.iter() {
-            all.push(deserializers.record(py, &name, partition.partition, &view)?);
-        }
-    }
-    Ok(all)
 }

@@ -11,7 +11,8 @@ use kafkalite_protocol::messages::offset_fetch::{
 
 use super::*;
 use crate::cluster::{CoordinatorKind, Wanted};
-use crate::commits::{Committed, Offsets};
+use crate::commits::Committed;
+use crate::cursor::NO_TENURE;
 use crate::fake_broker::{NODE, OTHER, coordinator, coordinator_is};
 use crate::group_state::Joined;
 
@@ -23,10 +24,21 @@ pub fn coordinated(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) ->
     })
 }
 
-/// The offset 3 in the only partition.
-fn at_three() -> Offsets {
+/// That a caller wants to commit the offset 3 of a partition, which it read in `tenure`.
+pub fn at_three(partition: TopicPartition, tenure: u64) -> Claim {
     let committed = Committed { position: Position::at(3), metadata: String::new() };
-    Offsets::from([(x(), committed)])
+    Claim { partition, committed, tenure }
+}
+
+/// Commits the offset 3 in `partitions`, of which nobody knows when they were read.
+pub async fn commit_three(
+    shared: Arc<Shared>,
+    partitions: Vec<TopicPartition>,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let wanted = partitions.into_iter().map(|one| at_three(one, NO_TENURE)).collect();
+    let due = Due::given(&shared, wanted)?;
+    calls::commit(shared, due, deadline).await
 }
 
 /// The answer that the only partition's offset is committed.
@@ -62,7 +74,7 @@ fn a_commit_that_an_answer_leaves_out_is_made_again() {
         false => Answer::Usual,
     });
     let consumer = consumer(&broker, &[("group.id", "g")]);
-    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), soon());
+    let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], soon());
     assert_eq!(consumer.runtime().call(commit, soon()), Ok(()));
     assert_eq!(broker.count(ApiKey::OffsetCommit), 2);
 }
@@ -76,7 +88,7 @@ fn a_commit_that_every_answer_leaves_out_fails() {
     let consumer = consumer(&broker, &[("group.id", "g")]);
     // Not less: a machine that stands still for so long has no answer, and none that leaves it out.
     let deadline = Instant::now() + Duration::from_millis(500);
-    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), deadline);
+    let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], deadline);
     let result = consumer.runtime().call(commit, soon());
     assert!(matches!(result, Err(ClientError::MalformedResponse { .. })), "{result:?}");
 }
@@ -144,7 +156,7 @@ fn a_commit_that_waits_for_its_turn_is_of_the_generation_it_was_made_in() {
     join(member, 1);
     let runtime = Runtime::start("commits").expect("a thread");
     let turn = shared.commits.try_lock().expect("nobody commits");
-    let commit = runtime.begin(calls::commit(Arc::clone(&shared), at_three(), soon()));
+    let commit = runtime.begin(commit_three(Arc::clone(&shared), vec![x()], soon()));
     let commit = commit.expect("it runs");
     // Tasks run in their order: when this one is done the commit waits.
     runtime.call(async { Ok(()) }, soon()).expect("it runs");
@@ -174,6 +186,6 @@ fn a_coordinator_that_is_no_broker_any_more_is_looked_for_again() {
         cluster.refresh(Wanted::Brokers).await.map(|image| image.broker(OTHER).is_some())
     };
     assert_eq!(consumer.runtime().call(learn, soon()), Ok(false));
-    let commit = calls::commit(Arc::clone(consumer.shared()), at_three(), soon());
+    let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], soon());
     assert_eq!(consumer.runtime().call(commit, soon()), Ok(()));
 }

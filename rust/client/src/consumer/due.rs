@@ -1,0 +1,168 @@
+//! What is to be committed, and as whom: both are looked up at one moment.
+//!
+//! A commit waits for its turn and may be sent again. Meanwhile the group may give its partitions
+//! to another member, whose own commits it would take back. So it names the generation it was made
+//! in, for the coordinator to refuse what is older, and no partition that was given up before.
+//! Source: Kafka's `ConsumerCoordinator`, which raises `CommitFailedException` for both.
+
+use std::collections::BTreeMap;
+
+use kafkalite_protocol::ErrorCode;
+
+use super::Shared;
+use crate::commits::{Committed, Offsets};
+use crate::cursor::Position;
+use crate::error::ClientError;
+use crate::group_state::Membership;
+use crate::subscription::Subscription;
+use crate::topic_partition::TopicPartition;
+
+/// Offsets to be committed.
+#[derive(Debug)]
+pub struct Due {
+    pub(super) offsets: Offsets,
+    /// Who the consumer was; `None` without a group that assigns.
+    pub(super) me: Option<Membership>,
+    lives: BTreeMap<TopicPartition, u64>,
+}
+
+/// An offset that a caller wants to have committed.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Of this partition.
+    pub partition: TopicPartition,
+    /// The offset, and what the caller says of it.
+    pub committed: Committed,
+    /// The tenure in which the records before it were handed out, see
+    /// [`crate::cursor::Cursor::tenure`]; `NO_TENURE` if nobody knows.
+    pub tenure: u64,
+}
+
+/// What a look at the subscription finds, and at the same moment at the membership.
+struct Moment<'a> {
+    subscription: &'a Subscription,
+    by_group: bool,
+    me: Option<Membership>,
+}
+
+impl Due {
+    /// What a caller names.
+    ///
+    /// # Errors
+    /// Without a group; when the consumer is no member of it now; for a partition that it does not
+    /// hold any more, or did not hold all the time since the records were handed out.
+    pub fn given(shared: &Shared, wanted: Vec<Claim>) -> Result<Self, ClientError> {
+        let group = check_group(shared)?;
+        look(shared, |moment| {
+            let lost = |one: &&Claim| !moment.subscription.may_commit(&one.partition, one.tenure);
+            if moment.by_group && !wanted.is_empty() {
+                moment.check_member(group)?;
+                if let Some(one) = wanted.iter().find(lost) {
+                    let about = format!(
+                        "commit of {}: this consumer of group {group} does not hold the partition \
+                         any more, or got it again since",
+                        one.partition
+                    );
+                    return Err(ClientError::broker(ErrorCode::IllegalGeneration, about));
+                }
+            }
+            let offsets = wanted.into_iter().map(|one| (one.partition, one.committed));
+            Ok(moment.due(offsets.collect()))
+        })
+    }
+
+    /// All that was handed out until now.
+    ///
+    /// # Errors
+    /// Without a group, or when the consumer is no member of it any more: then nothing of what the
+    /// last call handed out can be committed.
+    pub fn handed_out(shared: &Shared) -> Result<Self, ClientError> {
+        let group = check_group(shared)?;
+        look(shared, |moment| {
+            let positions = moment.subscription.positions();
+            if moment.by_group && shared.has_lost() {
+                return Err(no_member(group));
+            } else if moment.by_group && !positions.is_empty() {
+                moment.check_member(group)?;
+            }
+            Ok(moment.due(without_metadata(positions)))
+        })
+    }
+
+    /// What earlier calls handed out and nobody committed: of `only` these partitions, or of all.
+    ///
+    /// # Errors
+    /// As [`Due::handed_out`].
+    pub fn done(shared: &Shared, only: Option<&[TopicPartition]>) -> Result<Self, ClientError> {
+        let group = check_group(shared)?;
+        look(shared, |moment| {
+            let mut done = moment.subscription.to_commit();
+            done.retain(|partition, _| only.is_none_or(|only| only.contains(partition)));
+            if moment.by_group && !done.is_empty() {
+                moment.check_member(group)?;
+            }
+            Ok(moment.due(without_metadata(done)))
+        })
+    }
+
+    /// What is done of the partitions that `goes` names, of a consumer whose group assigns nothing.
+    pub(super) fn taken_away(
+        subscription: &Subscription,
+        goes: impl Fn(&TopicPartition) -> bool,
+    ) -> Self {
+        let mut done = subscription.to_commit();
+        done.retain(|partition, _| goes(partition));
+        Moment { subscription, by_group: false, me: None }.due(without_metadata(done))
+    }
+
+    /// Whether there is nothing to be committed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// Each offset, with the life of its partition when it was due.
+    pub(super) fn with_lives(&self) -> impl Iterator<Item = (&TopicPartition, (&Committed, u64))> {
+        let life = |partition| self.lives.get(partition).copied().unwrap_or_default();
+        self.offsets.iter().map(move |(partition, told)| (partition, (told, life(partition))))
+    }
+}
+
+impl Moment<'_> {
+    fn check_member(&self, group: &str) -> Result<(), ClientError> {
+        self.me.as_ref().map(drop).ok_or_else(|| no_member(group))
+    }
+
+    fn due(&self, offsets: Offsets) -> Due {
+        let life = |one: &TopicPartition| (one.clone(), self.subscription.life(one));
+        let lives = offsets.keys().map(life).collect();
+        Due { offsets, me: self.me.clone(), lives }
+    }
+}
+
+/// The member's lock is taken first, here and everywhere.
+fn look<T>(shared: &Shared, look: impl FnOnce(&Moment<'_>) -> T) -> T {
+    let member = shared.member.as_ref().map(|member| member.lock());
+    let subscription = shared.subscription.lock();
+    let by_group = subscription.wish().is_by_group();
+    let me = member.as_ref().filter(|_| by_group).and_then(|member| member.membership());
+    look(&Moment { subscription: &subscription, by_group, me })
+}
+
+fn check_group(shared: &Shared) -> Result<&str, ClientError> {
+    let why = || "offsets are committed for a group: set group.id".to_owned();
+    shared.config.group_id.as_deref().ok_or_else(|| ClientError::IllegalState { why: why() })
+}
+
+fn no_member(group: &str) -> ClientError {
+    let about = format!(
+        "commit for group {group}: this consumer is no member of it now, and what it read may be \
+         another member's"
+    );
+    ClientError::broker(ErrorCode::UnknownMemberId, about)
+}
+
+fn without_metadata(positions: BTreeMap<TopicPartition, Position>) -> Offsets {
+    let plain = |position| Committed { position, metadata: String::new() };
+    positions.into_iter().map(|(partition, position)| (partition, plain(position))).collect()
+}

@@ -1,0 +1,95 @@
+//! What a member of a group may still commit.
+
+use super::commits::at_three;
+use super::*;
+use crate::cursor::NO_TENURE;
+use crate::group_state::Joined;
+
+fn y() -> TopicPartition {
+    TopicPartition::new("y", 0)
+}
+
+/// What a member shares that wants `x` and has joined.
+fn member_of_x(broker: &FakeBroker) -> Arc<Shared> {
+    let config = consumer(broker, &[("group.id", "g")]).config().clone();
+    let member = member_config(&config).map(|config| GroupMember::new(config, Instant::now()));
+    let shared = Shared::new(config, member);
+    shared.subscription.lock().set_wish(Wish::Topics(BTreeSet::from([Arc::from("x")])));
+    join(&shared);
+    shared
+}
+
+fn join(shared: &Shared) {
+    let now = Instant::now();
+    let mut member = shared.member.as_ref().expect("it has a group").lock();
+    member.want(BTreeSet::from([Arc::from("x")]), now);
+    while !matches!(member.next(now), Action::Join { .. }) {
+        member.coordinator_found(now);
+    }
+    let joined = Joined {
+        generation: 1,
+        member_id: "me".to_owned(),
+        protocol: "range".to_owned(),
+        leader: "other".to_owned(),
+        skip_assignment: false,
+        members: Vec::new(),
+    };
+    member.joined(joined, now);
+}
+
+fn refusal(shared: &Shared, partition: TopicPartition, tenure: u64) -> Option<ErrorCode> {
+    Due::given(shared, vec![at_three(partition, tenure)]).err()?.code()
+}
+
+/// A member that had lost a partition committed what it had read: that took back the commits of the
+/// partition's next owner.
+#[test]
+fn what_is_not_held_any_more_is_not_committed() {
+    let broker = broker(Log { start: 0, end: 4, epoch: 0 });
+    let shared = member_of_x(&broker);
+    let held = |tenure| {
+        shared.subscription.lock().add_held([(x(), tenure)], Status::NoPosition);
+    };
+    let refused = Some(ErrorCode::IllegalGeneration);
+    held(7);
+    assert_eq!(refusal(&shared, x(), 7), None);
+    assert_eq!(refusal(&shared, x(), NO_TENURE), None);
+    shared.subscription.lock().remove(&[x()]);
+    assert_eq!(refusal(&shared, x(), 7), refused);
+    assert_eq!(refusal(&shared, x(), NO_TENURE), refused);
+    held(8);
+    assert_eq!(refusal(&shared, x(), 7), refused, "others may have had it in between");
+    assert_eq!(refusal(&shared, x(), 8), None);
+    assert_eq!(refusal(&shared, x(), NO_TENURE), None);
+    assert_eq!(refusal(&shared, y(), NO_TENURE), None, "it never had it: the coordinator decides");
+}
+
+/// After max.poll.interval.ms the partitions were gone, nothing was left to be committed, and
+/// `commit()` returned as if all were well.
+#[test]
+fn a_member_that_was_thrown_out_is_told_so_when_it_commits_what_it_read() {
+    let broker = broker(Log { start: 0, end: 4, epoch: 0 });
+    let shared = member_of_x(&broker);
+    let member = shared.member.as_ref().expect("it has a group");
+    shared.subscription.lock().add_held([(x(), 7)], Status::NoPosition);
+    shared.subscription.lock().seek(&x(), Position::at(3));
+    let due = |shared: &Shared| Due::handed_out(shared).map(|due| due.offsets.len());
+    let code = |shared: &Shared| due(shared).err().and_then(|error| error.code());
+    assert_eq!(due(&shared), Ok(1));
+    member.lock().leave("max.poll.interval.ms is over");
+    assert_eq!(code(&shared), Some(ErrorCode::UnknownMemberId), "before it was noticed");
+    shared.apply(&GroupEvent::Lost(vec![x()]), &member.lock());
+    assert_eq!(code(&shared), Some(ErrorCode::UnknownMemberId), "the partition is gone");
+    join(&shared);
+    assert_eq!(code(&shared), Some(ErrorCode::UnknownMemberId), "a new member commits nothing old");
+    shared.reads_on();
+    assert_eq!(due(&shared), Ok(0), "the next call that reads ends that");
+}
+
+#[test]
+fn a_member_that_has_not_joined_yet_has_nothing_to_commit() {
+    let broker = broker(Log { start: 0, end: 4, epoch: 0 });
+    let shared = member_of_x(&broker);
+    shared.member.as_ref().expect("it has a group").lock().leave("as before its first join");
+    assert_eq!(Due::handed_out(&shared).map(|due| due.offsets.len()), Ok(0));
+}
