@@ -114,7 +114,7 @@ impl CommitLog {
         let Recovered { segments, producers, snapshot_offset, epochs, .. } = recovered;
         let Recovered { log_end_offset, report, as_left, .. } = recovered;
         let first = segments.first().map_or(state.log_start_offset, |s| s.base_offset());
-        let log_start = Offset(state.log_start_offset.0.max(first.0)).min(log_end_offset);
+        let log_start = state.log_start_offset.max(first).min(log_end_offset);
         let durable = if state.clean { log_end_offset } else { state.recovery_point };
         let active = segments.last().expect("recovery leaves one segment at least").clone();
         let writer = Writer { active, producers, snapshot_offset, deleted: Vec::new() };
@@ -140,6 +140,14 @@ impl CommitLog {
             tail: Mutex::new(None),
             closed: AtomicBool::new(false),
         };
+        if log_end_offset < state.log_start_offset {
+            // A power cut took records that were deleted already. Their offsets were answered.
+            let partition = log.path();
+            let (end, start) = (log_end_offset.0, state.log_start_offset.0);
+            tracing::warn!(partition = %partition.display(), end, start, "log begins at its start");
+            let mut writer = log.writer.lock();
+            log.restart_locked(&mut writer, state.log_start_offset, now_ms)?;
+        }
         Ok((log, report))
     }
 

@@ -350,10 +350,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Puts the `.log` alone on the disk.
+    /// Puts the `.log` alone on the disk. Any failure is one of the disk, also a want of room: the
+    /// kernel gives up the pages that it could not write, and the next sync would succeed without.
     pub(crate) fn flush_log(&self) -> Result<(), LogError> {
         let file = self.file()?;
-        file.storage().sync_data().map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
+        file.storage().sync_data().map_err(|error| {
+            let path = self.path(LOG_SUFFIX).into();
+            self.dir.judge(LogError::Io { path, source: Arc::new(error) })
+        })
     }
 
     /// Drops every batch that holds `offset` or comes after it; the segment is open again.

@@ -50,7 +50,7 @@ impl CommitLog {
     }
 
     /// Empties the log; the next record gets `offset`.
-    fn restart_locked(
+    pub(super) fn restart_locked(
         &self,
         writer: &mut Writer,
         offset: Offset,

@@ -19,6 +19,9 @@ use super::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};
 pub enum Fault {
     /// That one change fails with this errno; half of a write's bytes are written.
     Fail(i32),
+    /// That one change finds the disk full, unless it is a sync; half of a write's bytes are
+    /// written.
+    Full,
     /// From this change on every call fails; half of a write's bytes are written.
     Crash,
 }
@@ -119,6 +122,10 @@ impl FaultyStorage {
 
     /// Counts a change; an error if the fault strikes here.
     fn change(&self) -> io::Result<()> {
+        self.change_by(false)
+    }
+
+    fn change_by(&self, is_sync: bool) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.crashed {
             return Err(crashed());
@@ -127,6 +134,8 @@ impl FaultyStorage {
         state.changes += 1;
         match state.plan {
             Some((at, fault)) if at == number => match fault {
+                Fault::Full if is_sync => Ok(()),
+                Fault::Full => Err(io::ErrorKind::StorageFull.into()),
                 Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
                 Fault::Crash => {
                     state.crashed = true;
@@ -158,7 +167,7 @@ impl StorageFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.storage.change()?;
+        self.storage.change_by(true)?;
         let length = self.inner.length()?;
         self.storage.state.lock().synced.insert(self.path.clone(), length);
         Ok(())

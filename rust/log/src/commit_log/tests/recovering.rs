@@ -163,6 +163,23 @@ fn the_log_start_survives() {
     assert_eq!(log.epochs()[0].start_offset, Offset(33));
 }
 
+/// Records that were deleted, and not yet on the disk, were lost in a power cut: their offsets were
+/// given out again, to other records.
+#[test]
+fn a_log_never_begins_before_the_start_that_was_answered() {
+    let fixture = Fixture::new(small_segments());
+    drop(filled(&fixture));
+    let state = OpenState { log_start_offset: Offset(90), ..OpenState::default() };
+    let (log, _) = fixture.open(state);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(90), Offset(90)));
+    assert_eq!(append(&log, 2).base_offset, Offset(90));
+    assert_eq!(read_all(&log, 90), [90]);
+    log.close(true).unwrap();
+    let (log, _) = fixture.open(OpenState { clean: true, ..state });
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(90), Offset(92)));
+    assert_eq!(read_all(&log, 90), [90]);
+}
+
 #[test]
 fn sequences_hold_after_all_records_are_deleted_and_a_restart() {
     for clean in [true, false] {
