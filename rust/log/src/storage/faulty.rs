@@ -49,6 +49,24 @@ struct State {
     unsynced_names: BTreeSet<PathBuf>,
 }
 
+impl State {
+    /// Files in a directory that was renamed are found in it under its new name.
+    fn move_inside(&mut self, from: &Path, to: &Path) {
+        let moved = |path: &Path| Some(to.join(path.strip_prefix(from).ok()?));
+        let synced = std::mem::take(&mut self.synced).into_iter();
+        let synced = synced.map(|(path, length)| (moved(&path).unwrap_or(path), length));
+        self.synced = synced.collect();
+        let names = std::mem::take(&mut self.unsynced_names).into_iter();
+        self.unsynced_names = names.map(|path| moved(&path).unwrap_or(path)).collect();
+    }
+
+    /// What is gone with a directory has no names that a power cut could take.
+    fn forget_inside(&mut self, directory: &Path) {
+        self.synced.retain(|path, _| !path.starts_with(directory));
+        self.unsynced_names.retain(|path| !path.starts_with(directory));
+    }
+}
+
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyStorage {
@@ -82,6 +100,12 @@ impl FaultyStorage {
     /// Has `act` called while the next read of a file goes on: what another thread may do then.
     pub fn beside_next_read(&self, act: impl FnOnce() + Send + 'static) {
         self.state.lock().beside_read = Once(Some(Box::new(act)));
+    }
+
+    /// Whether everything ended.
+    #[must_use]
+    pub fn has_crashed(&self) -> bool {
+        self.state.lock().crashed
     }
 
     /// Ends everything now.
@@ -229,6 +253,7 @@ impl Storage for FaultyStorage {
         if state.unsynced_names.remove(from) && !state.synced.contains_key(to) {
             state.unsynced_names.insert(to.to_path_buf());
         }
+        state.move_inside(from, to);
         Ok(())
     }
 
@@ -251,7 +276,9 @@ impl Storage for FaultyStorage {
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         self.change()?;
-        self.inner.remove_dir_all(path)
+        self.inner.remove_dir_all(path)?;
+        self.state.lock().forget_inside(path);
+        Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

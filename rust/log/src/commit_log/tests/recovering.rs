@@ -290,3 +290,17 @@ fn a_clean_start_forgets_a_producer_that_was_silent_for_too_long() {
         assert_eq!(fixture.open(clean()).0.producers().len(), kept, "silent for {since_ms} ms");
     }
 }
+
+/// A flush opened the index of every sealed segment to sync it: one that was missing took the whole
+/// log directory offline, although whoever wants it makes it anew.
+#[test]
+fn a_flush_does_without_the_index_of_a_sealed_segment() {
+    let fixture = Fixture::new(small_segments());
+    filled(&fixture).close(true).unwrap();
+    std::fs::remove_file(fixture.temp.path().join("t-0/00000000000000000000.index")).unwrap();
+    let state = OpenState { recovery_point: Offset(80), ..OpenState::default() };
+    let log = fixture.open(state).0;
+    log.flush().unwrap();
+    assert!(!fixture.log_dir.is_offline());
+    assert_is_filled(&log);
+}
