@@ -14,8 +14,11 @@ use super::group::{Answer, Effect, FirstAnswer, Group, Inner};
 use super::group_coordinator::{GroupCoordinator, Groups};
 use super::group_record::{StoredRecord, group_record, offset_record};
 use super::group_state::{Now, State, response_error};
-use super::offsets::TopicPartition;
+use super::offsets::{TopicPartition, is_current};
 use crate::metadata::controller::OFFSETS_TOPIC;
+
+/// First version that names topics by id, and says so in its errors.
+const TOPIC_ID_VERSION: i16 = 10;
 
 /// Who commits.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +64,7 @@ fn tombstones(group_id: &str, partitions: &[TopicPartition]) -> Vec<StoredRecord
 }
 
 /// Stores tombstones, forgets the offsets once they are stored, then calls `then`.
-fn remove_offsets(
+pub(super) fn remove_offsets(
     inner: &mut Inner,
     partitions: Vec<TopicPartition>,
     then: impl FnOnce(Option<ErrorCode>) + Send + 'static,
@@ -94,6 +97,22 @@ impl GroupCoordinator {
         let all = move |error: ErrorCode| vec![error; count];
         let max_metadata = self.config.offset_metadata_max_bytes;
         let keeps_nothing = commits.iter().all(|commit| is_too_large(commit, max_metadata));
+        let unknown = match who.version {
+            TOPIC_ID_VERSION.. => ErrorCode::UnknownTopicId,
+            _ => ErrorCode::UnknownTopicOrPartition,
+        };
+        // Under the group's lock: what was judged by an older image could else come behind the
+        // first commit for the next topic of the name, and replace it.
+        let refusal = |commit: &Commit| {
+            let id = commit.topic_id;
+            if is_too_large(commit, max_metadata) {
+                Some(ErrorCode::OffsetMetadataTooLarge)
+            } else if !id.is_zero() && self.around.topic.id_of(&commit.topic) != Some(id) {
+                Some(unknown)
+            } else {
+                None
+            }
+        };
         if who.generation >= 0 || keeps_nothing {
             match self.group(&who.group_id) {
                 Ok(Some(_)) => {}
@@ -111,7 +130,7 @@ impl GroupCoordinator {
             let (member, instance) = (&who.member_id, who.group_instance_id.as_deref());
             inner.state.offset_commit(now, member, instance, who.generation)?;
             if let Some(answer) = answer.take() {
-                store(inner, now, who, commits, max_metadata, answer);
+                store(inner, now, who, commits, refusal, answer);
             }
             Ok(())
         });
@@ -121,7 +140,8 @@ impl GroupCoordinator {
     }
 
     /// What a group has committed of `topics`, or of all with `None`. A partition without a commit
-    /// is left out.
+    /// is left out, and so is one whose commit was for another topic of the name: Kafka compares
+    /// where a client asks by id only, and gives others the offset of the former topic.
     ///
     /// # Errors
     /// The group cannot be looked at here, or now.
@@ -131,25 +151,30 @@ impl GroupCoordinator {
         topics: Option<&[(String, Vec<i32>)]>,
     ) -> Result<Committed, ErrorCode> {
         let Some(group) = self.group(group_id)? else { return Ok(Vec::new()) };
+        // Asked for under the group's lock, after the offset is found: an offset is never newer
+        // than the topic that it is compared with.
+        let topic_ids = &self.around.topic;
         Ok(group.look(|inner| match topics {
             Some(topics) => topics
                 .iter()
                 .map(|(topic, partitions)| {
                     let of = |partition: &i32| {
                         let value = inner.offsets.get(topic, *partition)?;
-                        Some((*partition, value.clone()))
+                        is_current(value, topic_ids.id_of(topic))
+                            .then(|| (*partition, value.clone()))
                     };
                     (topic.clone(), partitions.iter().filter_map(of).collect())
                 })
                 .collect(),
-            None => inner
-                .offsets
-                .topics()
-                .map(|(topic, partitions)| {
-                    let all = partitions.map(|(index, value)| (index, value.clone()));
-                    (topic.clone(), all.collect())
-                })
-                .collect(),
+            None => {
+                let current = inner.offsets.topics().map(|(topic, partitions)| {
+                    let id = topic_ids.id_of(topic);
+                    let current = partitions.filter(|(_, value)| is_current(value, id));
+                    let current = current.map(|(index, value)| (index, value.clone()));
+                    (topic.clone(), current.collect::<Vec<_>>())
+                });
+                current.filter(|(_, partitions)| !partitions.is_empty()).collect()
+            }
         }))
     }
 
@@ -244,8 +269,8 @@ impl GroupCoordinator {
         }
     }
 
-    /// Removes offsets whose time is over, and groups that have nothing left. Groups that are not
-    /// loaded yet are not here, so nothing expires before loading ends.
+    /// Removes offsets whose time is over, or whose topic is gone, and groups that have nothing
+    /// left. Groups that are not loaded yet are not here, so nothing expires before loading ends.
     pub fn expire(&self) {
         let retention_ms = self.config.offsets_retention_ms;
         for group in self.all_groups() {
@@ -254,6 +279,8 @@ impl GroupCoordinator {
                     return;
                 }
                 let (expired, all) = inner.offsets.expired(&inner.state, now.wall_ms, retention_ms);
+                let former = inner.offsets.former(|topic| self.around.topic.id_of(topic));
+                remove_offsets(inner, former, |_| {});
                 if !expired.is_empty() {
                     tracing::info!(group = &**group.id(), count = expired.len(), "offsets expired");
                 }
@@ -326,7 +353,7 @@ fn store(
     now: Now,
     who: &Committer,
     commits: Vec<Commit>,
-    max_metadata: usize,
+    refusal: impl Fn(&Commit) -> Option<ErrorCode>,
     answer: Answer<Vec<ErrorCode>>,
 ) {
     let expire_timestamp = match who.retention_time_ms {
@@ -337,11 +364,11 @@ fn store(
     let mut records = Vec::with_capacity(commits.len());
     let mut values = Vec::with_capacity(commits.len());
     for commit in commits {
-        if is_too_large(&commit, max_metadata) {
-            errors.push(ErrorCode::OffsetMetadataTooLarge);
+        let error = refusal(&commit);
+        errors.push(error.unwrap_or(ErrorCode::None));
+        if error.is_some() {
             continue;
         }
-        errors.push(ErrorCode::None);
         let value = OffsetCommitValue {
             offset: commit.offset,
             leader_epoch: commit.leader_epoch,

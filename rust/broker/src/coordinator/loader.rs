@@ -1,7 +1,8 @@
 //! Brings groups back: reads `__consumer_offsets` from the first to the last record.
 //!
 //! The last record of a key counts. Groups of a partition appear all at once, after its last
-//! record; until then nothing of it is answered and nothing expires.
+//! record; until then nothing of it is answered and nothing expires. Offsets of topics that were
+//! deleted go, also if a crash left no tombstone of them.
 //! Source: Kafka's `CoordinatorLoaderImpl` and `GroupMetadataManager.onLoaded`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,7 @@ use kafkalite_protocol::record_batch::{BatchHeader, Batches, Records};
 use kafkalite_protocol::{ErrorCode, Offset};
 use parking_lot::MutexGuard;
 
+use super::commits::remove_offsets;
 use super::group::Group;
 use super::group_coordinator::{GroupCoordinator, Load};
 use super::group_record::{GroupRecord, parse};
@@ -233,7 +235,12 @@ impl GroupCoordinator {
         for (state, offsets) in states {
             let group = Group::new(state, offsets, partition, Arc::clone(&self.around));
             self.groups.write().insert(Arc::clone(group.id()), Arc::clone(&group));
-            group.run(|inner, now| inner.state.loaded(now));
+            // Now that the group can be found: a topic that is deleted from here on finds it, too.
+            group.run(|inner, now| {
+                inner.state.loaded(now);
+                let former = inner.offsets.former(|topic| self.around.topic.id_of(topic));
+                remove_offsets(inner, former, |_| {});
+            });
         }
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! An offset shows up when its record is committed, not before. While it is on its way the
 //! partition counts as pending, and nothing that was decided without knowing it removes it.
+//!
+//! Offsets stand under a topic's name, as in Kafka's records, and a name may be given again. What
+//! was committed for another topic of the name is not there for who asks, and goes.
 //! Source: Kafka's `OffsetMetadataManager` and `OffsetExpirationConditionImpl`.
 
 use std::collections::{BTreeMap, HashMap};
 
-use kafkalite_protocol::Offset;
 use kafkalite_protocol::messages::group_records::OffsetCommitValue;
+use kafkalite_protocol::{Offset, Uuid};
 
 use super::group_state::{GroupState, State};
 
@@ -28,6 +31,12 @@ struct Pending {
     count: usize,
     /// Where a tombstone was stored meanwhile.
     removed_at: Option<Offset>,
+}
+
+/// Whether an offset was committed for the topic that has its name now, whose id is `id`. Records
+/// in Kafka's older versions do not say for which.
+pub fn is_current(value: &OffsetCommitValue, id: Option<Uuid>) -> bool {
+    value.topic_id.is_zero() || Some(value.topic_id) == id
 }
 
 /// Offsets by topic and partition.
@@ -121,6 +130,18 @@ impl GroupOffsets {
     /// What is committed or on its way for topics of which `is_gone` holds.
     pub fn of_topics(&self, is_gone: impl Fn(&str) -> bool) -> Vec<TopicPartition> {
         self.all().into_iter().filter(|(topic, _)| is_gone(topic)).collect()
+    }
+
+    /// The offsets that were committed for a topic that its name is no longer given to; `id_of`
+    /// says which topic has a name now.
+    pub fn former(&self, id_of: impl Fn(&str) -> Option<Uuid>) -> Vec<TopicPartition> {
+        let mut former = Vec::new();
+        for (topic, partitions) in &self.topics {
+            let id = id_of(topic);
+            let gone = partitions.iter().filter(|(_, stored)| !is_current(&stored.value, id));
+            former.extend(gone.map(|(partition, _)| (topic.clone(), *partition)));
+        }
+        former
     }
 
     /// The offsets whose time is over, and whether none would be left.

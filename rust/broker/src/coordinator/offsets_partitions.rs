@@ -17,7 +17,7 @@ use crate::replication::{FetchReader, Partition, Partitions};
 use bytes::{Bytes, BytesMut};
 use kafkalite_log::ValidatedBatch;
 use kafkalite_protocol::record_batch::RecordBatch;
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -55,6 +55,10 @@ impl OffsetsTopic for OffsetsPartitions {
     fn partition_count(&self) -> i32 {
         let image = self.controller.image();
         image.topic(OFFSETS_TOPIC).map_or(0, |topic| topic.partitions.len() as i32)
+    }
+
+    fn id_of(&self, topic: &str) -> Option<Uuid> {
+        self.controller.image().topic(topic).map(|topic| topic.id)
     }
 
     fn create(&self) -> Result<(), ErrorCode> {

@@ -3,7 +3,7 @@
 //! Source: Kafka's `GroupCoordinatorService.partitionFor` and `Utils.abs`.
 
 use bytes::Bytes;
-use kafkalite_protocol::{ErrorCode, Offset};
+use kafkalite_protocol::{ErrorCode, Offset, Uuid};
 
 /// Called once, when a batch is committed or can no longer be, however long that takes: what is in
 /// the log must come to be known, or a restart would find what nobody saw before.
@@ -13,10 +13,15 @@ pub type AppendDone = Box<dyn FnOnce(Result<Offset, ErrorCode>) + Send>;
 /// known yet. A client that waits is told so; the batch stays in the log.
 pub type AppendLate = Box<dyn FnOnce() + Send>;
 
-/// The internal topic that groups and offsets are stored in.
+/// The internal topic that groups and offsets are stored in, and what its groups must know of the
+/// topics that they read.
 pub trait OffsetsTopic: Send + Sync {
     /// How many partitions it has; 0 while there is no such topic.
     fn partition_count(&self) -> i32;
+
+    /// The id of the topic that has this name now. An offset that was committed for another topic
+    /// of the name says nothing about this one.
+    fn id_of(&self, topic: &str) -> Option<Uuid>;
 
     /// Makes the topic, compacted, with what `offsets.topic.*` says. It is no error if it is there.
     ///

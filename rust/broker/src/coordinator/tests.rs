@@ -9,7 +9,7 @@ use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
 };
 use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH};
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 
 use super::*;
@@ -34,6 +34,8 @@ struct Memory {
     holds: bool,
     fails: Option<ErrorCode>,
     held: VecDeque<(Offset, AppendDone, Option<AppendLate>)>,
+    /// Ids of the topics that are there, by name.
+    ids: BTreeMap<String, Uuid>,
 }
 
 impl MemoryTopic {
@@ -65,6 +67,10 @@ impl MemoryTopic {
 impl OffsetsTopic for MemoryTopic {
     fn partition_count(&self) -> i32 {
         self.inner.lock().count
+    }
+
+    fn id_of(&self, topic: &str) -> Option<Uuid> {
+        self.inner.lock().ids.get(topic).copied()
     }
 
     fn create(&self) -> Result<(), ErrorCode> {
@@ -213,7 +219,7 @@ fn outsider() -> Committer {
 fn one(topic: &str, offset: i64) -> Commit {
     Commit {
         topic: topic.to_owned(),
-        topic_id: kafkalite_protocol::Uuid::ZERO,
+        topic_id: Uuid::ZERO,
         partition: 0,
         offset,
         leader_epoch: -1,

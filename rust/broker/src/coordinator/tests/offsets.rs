@@ -193,3 +193,73 @@ fn the_offsets_of_deleted_topics_go() {
         assert_eq!((broker.committed("g", "gone"), broker.committed("g", "kept")), (None, Some(1)));
     }
 }
+
+const FORMER: Uuid = Uuid([1; 16]);
+const LATER: Uuid = Uuid([2; 16]);
+
+impl Broker {
+    /// The name belongs to the topic with this id from now on, or to none.
+    fn gives(&self, topic: &str, id: Option<Uuid>) {
+        let ids = &mut self.topic.inner.lock().ids;
+        ids.remove(topic);
+        ids.extend(id.map(|id| (topic.to_owned(), id)));
+    }
+
+    fn commit_for(&self, id: Uuid, version: i16, offset: i64) -> ErrorCode {
+        let who = Committer { group_id: "g".into(), version, ..outsider() };
+        let (answer, got) = slot();
+        self.groups.commit(&who, vec![Commit { topic_id: id, ..one("t", offset) }], answer);
+        taken(&got)[0]
+    }
+}
+
+/// Ids of topics were stored with offsets and never compared: without a tombstone, as after a power
+/// cut, a new topic of the name had the offset of the former one.
+#[test]
+fn an_offset_is_not_one_of_the_next_topic_of_its_name() {
+    let broker = Broker::new();
+    broker.gives("t", Some(FORMER));
+    assert_eq!(broker.commit_for(FORMER, 9, 5), ErrorCode::None);
+    assert_eq!(broker.committed("g", "t"), Some(5));
+    assert_eq!(broker.restarted().committed("g", "t"), Some(5));
+    for id in [None, Some(LATER)] {
+        broker.gives("t", id);
+        for broker in [&broker, &broker.restarted()] {
+            assert_eq!(broker.committed("g", "t"), None, "{id:?}");
+            assert_eq!(broker.groups.fetch("g", None).unwrap(), [], "{id:?}");
+        }
+    }
+    assert_eq!(broker.commit_for(LATER, 9, 0), ErrorCode::None);
+    assert_eq!(broker.restarted().committed("g", "t"), Some(0));
+}
+
+/// The tombstone that the deletion could not store is stored by the next start.
+#[test]
+fn offsets_of_a_topic_that_is_gone_are_removed_when_they_are_loaded() {
+    let broker = Broker::new();
+    broker.gives("t", Some(FORMER));
+    broker.commit_for(FORMER, 9, 5);
+    broker.gives("t", None);
+    let before = broker.topic.batches();
+    drop(broker.restarted());
+    assert_eq!(broker.topic.batches(), before + 1);
+    drop(broker.restarted());
+    assert_eq!(broker.topic.batches(), before + 1, "once");
+}
+
+/// A commit that was judged while the topic was there took the place of one for the next topic of
+/// its name: that one's offset was gone.
+#[test]
+fn a_commit_for_a_topic_that_is_gone_is_refused() {
+    let broker = Broker::new();
+    broker.gives("t", Some(LATER));
+    assert_eq!(broker.commit_for(LATER, 9, 3), ErrorCode::None);
+    for (version, error) in
+        [(9, ErrorCode::UnknownTopicOrPartition), (10, ErrorCode::UnknownTopicId)]
+    {
+        assert_eq!(broker.commit_for(FORMER, version, 9), error);
+    }
+    for broker in [&broker, &broker.restarted()] {
+        assert_eq!(broker.committed("g", "t"), Some(3));
+    }
+}

@@ -68,6 +68,10 @@ impl OffsetsTopic for HalfMade {
         self.topic.partition_count()
     }
 
+    fn id_of(&self, topic: &str) -> Option<Uuid> {
+        self.topic.id_of(topic)
+    }
+
     fn create(&self) -> Result<(), ErrorCode> {
         self.topic.create()?;
         self.named.send(()).unwrap();
