@@ -305,9 +305,9 @@ impl Foundation<'_> {
             fetches: fetches.clone(),
             produces: produces.clone(),
             recovery_threads: config.recovery_threads,
+            removed_topics: controller.removed_topics().clone(),
         };
         let partitions = Arc::new(Partitions::new(partitions_config, log_dirs));
-        partitions.take_over_deleted();
         tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped);
         let flushed = partitions.clone();

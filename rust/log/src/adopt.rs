@@ -22,7 +22,8 @@ use kafkalite_protocol::types::{LeaderEpoch, Offset};
 
 use crate::batch_scan::{BatchReader, ScanError};
 use crate::checkpoint::{
-    LOG_START_FILE, PARTITION_METADATA_FILE, read_offsets, read_topic_id, write_topic_id,
+    LOG_START_FILE, PARTITION_METADATA_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_id,
+    read_topic_ids, write_topic_id,
 };
 use crate::commit_log::{CommitLog, OpenState};
 use crate::config::LogConfig;
@@ -225,13 +226,21 @@ fn settle(
     Ok(adopted)
 }
 
-/// Where the other broker's checkpoint says that the partition starts; 0 without one.
+/// Where the other broker's checkpoint says that the partition starts; 0 without one, and if it is
+/// known to be of another topic of the name.
 fn start_in_source(log_dir: &LogDir, source: &Path) -> Result<Offset, LogError> {
     let partition = source.file_name().and_then(|name| name.to_str()?.rsplit_once('-'));
     let (Some((topic, index)), Some(parent)) = (partition, source.parent()) else {
         return Ok(Offset(0));
     };
-    let starts = read_offsets(log_dir.storage().as_ref(), &parent.join(LOG_START_FILE))?;
+    let storage = log_dir.storage().as_ref();
+    let starts = read_offsets(storage, &parent.join(LOG_START_FILE))?;
+    if let Some(topics) = read_topic_ids(storage, &parent.join(TOPIC_IDS_FILE))? {
+        let noted = topics.get(&(LOG_START_FILE.to_string(), topic.to_string())).copied();
+        if noted.is_none() || noted != read_topic_id(storage, source)? {
+            return Ok(Offset(0));
+        }
+    }
     let key = index.parse().ok().map(|index: i32| (topic.to_string(), index));
     Ok(key.and_then(|key| starts.get(&key).copied()).unwrap_or(Offset(0)))
 }

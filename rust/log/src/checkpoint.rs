@@ -7,6 +7,9 @@
 //! | partition.metadata (in a partition)                        | version: 0, topic_id: ID     |
 //! | .kafka_cleanshutdown                                       | JSON: version, brokerEpoch   |
 //!
+//! One more is ours: `checkpoint-topic-ids` says of which topic the entries of the checkpoints
+//! above are, as FILE TOPIC ID. Kafka's files name topics by a name that may be given again.
+//!
 //! Each is replaced as a whole. A file that does not read is an error, never an empty file: the
 //! caller decides what to do without it. Source: Kafka's `CheckpointFile`, `OffsetCheckpointFile`,
 //! `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `CleanShutdownFileHandler`.
@@ -33,6 +36,8 @@ pub const LOG_START_FILE: &str = "log-start-offset-checkpoint";
 pub const HIGH_WATERMARK_FILE: &str = "replication-offset-checkpoint";
 /// Per partition: how far compaction came.
 pub const CLEANER_FILE: &str = "cleaner-offset-checkpoint";
+/// Whose the entries of the files above are; no file of Kafka's.
+pub const TOPIC_IDS_FILE: &str = "checkpoint-topic-ids";
 /// There after a clean stop only.
 pub const CLEAN_SHUTDOWN_FILE: &str = ".kafka_cleanshutdown";
 /// In a partition's directory.
@@ -44,6 +49,9 @@ const VERSION: &str = "0";
 
 /// Offsets by topic and partition.
 pub type PartitionOffsets = BTreeMap<(String, i32), Offset>;
+
+/// Topic ids by checkpoint file and topic name.
+pub type CheckpointTopics = BTreeMap<(String, String), Uuid>;
 
 fn read_text(storage: &dyn Storage, path: &Path) -> Result<Option<String>, LogError> {
     match read_file(storage, path) {
@@ -104,6 +112,43 @@ pub fn write_offsets(
         .map_err(|e| LogError::io(path, e))
 }
 
+/// Reads whose the entries of the checkpoints are; `None` if that was never noted.
+///
+/// # Errors
+/// `BadFile` if it is damaged.
+pub fn read_topic_ids(
+    storage: &dyn Storage,
+    path: &Path,
+) -> Result<Option<CheckpointTopics>, LogError> {
+    let Some(text) = read_text(storage, path)? else { return Ok(None) };
+    let entry = |line: &str| {
+        let mut fields = line.split(' ');
+        let (file, topic) = (fields.next()?.to_string(), fields.next()?.to_string());
+        let id = Uuid::parse(fields.next()?)?;
+        fields.next().is_none().then_some(((file, topic), id))
+    };
+    let bad = |line: &str| LogError::bad_file(path, format!("malformed line: {line}"));
+    let entries = lines(path, &text)?.into_iter();
+    entries.map(|line| entry(line).ok_or_else(|| bad(line))).collect::<Result<_, _>>().map(Some)
+}
+
+/// Replaces the note of whose the entries of the checkpoints are; on the disk when it returns.
+///
+/// # Errors
+/// Whatever the disk says.
+pub fn write_topic_ids(
+    storage: &dyn Storage,
+    path: &Path,
+    topics: &CheckpointTopics,
+) -> Result<(), LogError> {
+    let mut text = format!("{VERSION}\n{}\n", topics.len());
+    for ((file, topic), id) in topics {
+        let _ = writeln!(text, "{file} {topic} {id}");
+    }
+    replace_file(storage, path, text.as_bytes(), Durability::Disk)
+        .map_err(|e| LogError::io(path, e))
+}
+
 /// Reads a partition's leader epochs; empty if there is no file.
 ///
 /// # Errors
@@ -136,13 +181,17 @@ pub fn write_epochs(
     replace_file(storage, path, text.as_bytes(), durability).map_err(|e| LogError::io(path, e))
 }
 
-/// Reads the topic id from a partition's directory.
+/// Reads the topic id from a partition's directory; `None` if none was ever written there.
 ///
 /// # Errors
 /// `BadFile` if it is damaged.
 pub fn read_topic_id(storage: &dyn Storage, partition: &Path) -> Result<Option<Uuid>, LogError> {
     let path = partition.join(PARTITION_METADATA_FILE);
     let Some(text) = read_text(storage, &path)? else { return Ok(None) };
+    if text.chars().all(|char| char == '\0') {
+        // Earlier releases did not sync it: a power cut left none of it.
+        return Ok(None);
+    }
     let value = |key: &str| {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
     };

@@ -24,6 +24,7 @@ use crate::config::BrokerConfig;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -70,6 +71,7 @@ pub struct Controller {
     clock: Arc<dyn Clock>,
     /// Held while a change is decided, committed and told; guards those who are told.
     changing: Mutex<Vec<OnImage>>,
+    removed_topics: HashSet<Uuid>,
 }
 
 impl Controller {
@@ -108,14 +110,23 @@ impl Controller {
             log_dirs: log_dirs.iter().map(|id| id.0).collect(),
         });
         records.push(MetadataRecord::RaiseLeaderEpochs { broker_id });
+        let removed_topics = log.removed_topics().clone();
         let quorum = QuorumOfOne::new(broker_id, log, image);
         quorum.propose(records, clock.wall_ms())?;
-        Ok(Self::over(Box::new(quorum), clock))
+        Ok(Self { removed_topics, ..Self::over(Box::new(quorum), clock) })
     }
 
     /// A controller over a quorum that it leads.
     pub fn over(quorum: Box<dyn MetadataQuorum>, clock: Arc<dyn Clock>) -> Self {
-        Self { quorum, clock, changing: Mutex::new(Vec::new()) }
+        let (changing, removed_topics) = (Mutex::new(Vec::new()), HashSet::new());
+        Self { quorum, clock, changing, removed_topics }
+    }
+
+    /// Topics of which is known that they were removed before this start: not all of them, as a
+    /// snapshot of the metadata log knows nothing of topics that are gone. What is left of these on
+    /// the disk may be deleted.
+    pub fn removed_topics(&self) -> &HashSet<Uuid> {
+        &self.removed_topics
     }
 
     /// Tells `watcher` of every change from now on, beginning with one from the empty image to this

@@ -17,9 +17,11 @@ mod snapshot;
 
 use super::error::MetadataError;
 use super::image::MetadataImage;
-use super::records::RecordsBatch;
+use super::records::{MetadataRecord, RecordsBatch};
 use frames::{FramesFile, Header, io_error};
 use kafkalite_log::storage::Storage;
+use kafkalite_protocol::Uuid;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,6 +40,7 @@ pub struct MetadataLog {
     snapshot_after_bytes: u64,
     /// Why nothing is written any more.
     offline: Option<String>,
+    removed_topics: HashSet<Uuid>,
 }
 
 impl MetadataLog {
@@ -58,6 +61,7 @@ impl MetadataLog {
             (image, snapshot_len) = snapshot::read(disk, path)?;
         }
         let mut bytes_since_snapshot = 0;
+        let mut removed_topics = HashSet::new();
         let mut logs = Vec::with_capacity(files.logs.len());
         for path in &files.logs {
             logs.push(FramesFile::open(disk, path)?);
@@ -70,6 +74,7 @@ impl MetadataLog {
             let path = &files.logs[index];
             file.replay(last.is_none_or(|last| index >= last), |position, batch| {
                 image = replayed(&image, path, position, &batch)?;
+                removed_topics.extend(batch.records.iter().filter_map(removed_topic));
                 Ok(())
             })?;
             bytes_since_snapshot += file.len() - start;
@@ -87,8 +92,14 @@ impl MetadataLog {
             bytes_since_snapshot,
             snapshot_after_bytes,
             offline: None,
+            removed_topics,
         };
         Ok((log, image))
+    }
+
+    /// The topics that were removed by what was replayed behind the newest snapshot.
+    pub fn removed_topics(&self) -> &HashSet<Uuid> {
+        &self.removed_topics
     }
 
     /// Writes `batch`; it counts when this returns.
@@ -145,6 +156,13 @@ impl MetadataLog {
             disk.remove_file(path).map_err(io_error("delete", path))?;
         }
         Ok(())
+    }
+}
+
+fn removed_topic(record: &MetadataRecord) -> Option<Uuid> {
+    match record {
+        MetadataRecord::RemoveTopic { topic_id } => Some(Uuid(*topic_id)),
+        _ => None,
     }
 }
 

@@ -16,6 +16,8 @@ pub mod shared_map;
 
 pub use controller::Controller;
 pub use error::{ApiError, MetadataError};
-pub use image::{BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage};
+pub use image::{
+    BrokerImage, CLUSTER_METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, TopicsImage,
+};
 pub use quorum::{MetadataQuorum, OnImage, QuorumOfOne};
 pub use records::{ConfigResource, ConfigResourceType, MetadataRecord};

@@ -6,7 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kafkalite_log::checkpoint::{LOG_START_FILE, RECOVERY_POINT_FILE, read_offsets, write_offsets};
+use kafkalite_log::checkpoint::{
+    LOG_START_FILE, RECOVERY_POINT_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_id,
+    read_topic_ids, write_offsets, write_topic_ids,
+};
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::{Adopted, LogConfig, LogDir, LogError, adopt as copy};
 use kafkalite_protocol::Offset;
@@ -57,6 +60,18 @@ fn note(
     let path: PathBuf = Path::new(directory.path().as_ref()).join(file);
     let storage = directory.storage().as_ref();
     let mut offsets = read_offsets(storage, &path)?;
+    let (topic, partition) = key.clone();
     offsets.insert(key, offset);
-    write_offsets(storage, &path, &offsets)
+    write_offsets(storage, &path, &offsets)?;
+    // A broker believes an entry of the very topic only that has the name.
+    let log = directory.path().join(format!("{topic}-{partition}"));
+    let path = directory.path().join(TOPIC_IDS_FILE);
+    match (read_topic_id(storage, &log)?, read_topic_ids(storage, &path)?) {
+        (Some(id), Some(mut topics)) => {
+            topics.insert((file.to_owned(), topic), id);
+            write_topic_ids(storage, &path, &topics)
+        }
+        // An earlier release ran here last: the next start notes whose all entries are.
+        _ => Ok(()),
+    }
 }

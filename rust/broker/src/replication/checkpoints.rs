@@ -1,28 +1,61 @@
 //! What the log directory's checkpoint files say about each partition, and writing them anew.
 //!
+//! Kafka's files name partitions by topic and index alone, and a name may be given again. A file of
+//! our own beside them says of which topic id each entry is: an entry of another topic of the name
+//! is not believed. It is written after the checkpoint that it guards, so that whatever a crash
+//! leaves, an entry is never taken for another topic's; at worst one that was not yet promised to
+//! anybody is not believed.
+//!
 //! Read once at the start. A damaged file is not believed: recovery then scans more than it would
 //! have to, and says so.
 //! Source: Kafka's `LogManager` and its `OffsetCheckpointFile`s.
 
 use kafkalite_log::checkpoint::{
-    HIGH_WATERMARK_FILE, LOG_START_FILE, PartitionOffsets, RECOVERY_POINT_FILE, read_offsets,
-    take_clean_shutdown, write_clean_shutdown, write_offsets,
+    CLEANER_FILE, CheckpointTopics, HIGH_WATERMARK_FILE, LOG_START_FILE, PartitionOffsets,
+    RECOVERY_POINT_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_ids, take_clean_shutdown,
+    write_clean_shutdown, write_offsets, write_topic_ids,
 };
 use kafkalite_log::{LogDir, LogError, OpenState};
-use kafkalite_protocol::Offset;
+use kafkalite_protocol::{Offset, Uuid};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The checkpoints of one log directory, as they were found.
+/// The checkpoints of one log directory.
 pub struct Checkpoints {
     directory: Arc<LogDir>,
     clean: bool,
-    recovery_points: PartitionOffsets,
-    log_starts: PartitionOffsets,
-    high_watermarks: PartitionOffsets,
+    found: Mutex<Found>,
     /// What was written last; one at a time replaces a file, with what holds then.
-    written: Mutex<HashMap<Checkpoint, PartitionOffsets>>,
+    written: Mutex<Written>,
+}
+
+/// The files as the last run left them.
+struct Found {
+    offsets: HashMap<Checkpoint, PartitionOffsets>,
+    /// `None` if the last run was of a release that did not note them.
+    topics: Option<CheckpointTopics>,
+}
+
+#[derive(Default)]
+struct Written {
+    offsets: HashMap<Checkpoint, PartitionOffsets>,
+    topics: CheckpointTopics,
+    /// The topics could not be written.
+    topics_are_unwritten: bool,
+}
+
+/// One entry of a checkpoint: whose it is, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    /// The partition's index in its topic.
+    pub index: i32,
+    /// The offset that is noted.
+    pub offset: Offset,
 }
 
 /// Which of the files is meant.
@@ -34,16 +67,27 @@ pub enum Checkpoint {
     LogStart,
     /// The high watermark.
     HighWatermark,
+    /// Everything below is compacted.
+    Cleaner,
 }
 
 impl Checkpoint {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark, Self::Cleaner];
+
     const fn file(self) -> &'static str {
         match self {
             Self::RecoveryPoint => RECOVERY_POINT_FILE,
             Self::LogStart => LOG_START_FILE,
             Self::HighWatermark => HIGH_WATERMARK_FILE,
+            Self::Cleaner => CLEANER_FILE,
         }
     }
+}
+
+fn guard(which: Checkpoint, topic: &str) -> (String, String) {
+    (which.file().to_owned(), topic.to_owned())
 }
 
 impl Checkpoints {
@@ -53,20 +97,29 @@ impl Checkpoints {
     /// # Errors
     /// The disk fails.
     pub fn read(directory: Arc<LogDir>) -> Result<Self, LogError> {
-        let mut clean = take_clean_shutdown(directory.storage().as_ref(), directory.path())?;
-        let mut read = |which: Checkpoint| {
-            let path = directory.path().join(which.file());
-            read_offsets(directory.storage().as_ref(), &path).unwrap_or_else(|error| {
+        let storage = directory.storage().as_ref();
+        let mut clean = take_clean_shutdown(storage, directory.path())?;
+        let mut offsets = HashMap::new();
+        for which in Checkpoint::ALL {
+            let read = read_offsets(storage, &directory.path().join(which.file()));
+            let read = read.unwrap_or_else(|error| {
                 tracing::error!(%error, "a checkpoint is not believed, logs are checked whole");
-                clean = false;
+                // How far logs are compacted has nothing to do with how they were left.
+                clean &= which == Checkpoint::Cleaner;
                 PartitionOffsets::new()
-            })
-        };
-        let recovery_points = read(Checkpoint::RecoveryPoint);
-        let log_starts = read(Checkpoint::LogStart);
-        let high_watermarks = read(Checkpoint::HighWatermark);
-        let written = Mutex::default();
-        Ok(Self { directory, clean, recovery_points, log_starts, high_watermarks, written })
+            });
+            offsets.insert(which, read);
+        }
+        let topics = read_topic_ids(storage, &directory.path().join(TOPIC_IDS_FILE));
+        let topics = topics.unwrap_or_else(|error| {
+            tracing::error!(%error, "no checkpoint is believed, logs are checked whole");
+            clean = false;
+            Some(CheckpointTopics::new())
+        });
+        // What is on the disk already need not be written once more.
+        let written = Written { topics: topics.clone().unwrap_or_default(), ..Written::default() };
+        let found = Mutex::new(Found { offsets, topics });
+        Ok(Self { directory, clean, found, written: Mutex::new(written) })
     }
 
     /// The directory they are in.
@@ -75,45 +128,87 @@ impl Checkpoints {
         &self.directory
     }
 
-    /// Whether the last stop was a clean one.
+    /// Takes over the checkpoints of a release that did not note whose their entries are, before
+    /// anything in the directory is touched: `owner` says to which topic the partition of this name
+    /// and index belongs whose files are here, if to any. Other entries are not believed.
+    pub(super) fn settle(&self, owner: impl Fn(&str, i32) -> Option<Uuid>) {
+        let mut found = self.found.lock();
+        if found.topics.is_some() {
+            return;
+        }
+        let mut topics = CheckpointTopics::new();
+        for (which, offsets) in &mut found.offsets {
+            offsets.retain(|(topic, index), _| {
+                let owner = owner(topic, *index);
+                topics.extend(owner.map(|owner| (guard(*which, topic), owner)));
+                owner.is_some()
+            });
+        }
+        let path = self.directory.path().join(TOPIC_IDS_FILE);
+        let mut written = self.written.lock();
+        written.topics.clone_from(&topics);
+        if let Err(error) = write_topic_ids(self.directory.storage().as_ref(), &path, &topics) {
+            tracing::error!(%error, "topic ids of checkpoints are not written");
+            written.topics_are_unwritten = true;
+        }
+        found.topics = Some(topics);
+    }
+
+    /// What the last run noted of a partition of the topic with this name and id.
     #[must_use]
-    pub fn was_clean(&self) -> bool {
-        self.clean
+    pub fn noted(
+        &self,
+        which: Checkpoint,
+        topic: &str,
+        topic_id: Uuid,
+        index: i32,
+    ) -> Option<Offset> {
+        let found = self.found.lock();
+        let owner = found.topics.as_ref()?.get(&guard(which, topic))?;
+        let offset = *found.offsets.get(&which)?.get(&(topic.to_owned(), index))?;
+        (*owner == topic_id).then_some(offset)
     }
 
     /// What is known of a partition before its log is opened.
     #[must_use]
-    pub fn open_state(&self, topic: &str, partition: i32) -> OpenState {
-        let key = (topic.to_owned(), partition);
-        let of = |offsets: &PartitionOffsets| offsets.get(&key).copied().unwrap_or_default();
+    pub fn open_state(&self, topic: &str, topic_id: Uuid, index: i32) -> OpenState {
+        let of = |which| self.noted(which, topic, topic_id, index).unwrap_or_default();
         OpenState {
             clean: self.clean,
-            recovery_point: of(&self.recovery_points),
-            log_start_offset: of(&self.log_starts),
+            recovery_point: of(Checkpoint::RecoveryPoint),
+            log_start_offset: of(Checkpoint::LogStart),
         }
-    }
-
-    /// The high watermark that was last written down; zero if none was.
-    #[must_use]
-    pub fn high_watermark(&self, topic: &str, partition: i32) -> Offset {
-        let key = (topic.to_owned(), partition);
-        self.high_watermarks.get(&key).copied().unwrap_or_default()
     }
 
     /// Writes one of the files anew, unless it says so already; it is on the disk when this
-    /// returns.
+    /// returns, and so is whose its entries are.
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn write(&self, which: Checkpoint, offsets: PartitionOffsets) -> Result<(), LogError> {
+    pub fn write(&self, which: Checkpoint, entries: &[Entry]) -> Result<(), LogError> {
+        let key = |entry: &Entry| (entry.topic.to_string(), entry.index);
+        let offsets: PartitionOffsets =
+            entries.iter().map(|entry| (key(entry), entry.offset)).collect();
+        let topics: CheckpointTopics =
+            entries.iter().map(|entry| (guard(which, &entry.topic), entry.topic_id)).collect();
         let mut written = self.written.lock();
-        if written.get(&which) == Some(&offsets) {
+        let storage = self.directory.storage().as_ref();
+        if written.offsets.get(&which) != Some(&offsets) {
+            written.offsets.remove(&which);
+            write_offsets(storage, &self.directory.path().join(which.file()), &offsets)?;
+            written.offsets.insert(which, offsets);
+        }
+        // Ids of topics that are gone harm nobody: they are never given again.
+        let is_noted = topics.iter().all(|(name, id)| written.topics.get(name) == Some(id));
+        if is_noted && !written.topics_are_unwritten {
             return Ok(());
         }
-        written.remove(&which);
-        let path = self.directory.path().join(which.file());
-        write_offsets(self.directory.storage().as_ref(), &path, &offsets)?;
-        written.insert(which, offsets);
+        let others = written.topics.iter().filter(|((file, _), _)| file != which.file());
+        let all: BTreeMap<_, _> =
+            others.map(|(name, id)| (name.clone(), *id)).chain(topics).collect();
+        write_topic_ids(storage, &self.directory.path().join(TOPIC_IDS_FILE), &all)?;
+        written.topics = all;
+        written.topics_are_unwritten = false;
         Ok(())
     }
 
@@ -125,3 +220,6 @@ impl Checkpoints {
         write_clean_shutdown(self.directory.storage().as_ref(), self.directory.path(), broker_epoch)
     }
 }
+
+#[cfg(test)]
+mod tests;

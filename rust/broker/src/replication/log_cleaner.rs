@@ -2,15 +2,14 @@
 //!
 //! The dirtiest log first, until none is due; with several threads each takes another log. How far
 //! a log is clean stands in `cleaner-offset-checkpoint` of its directory; without it everything is
-//! looked at again, which is only slower. The file goes by topic and partition; here logs go by
-//! their keys, so that a topic that is made again under an old name is not taken for clean.
+//! looked at again, which is only slower. Logs go by their keys here, and by their topics' ids in
+//! the checkpoint, so that a topic that is made again under an old name is not taken for clean.
 //! Source: Kafka's `LogCleanerManager`.
 
-use super::log_dirs::LogDirectory;
+use super::checkpoints::Checkpoint;
 use super::partition::Partition;
 use super::partitions::Partitions;
 use kafkalite_log::LogError;
-use kafkalite_log::checkpoint::{CLEANER_FILE, PartitionOffsets, read_offsets, write_offsets};
 use kafkalite_protocol::Offset;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -25,8 +24,9 @@ pub struct LogCleaner {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
-    /// Where the dirty part of each log starts, by key.
+    /// Where the dirty part of each log starts that was cleaned in this run, by key.
     first_dirty: HashMap<u64, Offset>,
     /// Logs that a thread is at, by key.
     taken: HashSet<u64>,
@@ -42,14 +42,7 @@ impl LogCleaner {
     /// A cleaner whose maps of keys hold `max_keys` of them, in all its `threads` together.
     #[must_use]
     pub fn new(partitions: Arc<Partitions>, max_keys: usize, threads: usize) -> Self {
-        let noted: Vec<PartitionOffsets> = partitions.dirs().iter().map(read).collect();
-        let first_dirty = partitions.all().into_iter().filter_map(|partition| {
-            let place = partitions.dirs().position(partition.log().log_dir());
-            Some((partition.key(), *noted[place].get(&name(&partition))?))
-        });
-        let first_dirty = first_dirty.collect();
-        let state = Mutex::new(State { first_dirty, taken: HashSet::new() });
-        Self { partitions, max_keys: max_keys / threads.max(1), state }
+        Self { partitions, max_keys: max_keys / threads.max(1), state: Mutex::default() }
     }
 
     /// Cleans what is due, until nothing is or `stopped` says so.
@@ -82,7 +75,7 @@ impl LogCleaner {
             if !wanted || failed.contains(&key) || state.taken.contains(&key) {
                 continue;
             }
-            let first_dirty = state.first_dirty.get(&key).copied().unwrap_or_default();
+            let first_dirty = self.first_dirty(&state, &partition);
             let high_watermark = partition.high_watermark();
             let found = partition.log().compactable(first_dirty, high_watermark, now_ms);
             let Some(found) = found.ok().filter(|found| found.is_due) else { continue };
@@ -94,6 +87,12 @@ impl LogCleaner {
         let chosen = best?.1;
         state.taken.insert(chosen.partition.key());
         Some(chosen)
+    }
+
+    /// Where the dirty part of a log starts.
+    fn first_dirty(&self, state: &State, partition: &Partition) -> Offset {
+        let known = state.first_dirty.get(&partition.key()).copied();
+        known.or_else(|| self.partitions.noted(Checkpoint::Cleaner, partition)).unwrap_or_default()
     }
 
     fn clean(&self, chosen: &Chosen, now_ms: i64) -> Result<Offset, LogError> {
@@ -110,13 +109,9 @@ impl LogCleaner {
         let mut state = self.state.lock();
         state.first_dirty.insert(partition.key(), cleaned.cleaned_to);
         state.first_dirty.retain(|key, _| self.partitions.by_key(*key).is_some());
-        let log_dir = partition.log().log_dir();
-        let here = self.partitions.all().into_iter();
-        let here = here.filter(|other| Arc::ptr_eq(other.log().log_dir(), log_dir));
-        let offsets =
-            here.filter_map(|other| Some((name(&other), *state.first_dirty.get(&other.key())?)));
-        let path = log_dir.path().join(CLEANER_FILE);
-        write_offsets(log_dir.storage().as_ref(), &path, &offsets.collect())?;
+        let noted = |other: &Partition| Some(self.first_dirty(&state, other));
+        let written = self.partitions.write_offsets(Checkpoint::Cleaner, noted);
+        written.into_iter().fold(Ok(()), Result::and)?;
         Ok(cleaned.cleaned_to)
     }
 }
@@ -131,17 +126,4 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.cleaner.state.lock().taken.remove(&self.key);
     }
-}
-
-/// What the file calls a log.
-fn name(partition: &Partition) -> (String, i32) {
-    (partition.topic().to_owned(), partition.index())
-}
-
-fn read(dir: &LogDirectory) -> PartitionOffsets {
-    let path = dir.path().join(CLEANER_FILE);
-    read_offsets(dir.log_dir().storage().as_ref(), &path).unwrap_or_else(|error| {
-        tracing::warn!(%error, "logs are cleaned from their start");
-        PartitionOffsets::new()
-    })
 }

@@ -4,12 +4,16 @@
 //! disk fails takes its own partitions with it and no others. One that is not here at the start, by
 //! a failure or because somebody took it out of `log.dirs`, may hold partitions: what existed and
 //! is found nowhere is then an error, never an empty log that begins at offset 0.
+//!
+//! What a partition's directory is called is no proof: the topic id in it says whose it is. One
+//! that is another topic's, or nobody's and not empty, is put aside as a stray.
 //! Source: Kafka's `LogManager.nextLogDirs`, KIP-112, KIP-858.
 
-use super::checkpoints::{Checkpoint, Checkpoints};
+use super::checkpoints::{Checkpoint, Checkpoints, Entry};
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::{Offset, Uuid};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +57,15 @@ pub struct LogDirs {
     lost: Vec<PathBuf>,
     /// One that held partitions once is not here.
     incomplete: bool,
+}
+
+/// When a log was made that is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// Before this start, as far as the image knows.
+    Before,
+    /// Since then: there is none yet.
+    Now,
 }
 
 /// Where a partition is.
@@ -104,13 +117,13 @@ impl LogDirs {
         };
     }
 
-    /// Where partition `name` of the topic with this id is, or will be. `existed` says that it was
-    /// made in an earlier life. What a topic of the same name left there is moved out of the way.
+    /// Where partition `name` of the topic with this id is, or will be. What another topic left
+    /// there is put aside.
     pub(super) fn place(
         &self,
         name: &str,
         topic_id: Uuid,
-        existed: bool,
+        made: Made,
     ) -> Result<Place<'_>, LogError> {
         let mut found: Option<Place<'_>> = None;
         let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
@@ -121,7 +134,9 @@ impl LogDirs {
             }
             let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
             if let Some(stranger) = stored.filter(|stored| *stored != topic_id) {
-                move_away(directory, name, stranger)?;
+                directory.put_aside(name, &stranger.to_string())?;
+            } else if stored.is_none() && made == Made::Now && directory.holds_records(name)? {
+                directory.put_aside(name, "unknown")?;
             } else if let Some(other) = &found {
                 let twice = other.directory.path().join(name);
                 let reason = format!("the same partition is at {}, too", twice.display());
@@ -135,7 +150,7 @@ impl LogDirs {
         }
         let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
         match fewest {
-            Some(directory) if !(existed && self.incomplete) => {
+            Some(directory) if made == Made::Now || !self.incomplete => {
                 Ok(Place { directory, stored: None })
             }
             _ => Err(LogError::Offline { path: self.away().into() }),
@@ -151,27 +166,82 @@ impl LogDirs {
     }
 }
 
-fn move_away(directory: &LogDirectory, name: &str, stranger: Uuid) -> Result<(), LogError> {
-    let path = directory.path().join(name);
-    let stray = directory.path().join(format!("{name}.{stranger}-stray"));
-    let (from, to) = (path.display(), stray.display());
-    tracing::warn!(%from, %to, "log moved out of the way");
-    let storage = directory.log_dir().storage();
-    storage.rename(&path, &stray).map_err(|error| LogError::io(&path, error))
+/// What the directory `name` of a partition is called when the topic has left it, as in Kafka; at
+/// most 255 bytes.
+pub(super) fn left_name(name: &str, id: impl Display, suffix: &str) -> String {
+    let suffix = format!(".{id}{suffix}");
+    // The index stays whole: it is what tells the partitions of a topic from each other.
+    let (topic, index) = name.rsplit_once('-').unwrap_or((name, ""));
+    let room = 254 - suffix.len() - index.len();
+    format!("{}-{index}{suffix}", &topic[..topic.floor_char_boundary(room)])
 }
 
 impl LogDirectory {
+    /// Gives the directory `name` of a partition the name that it has when its topic is gone.
+    pub(super) fn rename(
+        &self,
+        name: &str,
+        id: impl Display,
+        suffix: &str,
+    ) -> Result<PathBuf, LogError> {
+        let from = self.path().join(name);
+        let mut to = self.path().join(left_name(name, &id, suffix));
+        // A directory is not replaced by another one.
+        for again in 2.. {
+            if !to.exists() {
+                break;
+            }
+            to = self.path().join(left_name(name, format_args!("{id}.{again}"), suffix));
+        }
+        let storage = self.log_dir().storage();
+        storage.rename(&from, &to).map_err(|error| LogError::io(&from, error))?;
+        storage.sync_dir(self.path()).map_err(|error| LogError::io(self.path(), error))?;
+        Ok(to)
+    }
+
+    /// Moves the directory `name` out of the way of the partition of that name.
+    pub(super) fn put_aside(&self, name: &str, owner: &str) -> Result<(), LogError> {
+        let to = self.rename(name, owner, "-stray")?;
+        let from = self.path().join(name);
+        tracing::warn!(from = %from.display(), to = %to.display(), "log moved out of the way");
+        Ok(())
+    }
+
+    /// Whether there are records in the directory `name`.
+    fn holds_records(&self, name: &str) -> Result<bool, LogError> {
+        let path = self.path().join(name);
+        let listed = self.log_dir().storage().list(&path);
+        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        Ok(entries.iter().any(|entry| entry.name.ends_with(".log") && entry.length > 0))
+    }
+
+    /// Takes over the checkpoints of a release that did not note whose their entries are. `id_of`
+    /// says which id the topic of a name has.
+    pub(super) fn settle_checkpoints(&self, id_of: impl Fn(&str) -> Option<Uuid>) {
+        let storage = self.log_dir().storage().as_ref();
+        self.checkpoints.settle(|topic, index| {
+            let id = id_of(topic)?;
+            let path = self.path().join(format!("{topic}-{index}"));
+            let is_its_own = match read_topic_id(storage, &path) {
+                Ok(Some(stored)) => stored == id,
+                Ok(None) => path.is_dir(),
+                // It may be, and this is all that is known of it.
+                Err(_) => true,
+            };
+            is_its_own.then_some(id)
+        });
+    }
+
     /// Writes one checkpoint anew, with the offsets of the partitions here.
     pub(super) fn checkpoint(
         &self,
         which: Checkpoint,
-        offsets: impl Iterator<Item = (String, i32, Offset)>,
+        mut entries: Vec<Entry>,
     ) -> Result<(), LogError> {
         if self.log_dir().is_offline() {
             return Ok(());
         }
-        let noted = offsets.filter(|(.., offset)| *offset > Offset::ZERO);
-        let noted = noted.map(|(topic, index, offset)| ((topic, index), offset)).collect();
-        self.checkpoints.write(which, noted)
+        entries.retain(|entry| entry.offset > Offset::ZERO);
+        self.checkpoints.write(which, &entries)
     }
 }

@@ -1,5 +1,5 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
-//! files.
+//! files, logs that did not open.
 //!
 //! Threads sleep until the next of their tasks is due: those of the cleaner, and one for the rest.
 //! Nothing here is on the path of a request, and an acknowledgement waits for none of it.
@@ -46,10 +46,47 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Since when each log, by key, has records that are not known to be on the disk; wall time in ms.
 type Unflushed = HashMap<u64, i64>;
 
-/// Something to do every `interval_ms`; it gets the wall time in ms.
+/// When a task is due, in ms of monotonic time.
+enum When {
+    /// Then, and `interval_ms` after each time.
+    Every { interval_ms: u64, due_ms: u64 },
+    /// Whenever something says so.
+    At(Box<dyn Fn() -> Option<u64> + Send>),
+}
+
+/// Something to do; it gets the wall time in ms.
 struct Task {
-    interval_ms: u64,
+    when: When,
     run: Box<dyn FnMut(i64) + Send>,
+}
+
+impl Task {
+    /// One that first runs an interval after `start_ms`.
+    fn every(interval_ms: u64, start_ms: u64, run: impl FnMut(i64) + Send + 'static) -> Self {
+        let due_ms = start_ms.saturating_add(interval_ms);
+        Self { when: When::Every { interval_ms, due_ms }, run: Box::new(run) }
+    }
+
+    fn at(
+        due_ms: impl Fn() -> Option<u64> + Send + 'static,
+        run: impl FnMut(i64) + Send + 'static,
+    ) -> Self {
+        Self { when: When::At(Box::new(due_ms)), run: Box::new(run) }
+    }
+
+    fn due_ms(&self) -> u64 {
+        match &self.when {
+            When::Every { due_ms, .. } => *due_ms,
+            When::At(due_ms) => due_ms().unwrap_or(u64::MAX),
+        }
+    }
+
+    fn run(&mut self, clock: &dyn Clock) {
+        panics::contain("a task of the log manager", || (self.run)(clock.wall_ms()));
+        if let When::Every { interval_ms, due_ms } = &mut self.when {
+            *due_ms = clock.monotonic_ms().saturating_add(*interval_ms);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -76,11 +113,11 @@ impl LogManager {
     ) -> std::io::Result<Self> {
         let manager = Self { shared: Arc::default(), threads: Mutex::default() };
         let waker = manager.shared.clone();
-        clock.on_advance(Box::new(move || {
-            // Under the lock, or a thread could be between its look at the clock and sleep.
-            let _stopped = waker.stopped.lock();
-            waker.wake.notify_all();
-        }));
+        clock.on_advance(Box::new(move || waker.look_again()));
+        let waker = manager.shared.clone();
+        partitions.on_deadline(move || waker.look_again());
+        // Not when the threads first run: by then the clock may have been moved.
+        let start_ms = clock.monotonic_ms();
         if intervals.cleaner_enabled {
             let threads = intervals.cleaner_threads;
             let cleaner = LogCleaner::new(partitions.clone(), intervals.cleaner_max_keys, threads);
@@ -88,45 +125,19 @@ impl LogManager {
             for i in 0..threads {
                 let (cleaner, shared) = (cleaner.clone(), manager.shared.clone());
                 let clean = move |now_ms| cleaner.run(now_ms, || *shared.stopped.lock());
-                let task = Task { interval_ms: intervals.cleaner_ms, run: Box::new(clean) };
+                let task = Task::every(intervals.cleaner_ms, start_ms, clean);
                 manager.spawn(&format!("log-cleaner-{i}"), vec![task], clock.clone())?;
             }
         }
-        let (retained, flushed) = (partitions.clone(), partitions.clone());
-        let note = |which, interval_ms| {
-            let noted = partitions.clone();
-            let run = move |_| {
-                if let Err(error) = noted.checkpoint(which) {
-                    tracing::error!(%error, "checkpoints are not written");
-                }
-            };
-            Task { interval_ms, run: Box::new(run) }
-        };
-        let mut unflushed = Unflushed::new();
-        let tasks = vec![
-            Task {
-                interval_ms: intervals.retention_ms,
-                run: Box::new(move |now_ms| retain(&retained, now_ms)),
-            },
-            Task {
-                interval_ms: intervals.flush_ms,
-                run: Box::new(move |now_ms| flush_overdue(&flushed, &mut unflushed, now_ms)),
-            },
-            note(Checkpoint::RecoveryPoint, intervals.recovery_points_ms),
-            note(Checkpoint::LogStart, intervals.log_starts_ms),
-            note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
-        ];
-        manager.spawn("log-manager", tasks, clock)?;
+        manager.spawn("log-manager", tasks(partitions, &intervals, start_ms), clock)?;
         Ok(manager)
     }
 
     fn spawn(&self, name: &str, tasks: Vec<Task>, clock: Arc<dyn Clock>) -> std::io::Result<()> {
         let shared = self.shared.clone();
-        // Not when the thread first runs: by then the clock may have been moved.
-        let start_ms = clock.monotonic_ms();
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(&shared, tasks, clock.as_ref(), start_ms))?;
+            .spawn(move || run(&shared, tasks, clock.as_ref()))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -143,10 +154,44 @@ impl LogManager {
     }
 }
 
-/// Sleeps until the next task is due, counted from `start_ms`, runs it, and so on.
-fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock, start_ms: u64) {
-    let mut due: Vec<u64> =
-        tasks.iter().map(|task| start_ms.saturating_add(task.interval_ms)).collect();
+/// Everything but compaction.
+fn tasks(partitions: &Arc<Partitions>, intervals: &Maintenance, start_ms: u64) -> Vec<Task> {
+    let note = |which, interval_ms| {
+        let noted = partitions.clone();
+        Task::every(interval_ms, start_ms, move |_| {
+            if let Err(error) = noted.checkpoint(which) {
+                tracing::error!(%error, "checkpoints are not written");
+            }
+        })
+    };
+    let (retained, flushed) = (partitions.clone(), partitions.clone());
+    let mut unflushed = Unflushed::new();
+    let (next_removal, removed) = (partitions.clone(), partitions.clone());
+    let (next_retry, retried) = (partitions.clone(), partitions.clone());
+    vec![
+        Task::every(intervals.retention_ms, start_ms, move |now_ms| retain(&retained, now_ms)),
+        Task::every(intervals.flush_ms, start_ms, move |now_ms| {
+            flush_overdue(&flushed, &mut unflushed, now_ms);
+        }),
+        note(Checkpoint::RecoveryPoint, intervals.recovery_points_ms),
+        note(Checkpoint::LogStart, intervals.log_starts_ms),
+        note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
+        Task::at(move || next_removal.next_removal_ms(), move |_| removed.remove_deleted()),
+        Task::at(move || next_retry.next_retry_ms(), move |_| retried.retry_unopened()),
+    ]
+}
+
+impl Shared {
+    /// Wakes the threads: a task may be due by now.
+    fn look_again(&self) {
+        // Under the lock, or a thread could be between its look at the clock and sleep.
+        let _stopped = self.stopped.lock();
+        self.wake.notify_all();
+    }
+}
+
+/// Sleeps until the next task is due, runs it, and so on.
+fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
     loop {
         {
             let mut stopped = shared.stopped.lock();
@@ -154,17 +199,16 @@ fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock, start_ms: u64) 
                 return;
             }
             let now = clock.monotonic_ms();
-            let next = due.iter().copied().min().unwrap_or(u64::MAX);
+            let next = tasks.iter().map(Task::due_ms).min().unwrap_or(u64::MAX);
             if next > now {
                 let sleep = Duration::from_millis(next - now).min(LONGEST_SLEEP);
                 shared.wake.wait_for(&mut stopped, sleep);
                 continue;
             }
         }
-        for (task, due) in tasks.iter_mut().zip(&mut due) {
-            if *due <= clock.monotonic_ms() {
-                panics::contain("a task of the log manager", || (task.run)(clock.wall_ms()));
-                *due = clock.monotonic_ms().saturating_add(task.interval_ms);
+        for task in &mut tasks {
+            if task.due_ms() <= clock.monotonic_ms() {
+                task.run(clock);
             }
         }
     }
@@ -189,7 +233,6 @@ fn retain(partitions: &Partitions, now_ms: i64) {
     if moved && partitions.checkpoint_log_starts().is_err() {
         tracing::error!("the log start checkpoint is not written");
     }
-    partitions.remove_deleted(now_ms);
 }
 
 fn flush_overdue(partitions: &Partitions, unflushed: &mut Unflushed, now_ms: i64) {

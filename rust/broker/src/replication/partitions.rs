@@ -5,7 +5,7 @@
 //! finds a half-made partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
-use super::checkpoints::Checkpoint;
+use super::checkpoints::{Checkpoint, Entry};
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
 use super::partition::{Partition, PartitionIdentity};
@@ -16,16 +16,17 @@ use crate::fetch_sessions::TopicRef;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::purgatory::Purgatory;
 use kafkalite_log::{CommitLog, LogDir, LogError};
-use kafkalite_protocol::{ErrorCode, Uuid};
+use kafkalite_protocol::{ErrorCode, Offset, Uuid};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+mod deleting;
 mod opening;
 
-use opening::Opened;
+use deleting::Deleted;
+use opening::{Opened, Unopened};
 
 /// What the set needs from above.
 pub struct PartitionsConfig {
@@ -41,22 +42,48 @@ pub struct PartitionsConfig {
     pub produces: Arc<Purgatory<u64>>,
     /// `num.recovery.threads.per.data.dir`
     pub recovery_threads: usize,
+    /// Topics of which the metadata log tells that they were removed before this start.
+    pub removed_topics: HashSet<Uuid>,
+}
+
+/// One partition of a topic.
+#[derive(Clone)]
+enum Slot {
+    Here(Arc<Partition>),
+    /// Its replica is here, and its log does not open for now.
+    Unopened,
+    /// This broker has no replica of it.
+    Elsewhere,
+}
+
+impl Slot {
+    fn partition(&self) -> Option<&Arc<Partition>> {
+        match self {
+            Self::Here(partition) => Some(partition),
+            Self::Unopened | Self::Elsewhere => None,
+        }
+    }
 }
 
 struct Topic {
     name: Arc<str>,
     image: Arc<TopicImage>,
-    partitions: Vec<Option<Arc<Partition>>>,
+    partitions: Vec<Slot>,
 }
 
 impl Topic {
     fn at(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         let place = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
         match self.partitions.get(place) {
-            Some(Some(partition)) => Ok(partition.clone()),
-            Some(None) => Err(ErrorCode::KafkaStorageError),
+            Some(Slot::Here(partition)) => Ok(partition.clone()),
+            Some(Slot::Unopened) => Err(ErrorCode::KafkaStorageError),
+            Some(Slot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
             None => Err(ErrorCode::UnknownTopicOrPartition),
         }
+    }
+
+    fn here(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.partitions.iter().filter_map(Slot::partition)
     }
 }
 
@@ -70,18 +97,25 @@ struct Maps {
 impl Maps {
     fn insert(&mut self, topic: Topic) {
         self.ids.insert(topic.name.clone(), topic.image.id);
-        let here = topic.partitions.iter().flatten();
-        self.by_key.extend(here.map(|partition| (partition.key(), partition.clone())));
+        self.by_key.extend(topic.here().map(|partition| (partition.key(), partition.clone())));
         self.by_id.insert(topic.image.id, topic);
     }
 
     fn remove(&mut self, id: Uuid) -> Option<Topic> {
         let topic = self.by_id.remove(&id)?;
         self.ids.remove(&topic.name);
-        for partition in topic.partitions.iter().flatten() {
+        for partition in topic.here() {
             self.by_key.remove(&partition.key());
         }
         Some(topic)
+    }
+
+    /// Puts a partition in its place, if its topic is still there.
+    fn put(&mut self, id: Uuid, place: usize, slot: Slot) {
+        let Some(topic) = self.by_id.get_mut(&id) else { return };
+        let Some(there) = topic.partitions.get_mut(place) else { return };
+        self.by_key.extend(slot.partition().map(|made| (made.key(), made.clone())));
+        *there = slot;
     }
 }
 
@@ -92,8 +126,15 @@ pub struct Partitions {
     committer: Arc<GroupCommit>,
     maps: RwLock<Maps>,
     next_key: AtomicU64,
-    /// Directories of deleted partitions, and when their files go, in ms of wall time.
-    deleted: Mutex<Vec<(i64, PathBuf)>>,
+    /// Held while the image is followed, or a log is opened again: one topic is not deleted while
+    /// its log is opened.
+    following: Mutex<()>,
+    /// Directories of deleted partitions.
+    deleted: Mutex<Vec<Deleted>>,
+    /// Logs that did not open, by topic and partition.
+    unopened: Mutex<HashMap<(Uuid, i32), Unopened>>,
+    /// Hears of deadlines; see [`Partitions::on_deadline`].
+    on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
     /// The greatest producer id that a log held when it was opened; -1 if none did.
@@ -112,7 +153,10 @@ impl Partitions {
             committer: GroupCommit::new(),
             maps: RwLock::default(),
             next_key: AtomicU64::new(1),
+            following: Mutex::default(),
             deleted: Mutex::default(),
+            unopened: Mutex::default(),
+            on_deadline: OnceLock::new(),
             checkpointing: Mutex::default(),
             greatest_producer_id: AtomicI64::new(-1),
             opened: Mutex::default(),
@@ -172,7 +216,7 @@ impl Partitions {
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Partition>> {
         let maps = self.maps.read();
-        maps.by_id.values().flat_map(|topic| topic.partitions.iter().flatten().cloned()).collect()
+        maps.by_id.values().flat_map(|topic| topic.here().cloned()).collect()
     }
 
     /// The directories that hold them.
@@ -191,6 +235,7 @@ impl Partitions {
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
     /// between them. One call at a time; the controller's commits are serial.
     pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        let _following = self.following.lock();
         if before.offset < 0 {
             self.open_existing(after);
         }
@@ -214,7 +259,7 @@ impl Partitions {
         let maps = self.maps.read();
         for topic in maps.by_id.values() {
             let settings = (self.config.settings)(&topic.image);
-            for partition in topic.partitions.iter().flatten() {
+            for partition in topic.here() {
                 partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
             }
         }
@@ -230,17 +275,17 @@ impl Partitions {
         };
         let settings = (self.config.settings)(image);
         if before.is_some_and(|before| before.configs != image.configs) {
-            for partition in partitions.iter().flatten() {
+            for partition in partitions.iter().filter_map(Slot::partition) {
                 partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
             }
         }
         for (index, partition_image) in image.partitions.iter().enumerate() {
             let is_here = partition_image.replicas.contains(&self.config.local_id);
             if index >= partitions.len() {
-                let made = is_here.then(|| self.open(image, index as i32)).flatten();
-                partitions.push(made);
+                let opened = if is_here { self.open(image, index as i32) } else { Slot::Elsewhere };
+                partitions.push(opened);
             }
-            if let Some(partition) = &partitions[index] {
+            if let Some(partition) = partitions[index].partition() {
                 partition.follow_image(partition_image);
             }
         }
@@ -268,68 +313,21 @@ impl Partitions {
         };
         let place = self.dirs.position(log.log_dir());
         let dir = self.dirs.iter().nth(place).expect("it is the place of one of these");
-        let high_watermark = dir.checkpoints().high_watermark(&topic.name, index);
+        let noted =
+            dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);
+        let high_watermark = noted.unwrap_or_default();
         let partition =
             Partition::new(identity, self.config.local_id, Arc::new(log), high_watermark);
         partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
         partition
     }
 
-    fn delete(&self, topic: &Topic) {
-        for partition in topic.partitions.iter().flatten() {
-            partition.vanish();
-            self.config.fetches.forget(&partition.key());
-            self.config.produces.forget(&partition.key());
-            let id = partition.topic_id().to_string();
-            let name = deleted_name(partition.topic(), partition.index(), &id);
-            let delay_ms = partition.log_config().file_delete_delay_ms;
-            self.dirs.count(partition.log().log_dir(), false);
-            match partition.log().rename_and_close(&name) {
-                Ok(path) => {
-                    let due_ms = self.config.clock.wall_ms().saturating_add(delay_ms);
-                    self.deleted.lock().push((due_ms, path.to_path_buf()));
-                }
-                Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
-            }
-        }
-    }
-
-    /// Takes deleted partitions out of the checkpoints. After a crash a topic that was made again
-    /// under an old name would else begin where the old one did, and hide what was written since.
-    fn forget_deleted(&self) {
-        for which in [Checkpoint::RecoveryPoint, Checkpoint::LogStart] {
-            if let Err(error) = self.checkpoint(which) {
-                tracing::error!(%error, "checkpoints still tell of deleted partitions");
-            }
-        }
-    }
-
-    /// Removes the files of partitions that were deleted long enough ago.
-    pub fn remove_deleted(&self, now_ms: i64) {
-        let due: Vec<PathBuf> = {
-            let mut deleted = self.deleted.lock();
-            let (due, later) = deleted.drain(..).partition(|(due_ms, _)| *due_ms <= now_ms);
-            *deleted = later;
-            Vec::from_iter((due as Vec<(i64, PathBuf)>).into_iter().map(|(_, path)| path))
-        };
-        for path in due {
-            let storage = self.dirs.iter().next().map(|dir| dir.log_dir().storage().clone());
-            let removed = storage.map_or(Ok(()), |storage| storage.remove_dir_all(&path));
-            if let Err(error) = removed {
-                tracing::error!(path = %path.display(), %error, "deleted log is not removed");
-            }
-        }
-    }
-
-    /// Deletes what an earlier run began to delete.
-    pub fn take_over_deleted(&self) {
-        for dir in self.dirs.iter() {
-            let Ok(entries) = dir.log_dir().storage().list(dir.path()) else { continue };
-            let gone = entries.iter().filter(|entry| entry.is_dir);
-            let gone = gone.filter(|entry| entry.name.ends_with("-delete"));
-            let paths = gone.map(|entry| (0, dir.path().join(&entry.name)));
-            self.deleted.lock().extend(paths);
-        }
+    /// What the last run noted of a partition.
+    pub(super) fn noted(&self, which: Checkpoint, partition: &Partition) -> Option<Offset> {
+        let place = self.dirs.position(partition.log().log_dir());
+        let dir = self.dirs.iter().nth(place)?;
+        let (topic, id) = (partition.topic(), partition.topic_id());
+        dir.checkpoints().noted(which, topic, id, partition.index())
     }
 
     /// Puts every log's start on the disk.
@@ -351,25 +349,47 @@ impl Partitions {
 
     /// The outcome in each directory.
     fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
-        let _writing = self.checkpointing.lock();
-        let mut noted: Vec<Vec<_>> = self.dirs.iter().map(|_| Vec::new()).collect();
-        for partition in self.all() {
-            let offset = match which {
+        self.write_offsets(which, |partition| {
+            Some(match which {
                 Checkpoint::RecoveryPoint => partition.log().durable_offset(),
                 Checkpoint::LogStart => partition.log_start_offset(),
                 Checkpoint::HighWatermark => partition.high_watermark(),
-            };
-            let place = self.dirs.position(partition.log().log_dir());
-            noted[place].push((partition.topic().to_owned(), partition.index(), offset));
-        }
-        let written = self.dirs.iter().zip(noted);
-        written.map(|(dir, noted)| dir.checkpoint(which, noted.into_iter())).collect()
+                Checkpoint::Cleaner => return None,
+            })
+        })
     }
-}
 
-/// Kafka's name for the directory of a partition that is being deleted; at most 255 characters.
-fn deleted_name(topic: &str, index: i32, id: &str) -> String {
-    let suffix = format!("-{index}.{id}-delete");
-    let room = 255 - suffix.len();
-    format!("{}{suffix}", &topic[..topic.len().min(room)])
+    /// Writes one kind of checkpoint anew in every directory, with the offset that `offset` gives
+    /// for each partition, if any. Of partitions whose logs did not open stays what was there.
+    pub(super) fn write_offsets(
+        &self,
+        which: Checkpoint,
+        offset: impl Fn(&Partition) -> Option<Offset>,
+    ) -> Vec<Result<(), LogError>> {
+        let _writing = self.checkpointing.lock();
+        let mut noted: Vec<Vec<Entry>> = self.dirs.iter().map(|_| Vec::new()).collect();
+        let maps = self.maps.read();
+        for topic in maps.by_id.values() {
+            for (index, slot) in (0..).zip(&topic.partitions) {
+                let (topic_id, name) = (topic.image.id, &topic.name);
+                let entry = |offset| Entry { topic: name.clone(), topic_id, index, offset };
+                match slot {
+                    Slot::Here(partition) => {
+                        let place = self.dirs.position(partition.log().log_dir());
+                        noted[place].extend(offset(partition).map(entry));
+                    }
+                    Slot::Unopened => {
+                        for (dir, noted) in self.dirs.iter().zip(&mut noted) {
+                            let kept = dir.checkpoints().noted(which, name, topic_id, index);
+                            noted.extend(kept.map(entry));
+                        }
+                    }
+                    Slot::Elsewhere => {}
+                }
+            }
+        }
+        drop(maps);
+        let written = self.dirs.iter().zip(noted);
+        written.map(|(dir, noted)| dir.checkpoint(which, noted)).collect()
+    }
 }

@@ -12,13 +12,14 @@ use kafkalite_broker::metadata::ConfigResource;
 use kafkalite_broker::metadata::controller::{
     ConfigChange, ConfigOperation, NewTopic, NoRules, TopicDefaults,
 };
+use kafkalite_broker::replication::Partition;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
 use kafkalite_protocol::messages::{ApiKey, Request, Wire};
-use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::record_batch::{Batches, RecordBatchBuilder};
 use kafkalite_protocol::{LeaderEpoch, Offset, Reader, Records, Writer};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -166,4 +167,12 @@ pub fn batch(values: &[&str], producer: Option<(i64, i16, i32)>) -> Bytes {
         builder.append(timestamp_ms, None, Some(value.as_bytes()), &[]);
     }
     builder.build(Offset(0), LeaderEpoch(-1)).unwrap()
+}
+
+/// How many records can be read of a log that begins at offset 0.
+pub fn record_count(partition: &Partition) -> i32 {
+    let log = partition.log();
+    let read = log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    Batches::new(&bytes).map(|batch| batch.unwrap().header().record_count).sum()
 }

@@ -51,6 +51,23 @@ fn epochs_read_back() {
 }
 
 #[test]
+fn topic_ids_of_checkpoints_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(TOPIC_IDS_FILE);
+    assert_eq!(read_topic_ids(&RealStorage, &path).unwrap(), None);
+    let topics = [((LOG_START_FILE.to_string(), "t".to_string()), Uuid([7; 16]))].into();
+    write_topic_ids(&RealStorage, &path, &topics).unwrap();
+    let text = format!("0\n1\n{LOG_START_FILE} t {}\n", Uuid([7; 16]));
+    assert_eq!(written(&path), text);
+    assert_eq!(read_topic_ids(&RealStorage, &path).unwrap(), Some(topics));
+    for bad in ["", "1\n0\n", "0\n2\na t AAAA\n", "0\n1\na t\n", "0\n1\na t AAAA\n"] {
+        std::fs::write(&path, bad).unwrap();
+        let outcome = read_topic_ids(&RealStorage, &path);
+        assert!(matches!(outcome, Err(LogError::BadFile { .. })), "{bad:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn the_topic_id_reads_back() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(read_topic_id(&RealStorage, dir.path()).unwrap(), None);

@@ -4,29 +4,54 @@
 //! At a start each directory has `num.recovery.threads.per.data.dir` threads, as disks are what a
 //! scan after a crash waits for. A clean stop is all fsyncs, which a disk takes together: there the
 //! number of threads is our own.
+//!
+//! A log that does not open, for want of descriptors, of space, or by a bug that panics, answers
+//! as a storage error and is tried again after a while. Until it opens, what the checkpoints say of
+//! it stays in them, and its directory's stop does not count as clean.
 //! Source: Kafka's `LogManager.loadLogs` and `shutdown`.
 
-use super::{Partition, Partitions};
+use super::{Partition, Partitions, Slot};
 use crate::error::panics;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::replication::checkpoints::Checkpoint;
+use crate::replication::log_dirs::Made;
 use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Logs that were opened before their partitions are made, by topic and partition.
-pub(super) type Opened = HashMap<(Uuid, i32), Result<CommitLog, LogError>>;
+/// What became of logs that were opened before their partitions are made, by topic and partition.
+pub(super) type Opened = HashMap<(Uuid, i32), Result<CommitLog, String>>;
 
 /// Threads that close the logs of one directory.
 const CLOSING_THREADS: usize = 16;
 
+/// Between the first two attempts at a log, in ms; then twice as long, and so on.
+const FIRST_RETRY_MS: u64 = 1_000;
+/// Between any two of them.
+const LAST_RETRY_MS: u64 = 60_000;
+
+/// A log that did not open.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    made: Made,
+    why: String,
+    attempts: u32,
+    /// When it is tried again, in ms of monotonic time.
+    retry_at_ms: u64,
+}
+
 impl Partitions {
     /// Opens what was there before the broker started, the logs of all directories side by side.
     pub(super) fn open_existing(&self, image: &MetadataImage) {
+        for dir in self.dirs.iter() {
+            dir.settle_checkpoints(|topic| image.topic(topic).map(|topic| topic.id));
+            self.clear_away(dir, image);
+        }
         let local = self.config.local_id;
         let mut queues: Vec<Vec<(&Arc<TopicImage>, i32)>> =
             self.dirs.iter().map(|_| Vec::new()).collect();
@@ -43,25 +68,98 @@ impl Partitions {
         }
         let threads = self.config.recovery_threads;
         in_parallel(&queues, threads, |(topic, index)| {
-            let log = self.open_log(topic, *index, true);
+            let log = self.try_to_open(topic, *index, Made::Before, true);
             self.opened.lock().insert((topic.id, *index), log);
         });
     }
 
-    /// Opens a partition's log, if that is not done. One that cannot be opened is said once, and
-    /// answers as a storage error.
-    pub(super) fn open(&self, topic: &TopicImage, index: i32) -> Option<Arc<Partition>> {
+    /// Opens a partition's log, if that is not done.
+    pub(super) fn open(&self, topic: &TopicImage, index: i32) -> Slot {
         let opened = self.opened.lock().remove(&(topic.id, index));
-        match opened.unwrap_or_else(|| self.open_log(topic, index, false)) {
+        match opened {
+            Some(opened) => self.take_in(topic, index, Made::Before, opened),
+            None => {
+                let opened = self.try_to_open(topic, index, Made::Now, true);
+                self.take_in(topic, index, Made::Now, opened)
+            }
+        }
+    }
+
+    /// Makes the partition of a log that opened; of another one notes when to try again. The
+    /// reason is said once, as long as it stays the same.
+    fn take_in(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        made: Made,
+        opened: Result<CommitLog, String>,
+    ) -> Slot {
+        let mut unopened = self.unopened.lock();
+        let before = unopened.remove(&(topic.id, index));
+        let why = match opened {
             Ok(log) => {
+                drop(unopened);
                 let settings = (self.config.settings)(topic);
-                Some(Arc::new(self.partition(topic, index, &settings, log)))
+                return Slot::Here(Arc::new(self.partition(topic, index, &settings, log)));
             }
-            Err(error) => {
-                let topic = &topic.name;
-                tracing::error!(%topic, partition = index, %error, "log does not open");
-                None
+            Err(why) => why,
+        };
+        if before.as_ref().is_none_or(|before| before.why != why) {
+            let (topic, error) = (&topic.name, &why);
+            tracing::error!(%topic, partition = index, %error, "log does not open; tried again");
+        }
+        let attempts = before.map_or(0, |before| before.attempts) + 1;
+        let wait_ms = FIRST_RETRY_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LAST_RETRY_MS);
+        let retry_at_ms = self.config.clock.monotonic_ms().saturating_add(wait_ms);
+        unopened.insert((topic.id, index), Unopened { made, why, attempts, retry_at_ms });
+        drop(unopened);
+        self.look_at_deadlines();
+        Slot::Unopened
+    }
+
+    /// When a log that did not open is tried next, in ms of monotonic time.
+    pub fn next_retry_ms(&self) -> Option<u64> {
+        self.unopened.lock().values().map(|unopened| unopened.retry_at_ms).min()
+    }
+
+    /// Tries to open the logs again that did not open and whose time has come.
+    pub fn retry_unopened(&self) {
+        let now_ms = self.config.clock.monotonic_ms();
+        let _following = self.following.lock();
+        let due: Vec<(Uuid, i32, Made)> = {
+            let unopened = self.unopened.lock();
+            let due = unopened.iter().filter(|(_, one)| one.retry_at_ms <= now_ms);
+            due.map(|((id, index), one)| (*id, *index, one.made)).collect()
+        };
+        for (id, index, made) in due {
+            let topic = self.maps.read().by_id.get(&id).map(|topic| topic.image.clone());
+            let Some(topic) = topic else { continue };
+            // What did not open once is not believed to be as a clean stop left it.
+            let opened = self.try_to_open(&topic, index, made, false);
+            let slot = self.take_in(&topic, index, made, opened);
+            if let Slot::Here(partition) = &slot {
+                let place = usize::try_from(index).unwrap_or(usize::MAX);
+                if let Some(image) = topic.partitions.get(place) {
+                    partition.follow_image(image);
+                }
+                tracing::info!(topic = %topic.name, partition = index, "log is open at last");
+                self.maps.write().put(id, place, slot);
             }
+        }
+    }
+
+    /// Opens a log; a panic in there is a reason why it does not open.
+    fn try_to_open(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        made: Made,
+        may_be_clean: bool,
+    ) -> Result<CommitLog, String> {
+        let open = || self.open_log(topic, index, made, may_be_clean);
+        match panics::contain("opening a log", open) {
+            Some(opened) => opened.map_err(|error| error.to_string()),
+            None => Err("opening it panicked".to_owned()),
         }
     }
 
@@ -69,29 +167,25 @@ impl Partitions {
         &self,
         topic: &TopicImage,
         index: i32,
-        existed: bool,
+        made: Made,
+        may_be_clean: bool,
     ) -> Result<CommitLog, LogError> {
         let name = format!("{}-{index}", topic.name);
         let settings = (self.config.settings)(topic);
-        let place = self.dirs.place(&name, topic.id, existed)?;
-        let checkpoints = place.directory.checkpoints();
-        let state = if existed {
-            checkpoints.open_state(&topic.name, index)
-        } else {
-            // The checkpoints were read at the start: what they say under this name is of a topic
-            // that was deleted since.
-            OpenState { clean: checkpoints.was_clean(), ..OpenState::default() }
-        };
+        let place = self.dirs.place(&name, topic.id, made)?;
         let log_dir = place.directory.log_dir();
+        if place.stored != Some(topic.id) {
+            // Before there is anything else: records never lie in a directory that is nobody's.
+            let (storage, path) = (log_dir.storage().as_ref(), log_dir.path().join(&name));
+            storage.create_dir(&path).map_err(|error| LogError::io(&path, error))?;
+            write_topic_id(storage, &path, topic.id)?;
+        }
+        let noted = place.directory.checkpoints().open_state(&topic.name, topic.id, index);
+        let state = OpenState { clean: noted.clean && may_be_clean, ..noted };
         let now_ms = self.config.clock.wall_ms();
         let (log, report) = CommitLog::open(log_dir, &name, settings.log.clone(), state, now_ms)?;
-        self.dirs.count(log_dir, true);
         let greatest = report.greatest_producer_id.unwrap_or(-1);
         self.greatest_producer_id.fetch_max(greatest, Ordering::AcqRel);
-        if place.stored != Some(topic.id) {
-            let path = log_dir.path().join(&name);
-            write_topic_id(log_dir.storage().as_ref(), &path, topic.id)?;
-        }
         if report.truncated_bytes > 0 || report.lost_below_recovery_point {
             tracing::warn!(log = name, ?report, "log was cut back to its last whole batch");
         }
@@ -100,6 +194,7 @@ impl Partitions {
             // power cut.
             log.flush()?;
         }
+        self.dirs.count(log_dir, true);
         Ok(log)
     }
 
@@ -115,7 +210,11 @@ impl Partitions {
         }
         let failed: Mutex<HashMap<usize, LogError>> = Mutex::default();
         in_parallel(&queues, CLOSING_THREADS, |partition| {
-            if let Err(error) = partition.log().close(true) {
+            let log = partition.log();
+            let panicked = || LogError::io(&*log.path(), io::Error::other("closing it panicked"));
+            let closed = panics::contain("closing a log", || log.close(true));
+            let closed = closed.unwrap_or_else(|| Err(panicked()));
+            if let Err(error) = closed {
                 let place = self.dirs.position(partition.log().log_dir());
                 failed.lock().entry(place).or_insert(error);
             }
@@ -129,11 +228,27 @@ impl Partitions {
                 *outcome = std::mem::replace(outcome, Ok(())).and(written);
             }
         }
+        let unopened = self.unopened_names();
         let noted = self.dirs.iter().zip(outcomes).map(|(dir, outcome)| match outcome {
             Ok(()) if dir.log_dir().is_offline() => Ok(()),
+            Ok(()) if unopened.iter().any(|name| dir.path().join(name).exists()) => {
+                let log_dir = dir.path().display();
+                tracing::warn!(%log_dir, "a log did not open; the next start checks all here");
+                Ok(())
+            }
             outcome => outcome.and_then(|()| dir.checkpoints().note_clean_stop(broker_epoch)),
         });
         noted.fold(Ok(()), Result::and)
+    }
+
+    /// What the directories of partitions are called that did not open.
+    fn unopened_names(&self) -> Vec<String> {
+        let maps = self.maps.read();
+        let unopened = self.unopened.lock();
+        let name = |(id, index): &(Uuid, i32)| {
+            maps.by_id.get(id).map(|topic| format!("{}-{index}", topic.name))
+        };
+        unopened.keys().filter_map(name).collect()
     }
 }
 

@@ -75,6 +75,7 @@ impl House {
             fetches: fetches.clone(),
             produces: Arc::new(Purgatory::new("Produce", timer.clone(), &metrics)),
             recovery_threads: 1,
+            removed_topics: std::collections::HashSet::new(),
         };
         let log_dir = LogDir::open(directory.path(), Arc::new(RealStorage), 1_000);
         let log_dir = log_dir.expect("a directory of its own");

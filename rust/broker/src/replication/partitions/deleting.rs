@@ -1,0 +1,188 @@
+//! What becomes of partitions that are deleted: renamed at once, removed after a delay.
+//!
+//! A directory belongs to the topic whose id stands in it, whatever it is called. One that the
+//! broker could not rename before it was killed is found at the next start: its topic is not in the
+//! image. If the metadata log tells that the topic was removed, the directory is deleted then. Any
+//! other is put aside as a stray and never served: it may hold somebody's records.
+//! Source: Kafka's `LogManager.asyncDelete`, `deleteLogs` and `isStrayKraftReplica`.
+
+use super::opening::Unopened;
+use super::{Partitions, Slot, Topic};
+use crate::metadata::{CLUSTER_METADATA_TOPIC, MetadataImage};
+use crate::replication::checkpoints::Checkpoint;
+use crate::replication::log_dirs::{LogDirectory, left_name};
+use kafkalite_log::checkpoint::read_topic_id;
+use kafkalite_log::storage::Storage;
+use kafkalite_protocol::Uuid;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How long after a failed attempt a directory's files are removed again, in ms.
+const RETRY_MS: u64 = 60_000;
+
+/// What the directory of a deleted partition ends with, as in Kafka.
+const DELETED: &str = "-delete";
+
+/// The directory of a deleted partition.
+pub(super) struct Deleted {
+    /// When its files go, in ms of monotonic time.
+    due_ms: u64,
+    path: PathBuf,
+    storage: Arc<dyn Storage>,
+}
+
+impl Partitions {
+    pub(super) fn delete(&self, topic: &Topic) {
+        for (index, slot) in (0..).zip(&topic.partitions) {
+            match slot {
+                Slot::Here(partition) => {
+                    partition.vanish();
+                    self.config.fetches.forget(&partition.key());
+                    self.config.produces.forget(&partition.key());
+                    let id = partition.topic_id();
+                    let name = left_name(&format!("{}-{index}", topic.name), id, DELETED);
+                    let delay_ms = partition.log_config().file_delete_delay_ms;
+                    let log_dir = partition.log().log_dir();
+                    self.dirs.count(log_dir, false);
+                    match partition.log().rename_and_close(&name) {
+                        Ok(path) => {
+                            let delay_ms = u64::try_from(delay_ms).unwrap_or(0);
+                            self.remove_later(path.to_path_buf(), log_dir.storage(), delay_ms);
+                        }
+                        Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
+                    }
+                }
+                Slot::Unopened => self.delete_unopened(topic, index),
+                Slot::Elsewhere => {}
+            }
+        }
+    }
+
+    /// Deletes what there is of a partition whose log did not open.
+    fn delete_unopened(&self, topic: &Topic, index: i32) {
+        let id = topic.image.id;
+        let _: Option<Unopened> = self.unopened.lock().remove(&(id, index));
+        let name = format!("{}-{index}", topic.name);
+        for dir in self.dirs.iter().filter(|dir| !dir.log_dir().is_offline()) {
+            let path = dir.path().join(&name);
+            let stored = || read_topic_id(dir.log_dir().storage().as_ref(), &path);
+            // One that cannot be read would have been this partition's, had it opened.
+            if path.is_dir() && stored().map_or(true, |stored| stored.is_none_or(|it| it == id)) {
+                self.delete_directory(dir, &name, id);
+            }
+        }
+    }
+
+    /// Renames a directory and has its files removed, soon.
+    fn delete_directory(&self, dir: &LogDirectory, name: &str, id: Uuid) {
+        match dir.rename(name, id, DELETED) {
+            Ok(path) => self.remove_later(path, dir.log_dir().storage(), 0),
+            Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
+        }
+    }
+
+    fn remove_later(&self, path: PathBuf, storage: &Arc<dyn Storage>, delay_ms: u64) {
+        let due_ms = self.config.clock.monotonic_ms().saturating_add(delay_ms);
+        let storage = storage.clone();
+        self.deleted.lock().push(Deleted { due_ms, path, storage });
+        self.look_at_deadlines();
+    }
+
+    /// Takes deleted partitions out of the checkpoints, as Kafka does: other programs read them.
+    pub(super) fn forget_deleted(&self) {
+        for which in [Checkpoint::RecoveryPoint, Checkpoint::LogStart] {
+            if let Err(error) = self.checkpoint(which) {
+                tracing::error!(%error, "checkpoints still tell of deleted partitions");
+            }
+        }
+    }
+
+    /// When files of a deleted partition are to be removed next, in ms of monotonic time.
+    pub fn next_removal_ms(&self) -> Option<u64> {
+        self.deleted.lock().iter().map(|deleted| deleted.due_ms).min()
+    }
+
+    /// Removes the files of partitions that were deleted long enough ago.
+    pub fn remove_deleted(&self) {
+        let now_ms = self.config.clock.monotonic_ms();
+        let due: Vec<Deleted> = {
+            let mut deleted = self.deleted.lock();
+            let (due, later) = deleted.drain(..).partition(|one| one.due_ms <= now_ms);
+            *deleted = later;
+            due
+        };
+        for Deleted { path, storage, .. } in due {
+            match storage.remove_dir_all(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "deleted log is not removed");
+                    self.remove_later(path, &storage, RETRY_MS);
+                }
+            }
+        }
+    }
+
+    /// Has removed what an earlier run began to delete, and moves out of the way what it left under
+    /// the name of a partition and belongs to no topic of the image.
+    pub(super) fn clear_away(&self, dir: &LogDirectory, image: &MetadataImage) {
+        let storage = dir.log_dir().storage();
+        let Ok(entries) = storage.list(dir.path()) else { return };
+        for name in entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name) {
+            if name.ends_with(DELETED) {
+                self.remove_later(dir.path().join(&name), storage, 0);
+                continue;
+            }
+            if !is_partition_name(&name) {
+                continue;
+            }
+            let path = dir.path().join(&name);
+            let stored = match read_topic_id(storage.as_ref(), &path) {
+                Ok(Some(stored)) => stored,
+                // Nobody's, as far as can be seen: left alone, unless its name is given.
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(log = name, %error, "cannot be told whose log this is");
+                    continue;
+                }
+            };
+            if image.topic_by_id(stored).is_some_and(|topic| holds(&topic.name, &name)) {
+                continue;
+            }
+            if self.config.removed_topics.contains(&stored) {
+                tracing::info!(log = name, topic_id = %stored, "topic was deleted, so is its log");
+                self.delete_directory(dir, &name, stored);
+            } else if let Err(error) = dir.put_aside(&name, &stored.to_string()) {
+                tracing::error!(log = name, %error, "a stray log stays where it is");
+            }
+        }
+    }
+
+    /// Has who looks after the deadlines here look again: there may be a nearer one.
+    pub(super) fn look_at_deadlines(&self) {
+        if let Some(look) = self.on_deadline.get() {
+            look();
+        }
+    }
+
+    /// Has `look` called whenever [`Self::next_removal_ms`] or [`Self::next_retry_ms`] may have
+    /// become earlier. The first caller is heard, and nobody else.
+    pub fn on_deadline(&self, look: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_deadline.set(Box::new(look));
+    }
+}
+
+/// Whether a partition of a topic of this name would be called so.
+fn holds(topic: &str, name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(before, _)| before == topic)
+}
+
+/// Whether it is TOPIC-PARTITION, and not the metadata log.
+fn is_partition_name(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(topic, index)| {
+        topic != CLUSTER_METADATA_TOPIC
+            && !topic.is_empty()
+            && index.bytes().all(|byte| byte.is_ascii_digit())
+            && index.parse::<i32>().is_ok()
+    })
+}
