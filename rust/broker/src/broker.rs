@@ -241,6 +241,13 @@ impl Broker {
     }
 }
 
+impl Drop for Broker {
+    /// What waits holds what it waits for: fetches that were never answered would keep the rooms.
+    fn drop(&mut self) {
+        self.end_threads(0);
+    }
+}
+
 /// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so
 /// to its clients.
 fn start_groups(
@@ -310,9 +317,6 @@ impl Foundation<'_> {
         let partitions = Arc::new(Partitions::new(partitions_config, log_dirs));
         tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped);
-        let flushed = partitions.clone();
-        let flush = move |key| flush(&flushed, key);
-        partitions.committer().start(flush).map_err(system("group commit"))?;
         let topic = OffsetsPartitions {
             partitions: partitions.clone(),
             controller: controller.clone(),
@@ -330,6 +334,10 @@ impl Foundation<'_> {
         };
         let cold_reads = ColdReads::start(limits, is_resident, clock.clone(), metrics.clone())
             .map_err(system("the cold-read threads"))?;
+        // The last that can fail: from here on the rooms end this thread.
+        let flushed = partitions.clone();
+        let flush = move |key| flush(&flushed, key);
+        partitions.committer().start(flush).map_err(system("group commit"))?;
         Ok(Rooms {
             config: swapped,
             groups,

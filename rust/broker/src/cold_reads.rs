@@ -125,10 +125,9 @@ impl ColdReads {
             clock,
             metrics: Arc::clone(&metrics),
         });
-        let counted = Arc::clone(&shared);
         let help = "Responses waiting for ranges to be read in.";
-        metrics.computed("kafkalite_cold_read_queue_size", help, vec![], move || {
-            i64::try_from(counted.queue.lock().jobs.len()).unwrap_or(i64::MAX)
+        metrics.computed("kafkalite_cold_read_queue_size", help, vec![], &shared, |shared| {
+            i64::try_from(shared.queue.lock().jobs.len()).unwrap_or(i64::MAX)
         });
         let threads = Mutex::new(Vec::new());
         let pool = Self { shared, is_resident, threads };

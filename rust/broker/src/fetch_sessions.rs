@@ -118,15 +118,14 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
     #[must_use]
     pub fn new(max_slots: usize, metrics: &Metrics) -> Self {
         let slots: Arc<Mutex<Slots<W>>> = Arc::default();
-        let (counted, summed) = (slots.clone(), slots.clone());
-        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let help = "Open fetch sessions.";
-        metrics.computed("kafkalite_fetch_sessions", help, vec![], move || {
-            count(counted.lock().len())
+        metrics.computed("kafkalite_fetch_sessions", help, vec![], &slots, |slots| {
+            i64::try_from(slots.lock().len()).unwrap_or(i64::MAX)
         });
         let help = "Partitions of all open fetch sessions.";
-        metrics.computed("kafkalite_fetch_session_partitions", help, vec![], move || {
-            count(summed.lock().values().map(|slot| slot.size).sum())
+        metrics.computed("kafkalite_fetch_session_partitions", help, vec![], &slots, |slots| {
+            let sizes = slots.lock().values().map(|slot| slot.size).sum::<usize>();
+            i64::try_from(sizes).unwrap_or(i64::MAX)
         });
         let help = "Fetch sessions that lost their slot to another.";
         let evictions = metrics.counter("kafkalite_fetch_session_evictions", help, vec![]);

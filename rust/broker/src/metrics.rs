@@ -9,7 +9,7 @@
 //! `RemoteTimeMs`, `ResponseQueueTimeMs`, `ResponseSendTimeMs`, `TotalTimeMs`) and a few of ours.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -134,7 +134,26 @@ pub type Labels = Vec<(&'static str, String)>;
 enum Source {
     Counter(Counter),
     Gauge(Gauge),
-    Computed(Box<dyn Fn() -> i64 + Send + Sync>),
+    Computed(Box<dyn Computed>),
+}
+
+/// A value that somebody else keeps.
+trait Computed: Send + Sync {
+    /// The value now; 0 once its keeper is gone.
+    fn value(&self) -> i64;
+}
+
+/// A look at what a room keeps. It is weak and its function captures nothing: whatever the room
+/// holds, the metrics among it, the metrics never hold the room.
+struct Look<T> {
+    at: Weak<T>,
+    value: fn(&T) -> i64,
+}
+
+impl<T: Send + Sync> Computed for Look<T> {
+    fn value(&self) -> i64 {
+        self.at.upgrade().map_or(0, |kept| (self.value)(&kept))
+    }
 }
 
 struct Scalar {
@@ -223,15 +242,18 @@ impl Metrics {
         gauge
     }
 
-    /// A gauge that is asked for when metrics are read, for values a room already keeps.
-    pub fn computed(
+    /// A gauge that is asked for when metrics are read, for values a room already keeps. The room
+    /// is not kept alive by it; 0 once the room is gone.
+    pub fn computed<T: Send + Sync + 'static>(
         &self,
         name: &'static str,
         help: &'static str,
         labels: Labels,
-        value: impl Fn() -> i64 + Send + Sync + 'static,
+        of: &Arc<T>,
+        value: fn(&T) -> i64,
     ) {
-        self.register(name, help, labels, Source::Computed(Box::new(value)));
+        let look = Look { at: Arc::downgrade(of), value };
+        self.register(name, help, labels, Source::Computed(Box::new(look)));
     }
 
     /// Calls `visit(name, help, labels, value)` for every counter and gauge, in the order of their
@@ -241,7 +263,7 @@ impl Metrics {
             let value = match &scalar.source {
                 Source::Counter(counter) => Value::Counter(counter.get()),
                 Source::Gauge(gauge) => Value::Gauge(gauge.get()),
-                Source::Computed(value) => Value::Gauge(value()),
+                Source::Computed(computed) => Value::Gauge(computed.value()),
             };
             visit(scalar.name, scalar.help, &scalar.labels, value);
         }

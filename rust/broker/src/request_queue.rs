@@ -155,15 +155,13 @@ impl RequestQueue {
         let lane = |name: &str, bounds: LaneBounds| {
             let room = Room::new(bounds.max_requests, bounds.max_bytes, Arc::clone(&waiters));
             let labels = || vec![("lane", name.to_owned())];
-            let counted = Arc::clone(&room);
             let help = "Requests queued or running.";
-            metrics.computed("kafkalite_request_queue_size", help, labels(), move || {
-                i64::try_from(counted.count()).unwrap_or(i64::MAX)
+            metrics.computed("kafkalite_request_queue_size", help, labels(), &room, |room| {
+                i64::try_from(room.count()).unwrap_or(i64::MAX)
             });
-            let counted = Arc::clone(&room);
             let help = "Bytes of the frames of requests queued or running.";
-            metrics.computed("kafkalite_request_queue_bytes", help, labels(), move || {
-                i64::try_from(counted.bytes()).unwrap_or(i64::MAX)
+            metrics.computed("kafkalite_request_queue_bytes", help, labels(), &room, |room| {
+                i64::try_from(room.bytes()).unwrap_or(i64::MAX)
             });
             LaneQueue { items: SegQueue::new(), room }
         };

@@ -38,6 +38,13 @@ impl fmt::Debug for OnOffline {
 
 const LOCK_FILE: &str = ".lock";
 
+impl Drop for LogDir {
+    /// Closing the file is not enough: a process forked off this one holds the lock as well.
+    fn drop(&mut self) {
+        self.unlock();
+    }
+}
+
 impl LogDir {
     /// Creates `path` if it is missing and locks it. At most `max_open_files` segment files of its
     /// logs stay open.

@@ -41,6 +41,13 @@ pub struct Rooms {
     pub producer_ids: ProducerIds,
 }
 
+impl Drop for Rooms {
+    /// The committer's thread holds the partitions: a broker whose start fails must not leave it.
+    fn drop(&mut self) {
+        self.partitions.committer().stop();
+    }
+}
+
 impl Rooms {
     /// The configuration in force.
     #[must_use]

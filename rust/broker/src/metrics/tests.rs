@@ -89,7 +89,8 @@ fn counters_gauges_and_computed_values_are_enumerated_with_their_labels() {
     let metrics = Metrics::new();
     metrics.counter("a", "", vec![]).add(3);
     metrics.gauge("b", "", vec![("lane", "normal".into())]).add(-2);
-    metrics.computed("c", "", vec![], || 7);
+    let kept = Arc::new(7);
+    metrics.computed("c", "", vec![], &kept, |kept| *kept);
     let mut seen = Vec::new();
     metrics.for_each_scalar(|name, _, labels, value| {
         seen.push((name.to_owned(), labels.len(), value));

@@ -185,10 +185,10 @@ impl Acceptor {
             config.max_connections_per_ip,
             Box::new(move || drop(on_room.wake())),
         );
-        let (counted, kept) = (Arc::clone(&limits), Arc::clone(&limits));
+        let kept = Arc::clone(&limits);
         let help = "Connections open.";
-        parts.metrics.computed("kafkalite_connections", help, vec![], move || {
-            i64::try_from(counted.total()).unwrap_or(i64::MAX)
+        parts.metrics.computed("kafkalite_connections", help, vec![], &limits, |limits| {
+            i64::try_from(limits.total()).unwrap_or(i64::MAX)
         });
         let count = |name, help| parts.metrics.counter(name, help, vec![]);
         let accepting = Accepting {

@@ -161,16 +161,14 @@ impl Network {
         // Waiters of its own: a thousand stalled large frames must not be looked at again whenever
         // some small request leaves its lane.
         let half_frames = Room::new(usize::MAX, config.half_frame_bytes, Arc::default());
-        let counted = Arc::clone(&half_frames);
         let help = "Memory held by large half-sent frames.";
-        parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], move || {
-            i64::try_from(counted.bytes()).unwrap_or(i64::MAX)
+        parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], &half_frames, |room| {
+            i64::try_from(room.bytes()).unwrap_or(i64::MAX)
         });
         let pool = BufferPool::new(MAX_UNUSED_BUFFER_BYTES, config.half_frame_bytes);
-        let counted = Arc::clone(&pool);
         let help = "Memory of read buffers that nothing is in.";
-        parts.metrics.computed("kafkalite_unused_buffer_bytes", help, vec![], move || {
-            i64::try_from(counted.unused_bytes()).unwrap_or(i64::MAX)
+        parts.metrics.computed("kafkalite_unused_buffer_bytes", help, vec![], &pool, |pool| {
+            i64::try_from(pool.unused_bytes()).unwrap_or(i64::MAX)
         });
         let threads = (0..config.network_threads.max(1))
             .map(|i| {

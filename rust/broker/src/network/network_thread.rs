@@ -221,11 +221,10 @@ impl NetworkThread {
                 queue.poke();
             }
         }));
-        let counted = Arc::clone(&queue);
         let labels = vec![("thread", i.to_string())];
         let help = "Connections with responses the network thread has not looked at.";
-        parts.metrics.computed("kafkalite_response_queue_size", help, labels, move || {
-            i64::try_from(counted.len()).unwrap_or(i64::MAX)
+        parts.metrics.computed("kafkalite_response_queue_size", help, labels, &queue, |queue| {
+            i64::try_from(queue.len()).unwrap_or(i64::MAX)
         });
         let wants_room = parts.queue.waiters().register(Arc::clone(&queue));
         let wants_memory = half_frames.waiters().register(Arc::clone(&queue));

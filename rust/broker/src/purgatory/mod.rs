@@ -149,10 +149,9 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         let help = "Operations that waited in purgatory until their timeout.";
         let expired = metrics.counter("kafkalite_purgatory_expired", help, labels());
         let totals = Arc::new(Totals { waiting: AtomicUsize::new(0), expired });
-        let counted = Arc::clone(&totals);
         let help = "Operations waiting in purgatory.";
-        metrics.computed("kafkalite_purgatory_size", help, labels(), move || {
-            i64::try_from(counted.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+        metrics.computed("kafkalite_purgatory_size", help, labels(), &totals, |totals| {
+            i64::try_from(totals.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
         });
         Self {
             timer,

@@ -154,6 +154,12 @@ impl LogManager {
     }
 }
 
+impl Drop for LogManager {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// Everything but compaction.
 fn tasks(partitions: &Arc<Partitions>, intervals: &Maintenance, start_ms: u64) -> Vec<Task> {
     let note = |which, interval_ms| {
