@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,6 +89,7 @@ class Broker:
         self._log_level = log_level
         self._engine: _Engine | None = None
         self._close: weakref.finalize[..., Broker] | None = None
+        self._lock, self._lock_owner = threading.RLock(), os.getpid()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -106,7 +108,8 @@ class Broker:
     @property
     def admin_url(self) -> str | None:
         """URL of metrics and health, or ``None`` if they are off."""
-        return None if self._engine is None else self._engine.admin_url
+        engine = self._engine
+        return None if engine is None else engine.admin_url
 
     @property
     def pid(self) -> int:
@@ -130,7 +133,8 @@ class Broker:
             At most as many as ``kafkalite.recent.requests`` says; none while it does not
             run. A child process is asked over HTTP: the last 1,000, with ``admin_port`` only.
         """
-        return [] if self._engine is None else self._engine.recent_requests()
+        engine = self._engine
+        return [] if engine is None else engine.recent_requests()
 
     def log_tail(self, most: int = 40) -> list[str]:
         """Return the last lines of the broker's log, oldest first.
@@ -156,19 +160,21 @@ class Broker:
         Raises:
             BrokerStartError: A wrong configuration, a taken port, a locked directory.
         """
-        if self._engine is not None:
-            return self._engine.start()
-        engine = self._prepare()
-        try:
-            return engine.start()
-        except BaseException:
-            self.close()
-            raise
+        with self._changing():
+            if self._engine is not None:
+                return self._engine.start()
+            engine = self._prepare()
+            try:
+                return engine.start()
+            except BaseException:
+                self.close()
+                raise
 
     def stop(self) -> None:
         """Stop cleanly; data and port stay, for another ``start()``."""
-        if self._engine is not None:
-            self._engine.stop()
+        with self._changing():
+            if self._engine is not None:
+                self._engine.stop()
 
     def kill(self) -> None:
         """End it as a crash does: nothing is flushed, nobody is told.
@@ -176,20 +182,22 @@ class Broker:
         In this process that is as much as threads allow; with ``in_process=False`` it is
         a SIGKILL. ``start()`` brings it back with its data.
         """
-        if self._engine is not None:
-            self._engine.kill()
+        with self._changing():
+            if self._engine is not None:
+                self._engine.kill()
 
     def restart(self) -> None:
         """Stop cleanly and start again, with the same data on the same port."""
-        self.stop()
-        self.start()
+        with self._changing():
+            self.stop()
+            self.start()
 
     def close(self) -> None:
         """Stop, and remove a temporary directory. ``start()`` then begins anew."""
-        self.stop()
-        if self._close is not None:
-            self._close()
-        if self._engine is not None:
+        with self._changing():
+            self.stop()
+            if self._close is not None:
+                self._close()
             self._engine, self._close, self._temporary = None, None, None
 
     def wait_ready(self, timeout: float = 10.0) -> None:
@@ -267,7 +275,15 @@ class Broker:
 
     @property
     def _servers(self) -> str | None:
-        return None if self._engine is None else self._engine.bootstrap_servers
+        engine = self._engine
+        return None if engine is None else engine.bootstrap_servers
+
+    def _changing(self) -> threading.RLock:
+        """One thread at a time starts, stops or closes; the lock of a forked child is a new one."""
+        if self._lock_owner != os.getpid():
+            # The thread that held it may not exist here.
+            self._lock, self._lock_owner = threading.RLock(), os.getpid()
+        return self._lock
 
     def _prepare(self) -> _Engine:
         """Choose directory and ports, and what runs the broker; all of it is kept."""

@@ -1,8 +1,9 @@
 """A broker in a process of its own: ``python -m kafkalite serve``, started and watched.
 
-The child binds its port itself and tells it in its line ``ready:``. It reads its stdin and
-stops when that ends, which it does with this process, however this process ends. A thread
-reads its stderr, so that it never waits for a reader; the last lines are kept.
+The child binds its ports itself and tells them in its lines ``ready:``; ``serving`` is the
+last line. It watches this process and stops when this process ends, however it ends, even if a
+worker that was forked off lives on with copies of the pipes. A thread reads its stderr, so
+that it never waits for a reader; the last lines are kept.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _PATIENCE_S = 30.0
 #: Seconds that it may take to tell of its last requests.
 _ASKING_S = 2.0
+#: What runs the command line.
+_COMMAND = (sys.executable, "-m", "kafkalite")
 #: Lines of its log that are kept.
 _KEPT_LINES = 200
 
@@ -41,7 +44,7 @@ class BrokerProcess:
         log_level: str | int | None,
     ) -> None:
         """Configure it with keys of the broker, topics to make, and a level to forward."""
-        words = ["serve", "--profile", "dev", "--stop-with-stdin"]
+        words = ["serve", "--profile", "dev"]
         for key, value in keys.items():
             words += ["--set", f"{key}={value}"]
         for name, partitions in topics:
@@ -108,8 +111,8 @@ class BrokerProcess:
                 return
             self._reap()
             self._child = child = subprocess.Popen(
-                [sys.executable, "-m", "kafkalite", *self._words],
-                stdin=subprocess.PIPE,
+                [*_COMMAND, *self._words, "--stop-with-parent", str(os.getpid())],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._environment(),
@@ -158,7 +161,7 @@ class BrokerProcess:
         child.wait()
         if self._reader is not None:
             self._reader.join()
-        for pipe in (child.stdin, child.stdout, child.stderr):
+        for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
 
@@ -178,14 +181,14 @@ class BrokerProcess:
         assert child.stdout is not None
         pipe = child.stdout.fileno()
         deadline = time.monotonic() + _PATIENCE_S
-        wants_admin = "kafkalite.admin.port=-1" not in self._words
         said = b""
         while True:
-            told = dict(
-                line.decode().split(": ", 1) for line in said.split(b"\n")[:-1] if b": " in line
-            )
-            if "ready" in told and (not wants_admin or "admin" in told):
-                return told
+            lines = said.decode(errors="replace").split("\n")[:-1]
+            if "serving" in lines:
+                told = [line.split(": ", 1) for line in lines if ": " in line]
+                found = {what: value for what, value in told if what != "ready"}
+                # One line for each listener.
+                return found | {"ready": ",".join(v for what, v in told if what == "ready")}
             if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise BrokerStartError(f"the broker does not serve within {_PATIENCE_S:.0f} s")
             part = os.read(pipe, 4096)
@@ -227,7 +230,7 @@ def _forward(line: str) -> None:
     try:
         event = json.loads(line)
         level, module = str(event.pop("level")), str(event.pop("target"))
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return emit("WARN", "kafkalite_broker", line)
     message = str(event.pop("message", ""))
     event.pop("timestamp", None)

@@ -8,10 +8,13 @@ waits for it: lines that find no room are dropped, and one line tells how many.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 
 from . import _native
@@ -115,6 +118,9 @@ def tail(most: int) -> list[str]:
 def emit(level: str, module: str, message: str) -> None:
     """Hand one line to the logger of its module.
 
+    It is called on threads of ours, which must go on: what a handler or a filter of the program
+    raises is written to stderr, as ``logging`` does with what it catches itself.
+
     Args:
         level: ``ERROR``, ``WARN``, ``INFO``, ``DEBUG`` or ``TRACE``.
         module: As Rust names it.
@@ -122,8 +128,19 @@ def emit(level: str, module: str, message: str) -> None:
     """
     logger = logging.getLogger(logger_name(module))
     number = _LEVELS.get(level.lower(), logging.INFO)
-    if logger.isEnabledFor(number):
-        logger.handle(logger.makeRecord(logger.name, number, module, 0, message, (), None))
+    try:
+        if logger.isEnabledFor(number):
+            logger.handle(logger.makeRecord(logger.name, number, module, 0, message, (), None))
+    except BaseException:  # noqa: BLE001
+        # Not even sys.exit() in a handler may end the thread: the lines behind it would be lost,
+        # and a child that writes to a pipe which nothing reads stands still.
+        _tell_failure()
+
+
+def _tell_failure() -> None:
+    if logging.raiseExceptions and sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            traceback.print_exc()
 
 
 def _stop() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from tests.conftest import Processes
 from tests.unit.test_serve import api_versions_error
 
@@ -25,4 +27,18 @@ def test_its_records_go_unless_told_where_to_stay(processes: Processes) -> None:
     other.wait_ready()
     assert list(process.cwd.glob("kafkalite-dev-*/meta.properties"))
     assert other.end() == 0
+    assert not list(process.cwd.glob("kafkalite-dev-*"))
+
+
+def test_a_terminal_that_is_closed_leaves_nothing_behind(processes: Processes) -> None:
+    """SIGHUP ended the process at once: the directory of `dev` stayed."""
+    process = processes.start("dev", "--listen", "127.0.0.1:0", "--quiet", "--data-dir", "kept")
+    process.wait_ready()
+    assert process.end(signal.SIGHUP) == 0
+    assert (process.cwd / "kept" / ".kafka_cleanshutdown").exists()
+    environment = {"TMPDIR": str(process.cwd)}
+    other = processes.start("dev", "--listen", "127.0.0.1:0", environment=environment)
+    other.wait_ready()
+    assert list(process.cwd.glob("kafkalite-dev-*/meta.properties"))
+    assert other.end(signal.SIGHUP) == 0
     assert not list(process.cwd.glob("kafkalite-dev-*"))

@@ -50,7 +50,7 @@ pub use sources::{Sources, load};
 pub use topic_config::TopicConfig;
 pub use topic_values::TopicValues;
 pub use value::{Value, list, parse};
-pub use values::{BrokerValues, ConfigSource, Setting};
+pub use values::{BrokerValues, ConfigSource, Setting, UnknownVariable};
 
 /// Every broker key, part by part.
 pub fn broker_keys() -> impl Iterator<Item = &'static ConfigKey> {

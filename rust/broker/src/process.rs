@@ -15,6 +15,7 @@ mod flags;
 mod log_lines;
 mod logging;
 mod origins;
+mod parent;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -51,15 +52,27 @@ pub fn main(words: &[String], ready: OnReady<'_>) -> i32 {
 fn run(words: &[String], ready: OnReady<'_>) -> Result<(), Failure> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match flags::parse(&words)? {
-        flags::Parsed::Help => say(flags::HELP),
-        flags::Parsed::Version => say(&format!("kafkalite {VERSION}\n")),
+        flags::Parsed::Help => answer(flags::HELP),
+        flags::Parsed::Version => answer(&format!("kafkalite {VERSION}\n")),
         flags::Parsed::Run(order) => serve::serve(&order, ready),
     }
 }
 
-/// Writes an answer to stdout at once. A reader that went away is no failure of ours.
-fn say(text: &str) -> Result<(), Failure> {
+/// Writes an answer to stdout. A reader that went away is no failure of ours; a full disk is.
+fn answer(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::refused(
+            "cannot write to stdout".to_owned(),
+            error.to_string(),
+            "look at where stdout leads to.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Tells those who may listen on stdout. The broker serves whether or not anyone does.
+fn say(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    Ok(())
 }

@@ -44,29 +44,30 @@ const NOT_KEYS: &[&str] = &["KAFKALITE_LOG", "KAFKALITE_BOOTSTRAP_SERVERS"];
 /// The first key, value, file or profile that is wrong, with the place it was found in.
 pub fn load(sources: &Sources) -> Result<BrokerConfig, ConfigError> {
     let mut values = BrokerValues::default();
-    let mut set = |key: &str, value: &str, origin: &str| {
-        values.set(key, value, ConfigSource::StaticBroker, origin)
-    };
-    sources.base.iter().try_for_each(|(key, value)| set(key, value, "default"))?;
+    for (key, value) in &sources.base {
+        values.set(key, value, ConfigSource::StaticBroker, "default")?;
+    }
     if let Some(name) = &sources.profile {
         if name != "dev" {
             return Err(ConfigError::UnknownProfile { name: name.clone() });
         }
-        DEV.iter().try_for_each(|(key, value)| set(key, value, "--profile dev"))?;
+        for (key, value) in DEV {
+            values.set(key, value, ConfigSource::StaticBroker, "--profile dev")?;
+        }
     }
     if let Some(path) = &sources.file {
         for (key, value, origin) in read_file(path)? {
-            set(&key, &value, &origin)?;
+            values.set(&key, &value, ConfigSource::StaticBroker, &origin)?;
         }
     }
     for (variable, value) in &sources.environment {
         let is_key = variable.starts_with(PREFIX) && !NOT_KEYS.contains(&variable.as_str());
-        if is_key {
-            set(&key_of(variable), value, &format!("environment {variable}"))?;
+        if is_key && !is_service_link(variable, value) {
+            values.set_from_variable(variable, &key_of(variable), value)?;
         }
     }
     for (key, value, flag) in &sources.flags {
-        set(key, value, flag)?;
+        values.set(key, value, ConfigSource::StaticBroker, flag)?;
     }
     BrokerConfig::new(values)
 }
@@ -80,6 +81,36 @@ fn key_of(variable: &str) -> String {
         return dotted;
     }
     without_prefix.to_owned()
+}
+
+/// Whether Kubernetes set the variable because of a Service whose name begins with `kafkalite`.
+///
+/// For a Service `kafkalite` with port 9092 named `plain` every pod of the namespace gets
+/// ```text
+/// KAFKALITE_SERVICE_HOST=10.0.0.11     KAFKALITE_PORT=tcp://10.0.0.11:9092
+/// KAFKALITE_SERVICE_PORT=9092          KAFKALITE_PORT_9092_TCP=tcp://10.0.0.11:9092
+/// KAFKALITE_SERVICE_PORT_PLAIN=9092    KAFKALITE_PORT_9092_TCP_{PROTO,PORT,ADDR}=...
+/// ```
+/// Source: Kubernetes' "Environment variables" of Services, which keep Docker's link format.
+fn is_service_link(variable: &str, value: &str) -> bool {
+    const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+    if variable.ends_with("_SERVICE_HOST") || variable.ends_with("_SERVICE_PORT") {
+        return true;
+    }
+    if variable.contains("_SERVICE_PORT_") {
+        return value.parse::<u16>().is_ok();
+    }
+    if variable.ends_with("_PORT") && value.contains("://") {
+        return true;
+    }
+    // PORT_<number>_<protocol>, and perhaps one word more.
+    let Some((_, link)) = variable.rsplit_once("_PORT_").filter(|(_, link)| !link.is_empty())
+    else {
+        return false;
+    };
+    let mut words = link.split('_');
+    words.next().is_some_and(|number| number.parse::<u16>().is_ok())
+        && words.next().is_some_and(|protocol| PROTOCOLS.contains(&protocol))
 }
 
 fn read_file(path: &Path) -> Result<Vec<(String, String, String)>, ConfigError> {

@@ -169,6 +169,40 @@ fn a_variable_names_a_key_of_kafkas_or_of_ours() {
     }
 }
 
+/// A Service named `kafkalite` in the namespace made `serve` refuse to start: Kubernetes sets
+/// variables that begin like ours and name no key.
+#[test]
+fn variables_of_a_kubernetes_service_are_passed_over_and_unknown_ones_are_noted() {
+    let load_from = |environment: &[(&str, &str)]| {
+        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        load(&Sources { environment: environment.collect(), ..Sources::default() })
+    };
+    let links = [
+        ("KAFKALITE_SERVICE_HOST", "10.0.0.11"),
+        ("KAFKALITE_SERVICE_PORT", "9092"),
+        ("KAFKALITE_SERVICE_PORT_PLAIN", "9092"),
+        ("KAFKALITE_PORT", "tcp://10.0.0.11:9092"),
+        ("KAFKALITE_PORT_9092_TCP", "tcp://10.0.0.11:9092"),
+        ("KAFKALITE_PORT_9092_TCP_PROTO", "tcp"),
+        ("KAFKALITE_PORT_9092_TCP_PORT", "9092"),
+        ("KAFKALITE_PORT_9092_TCP_ADDR", "10.0.0.11"),
+        // A Service `kafkalite-admin`: the name of a key of ours, and no value for it.
+        ("KAFKALITE_ADMIN_PORT", "tcp://10.0.0.12:9644"),
+        ("KAFKALITE_ADMIN_SERVICE_HOST", "10.0.0.12"),
+        ("KAFKALITE_ADMIN_PORT_9644_TCP", "tcp://10.0.0.12:9644"),
+    ];
+    let config = load_from(&links).unwrap();
+    assert_eq!(config, BrokerConfig::default());
+    let unknown = [("KAFKALITE_NUM_PARTITION", "3"), ("KAFKALITE_HOME", "/srv")];
+    let config = load_from(&unknown).unwrap();
+    let noted = config.values.unknown_variables();
+    let noted: Vec<_> = noted.iter().map(|one| (one.name.as_str(), one.suggestion)).collect();
+    assert_eq!(noted[0], ("KAFKALITE_NUM_PARTITION", Some("num.partitions")));
+    assert_eq!((noted.len(), noted[1].0), (2, "KAFKALITE_HOME"));
+    assert_eq!(load_from(&[("KAFKALITE_ADMIN_PORT", "9645")]).unwrap().admin_port, Some(9645));
+    assert!(load_from(&[("KAFKALITE_NUM_PARTITIONS", "many")]).is_err());
+}
+
 #[test]
 fn properties_are_read_as_java_reads_them() {
     let text = "# comment\n! comment\n a=1\nb : 2\nc 3\nd=x,\\\n   y\ne\\=f=g\\u0041\nh\n";

@@ -47,6 +47,16 @@ pub struct Setting {
     pub origin: String,
 }
 
+/// An environment variable that begins with `KAFKALITE_` and names no key. It is warned of and not
+/// refused: an environment is shared with programs that have never heard of this broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownVariable {
+    /// The variable.
+    pub name: String,
+    /// The key that was probably meant.
+    pub suggestion: Option<&'static str>,
+}
+
 /// Everything that was said about the broker's keys. Every key in it is known, every value valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrokerValues {
@@ -54,6 +64,8 @@ pub struct BrokerValues {
     settings: BTreeMap<&'static str, Vec<Setting>>,
     /// Kafka's keys that are not ours, and where they were found.
     ignored: Vec<(String, String)>,
+    /// Environment variables that begin like ours and name no key.
+    unknown_variables: Vec<UnknownVariable>,
     /// Keys that stand in no table and were altered at run time, weakest first.
     kept: BTreeMap<String, Vec<Setting>>,
 }
@@ -123,6 +135,34 @@ impl BrokerValues {
     /// first.
     pub fn kept(&self) -> impl Iterator<Item = (&str, &[Setting])> {
         self.kept.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
+    }
+
+    /// As [`Self::set`] for what the environment variable `variable` says. One that names no key is
+    /// noted in [`Self::unknown_variables`].
+    ///
+    /// # Errors
+    /// A value that the key cannot have.
+    pub fn set_from_variable(
+        &mut self,
+        variable: &str,
+        name: &str,
+        value: &str,
+    ) -> Result<(), ConfigError> {
+        let origin = format!("environment {variable}");
+        match self.set(name, value, ConfigSource::StaticBroker, &origin) {
+            Err(ConfigError::UnknownKey { suggestion, .. }) => {
+                let name = variable.to_owned();
+                self.unknown_variables.push(UnknownVariable { name, suggestion });
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Environment variables that begin with `KAFKALITE_` and name no key: each deserves a warning.
+    #[must_use]
+    pub fn unknown_variables(&self) -> &[UnknownVariable] {
+        &self.unknown_variables
     }
 
     /// Kafka's keys that are not ours, and where they were found: each deserves one warning.

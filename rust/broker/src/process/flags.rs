@@ -9,7 +9,8 @@ use crate::config::{Sources, parse_host_port};
 pub const HELP: &str = "\
 usage: kafkalite serve [FLAG]...
 
-Runs a Kafka broker in this process until SIGTERM or SIGINT; a second signal ends it at once.
+Runs a Kafka broker in this process until SIGTERM, SIGINT or SIGHUP; a second signal ends it at
+once.
 
   --listen HOST:PORT     where to listen (127.0.0.1:9092); port 0 lets the system choose
   --advertise HOST:PORT  where clients are sent to, if not where they came in
@@ -19,11 +20,13 @@ Runs a Kafka broker in this process until SIGTERM or SIGINT; a second signal end
   --set KEY=VALUE        any key of the configuration; may be repeated
   --profile dev          for tests and trying out: groups form at once
   --topic NAME[:N]       make this topic, with N partitions, if it is not there; may be repeated
-  --stop-with-stdin      stop when stdin ends: with whoever started this process
+  --stop-with-stdin      stop when stdin ends
+  --stop-with-parent PID stop when process PID ends, which started this one
   --help, --version
 
 When it serves, `ready: HOST:PORT` and `admin: URL` are written to stdout. The log goes to stderr;
 KAFKALITE_LOG=debug makes it longer. `kafkalite config list` lists the keys.
+KAFKALITE_LOG_SEGMENT_BYTES sets log.segment.bytes, and so on; unknown names are warned of.
 ";
 
 /// The port of metrics and health, unless a key or flag says otherwise.
@@ -49,6 +52,8 @@ pub struct Order {
     pub topics: Vec<(String, Option<i32>)>,
     /// Whether it stops when stdin ends.
     pub stops_with_stdin: bool,
+    /// The process that started this one, if the broker stops with it.
+    pub stops_with_parent: Option<u32>,
 }
 
 /// Reads the words after `serve`.
@@ -96,6 +101,7 @@ const FLAGS: &[&str] = &[
     "--set",
     "--profile",
     "--topic",
+    "--stop-with-parent",
 ];
 
 fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
@@ -111,6 +117,11 @@ fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
         "--config" => sources.file = Some(PathBuf::from(value)),
         "--profile" => sources.profile = Some(value.to_owned()),
         "--topic" => order.topics.push(topic(value)?),
+        "--stop-with-parent" => {
+            let id = value.parse().ok().filter(|id| (1..=i32::MAX.cast_unsigned()).contains(id));
+            let wrong = || bad(format!("--stop-with-parent wants a process id, not {value}"));
+            order.stops_with_parent = Some(id.ok_or_else(wrong)?);
+        }
         _ => {
             let pair = value.split_once('=');
             let (key, value) =

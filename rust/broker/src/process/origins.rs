@@ -43,5 +43,11 @@ pub fn origins(words: &[String]) -> Result<Vec<Origin>, Failure> {
         origin: origin.clone(),
         known: false,
     });
-    Ok(known.chain(ignored).collect())
+    let unknown = values.unknown_variables().iter().map(|variable| Origin {
+        key: variable.name.clone(),
+        value: None,
+        origin: "environment".to_owned(),
+        known: false,
+    });
+    Ok(known.chain(ignored).chain(unknown).collect())
 }

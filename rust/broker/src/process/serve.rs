@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::embedded::url;
 use super::failure::Failure;
 use super::flags::Order;
-use super::{OnReady, logging, say};
+use super::{OnReady, logging, parent, say};
 use crate::admin_http::{AdminHttp, AdminListener};
 use crate::broker::Broker;
 use crate::config::{BrokerConfig, load};
@@ -33,9 +33,12 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
         Ok(admin)
     });
     let admin = admin.inspect_err(|_| broker.stop())?;
-    tell(&broker, admin.as_ref(), ready)?;
-    let stdin = order.stops_with_stdin.then(end_of_stdin).transpose()?;
-    signals.wait_and_stop(broker, admin, stdin)
+    let parent = order.stops_with_parent.map(end_of_parent).transpose();
+    let parent = parent.inspect_err(|_| broker.stop())?;
+    let stdin = order.stops_with_stdin.then(end_of_stdin).transpose();
+    let stdin = stdin.inspect_err(|_| broker.stop())?;
+    tell(&broker, admin.as_ref(), ready, order.stops_with_parent.is_some());
+    signals.wait_and_stop(broker, admin, Ends { stdin, parent })
 }
 
 /// Binds the port of metrics and health, if they are on.
@@ -78,19 +81,21 @@ pub fn start_admin(
     })
 }
 
-/// Writes the lines that scripts wait for.
-fn tell(broker: &Broker, admin: Option<&AdminHttp>, ready: OnReady<'_>) -> Result<(), Failure> {
+/// Writes the lines that scripts wait for. A parent hears which is the last of them.
+fn tell(broker: &Broker, admin: Option<&AdminHttp>, ready: OnReady<'_>, has_parent: bool) {
     let addresses = broker.listeners().into_iter().map(|(_, address)| reachable(address));
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     for address in &addresses {
-        say(&format!("ready: {address}\n"))?;
+        say(&format!("ready: {address}\n"));
     }
     let admin = admin.map(|admin| url(reachable(admin.address())));
     if let Some(url) = &admin {
-        say(&format!("admin: {url}\n"))?;
+        say(&format!("admin: {url}\n"));
+    }
+    if has_parent {
+        say("serving\n");
     }
     ready(&addresses.join(","), admin.as_deref());
-    Ok(())
 }
 
 /// `0.0.0.0` is no address to connect to; loopback reaches it from here.
@@ -109,6 +114,13 @@ fn warn_about(config: &BrokerConfig) {
     if !ignored.is_empty() {
         tracing::warn!(keys = ignored.join(" "), "keys of Kafka's that this broker does not have");
     }
+    for variable in config.values.unknown_variables() {
+        let hint = match variable.suggestion {
+            Some(key) => format!("did you mean {}?", variable_of(key)),
+            None => "`kafkalite config list` lists the keys.".to_owned(),
+        };
+        tracing::warn!(variable = variable.name, hint, "an environment variable names no key");
+    }
     for listener in &config.listeners {
         let advertised = config.advertised_listeners.iter().any(|a| a.name == listener.name);
         if !listener.is_loopback() && !advertised {
@@ -121,6 +133,12 @@ fn warn_about(config: &BrokerConfig) {
     }
 }
 
+/// The environment variable that sets `key`.
+fn variable_of(key: &str) -> String {
+    let key = key.strip_prefix("kafkalite.").unwrap_or(key);
+    format!("KAFKALITE_{}", key.replace('.', "_").to_ascii_uppercase())
+}
+
 /// Partitions and connections want descriptors; the system's soft limit is for shells.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
@@ -130,6 +148,17 @@ fn raise_descriptor_limit() {
     {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
+}
+
+/// Tells when the process with id `parent` has ended.
+fn end_of_parent(parent: u32) -> Result<oneshot::Receiver<()>, Failure> {
+    parent::watch(parent).map_err(|error| {
+        Failure::refused(
+            format!("cannot watch process {parent}"),
+            error.to_string(),
+            "look at the limits of this process: threads, memory.",
+        )
+    })
 }
 
 /// Tells when stdin has ended, which it does with the process that holds its other end.
@@ -151,11 +180,19 @@ fn end_of_stdin() -> Result<oneshot::Receiver<()>, Failure> {
     }
 }
 
-/// SIGTERM and SIGINT, caught from now on.
+/// What else than a signal stops the broker.
+struct Ends {
+    stdin: Option<oneshot::Receiver<()>>,
+    parent: Option<oneshot::Receiver<()>>,
+}
+
+/// SIGTERM, SIGINT and SIGHUP, caught from now on.
 struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
     interrupt: Signal,
+    /// A terminal that was closed. `None` if whoever started the process ignores it (`nohup`).
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -172,24 +209,29 @@ impl Signals {
         let entered = runtime.enter();
         let terminate = signal(SignalKind::terminate()).map_err(refused)?;
         let interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+        let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup()));
+        let hangup = hangup.transpose().map_err(refused)?;
         drop(entered);
-        Ok(Self { runtime, terminate, interrupt })
+        Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal, or the end of stdin, and stops the broker; a second signal gives up the
-    /// stop.
+    /// Waits for a signal, or the end of stdin or of the parent, and stops the broker; a second
+    /// signal gives up the stop.
     fn wait_and_stop(
         self,
         broker: Arc<Broker>,
         admin: Option<AdminHttp>,
-        stdin: Option<oneshot::Receiver<()>>,
+        ends: Ends,
     ) -> Result<(), Failure> {
-        let Self { runtime, mut terminate, mut interrupt } = self;
+        let Self { runtime, mut terminate, mut interrupt, mut hangup } = self;
+        let Ends { stdin, parent } = ends;
         runtime.block_on(async {
             let why = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
+                Some(_) = next(&mut hangup) => "SIGHUP",
                 Some(_) = async { Some(stdin?.await) } => "stdin ended",
+                Some(_) = async { Some(parent?.await) } => "the parent process ended",
             };
             tracing::info!(why, "stopping");
             if let Some(admin) = &admin {
@@ -208,9 +250,24 @@ impl Signals {
                 _ = stopped => Ok(()),
                 _ = terminate.recv() => Err(gave_up("a second signal came")),
                 _ = interrupt.recv() => Err(gave_up("a second signal came")),
+                // A terminal that goes away may say so twice, to the group and to the session: only
+                // the other signals mean haste.
             }
         })
     }
+}
+
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
+    signal.as_mut()?.recv().await
+}
+
+/// Whether SIGHUP was set to be ignored when the process began, as `nohup` does.
+fn ignores_hangup() -> bool {
+    const HANGUP_BIT: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & HANGUP_BIT != 0)
 }
 
 fn gave_up(why: &str) -> Failure {

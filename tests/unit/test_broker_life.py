@@ -1,0 +1,179 @@
+"""What a broker of a program leaves behind, and what it survives: forks, threads, loggers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import kafkalite
+from tests.conftest import PATIENCE_S
+from tests.unit.test_broker import Collected, both, collected, has_ended
+from tests.unit.test_serve import api_versions_error
+
+__all__ = ["collected"]
+
+
+def held() -> tuple[int, int]:
+    """How many descriptors and threads this process has."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def test_closed_brokers_leave_no_descriptors_and_no_threads() -> None:
+    """Every broker left two eventfds and its buffers: its metrics and its rooms held each other."""
+    with kafkalite.Broker(admin_port=0):
+        pass
+    before = held()
+    for _ in range(10):
+        with kafkalite.Broker(topics="t", admin_port=0) as broker:
+            assert api_versions_error(broker.bootstrap_servers) == 0
+    deadline = time.monotonic() + PATIENCE_S
+    while held() != before:
+        assert time.monotonic() < deadline, f"descriptors and threads: {held()}, not {before}"
+
+
+def test_a_child_ends_with_its_parent_while_a_worker_of_the_parent_lives() -> None:
+    """It waited for the end of its stdin, whose other end a forked worker holds as well."""
+    program = (
+        "import os, signal, kafkalite\n"
+        "broker = kafkalite.Broker(in_process=False)\n"
+        "broker.start()\n"
+        "worker = os.fork()\n"
+        "if worker == 0:\n"
+        "    signal.pause()\n"
+        "print(broker.pid, worker, flush=True)\n"
+        "signal.pause()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    worker = None
+    try:
+        assert parent.stdout is not None
+        assert select.select([parent.stdout], [], [], PATIENCE_S)[0], "the parent says nothing"
+        child, worker = map(int, parent.stdout.readline().split())
+        parent.kill()
+        parent.wait()
+        assert has_ended(child)
+        os.kill(worker, 0)
+    finally:
+        parent.kill()
+        parent.wait()
+        if worker is not None:
+            os.kill(worker, signal.SIGKILL)
+        if parent.stdout is not None:
+            parent.stdout.close()
+
+
+def test_a_child_lives_on_when_the_thread_that_started_it_ends() -> None:
+    broker = kafkalite.Broker(in_process=False)
+    thread = threading.Thread(target=broker.start)
+    thread.start()
+    thread.join(PATIENCE_S)
+    with broker:
+        pid = broker.pid
+        assert api_versions_error(broker.bootstrap_servers) == 0
+        assert broker.pid == pid
+
+
+@both
+def test_threads_that_start_a_broker_together_start_one(
+    in_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each made a broker of its own, and ``close()`` reached the last of them alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    broker = kafkalite.Broker(in_process=in_process)
+    together = threading.Barrier(8)
+
+    def start() -> None:
+        together.wait(PATIENCE_S)
+        broker.start()
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert list(tmp_path.iterdir()) == [broker.data_dir]
+    broker.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_tells_all_its_listeners() -> None:
+    """Of several it told the last one."""
+    listeners = "A://127.0.0.1:0,B://127.0.0.1:0"
+    protocols = "A:PLAINTEXT,B:PLAINTEXT"
+    config = {"listeners": listeners, "listener.security.protocol.map": protocols}
+    found = []
+    for in_process in (True, False):
+        with kafkalite.Broker(config=config, in_process=in_process) as broker:
+            servers = broker.bootstrap_servers.split(",")
+            assert [api_versions_error(server) for server in servers] == [0] * len(servers)
+            found.append(len(servers))
+    assert found == [2, 2]
+
+
+class Refusing(logging.Handler):
+    """Raises at the first line, as a handler of a program may."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error: BaseException | None = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+@both
+@pytest.mark.parametrize("error", [OSError("disk full"), SystemExit(3)], ids=["error", "exit"])
+def test_a_handler_that_raises_loses_no_other_lines(
+    in_process: bool, error: BaseException, collected: Collected, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One exception ended the forwarding of all logs, and nothing read a child's stderr."""
+    refusing, logger = Refusing(error), logging.getLogger("kafkalite")
+    logger.handlers.insert(0, refusing)
+    try:
+        with kafkalite.Broker(in_process=in_process, log_level="info") as broker:
+            broker.restart()
+            collected.records.get(timeout=PATIENCE_S)
+            collected.records.get(timeout=PATIENCE_S)
+    finally:
+        logger.removeHandler(refusing)
+    assert refusing.error is None
+    assert type(error).__name__ in capsys.readouterr().err
+
+
+def test_a_broker_that_was_forked_away_starts_again_and_its_clients_see_it_go() -> None:
+    """A child of a fork held copies of the sockets: the port stayed taken, connections open."""
+    with kafkalite.Broker(topics="t", admin_port=0) as broker:
+        servers, admin_url = broker.bootstrap_servers, broker.admin_url
+        with kafkalite.Producer(bootstrap_servers=servers) as producer:
+            producer.send("t", b"1").result(timeout=PATIENCE_S)
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(write)
+                os.read(read, 1)
+                os._exit(0)
+            try:
+                os.close(read)
+                broker.restart()
+                assert (broker.bootstrap_servers, broker.admin_url) == (servers, admin_url)
+                producer.send("t", b"2").result(timeout=PATIENCE_S)
+                with urllib.request.urlopen(f"{admin_url}/health/ready", timeout=10) as answer:
+                    assert answer.status == 200
+                records = broker.expect("t", 2, timeout=PATIENCE_S)
+            finally:
+                os.close(write)
+                os.waitpid(child, 0)
+        assert [record.value for record in records] == [b"1", b"2"]
