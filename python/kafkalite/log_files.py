@@ -33,6 +33,8 @@ __all__ = [
 
 #: Bytes of batches that are read at once.
 _CHUNK_BYTES = 1 << 20
+#: Entries of an index that are read at once.
+_ENTRIES = 10_000
 
 
 class Segment(NamedTuple):
@@ -115,16 +117,20 @@ def is_index(path: Path) -> bool:
     return path.suffix in (".index", ".timeindex")
 
 
-def index_entries(path: Path) -> list[IndexEntry]:
-    """Return the entries of an ``.index`` or a ``.timeindex``.
+def index_entries(path: Path) -> Iterator[IndexEntry]:
+    """Read the entries of an ``.index`` or a ``.timeindex``, some at a time.
 
     Raises:
         KafkaliteError: The file cannot be read.
     """
-    entries = _native.log_index(path)
-    if path.suffix == ".index":
-        return [IndexEntry(offset, position=position) for offset, position in entries]
-    return [IndexEntry(offset, timestamp_ms=time_ms) for time_ms, offset in entries]
+    is_offsets = path.suffix == ".index"
+    first = 0
+    while entries := _native.log_index(path, first, _ENTRIES):
+        first += len(entries)
+        if is_offsets:
+            yield from (IndexEntry(offset, position=position) for offset, position in entries)
+        else:
+            yield from (IndexEntry(offset, timestamp_ms=time_ms) for time_ms, offset in entries)
 
 
 def holds_groups(path: Path) -> bool:

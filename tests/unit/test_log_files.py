@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -141,3 +147,70 @@ def test_a_place_without_segments_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[0].startswith("error: cannot read the log")
     assert told("log", "dump", str(tmp_path / "missing")).returncode == 2
+
+
+def peak_mib(*words: str, within_s: float = PATIENCE_S) -> tuple[float, int, str]:
+    """The most memory that a command held, its exit code, and what it said on stderr."""
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "kafkalite", *words], stdout=subprocess.DEVNULL, stderr=said
+        )
+        handle = os.pidfd_open(child.pid)
+        try:
+            ended = select.select([handle], [], [], within_s)[0]
+            if not ended:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+        # Not `Popen.wait`: it does not tell what the process used.
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert ended, f"{words} does not end within {within_s} s"
+        said.seek(0)
+        return usage.ru_maxrss / 1024, child.returncode, said.read()
+
+
+@pytest.mark.parametrize("name", ["log", "index", "timeindex"])
+def test_a_fifo_is_refused(data_dir: Path, name: str) -> None:
+    """It was opened as a file, which waits for a writer for ever."""
+    partition = data_dir / "t-0"
+    file = next(partition.glob("*.log")).with_suffix(f".{name}")
+    file.unlink()
+    os.mkfifo(file)
+    commands = [("verify", partition), ("dump", file)]
+    if name == "log":
+        commands.append(("dump", partition))
+    for command, path in commands:
+        _, code, said = peak_mib("log", command, str(path))
+        assert code == 1
+        assert said.startswith("error: cannot read the log\n"), said
+
+
+def test_a_fifo_in_the_place_of_leader_epochs_is_told(data_dir: Path) -> None:
+    file = data_dir / "t-0" / "leader-epoch-checkpoint"
+    file.unlink()
+    os.mkfifo(file)
+    _, code, said = peak_mib("log", "verify", str(data_dir / "t-0"))
+    assert code == 4
+    assert "not a regular file" in said
+
+
+def test_what_a_sparse_file_claims_is_not_taken_into_memory(data_dir: Path) -> None:
+    """A header that claims 2 GB took 2 GB, and an index of 60 GB was read whole."""
+    log = next((data_dir / "t-0").glob("*.log"))
+    header = bytearray(log.read_bytes()[:61])
+    usual, code, _ = peak_mib("log", "verify", str(data_dir / "t-0"))
+    assert code == 0
+    header[8:12] = (2_000_000_000 - 12).to_bytes(4, "big")
+    with log.open("r+b") as file:
+        file.truncate(2_000_000_000)
+        file.write(header)
+    for name in ("index", "timeindex"):
+        with log.with_suffix(f".{name}").open("r+b") as file:
+            file.truncate(60 << 30)
+    with (log.parent / "leader-epoch-checkpoint").open("r+b") as file:
+        file.truncate(60 << 30)
+    for words in (["verify", log.parent], ["dump", log], ["dump", log.with_suffix(".index")]):
+        peak, code, said = peak_mib("log", *map(str, words), within_s=4 * PATIENCE_S)
+        assert peak < usual + 150, (words, peak, usual)
+        assert code == (4 if words[0] == "verify" else 0), said

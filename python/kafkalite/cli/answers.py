@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Row = Mapping[str, object]
 
@@ -69,6 +69,28 @@ def answer_table(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) 
     for line in [heads, *cells]:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(padded).rstrip())
+    return None
+
+
+def answer_rows(rows: Iterable[Row], columns: Sequence[str], *, as_json: bool) -> None:
+    """Write rows to stdout as they come, however many there are: ``answer_table`` has all at once.
+
+    Args:
+        rows: Each has just these columns.
+        columns: Their names, in their order.
+        as_json: One JSON list of all rows.
+    """
+    if as_json:
+        before = "["
+        for row in rows:
+            click.echo(before + json.dumps(row, ensure_ascii=False), nl=False)
+            before = ", "
+        return click.echo("]" if before == ", " else "[]")
+    # The widest number of 64 bits.
+    width = 20
+    click.echo("  ".join(column.replace("_", " ").ljust(width) for column in columns).rstrip())
+    for row in rows:
+        click.echo("  ".join(_cell(row[column]).ljust(width) for column in columns).rstrip())
     return None
 
 

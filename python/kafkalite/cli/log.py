@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,16 @@ import click
 
 from .. import log_files
 from . import group_records
-from .answers import answer_json, answer_table, json_option, progress, text_or_base64
+from .answers import (
+    answer_json,
+    answer_rows,
+    answer_table,
+    json_option,
+    progress,
+    text_or_base64,
+)
 from .failures import CommandError, ExitCode
+from .places import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,10 +75,10 @@ def dump(
 
 
 def _show_index(path: Path, offset: int, count: int | None, as_json: bool) -> None:
-    entries = [entry for entry in log_files.index_entries(path) if entry.offset >= offset]
+    entries = (entry for entry in log_files.index_entries(path) if entry.offset >= offset)
     column = "position" if path.suffix == ".index" else "timestamp_ms"
-    rows = [{"offset": entry.offset, column: getattr(entry, column)} for entry in entries[:count]]
-    answer_table(rows, ["offset", column], as_json=as_json)
+    rows = ({"offset": entry.offset, column: getattr(entry, column)} for entry in entries)
+    answer_rows(itertools.islice(rows, count), ["offset", column], as_json=as_json)
 
 
 def _from_offset(segments: list[log_files.Segment], offset: int) -> Iterator[log_files.Segment]:
@@ -226,9 +235,7 @@ def _problems(row: dict[str, object]) -> list[str]:
 @command.command("adopt")
 @click.argument("source", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--topic", required=True, help="A topic that was created here before.")
-@click.option(
-    "--partition", type=click.IntRange(0), required=True, help="One of its partitions, empty."
-)
+@click.option("--partition", type=PARTITION, required=True, help="One of its partitions, empty.")
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),

@@ -114,6 +114,32 @@ impl<'a> BatchReader<'a> {
         Ok(Some((at, batch.map_err(ScanError::Invalid)?)))
     }
 
+    /// The next header, without the records after it; `None` at the end, and where there is none.
+    pub(crate) fn peek(&mut self) -> Result<Option<(Position, BatchHeader)>, ScanError> {
+        let wanted = HEADER_LENGTH.min(self.end.saturating_sub(self.next));
+        let buffered = self.buffer.len().saturating_sub(self.next - self.buffered_at);
+        if buffered < wanted {
+            self.fill(CHUNK_BYTES.min(self.end - self.next)).map_err(ScanError::Io)?;
+        }
+        let buffered = self.buffer.get(self.next - self.buffered_at..).unwrap_or_default();
+        let header = BatchHeader::parse(buffered).ok();
+        Ok(header.map(|header| (Position(self.next as u32), header)))
+    }
+
+    /// Goes on behind the next `bytes`.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.next = self.next.saturating_add(bytes).min(self.end);
+    }
+
+    /// Reads up to `bytes` from the next batch on: how many there were.
+    fn fill(&mut self, bytes: usize) -> io::Result<usize> {
+        self.buffer.resize(bytes, 0);
+        self.buffered_at = self.next;
+        let read = read_full(self.file, &mut self.buffer, self.next as u64)?;
+        self.buffer.truncate(read);
+        Ok(read)
+    }
+
     /// Makes sure that the next batch is in the buffer as a whole: its size.
     fn buffer_batch(&mut self) -> Result<usize, ScanError> {
         loop {
@@ -125,11 +151,7 @@ impl<'a> BatchReader<'a> {
                 Err(RecordBatchError::Truncated { needed, .. }) if needed <= left => needed,
                 Err(error) => return Err(ScanError::Invalid(error)),
             };
-            self.buffer.resize(needed.max(CHUNK_BYTES).min(left), 0);
-            self.buffered_at = self.next;
-            let read = read_full(self.file, &mut self.buffer, self.next as u64);
-            let read = read.map_err(ScanError::Io)?;
-            self.buffer.truncate(read);
+            let read = self.fill(needed.max(CHUNK_BYTES).min(left)).map_err(ScanError::Io)?;
             if read < needed {
                 let error = RecordBatchError::Truncated { needed, available: read };
                 return Err(ScanError::Invalid(error));

@@ -11,7 +11,7 @@ pub use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{BatchHeader, RecordBatch};
 use kafkalite_protocol::types::{Offset, Position};
 
-use crate::batch_scan::{BatchReader, ScanError};
+use crate::batch_scan::ScanError;
 use crate::error::LogError;
 use crate::recovery::offset_in_name;
 use crate::segment::LOG_SUFFIX;
@@ -22,9 +22,16 @@ mod check;
 mod entries;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use check::{SegmentCheck, check_epochs, check_segment};
 pub use entries::{IndexEntries, index_entries};
+
+use walk::{Met, Walk};
+
+/// A batch of more bytes is not read as a whole: its checksum is checked, its records are not
+/// looked at. Kafka's largest is a setting, 1 MiB by default.
+pub const LARGE_BYTES: usize = 64 << 20;
 
 /// One segment on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +53,8 @@ pub struct FoundBatch {
     pub header: BatchHeader,
     /// What is wrong with its checksum or its records.
     pub flaw: Option<String>,
-    /// Its records, if they were asked for and can be read.
+    /// Its records, if they were asked for and can be read; none of a batch of more than
+    /// [`LARGE_BYTES`].
     pub records: Vec<FoundRecord>,
 }
 
@@ -111,14 +119,15 @@ pub fn read_batches(
 ) -> Result<Chunk, LogError> {
     let (file, length) = open(path)?;
     let from = u32::try_from(position).unwrap_or(u32::MAX).min(length);
-    let mut reader = BatchReader::starting_at(file.as_ref(), Position(from), length);
+    let mut walk = Walk::new(file.as_ref(), Position(from), length);
     let mut chunk = Chunk::default();
     let mut end = u64::from(from);
     loop {
-        match reader.next() {
-            Ok(Some((at, batch))) => {
-                chunk.batches.push(found(at, &batch, with_records));
-                end = u64::from(at.0) + batch.bytes().len() as u64;
+        match walk.next() {
+            Ok(Some(met)) => {
+                let found = found(&met, with_records);
+                end = found.position + found.header.size() as u64;
+                chunk.batches.push(found);
             }
             Ok(None) => return Ok(chunk),
             Err(ScanError::Invalid(_)) if is_zero_from(file.as_ref(), end, length) => {
@@ -147,14 +156,16 @@ fn open(path: &Path) -> Result<(Box<dyn StorageFile>, u32), LogError> {
     Ok((file, length))
 }
 
-fn found(at: Position, batch: &RecordBatch<'_>, with_records: bool) -> FoundBatch {
-    let mut found = FoundBatch {
-        position: at.0.into(),
-        header: *batch.header(),
-        flaw: batch.verify_crc().err().map(|error| error.to_string()),
-        records: Vec::new(),
+fn found(met: &Met<'_>, with_records: bool) -> FoundBatch {
+    let (at, header, flaw) = match met {
+        Met::Batch(at, batch) => {
+            (at, *batch.header(), batch.verify_crc().err().map(|error| error.to_string()))
+        }
+        Met::Large(at, header, sound) => (at, *header, sound.clone().err()),
     };
+    let mut found = FoundBatch { position: at.0.into(), header, flaw, records: Vec::new() };
     if with_records
+        && let Met::Batch(_, batch) = met
         && let Err(error) = read_records(batch, &mut found.records)
         && found.flaw.is_none()
     {

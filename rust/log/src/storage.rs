@@ -65,7 +65,7 @@ pub struct DirEntry {
 
 /// A file system.
 pub trait Storage: Send + Sync + Debug {
-    /// Opens a file.
+    /// Opens a regular file; anything else, a FIFO or a device for instance, is refused.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn StorageFile>>;
     /// Moves a file or directory within its file system, replacing what is there.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -81,13 +81,22 @@ pub trait Storage: Send + Sync + Debug {
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 }
 
+/// More than any file has that is read as a whole: a checkpoint of a million partitions is
+/// smaller. A sparse file may claim any length.
+const MOST_WHOLE_BYTES: u64 = 1 << 28;
+
 /// A whole small file.
 ///
 /// # Errors
-/// `NotFound` if there is none.
+/// `NotFound` if there is none; `FileTooLarge` above 256 MiB.
 pub fn read_file(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
     let file = storage.open(path, OpenMode::Read)?;
-    let length = usize::try_from(file.length()?).map_err(io::Error::other)?;
+    let length = file.length()?;
+    if length > MOST_WHOLE_BYTES {
+        let text = format!("{length} bytes, more than the {MOST_WHOLE_BYTES} such a file may have");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    let length = usize::try_from(length).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];
     let read = read_full(file.as_ref(), &mut bytes, 0)?;
     bytes.truncate(read);

@@ -257,6 +257,29 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
+/// The CRC-32C of bytes that come in pieces.
+pub struct Crc32c(crc_fast::Digest);
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl Crc32c {
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The checksum of all pieces.
+    #[must_use]
+    pub fn finish(self) -> u32 {
+        // A CRC-32 in 64 bits: the upper half is zero.
+        self.0.finalize() as u32
+    }
+}
+
 /// CRC-32C of two pieces as if they lay one after the other.
 #[must_use]
 pub fn crc32c_of_two(first: &[u8], second: &[u8]) -> u32 {

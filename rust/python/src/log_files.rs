@@ -160,10 +160,11 @@ fn log_check(
     })
 }
 
-/// The entries of an index: (offset, position) of an `.index`, (ms, offset) of a `.timeindex`.
+/// Up to `most` entries of an index after the `first`: (offset, position) of an `.index`, (ms,
+/// offset) of a `.timeindex`.
 #[pyfunction]
-fn log_index(py: Python<'_>, path: PathBuf) -> PyResult<Vec<(i64, i64)>> {
-    let read = py.detach(|| inspect::index_entries(&path));
+fn log_index(py: Python<'_>, path: PathBuf, first: u64, most: usize) -> PyResult<Vec<(i64, i64)>> {
+    let read = py.detach(|| inspect::index_entries(&path, first, most));
     Ok(match read.map_err(|error| unreadable(py, &error))? {
         IndexEntries::Offsets(entries) => {
             entries.into_iter().map(|(offset, position)| (offset.0, position.0.into())).collect()

@@ -5,9 +5,10 @@ use std::path::Path;
 use kafkalite_protocol::record_batch::{BatchHeader, RecordBatch};
 use kafkalite_protocol::types::{Offset, Position};
 
-use super::entries::entries;
+use super::entries::Entries;
+use super::walk::{Met, Walk};
 use super::{SegmentEntry, is_zero_from, open};
-use crate::batch_scan::{BatchReader, ScanError};
+use crate::batch_scan::ScanError;
 use crate::checkpoint::{LEADER_EPOCH_FILE, read_epochs};
 use crate::error::LogError;
 use crate::index::offset_index::OffsetIndex;
@@ -54,11 +55,14 @@ pub fn check_segment(
 ) -> Result<SegmentCheck, LogError> {
     let (file, length) = open(&segment.path)?;
     let mut check = Checking::new(segment)?;
-    let mut reader = BatchReader::starting_at(file.as_ref(), Position(0), length);
+    let mut walk = Walk::new(file.as_ref(), Position(0), length);
     let mut told = 0;
     loop {
-        match reader.next() {
-            Ok(Some((at, batch))) => check.batch(at, &batch),
+        match walk.next() {
+            Ok(Some(Met::Batch(at, batch))) => check.batch(at, batch.header(), whole(&batch)),
+            Ok(Some(Met::Large(at, header, sound))) => {
+                check.batch(at, &header, sound);
+            }
             Ok(None) => break,
             Err(ScanError::Invalid(error)) => {
                 let zeros = newest && is_zero_from(file.as_ref(), check.found.bytes, length);
@@ -78,7 +82,7 @@ pub fn check_segment(
             }
         }
     }
-    check.end();
+    check.end()?;
     progress(u64::from(length) - told);
     Ok(check.found)
 }
@@ -96,64 +100,87 @@ pub fn check_epochs(partition: &Path) -> Option<String> {
     }
 }
 
+/// An index, read beside the batches, an entry ahead.
+struct Ahead<const LENGTH: usize, T> {
+    entries: Entries<LENGTH, T>,
+    next: Option<T>,
+    /// Whether an entry may follow another.
+    rises: fn(&T, &T) -> bool,
+    all_rise: bool,
+    count: u64,
+}
+
+impl<const LENGTH: usize, T: Copy> Ahead<LENGTH, T> {
+    fn new(entries: Entries<LENGTH, T>, rises: fn(&T, &T) -> bool) -> Self {
+        let mut ahead = Self { entries, next: None, rises, all_rise: true, count: 0 };
+        ahead.step();
+        ahead
+    }
+
+    fn step(&mut self) {
+        let before = self.next;
+        self.next = self.entries.next();
+        if let Some(next) = &self.next {
+            self.count += 1;
+            self.all_rise &= before.is_none_or(|before| (self.rises)(&before, next));
+        }
+    }
+
+    /// Reads to the end: how many entries there are, and whether they rise.
+    fn finish(&mut self) -> Result<(u64, bool), LogError> {
+        while self.next.is_some() {
+            self.step();
+        }
+        self.entries.finish()?;
+        Ok((self.count, self.all_rise))
+    }
+}
+
 /// The walk over the batches, with both indexes walked beside it.
 struct Checking {
     base: Offset,
     found: SegmentCheck,
-    /// Last offset and position of each entry not met yet, in the order of the file.
-    offsets: std::vec::IntoIter<(u32, Position)>,
-    next_position: Option<(u32, Position)>,
-    times: std::vec::IntoIter<(i64, u32)>,
-    next_time: Option<(i64, u32)>,
+    /// Last offset and position of each entry, in the order of the file.
+    offsets: Ahead<8, (u32, Position)>,
+    times: Ahead<12, (i64, u32)>,
     max_timestamp_ms: i64,
 }
 
 impl Checking {
     fn new(segment: &SegmentEntry) -> Result<Self, LogError> {
-        let mut found = SegmentCheck { next_offset: segment.base_offset, ..Default::default() };
-        let offsets: Vec<_> = index_of(segment, INDEX_SUFFIX, OffsetIndex::decode)?;
-        if !offsets.is_sorted_by(|a, b| a.0 < b.0 && a.1.0 < b.1.0) {
-            found.problems.push("the offset index does not rise".to_owned());
-        }
-        let times: Vec<_> = index_of(segment, TIME_INDEX_SUFFIX, TimeIndex::decode)?;
-        if !times.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1) {
-            found.problems.push("the time index does not rise".to_owned());
-        }
-        found.index_entries = (offsets.len() + times.len()) as u64;
-        let (mut offsets, mut times) = (offsets.into_iter(), times.into_iter());
+        let found = SegmentCheck { next_offset: segment.base_offset, ..Default::default() };
+        let offsets = index_of(segment, INDEX_SUFFIX, OffsetIndex::decode)?;
+        let times = index_of(segment, TIME_INDEX_SUFFIX, TimeIndex::decode)?;
         Ok(Self {
             base: segment.base_offset,
             found,
-            next_position: offsets.next(),
-            offsets,
-            next_time: times.next(),
-            times,
+            offsets: Ahead::new(offsets, |a, b| a.0 < b.0 && a.1.0 < b.1.0),
+            times: Ahead::new(times, |a, b| a.0 < b.0 && a.1 <= b.1),
             max_timestamp_ms: i64::MIN,
         })
     }
 
-    fn batch(&mut self, at: Position, batch: &RecordBatch<'_>) {
-        let header = batch.header();
+    fn batch(&mut self, at: Position, header: &BatchHeader, sound: Result<(), String>) {
         if header.base_offset < self.found.next_offset || header.last_offset_delta < 0 {
             let (first, last) = (header.base_offset.0, header.last_offset().0);
             let expected = self.found.next_offset.0;
             self.problem(at, &format!("offsets {first} to {last} do not follow {expected}"));
         }
-        if let Err(flaw) = whole(batch) {
+        if let Err(flaw) = sound {
             self.problem(at, &flaw);
         }
         self.look_up_offsets(at, header);
         self.look_up_times(header);
         self.found.batches += 1;
         self.found.records += u64::from(header.record_count.unsigned_abs());
-        self.found.bytes = u64::from(at.0) + batch.bytes().len() as u64;
+        self.found.bytes = u64::from(at.0) + header.size() as u64;
         self.found.next_offset = self.found.next_offset.max(header.next_offset());
         self.max_timestamp_ms = self.max_timestamp_ms.max(header.max_timestamp);
     }
 
     /// An entry leads whoever looks for its offset, or a later one, to a batch that is not too far.
     fn look_up_offsets(&mut self, at: Position, header: &BatchHeader) {
-        while let Some((relative, position)) = self.next_position.filter(|next| next.1 <= at) {
+        while let Some((relative, position)) = self.offsets.next.filter(|next| next.1 <= at) {
             let offset = self.base.0 + i64::from(relative);
             if position < at {
                 self.problem(position, "the offset index points here, and no batch starts here");
@@ -161,20 +188,20 @@ impl Checking {
                 let first = header.base_offset.0;
                 self.problem(at, &format!("the offset index promises {offset} here, not {first}"));
             }
-            self.next_position = self.offsets.next();
+            self.offsets.step();
         }
     }
 
     /// An entry promises that nothing up to its offset is later than its time.
     fn look_up_times(&mut self, header: &BatchHeader) {
         let last = header.last_offset().0;
-        while let Some((time_ms, relative)) = self.next_time {
+        while let Some((time_ms, relative)) = self.times.next {
             let offset = self.base.0 + i64::from(relative);
             if last <= offset {
                 return;
             }
             self.check_time(time_ms, offset);
-            self.next_time = self.times.next();
+            self.times.step();
         }
     }
 
@@ -196,19 +223,28 @@ impl Checking {
     }
 
     /// What is left of the indexes points beyond the last batch.
-    fn end(&mut self) {
-        if let Some((_, position)) = self.next_position {
+    fn end(&mut self) -> Result<(), LogError> {
+        if let Some((_, position)) = self.offsets.next {
             self.problem(position, "the offset index points here, behind the last batch");
         }
-        while let Some((time_ms, relative)) = self.next_time.take() {
+        while let Some((time_ms, relative)) = self.times.next {
             let offset = self.base.0 + i64::from(relative);
             if offset >= self.found.next_offset.0 {
                 self.note(format!("the time index names offset {offset}, behind the last record"));
-                return;
+                break;
             }
             self.check_time(time_ms, offset);
-            self.next_time = self.times.next();
+            self.times.step();
         }
+        for (name, (count, all_rise)) in
+            [("offset", self.offsets.finish()?), ("time", self.times.finish()?)]
+        {
+            self.found.index_entries += count;
+            if !all_rise {
+                self.note(format!("the {name} index does not rise"));
+            }
+        }
+        Ok(())
     }
 
     fn problem(&mut self, at: Position, text: &str) {
@@ -233,8 +269,8 @@ fn whole(batch: &RecordBatch<'_>) -> Result<(), String> {
 fn index_of<const LENGTH: usize, T>(
     segment: &SegmentEntry,
     suffix: &str,
-    decode: impl Fn(&[u8; LENGTH]) -> T,
-) -> Result<Vec<T>, LogError> {
+    decode: fn(&[u8; LENGTH]) -> T,
+) -> Result<Entries<LENGTH, T>, LogError> {
     let path = segment.path.with_extension(suffix.trim_start_matches('.'));
-    if path.exists() { entries(&path, decode) } else { Ok(Vec::new()) }
+    if path.exists() { Entries::open(&path, 0, decode) } else { Ok(Entries::none(&path, decode)) }
 }

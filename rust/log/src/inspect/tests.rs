@@ -119,12 +119,12 @@ fn indexes_are_told_in_offsets_of_the_log() {
     let file = segment.path.with_extension("index");
     std::fs::write(&file, [[0, 0, 0, 3, 0, 0, 0, 90], [0; 8]].concat()).unwrap();
     let expected = IndexEntries::Offsets(vec![(Offset(base.0 + 3), Position(90))]);
-    assert_eq!(index_entries(&file).unwrap(), expected);
+    assert_eq!(index_entries(&file, 0, 9).unwrap(), expected);
     let file = segment.path.with_extension("timeindex");
     std::fs::write(&file, [0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0]).unwrap();
     let expected = IndexEntries::Times(vec![(5, Offset(base.0 + 1))]);
-    assert_eq!(index_entries(&file).unwrap(), expected);
-    assert!(index_entries(&segment.path).is_err());
+    assert_eq!(index_entries(&file, 0, 9).unwrap(), expected);
+    assert!(index_entries(&segment.path, 0, 9).is_err());
 }
 
 #[test]
@@ -148,4 +148,67 @@ fn a_place_without_segments_is_refused() {
     assert!(segments(fixture.temp.path()).is_err());
     assert!(segments(&path.join("leader-epoch-checkpoint")).is_err());
     assert_eq!(segments(&segments(&path).unwrap()[1].path).unwrap().len(), 1);
+}
+
+/// A header may claim 2 GB, and a sparse file of a few blocks is as large: all of it was taken into
+/// memory. A batch above the bound is read in pieces, and the walk goes on behind it.
+#[test]
+fn a_large_batch_is_checked_in_pieces() {
+    let (_fixture, path) = closed();
+    let segment = segments(&path).unwrap().pop().unwrap();
+    let bytes = std::fs::read(&segment.path).unwrap();
+    let batch = RecordBatch::parse(&bytes).unwrap().bytes().to_vec();
+    let size = LARGE_BYTES + 1;
+    for (crc_is_right, problems) in [(true, 0), (false, 1)] {
+        let mut large = batch[..batch.len().min(61)].to_vec();
+        large[8..12].copy_from_slice(&u32::try_from(size - 12).unwrap().to_be_bytes());
+        let mut crc = kafkalite_protocol::record_batch::Crc32c::default();
+        crc.update(&large[21..]);
+        crc.update(&vec![0; size - large.len()]);
+        let crc = if crc_is_right { crc.finish() } else { crc.finish() ^ 1 };
+        large[17..21].copy_from_slice(&crc.to_be_bytes());
+        let header = *BatchHeader::parse(&large).as_ref().unwrap();
+        let mut next = batch.clone();
+        next[..8].copy_from_slice(&header.next_offset().0.to_be_bytes());
+        let file = std::fs::File::create(&segment.path).unwrap();
+        file.set_len((size + next.len()) as u64).unwrap();
+        file.write_all_at(&large, 0).unwrap();
+        file.write_all_at(&next, size as u64).unwrap();
+        for index in ["index", "timeindex"] {
+            std::fs::write(segment.path.with_extension(index), []).unwrap();
+        }
+        let segment = segments(&segment.path).unwrap().remove(0);
+        let found = check_segment(&segment, true, &mut |_| true).unwrap();
+        assert_eq!((found.batches, found.problems.len()), (2, problems), "{:?}", found.problems);
+        let mut chunk = read_batches(&segment.path, 0, u64::MAX, true).unwrap();
+        let last = chunk.batches.pop().unwrap();
+        let first = chunk.batches.pop().unwrap();
+        assert_eq!((first.header.size(), first.records.len()), (size, 0));
+        assert_eq!((first.flaw.is_some(), last.flaw), (!crc_is_right, None));
+        assert_eq!((last.position, last.records.len()), (size as u64, 2));
+    }
+}
+
+#[test]
+fn an_index_is_read_in_pieces() {
+    let (_fixture, path) = closed();
+    let file = segments(&path).unwrap()[1].path.with_extension("timeindex");
+    let entries: Vec<u8> = (1..=9_000_u32)
+        .flat_map(|at| [i64::from(at).to_be_bytes().to_vec(), at.to_be_bytes().to_vec()].concat())
+        .collect();
+    std::fs::write(&file, entries).unwrap();
+    OpenOptions::new().write(true).open(&file).unwrap().set_len(60 << 30).unwrap();
+    let mut times = Vec::new();
+    loop {
+        let IndexEntries::Times(some) = index_entries(&file, times.len() as u64, 2_500).unwrap()
+        else {
+            panic!("it is a time index");
+        };
+        let is_last = some.len() < 2_500;
+        times.extend(some.iter().map(|(time_ms, _)| *time_ms));
+        if is_last {
+            break;
+        }
+    }
+    assert_eq!(times, Vec::from_iter(1..=9_000));
 }

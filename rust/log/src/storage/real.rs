@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,6 +15,9 @@ pub struct RealStorage;
 
 #[derive(Debug)]
 struct RealFile(File);
+
+/// Means nothing for a regular file; the bits fit.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 impl StorageFile for RealFile {
     fn write_all_at(&self, mut buffers: &mut [IoSlice<'_>], mut position: u64) -> io::Result<()> {
@@ -78,7 +81,12 @@ impl Storage for RealStorage {
             .write(mode != OpenMode::Read)
             .create(mode == OpenMode::Create)
             .truncate(false)
+            // A FIFO under the name of a log must not hold the caller until a writer comes.
+            .custom_flags(NONBLOCK)
             .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
         Ok(Box::new(RealFile(file)))
     }
 
