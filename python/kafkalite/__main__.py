@@ -20,11 +20,17 @@ def main() -> None:
     if words[:1] == ["serve"]:
         from ._native import serve
 
-        sys.exit(serve(words[1:]))
+        try:
+            sys.exit(serve(words[1:]))
+        except UnicodeEncodeError as error:
+            print(f"error: {error.object!a} is not UTF-8", file=sys.stderr)
+            print("hint: give flags, names and paths as text in UTF-8.", file=sys.stderr)
+            sys.exit(2)
     if words in (["--version"], ["-V"]):
-        from ._native import __version__
+        from ._native import serve
 
-        sys.exit(print(f"kafkalite {__version__}"))
+        # It knows the version, and what to do about a closed pipe or a full disk.
+        sys.exit(serve(words))
     from .cli import main as command_line
 
     command_line()

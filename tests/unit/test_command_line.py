@@ -266,6 +266,39 @@ def test_an_answer_that_nobody_reads_to_its_end_is_no_failure() -> None:
     assert (done.stdout, done.stderr) == ("broker:\n", "")
 
 
+@pytest.mark.parametrize(
+    "words", ["topics list --help", "--version", "serve --help", "config list --json"]
+)
+def test_a_pipe_that_is_closed_already_is_no_failure(words: str) -> None:
+    """click ends the process with 1 where a write meets a closed pipe; `head` may close early."""
+    command = f"set -o pipefail; {sys.executable} -m kafkalite {words} | true"
+    for unbuffered in ("", "1"):
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, env=environment
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["config list", "--help", "--version", "serve --help"])
+def test_a_full_disk_is_told_in_a_line(words: str) -> None:
+    """`> /dev/full` ended in a traceback, or in no word at all."""
+    command = f"{sys.executable} -m kafkalite {words} > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "no space left on device" in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_a_stream_that_is_closed_is_as_good_as_an_empty_one(closed: str) -> None:
+    for words, code in (("config list", 0), ("config explain nothing", 5)):
+        command = f"{sys.executable} -m kafkalite {words} {closed}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 def test_serve_and_version_import_nothing_but_the_binary() -> None:
     bare = subprocess.run(
         [sys.executable, "-c", "import atexit, sys; print(*sys.modules)"],

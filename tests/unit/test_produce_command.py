@@ -103,3 +103,37 @@ def test_a_line_that_is_no_record_is_told(broker: Process, topic: str) -> None:
 )
 def test_what_cannot_be_is_refused(broker: Process, words: tuple[str, ...], exit_code: int) -> None:
     assert told(*words, "-b", broker.ready).returncode == exit_code
+
+
+def test_a_long_line_takes_time_in_proportion(broker: Process, topic: str, tmp_path: Path) -> None:
+    """Every read joined the line from its beginning: 64 MB took minutes and twice their memory."""
+    path = tmp_path / "lines"
+    with path.open("wb") as file:
+        for _ in range(8):
+            file.write(b"x" * (8 << 20))
+        file.write(b"\nsmall\n")
+    largest = f"max.request.size={100 << 20}"
+    words = ["produce", topic, "--file", str(path), "-X", largest, "-b", broker.ready]
+    done = told(*words, "-X", f"buffer.memory={200 << 20}")
+    # The topic takes no record of that size: what is tested is the way to the producer.
+    assert "RECORD_TOO_LARGE" in done.stderr or "MESSAGE_TOO_LARGE" in done.stderr, done.stderr
+
+
+def test_a_line_without_an_end_is_refused(broker: Process, topic: str) -> None:
+    """Its memory had no bound: `produce < /dev/zero` took all there is."""
+    command = [sys.executable, "-m", "kafkalite", "produce", topic, "-b", broker.ready]
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(
+            command, stdin=zeros, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: line 1 has more than 16777216 bytes\n")
+
+
+def test_bytes_that_are_no_text_are_keys_separators_and_formats(
+    broker: Process, topic: str
+) -> None:
+    words = ("-K", "\\xff", "-p", "0", "-b", broker.ready)
+    command = [sys.executable, "-m", "kafkalite", "produce", topic, *words]
+    subprocess.run(command, input=b"k\xffv\n", check=True, capture_output=True, timeout=PATIENCE_S)
+    assert consumed(broker, topic, "-f", "{key}\\u00fc{value}\\\\").stdout == "küv\\"

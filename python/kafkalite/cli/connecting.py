@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from ..errors import NoBrokerReachable
 from .failures import CommandError, ExitCode
+from .places import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from ..admin import AdminClient
 
 DEFAULT_SERVERS = "localhost:9092"
+_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def _with_cluster(command: Callable[..., Any], **where: Any) -> Callable[..., An
         multiple=True,
         help="Any key of the client; may be repeated.",
     )
-    @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for a call.")
+    @click.option("--timeout", type=Seconds(min_open=True), help="Seconds for a call.")
     @functools.wraps(command)
     def with_cluster(
         *args: Any,
@@ -139,7 +142,7 @@ def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
     found: list[tuple[str, int | None]] = []
     for word in words:
         topic, separator, number = word.partition(":")
-        if separator and not number.isdigit():
+        if separator and not (_NUMBER.fullmatch(number) and int(number) < 1 << 31):
             raise click.BadParameter(f"{word!r} is not TOPIC or TOPIC:PARTITION")
         found.append((topic, int(number) if separator else None))
     return found

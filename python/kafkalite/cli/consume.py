@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import string
 import sys
@@ -16,8 +15,9 @@ import click
 from . import suggesting
 from .answers import json_option, progress, text_or_base64
 from .connecting import Cluster, cluster_options, partitions_of
+from .escapes import unescaped
 from .failures import CommandError, ExitCode
-from .places import Place, PlaceValue
+from .places import Place, PlaceValue, Seconds
 from .topics import expand
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Format(click.ParamType["Callable[[Record], bytes]"]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Callable[[Record], bytes]:
         """Read a format."""
-        text = codecs.decode(str(value).encode("latin-1", "backslashreplace"), "unicode_escape")
         pieces: list[bytes | Callable[[Record], bytes]] = []
         try:
+            text = unescaped(str(value)).decode(errors="surrogateescape")
             for literal, name, _, _ in string.Formatter().parse(text):
-                pieces.append(literal.encode())
+                pieces.append(literal.encode(errors="surrogateescape"))
                 if name is not None:
                     pieces.append(_FIELDS[name])
         except (ValueError, KeyError) as error:
@@ -109,9 +109,7 @@ class Limits:
 @click.option("-o", "--offset", type=Place(), help="Offset, -N, earliest, latest, or a time.")
 @click.option("-g", "--group", help="Read as a member of a group, which commits.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop where the partitions end now.")
-@click.option(
-    "--idle", type=click.FloatRange(0), help="Stop after so many seconds without records."
-)
+@click.option("--idle", type=Seconds(), help="Stop after so many seconds without records.")
 @click.option(
     "-f",
     "--format",

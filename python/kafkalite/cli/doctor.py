@@ -10,12 +10,19 @@ import click
 
 from .answers import answer_json, json_option
 from .failures import CommandError, ExitCode
+from .places import Seconds
 from .probe import Checked, Probe
 
 
 @click.command("doctor")
 @click.argument("address", default="localhost:9092", metavar="[HOST:PORT]")
-@click.option("--timeout", default=3.0, show_default=True, help="Seconds for each step.")
+@click.option(
+    "--timeout",
+    type=Seconds(min_open=True),
+    default=3.0,
+    show_default=True,
+    help="Seconds for each step.",
+)
 @json_option
 def command(address: str, timeout: float, as_json: bool) -> None:
     """Look at every step to a cluster: names, TCP, ApiVersions, login, metadata.

@@ -109,6 +109,27 @@ def told(error: Exception) -> CommandError:
     )
 
 
+def of_text(error: UnicodeEncodeError) -> CommandError:
+    """Return what to say about a word that is no text: names are UTF-8 on the wire."""
+    return CommandError(
+        f"{ascii(error.object)[:200]} is not UTF-8",
+        hint="names of topics, groups, keys and hosts are text in UTF-8.",
+        exit_code=ExitCode.USAGE,
+    )
+
+
+def of_system(error: OSError) -> CommandError:
+    """Return what to say about something that the system refuses."""
+    what = "the answer cannot be written" if error.filename is None else str(error.filename)
+    return CommandError(
+        what if error.filename is None else f"cannot use {what}",
+        why=[(error.strerror or str(error)).lower()],
+        hint="look at the disk that stdout leads to."
+        if error.filename is None
+        else "look at its permissions, and whether it is there.",
+    )
+
+
 def _usage(error: click.UsageError) -> CommandError:
     message = error.format_message().rstrip(".")
     what, _, meant = message.partition("Did you mean ")

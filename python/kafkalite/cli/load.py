@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from . import suggesting
 from .answers import answer_table, json_option, progress, say
 from .connecting import Cluster, cluster_options
+from .places import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _COLUMNS = ["test", "records", "seconds", "records_per_s", "mib_per_s", "cpu_s"]
 #: Records a call: of ``send_batch``, and of what ``consume`` and ``batches`` hand out.
 _BATCH_RECORDS = 10_000
+#: Bytes of values that are made for them, at most, but for one.
+_BATCH_BYTES = 64 << 20
+#: A value has no more: a request's size has 32 bits.
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,11 @@ class Load:
     records: int
     size: int
 
-    def values(self, count: int) -> list[bytes]:
+    def values(self, count: int | None = None) -> list[bytes]:
         """Return values that differ, so that no codec gets them for nothing."""
+        if count is None:
+            fitting = max(1, _BATCH_BYTES // self.size)
+            count = min(_BATCH_RECORDS, fitting, self.records)
         return [(b"%012d" % at).ljust(self.size, b"x")[: self.size] for at in range(count)]
 
     def row(self, test: str, seconds: float, cpu_s: float) -> dict[str, object]:
@@ -74,12 +82,12 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
         @click.option(
             "-s",
             "--size",
-            type=click.IntRange(1),
+            type=click.IntRange(1, _MOST_BYTES),
             default=100,
             show_default=True,
             help="Bytes of a value.",
         )
-        @click.option("-p", "--partitions", type=click.IntRange(1), default=1, show_default=True)
+        @click.option("-p", "--partitions", type=PARTITIONS, default=1, show_default=True)
         @functools.wraps(command)
         def with_load(
             *args: Any,
@@ -156,7 +164,7 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def _send_batches(producer: Producer, load: Load, advance: Progress) -> None:
-    values = load.values(min(_BATCH_RECORDS, load.records))
+    values = load.values()
     left = load.records
     last = None
     while left:
@@ -170,7 +178,7 @@ def _send_batches(producer: Producer, load: Load, advance: Progress) -> None:
 
 
 def _send_records(producer: Producer, load: Load, advance: Progress) -> None:
-    values = load.values(min(_BATCH_RECORDS, load.records))
+    values = load.values()
     failed: list[Exception] = []
 
     def delivered(error: Exception | None, metadata: object) -> None:
@@ -189,7 +197,7 @@ def _send_records(producer: Producer, load: Load, advance: Progress) -> None:
 
 
 def _send_deliveries(producer: Producer, load: Load, advance: Progress) -> None:
-    values = load.values(min(_BATCH_RECORDS, load.records))
+    values = load.values()
     for start in range(0, load.records, len(values)):
         part = values[: load.records - start]
         deliveries = [producer.send(load.topic, value) for value in part]

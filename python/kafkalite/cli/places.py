@@ -1,11 +1,12 @@
-"""Places in partitions as people write them: an offset, a word, a time."""
+"""Numbers and places in partitions as people write them: an offset, a word, a time."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,15 @@ _WORDS = {
     "latest": "latest",
     "end": "latest",
 }
+#: The most that 32 and 64 bits hold, as the protocol has its numbers.
+_MOST_32, _MOST_64 = 2**31 - 1, 2**63 - 1
+
+#: A partition's number.
+PARTITION = click.IntRange(0, _MOST_32)
+#: How many partitions.
+PARTITIONS = click.IntRange(1, _MOST_32)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -70,6 +80,23 @@ class PlaceValue:
         return {place: end_of[place] if at < 0 else at for place, at in offsets.items()}
 
 
+class Seconds(click.FloatRange):
+    """A time to wait; thirty years are the most, for nothing waits longer and all can count it."""
+
+    def __init__(self, *, min_open: bool = False) -> None:
+        """Take 0 as well, unless ``min_open``."""
+        super().__init__(0, 1e9, min_open=min_open)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number; nan lies in no range."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail("nan is no number of seconds", param, ctx)
+        return seconds
+
+
 class Place(click.ParamType["PlaceValue"]):
     """``12``, ``-10`` (from the end), ``earliest``, ``latest``, ``2026-03-01T12:00``, ``2h``."""
 
@@ -84,18 +111,30 @@ class Place(click.ParamType["PlaceValue"]):
         text = str(value).strip()
         if text in _WORDS:
             return PlaceValue(word=_WORDS[text])
-        if re.fullmatch(r"-?\d+", text):
-            return PlaceValue(offset=int(text))
-        if ago := re.fullmatch(r"(\d+)([smhd])", text):
-            span = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-            return PlaceValue(time=datetime.now(UTC) - span)
         try:
-            time = datetime.fromisoformat(text)
-        except ValueError:
+            return _read(text)
+        except (ValueError, OverflowError, OSError):
             self.fail(
                 f"{text!r} is no place: give an offset, earliest, latest, a time as "
-                "2026-03-01T12:00:00Z, or 2h for two hours ago",
+                "2026-03-01T12:00:00Z, or 2h for two hours ago; times begin with 1970",
                 param,
                 ctx,
             )
-        return PlaceValue(time=time if time.tzinfo else time.astimezone())
+
+
+def _read(text: str) -> PlaceValue:
+    if re.fullmatch(r"-?[0-9]+", text):
+        # A longer one fits into no offset, and Python would not even read it.
+        offset = int(text[:21])
+        if abs(offset) > _MOST_64:
+            raise ValueError("an offset has 64 bits")
+        return PlaceValue(offset=offset)
+    if ago := re.fullmatch(r"([0-9]{1,18})([smhd])", text):
+        time = datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    else:
+        time = datetime.fromisoformat(text)
+        time = time if time.tzinfo else time.astimezone()
+    if time < _EPOCH:
+        # Negative times mean something else to a broker: -1 is the end.
+        raise ValueError("a time before 1970")
+    return PlaceValue(time=time)

@@ -12,6 +12,7 @@ Source: the Kafka protocol; both versions are served by every broker from 0.10.1
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import time
@@ -107,11 +108,11 @@ class Probe:
 
     def _resolve(self) -> str:
         host, separator, port = self.address.rpartition(":")
-        if not separator or not port.isdigit():
+        if not separator or not re.fullmatch("[0-9]{1,5}", port):
             raise StepError(f"{self.address} is not HOST:PORT", "write it as localhost:9092.")
         try:
             found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             hint = "look for a typing error, at /etc/hosts, or at the network's name server."
             if self.broker is not None:
                 hint = (

@@ -18,7 +18,9 @@ import click
 from . import suggesting
 from .answers import answer_json, json_option, progress, say
 from .connecting import Cluster, cluster_options, key_values
+from .escapes import unescaped
 from .failures import CommandError, ExitCode
+from .places import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 18
 #: Deliveries that may be under way before the oldest is looked at.
 _MOST_DELIVERIES = 64
+#: A line may have so many bytes whatever the largest request; JSON may write six for one.
+_LEAST_LINE_BYTES = 16 << 20
+_JSON_FACTOR = 8
 
 
 @dataclass
@@ -84,7 +89,8 @@ class Shape:
             key = _bytes(given, "key") if _has(given, "key") else self.key
             value = _bytes(given, "value")
             headers = _headers(given.get("headers") or [])
-        except (ValueError, TypeError, KeyError) as error:
+            timestamp_ms = _timestamp(given)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CommandError(
                 f"line {number} is no record: {error}",
                 hint='write {"key": "k", "value": "v"}, as `kafkalite consume --json` does.',
@@ -94,7 +100,7 @@ class Shape:
         into.values.append(value)
         into.headers.append(self.headers + headers)
         into.partitions.append(self.partition)
-        into.timestamps.append(given.get("timestamp_ms"))
+        into.timestamps.append(timestamp_ms)
 
 
 def _has(given: dict[str, Any], name: str) -> bool:
@@ -111,11 +117,28 @@ def _bytes(given: dict[str, Any], name: str) -> bytes | None:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+def _timestamp(given: dict[str, Any]) -> int | None:
+    """Return the time of a record; -1 is what `consume` writes where there is none."""
+    when = given.get("timestamp_ms")
+    if when is None or when == -1:
+        return None
+    if not isinstance(when, int) or isinstance(when, bool) or not 0 <= when < 1 << 63:
+        raise ValueError("its timestamp_ms is no number of milliseconds since 1970")
+    return when
+
+
 def _headers(given: Any) -> list[tuple[str, bytes | None]]:
     """Read a mapping, or objects with ``name`` and ``value``."""
     if isinstance(given, dict):
-        return [(name, _bytes(given, name)) for name in given]
-    return [(header["name"], _bytes(header, "value")) for header in given]
+        found = [(name, _bytes(given, name)) for name in given]
+    else:
+        found = [(header["name"], _bytes(header, "value")) for header in given]
+    for name, _ in found:
+        if not isinstance(name, str):
+            raise ValueError("a header's name is no text")
+        # Half a surrogate pair is JSON, and no UTF-8.
+        name.encode()
+    return found
 
 
 @click.command("produce")
@@ -129,7 +152,7 @@ def _headers(given: Any) -> list[tuple[str, bytes | None]]:
 @click.option("-K", "--key-separator", help="Split each line into key and value.")
 @click.option("-k", "--key", help="The key of every record that has none.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Of each.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="By default the key says.")
+@click.option("-p", "--partition", type=PARTITION, help="By default the key says.")
 @json_option
 @cluster_options
 def command(
@@ -150,9 +173,9 @@ def command(
 
     named = key_values(headers, "--header")
     shape = Shape(
-        key_separator=None if key_separator is None else _unescaped(key_separator),
-        key=None if key is None else key.encode(),
-        headers=[(name, value.encode()) for name, value in named.items()],
+        key_separator=None if key_separator is None else _separator(key_separator),
+        key=None if key is None else os.fsencode(key),
+        headers=[(name, os.fsencode(value)) for name, value in named.items()],
         partition=partition,
         is_json=as_json,
     )
@@ -165,7 +188,7 @@ def command(
         if path is not None:
             stack.callback(os.close, descriptor)
         sender = Sender(producer, topic)
-        for lines, size in _chunks(descriptor):
+        for lines, size in _chunks(descriptor, _most_line_bytes(cluster)):
             sender.send(shape.read(lines, sender.records + 1))
             advance(size)
         sender.finish()
@@ -219,16 +242,53 @@ def _column(numbers: list[int | None]) -> list[int | None] | None:
     return numbers if any(number is not None for number in numbers) else None
 
 
-def _chunks(descriptor: int) -> Iterator[tuple[list[bytes], int]]:
-    """Read lines as they come: what there is, and how many bytes it took."""
-    rest = b""
+def _most_line_bytes(cluster: Cluster) -> int:
+    """Return how long a line may be: what a record takes, and as much as JSON makes of it."""
+    try:
+        most = int(cluster.config.get("max.request.size", ""))
+    except ValueError:
+        most = 0
+    return max(_LEAST_LINE_BYTES, _JSON_FACTOR * most)
+
+
+def _chunks(descriptor: int, most: int) -> Iterator[tuple[list[bytes], int]]:
+    """Read lines as they come: what there is, and how many bytes it took.
+
+    Raises:
+        CommandError: A line has more than ``most`` bytes.
+    """
+    # The line that has begun, in pieces: to join them at every read would take a time that grows
+    # with the square of its length.
+    begun: list[bytes] = []
+    length = count = 0
     while data := os.read(descriptor, _READ_BYTES):
-        *lines, rest = (rest + data).split(b"\n")
-        yield lines, len(data)
-    if rest:
-        yield [rest], 0
+        first, *lines = data.split(b"\n")
+        begun.append(first)
+        length += len(first)
+        if length > most:
+            raise CommandError(
+                f"line {count + 1} has more than {most} bytes",
+                hint="a record must fit into max.request.size: split it, or raise that with -X.",
+                exit_code=ExitCode.USAGE,
+            )
+        if lines:
+            *whole, rest = lines
+            whole.insert(0, b"".join(begun))
+            count += len(whole)
+            begun, length = [rest], len(rest)
+            yield whole, len(data)
+        else:
+            yield [], len(data)
+    if length:
+        yield [b"".join(begun)], 0
 
 
-def _unescaped(text: str) -> bytes:
+def _separator(text: str) -> bytes:
     r"""Return a separator as written in a shell: ``\t`` is a tab."""
-    return text.encode().decode("unicode_escape").encode("latin-1", "ignore") or text.encode()
+    try:
+        separator = unescaped(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}", param_hint="--key-separator") from None
+    if not separator:
+        raise click.BadParameter("an empty one splits nothing", param_hint="--key-separator")
+    return separator

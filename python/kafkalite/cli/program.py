@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from importlib import import_module
@@ -10,10 +12,11 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from .. import KafkaliteError, __version__
-from .failures import CommandError, ExitCode, tell, told
+from .failures import CommandError, ExitCode, of_system, of_text, tell, told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TextIO
 
 #: Every command, in the order of the help: the module is named as the command.
 COMMANDS = (
@@ -31,8 +34,33 @@ COMMANDS = (
 )
 
 
+class ReaderGoneError(Exception):
+    """The reader of an answer has closed the pipe, as ``head`` does: it has enough."""
+
+
+@contextlib.contextmanager
+def _closed_pipes() -> Iterator[None]:
+    """Take a closed pipe out of click's hands, which would end the process with 1."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise ReaderGoneError from None
+        raise
+
+
 class Program(click.Group):
     """A group whose commands are imported when they are named."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the words; ``--help`` is answered here."""
+        with _closed_pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the words name."""
+        with _closed_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of the help."""
@@ -72,12 +100,13 @@ def run(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _prepare_streams()
     try:
         ended = program.main(words, prog_name="kafkalite", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our answer has enough of it; nor can the end of the process tell it more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, ReaderGoneError):
+        # The rest is for no reader, and the end of the process cannot write it either.
+        _silence(sys.stdout)
         return ExitCode.DONE
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
@@ -85,7 +114,39 @@ def run(words: Sequence[str] | None = None) -> int:
         click.echo(error.format_message())
         return ExitCode.DONE
     except (CommandError, KafkaliteError, click.ClickException, TimeoutError) as error:
-        failure = told(error)
-        tell(failure)
-        return failure.exit_code
+        return _fail(told(error))
+    except UnicodeEncodeError as error:
+        return _fail(of_text(error))
+    except OSError as error:
+        if error.filename is None:
+            # A full disk, most likely: what waits to be written would fail again at the end.
+            _silence(sys.stdout)
+        return _fail(of_system(error))
     return ended if isinstance(ended, int) else ExitCode.DONE
+
+
+def _fail(failure: CommandError) -> int:
+    try:
+        tell(failure)
+    except OSError:
+        _silence(sys.stderr)
+    return failure.exit_code
+
+
+def _prepare_streams() -> None:
+    """Have three streams that take everything, however the process was started."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # `2>&-` closes it, and Python has None then.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A path need not be UTF-8. In JSON this is an escape, which reads as the same path.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _silence(stream: TextIO) -> None:
+    """Lead a stream that cannot be written to nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -6,9 +6,9 @@ seconds. Two readings make the difference of a span; one is the sum since the st
 
 from __future__ import annotations
 
+import http.client
 import re
 import time
-import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ import click
 
 from .answers import answer_table, json_option, say
 from .failures import CommandError, ExitCode
+from .places import Seconds
 
 _LINE = re.compile(
     r'kafkalite_stage_duration_seconds_(bucket|sum)\{stage="(\w+)",api="(\w+)"'
@@ -88,9 +89,11 @@ def read(admin_url: str, timeout: float = 10.0) -> Stages:
     """
     url = admin_url.rstrip("/") + "/metrics"
     try:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("not a URL of http")
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return parse(answer.read().decode())
-    except (OSError, ValueError, urllib.error.URLError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise CommandError(
             f"cannot read {url}",
             why=[str(getattr(error, "reason", error)).lower()],
@@ -102,7 +105,9 @@ def read(admin_url: str, timeout: float = 10.0) -> Stages:
 def rows(stages: Stages, api: str | None = None) -> list[dict[str, object]]:
     """Return a row for each API and stage that has seen something; times in ms."""
     seen = [(key, at) for key, at in stages.items() if at.count and api in (None, key[0])]
-    seen.sort(key=lambda row: (row[0][0], _ORDER.index(row[0][1])))
+    # A stage that a later broker has comes last.
+    order = {stage: at for at, stage in enumerate(_ORDER)}
+    seen.sort(key=lambda row: (row[0][0], order.get(row[0][1], len(order)), row[0][1]))
     return [
         {
             "api": key[0],
@@ -124,9 +129,7 @@ def rows(stages: Stages, api: str | None = None) -> list[dict[str, object]]:
     help="Of the broker's metrics and health.",
 )
 @click.option("--api", help="Only this API: Produce, Fetch, ...")
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), help="Look at this span, not at all."
-)
+@click.option("--seconds", type=Seconds(min_open=True), help="Only count the last SECONDS seconds.")
 @json_option
 def stages(admin_url: str, api: str | None, seconds: float | None, as_json: bool) -> None:
     """Tell where requests spend their time inside a broker."""

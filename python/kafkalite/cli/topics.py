@@ -10,7 +10,7 @@ import click
 from . import suggesting
 from .answers import answer_json, answer_table, json_option, say
 from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of, yes_option
-from .places import Place, PlaceValue
+from .places import PARTITIONS, Place, PlaceValue
 
 if TYPE_CHECKING:
     from typing import Any
@@ -52,8 +52,21 @@ def list_topics(cluster: Cluster, internal: bool, as_json: bool) -> None:
 
 @command.command("create")
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("-p", "--partitions", default=1, show_default=True, help="-1: as the broker says.")
-@click.option("-r", "--replication-factor", default=-1, help="By default as the broker says.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(-1, PARTITIONS.max),
+    default=1,
+    show_default=True,
+    help="-1: as the broker says.",
+)
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(-1, 32_767),
+    default=-1,
+    help="By default as the broker says.",
+)
 @click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Of the topics.")
 @click.option("--exist-ok", is_flag=True, help="It is fine if they exist.")
 @json_option
@@ -148,7 +161,7 @@ def alter(
 
 @command.command("add-partitions")
 @_ONE_TOPIC
-@click.argument("total", type=click.IntRange(1))
+@click.argument("total", type=PARTITIONS)
 @json_option
 @cluster_options
 def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> None:
