@@ -272,6 +272,32 @@ fn a_flush_that_failed_is_never_tried_again() {
     }
 }
 
+/// A flush that found the disk full when it synced a directory was forgotten: the next one left the
+/// directory out, and a power cut took records that were called durable.
+#[test]
+fn what_a_flush_could_not_do_is_left_to_the_next_one() {
+    for at in 1.. {
+        let temp = tempfile::tempdir().unwrap();
+        let storage = FaultyStorage::default();
+        let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
+        log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+        // The sync of the records comes first: after that one fails nothing is tried again.
+        storage.plan(storage.changes() + at, Fault::Fail(ENOSPC));
+        let first = log.flush();
+        assert!(matches!(first, Ok(_) | Err(LogError::DiskFull { .. })), "change {at}: {first:?}");
+        assert_eq!(log.flush().unwrap(), Offset(2));
+        drop(log);
+        storage.cut_power().unwrap();
+        let state = OpenState { recovery_point: Offset(2), ..OpenState::default() };
+        let log = open(&temp, Arc::new(RealStorage), state).unwrap();
+        assert_eq!(stored(&log).len(), 1, "change {at}");
+        if first.is_ok() {
+            assert!(at > 2, "a flush makes {at} changes");
+            return;
+        }
+    }
+}
+
 /// The last value of each key and its offset, as a consumer from the start sees them.
 fn last_values(log: &CommitLog) -> BTreeMap<Vec<u8>, (Offset, Option<Vec<u8>>)> {
     let (start, end) = (log.log_start_offset(), log.log_end_offset());

@@ -42,8 +42,10 @@ impl CommitLog {
             return Ok(end);
         }
         self.flush_between(durable, end, all, rolled).inspect_err(|_| {
-            // A full disk: the next flush has it to do as well.
+            // A full disk, if not worse: all this is left to the next flush.
             self.sealed_unflushed.fetch_or(rolled, Ordering::AcqRel);
+            self.dir_changed.store(true, Ordering::Release);
+            self.name_unsynced.store(true, Ordering::Release);
         })
     }
 
