@@ -74,6 +74,9 @@ pub(super) enum Load {
     Loading,
     /// Its groups are here.
     Active,
+    /// It cannot be read to its end, and will not be until the broker starts again. As in Kafka,
+    /// this broker does not coordinate its groups.
+    Damaged,
 }
 
 /// Groups by id. A dead one stays until its end is stored: whoever came next under the same id
@@ -139,6 +142,7 @@ impl GroupCoordinator {
         let partition = partition_of(group_id, count);
         match loads.get(usize::try_from(partition).unwrap_or(0)) {
             Some(Load::Active) => Ok(partition),
+            Some(Load::Damaged) => Err(ErrorCode::NotCoordinator),
             _ => Err(ErrorCode::CoordinatorLoadInProgress),
         }
     }

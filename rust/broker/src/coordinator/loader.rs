@@ -189,7 +189,11 @@ impl GroupCoordinator {
         let load = || self.replay(partition).map(|replay| self.install(partition, replay));
         let result = panics::contain("loading __consumer_offsets", load)
             .unwrap_or(Err(ErrorCode::UnknownServerError));
-        let load = if result.is_ok() { Load::Active } else { Load::Pending };
+        let load = match result {
+            Ok(()) => Load::Active,
+            Err(ErrorCode::CorruptMessage) => Load::Damaged,
+            Err(_) => Load::Pending,
+        };
         if let Some(place) = self.loads.write().get_mut(usize::try_from(partition).unwrap_or(0)) {
             *place = load;
         }
