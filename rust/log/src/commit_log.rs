@@ -8,7 +8,8 @@
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
 //! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's
-//! indexes, a segment's file, `writing_epochs`. Source: Kafka's `UnifiedLog` and `LocalLog`.
+//! indexes, its largest timestamp, its file, `writing_epochs`. Source: Kafka's `UnifiedLog` and
+//! `LocalLog`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

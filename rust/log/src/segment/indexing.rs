@@ -284,7 +284,9 @@ impl Segment {
         let file = self.file()?;
         let end = self.scan_tail(file.storage(), from, known)?;
         let end = end.map_or_else(|| self.rebuild_and_scan(file.storage()), Ok)?;
-        self.indexes()?.newest = self.newest.lock().unwrap_or_default();
+        let mut indexes = self.indexes()?;
+        // In this order: `load_indexes` takes the two locks so as well.
+        indexes.newest = self.newest.lock().unwrap_or_default();
         Ok(end)
     }
 
