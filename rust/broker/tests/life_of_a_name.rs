@@ -104,6 +104,8 @@ struct World {
     in_doubt: BTreeMap<&'static str, Option<Life>>,
     count: i64,
     seed: u64,
+    /// No start is cut off.
+    never_cut_off: bool,
 }
 
 impl World {
@@ -118,6 +120,7 @@ impl World {
             in_doubt: BTreeMap::new(),
             count: 0,
             seed,
+            never_cut_off: false,
         };
         world.start();
         world
@@ -135,7 +138,7 @@ impl World {
     fn start(&mut self) {
         for attempt in 0.. {
             self.storage = FaultyStorage::default();
-            if attempt < 4 && self.random.one_in(3) {
+            if attempt < 4 && !self.never_cut_off && self.random.one_in(3) {
                 self.storage.plan(self.random.below(60), Fault::Crash);
             }
             let (settings, storage) = (config(self.directory.path(), &SETTINGS), &self.storage);
@@ -455,4 +458,50 @@ fn nothing_of_a_topic_is_seen_in_the_next_one_of_its_name() {
         world.crash();
         world.broker.take().unwrap().stop();
     }
+}
+
+/// The same at each change of a file that a name's end and its next beginning take, one after the
+/// other: the metadata log, the rename, the checkpoints, the new directory, the group's records.
+#[test]
+fn a_name_may_be_given_again_around_a_crash_at_every_change() {
+    let life = |world: &mut World, name| {
+        let steps: [fn(&mut World, &'static str); 7] = [
+            World::create,
+            World::produce,
+            World::produce,
+            World::delete_records,
+            World::commit,
+            |world, _| drop(world.broker().rooms().partitions.checkpoint(Checkpoint::LogStart)),
+            World::delete,
+        ];
+        for step in steps {
+            // Created is what is not there, and all else needs it.
+            if world.has_crashed() {
+                return;
+            }
+            step(world, name);
+        }
+    };
+    let mut changes = 0;
+    for at in 0.. {
+        let mut world = World::new(at);
+        world.never_cut_off = true;
+        life(&mut world, "t");
+        let before = world.storage.changes();
+        world.storage.plan(before + at, Fault::Crash);
+        life(&mut world, "t");
+        let was_cut_off = world.has_crashed();
+        world.crash();
+        if world.lives.contains_key("t") {
+            world.delete("t");
+        }
+        life(&mut world, "t");
+        world.crash();
+        world.broker.take().unwrap().stop();
+        if !was_cut_off {
+            break;
+        }
+        changes = at;
+    }
+    assert!(changes > 40, "only {changes} changes: the test does too little");
 }

@@ -10,10 +10,16 @@ use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
 use kafkalite_broker::replication::Partition;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_records::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
 };
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafkalite_protocol::{ErrorCode, Uuid};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,6 +112,97 @@ fn a_topic_that_is_made_again_does_not_begin_where_its_predecessor_did() {
         assert_eq!(bounds(&broker, "t"), (0, 10));
         broker.kill();
     }
+}
+
+/// What a deleted topic's groups had committed was there for the next topic of its name, if the
+/// deletion could not be stored in `__consumer_offsets`.
+#[test]
+fn a_topic_that_is_made_again_has_no_offsets_of_its_predecessor() {
+    let directory = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicBool::new(false));
+    let storage = refusing(&refuses, ENOSPC, |what, path| {
+        what == Use::Change && path.contains("/__consumer_offsets-")
+    });
+    let broker = start_over(directory.path(), storage);
+    let mut client = Client::connect(&broker);
+    awaited::until("there are groups", || broker.rooms().groups.ensure_topic().is_ok());
+    let id_of = |broker: &Broker| broker.rooms().controller.image().topic("t").unwrap().id;
+    create_topic(&broker, "t", 1, &[]);
+    let former = id_of(&broker);
+    assert_eq!(commit(&mut client, 9, former, 7), 0);
+    for version in [1, 9, 10] {
+        assert_eq!(committed(&mut client, version, former), (0, 7), "version {version}");
+    }
+    refuses.store(true, Ordering::SeqCst);
+    delete_topic(&broker, "t");
+    create_topic(&broker, "t", 1, &[]);
+    refuses.store(false, Ordering::SeqCst);
+    let later = id_of(&broker);
+    for version in [1, 9, 10] {
+        assert_eq!(committed(&mut client, version, later), (0, -1), "version {version}");
+    }
+    let unknown = ErrorCode::UnknownTopicId.code();
+    assert_eq!(committed(&mut client, 10, former), (unknown, -1));
+    assert_eq!(commit(&mut client, 10, former, 8), unknown);
+    assert_eq!(commit(&mut client, 10, later, 3), 0);
+    broker.kill();
+    let broker = start(directory.path(), &[]);
+    let mut client = Client::connect(&broker);
+    awaited::until("groups are loaded", || broker.rooms().groups.fetch("g", None).is_ok());
+    for version in [1, 9, 10] {
+        assert_eq!(committed(&mut client, version, later), (0, 3), "version {version}");
+    }
+    broker.stop();
+}
+
+/// Commits an offset of partition 0 of topic `t`, by id from version 10 on.
+fn commit(client: &mut Client, version: i16, id: Uuid, committed_offset: i64) -> i16 {
+    let by_id = version >= 10;
+    let topic = OffsetCommitRequestTopic {
+        name: if by_id { String::new() } else { "t".into() },
+        topic_id: if by_id { id } else { Uuid::ZERO },
+        partitions: vec![OffsetCommitRequestPartition {
+            committed_offset,
+            ..OffsetCommitRequestPartition::default()
+        }],
+    };
+    let request = OffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..OffsetCommitRequest::default()
+    };
+    client.call(&request, version).topics[0].partitions[0].error_code
+}
+
+/// What group `g` has committed of partition 0 of topic `t`: the error, and the offset.
+fn committed(client: &mut Client, version: i16, id: Uuid) -> (i16, i64) {
+    let by_id = version >= 10;
+    let name = if by_id { String::new() } else { "t".to_owned() };
+    if version < 8 {
+        let topic = OffsetFetchRequestTopic { name, partition_indexes: vec![0] };
+        let request = OffsetFetchRequest {
+            group_id: "g".into(),
+            topics: Some(vec![topic]),
+            ..OffsetFetchRequest::default()
+        };
+        let answer = client.call(&request, version).topics.remove(0).partitions.remove(0);
+        return (answer.error_code, answer.committed_offset);
+    }
+    let topic = OffsetFetchRequestTopics {
+        name,
+        topic_id: if by_id { id } else { Uuid::ZERO },
+        partition_indexes: vec![0],
+    };
+    let group = OffsetFetchRequestGroup {
+        group_id: "g".into(),
+        topics: Some(vec![topic]),
+        ..OffsetFetchRequestGroup::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
+    let mut answer = client.call(&request, version).groups.remove(0);
+    let answer = answer.topics.remove(0).partitions.remove(0);
+    (answer.error_code, answer.committed_offset)
 }
 
 /// The name of a directory that the broker could not rename before it was killed was as good as

@@ -128,8 +128,11 @@ fn fetch_asked(
             return refused(topic, ErrorCode::UnknownTopicId);
         }
         let values = committed.get(place).map_or(&[][..], |(_, values)| values.as_slice());
+        // Its name may be another topic's since it was looked up by its id.
+        let is_asked = |id: Uuid| !by_id || id.is_zero() || id == topic.topic_id;
+        let values = values.iter().filter(|(_, value)| is_asked(value.topic_id));
         let values: HashMap<i32, &OffsetCommitValue> =
-            values.iter().map(|(index, value)| (*index, value)).collect();
+            values.map(|(index, value)| (*index, value)).collect();
         let indexes = topic.partition_indexes.iter();
         let partitions = indexes.map(|index| partition(*index, values.get(index).copied()));
         topic_answer(&topic.name, topic.topic_id, partitions.collect())
