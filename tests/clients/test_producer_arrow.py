@@ -183,3 +183,15 @@ def test_a_column_may_say_that_a_record_has_no_time_and_not_that_it_is_before_19
     before = pa.table({"value": [b"v"], "timestamp": pa.array([-2], pa.int64())})
     with pytest.raises(kl.InvalidArgumentError, match="timestamp: -2 is negative"):
         producer.send_batch(name, before)
+
+
+def test_keys_beside_a_table_of_many_chunks_are_read_once(
+    kafkalite_bootstrap: str, admin: kl.AdminClient, name: str, producer: kl.Producer
+) -> None:
+    """For every chunk of values all keys were read: 100,000 chunks took minutes."""
+    admin.create_topic(name, partitions=1)
+    chunks, rows = 100_000, 10
+    values = pa.chunked_array([pa.array([b"v"] * rows)] * chunks)
+    keys = pa.array([b"%d" % number for number in range(chunks * rows)])
+    delivery = producer.send_batch(name, values, keys=keys)
+    assert sum(found.count for found in delivery.result(PATIENCE_S)) == chunks * rows

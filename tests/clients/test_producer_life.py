@@ -216,3 +216,60 @@ def test_a_signal_handler_runs_while_a_producer_waits(kafkalite_bootstrap: str, 
             assert ran.is_set()
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_the_first_clients_of_a_process_may_be_made_by_two_threads() -> None:
+    """One thread waited for the other with the GIL in its hands, which the other needed."""
+    program = """
+        import os, sys, threading
+        import kafkalite as kl
+
+        # A thread keeps the GIL until it waits.
+        sys.setswitchinterval(1_000)
+        begun, come = threading.Event(), threading.Event()
+        register = os.register_at_fork
+
+        def registered(**hooks):
+            begun.set()
+            assert come.wait(30)
+            register(**hooks)
+
+        def first():
+            kl.Producer(bootstrap_servers="127.0.0.1:9").close()
+
+        os.register_at_fork = registered
+        thread = threading.Thread(target=first)
+        thread.start()
+        assert begun.wait(30)
+        os.register_at_fork = register
+        come.set()
+        kl.Producer(bootstrap_servers="127.0.0.1:9").close()
+        thread.join()
+        print("made")
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "made\n"
+
+
+def test_a_topic_that_was_made_again_smaller_gets_keyed_records(
+    kafkalite_bootstrap: str, admin: kl.AdminClient, name: str
+) -> None:
+    """Two records of three went to partitions that were gone, and failed, for ever."""
+    keys = [b"key %d" % number for number in range(30)]
+    admin.create_topic(name, partitions=6)
+    with kl.Producer(bootstrap_servers=kafkalite_bootstrap, linger_ms=0) as producer:
+        before = [producer.send(name, b"v", key=key) for key in keys]
+        assert {delivery.result(PATIENCE_S).partition for delivery in before} == set(range(6))
+        admin.delete_topic(name)
+        admin.create_topic(name, partitions=2)
+        # Those that are on their way when the producer notices fail, and say why.
+        for delivery in [producer.send(name, b"v", key=key) for key in keys]:
+            error = delivery.exception(PATIENCE_S)
+            assert error is None or isinstance(error, kl.UnknownTopicError)
+        after = [producer.send(name, b"v", key=key) for key in keys]
+        assert {delivery.result(PATIENCE_S).partition for delivery in after} == {0, 1}
+        with pytest.raises(kl.UnknownTopicError, match="has 2 partitions, there is no 5"):
+            producer.send(name, b"v", partition=5)
+        batch = producer.send_batch(name, [b"v"] * 30, keys=keys).result(PATIENCE_S)
+        assert sum(found.count for found in batch) == 30

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use kafkalite_protocol::Uuid;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::config::PartitionerKind;
 use crate::error::ClientError;
-use crate::partitioner::{Sticky, by_key};
+use crate::partitioner::by_key;
 
 mod batch;
 mod delivery;
@@ -25,11 +25,14 @@ mod memory;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod topic_queues;
 
 pub use batch::{Batch, Record, Stamp};
 pub use delivery::{Failure, Handle, Landed, RecordMetadata, Report, Sink, Token};
 pub use memory::{Memory, Reservation, Ticket, Wake};
-pub use queue::{News, NoRoom, PartitionQueue, Readiness, Run};
+pub use queue::{News, NoRoom, PartitionQueue, Readiness, Refusal, Run};
+pub(crate) use topic_queues::Retired;
+pub use topic_queues::TopicQueues;
 
 /// What of a producer's configuration concerns the accumulator.
 #[derive(Clone, Copy, Debug)]
@@ -60,39 +63,6 @@ pub enum Wants {
     Anything = 2,
 }
 
-/// The queues of one topic, and the partition that keyless records stick to.
-pub struct TopicQueues<T> {
-    name: Arc<str>,
-    partitions: ArcSwap<Vec<Arc<PartitionQueue<T>>>>,
-    sticky: Sticky,
-}
-
-impl<T> TopicQueues<T> {
-    /// The topic's name.
-    #[must_use]
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// How many partitions it has, as far as we know; at least one.
-    #[must_use]
-    pub fn partition_count(&self) -> u32 {
-        self.partitions.load().len() as u32
-    }
-
-    /// The queues, by partition.
-    #[must_use]
-    pub fn queues(&self) -> Arc<Vec<Arc<PartitionQueue<T>>>> {
-        self.partitions.load_full()
-    }
-
-    /// The partition that keyless records stick to.
-    #[must_use]
-    pub fn sticky(&self) -> &Sticky {
-        &self.sticky
-    }
-}
-
 /// A record that was appended.
 pub struct Place<T> {
     /// Knows what becomes of it.
@@ -118,6 +88,8 @@ pub struct Accumulator<T> {
     queue_count: AtomicU32,
     /// Queues that have something since the sender looked last.
     roused: Mutex<Vec<Arc<PartitionQueue<T>>>>,
+    /// What waited for partitions that are gone, since the sender looked last.
+    retired: Mutex<Vec<Retired<T>>>,
     /// Handles of batches whose fate is not known, by serial: what a flush waits for.
     incomplete: Mutex<BTreeMap<u64, Arc<Handle<T>>>>,
     next_serial: AtomicU64,
@@ -149,6 +121,7 @@ impl<T> Accumulator<T> {
             topics: RwLock::new(Topics { by_name: HashMap::new(), shut: false }),
             queue_count: AtomicU32::new(0),
             roused: Mutex::default(),
+            retired: Mutex::default(),
             incomplete: Mutex::default(),
             next_serial: AtomicU64::new(0),
             flushes: AtomicU32::new(0),
@@ -186,35 +159,38 @@ impl<T> Accumulator<T> {
         self.topics.read().by_name.values().cloned().collect()
     }
 
-    /// Learns that the topic has `partition_count` partitions; it never forgets one.
+    /// Learns that a topic of which no id is known has `partition_count` partitions.
     pub fn learn(&self, name: &str, partition_count: u32) -> Arc<TopicQueues<T>> {
+        self.follow(name, Uuid::ZERO, partition_count)
+    }
+
+    /// Learns that the topic of this name has this id and `partition_count` partitions. Batches
+    /// that wait for partitions of an earlier topic of the name are left to the sender to fail.
+    pub fn follow(&self, name: &str, id: Uuid, partition_count: u32) -> Arc<TopicQueues<T>> {
+        if let Some(topic) = self.topic(name).filter(|topic| topic.is_like(id, partition_count)) {
+            return topic;
+        }
         let mut topics = self.topics.write();
         let topic = match topics.by_name.get(name) {
             Some(topic) => Arc::clone(topic),
             None => {
                 let name: Arc<str> = Arc::from(name);
                 let seed = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-                let topic = Arc::new(TopicQueues {
-                    name: Arc::clone(&name),
-                    partitions: ArcSwap::from_pointee(Vec::new()),
-                    sticky: Sticky::new(seed),
-                });
+                let topic = TopicQueues::new(Arc::clone(&name), seed);
                 topics.by_name.insert(name, Arc::clone(&topic));
                 topic
             }
         };
-        let known = topic.partitions.load();
-        if known.len() < partition_count as usize {
-            let mut grown = known.as_ref().clone();
-            for partition in known.len() as u32..partition_count {
-                let index = self.queue_count.fetch_add(1, Ordering::Relaxed);
-                let name = Arc::clone(&topic.name);
-                grown.push(PartitionQueue::new(name, partition as i32, index, topics.shut));
-            }
-            topic.partitions.store(Arc::new(grown));
-        }
-        drop(known);
+        let retired = topic.follow(id, partition_count, |partition| {
+            let index = self.queue_count.fetch_add(1, Ordering::Relaxed);
+            let name = Arc::clone(topic.name());
+            PartitionQueue::new(name, partition as i32, index, topics.shut)
+        });
         drop(topics);
+        if !retired.is_empty() {
+            self.retired.lock().extend(retired);
+            self.nudge();
+        }
         topic
     }
 
@@ -223,9 +199,9 @@ impl<T> Accumulator<T> {
     pub fn partition(&self, topic: &TopicQueues<T>, key: Option<&[u8]>) -> u32 {
         let count = topic.partition_count();
         if self.settings.partitioner == PartitionerKind::RoundRobin {
-            return topic.sticky.next_in_turn(count);
+            return topic.sticky().next_in_turn(count);
         }
-        self.key_partition(key, count).unwrap_or_else(|| topic.sticky.current(count))
+        self.key_partition(key, count).unwrap_or_else(|| topic.sticky().current(count))
     }
 
     /// The partition of a key, where keys decide.
@@ -256,7 +232,8 @@ impl<T> Accumulator<T> {
     /// Appends one record; with a `token`, the sink is told of it.
     ///
     /// # Errors
-    /// If there is no memory now, or others wait for it already and `ticket` is not the first.
+    /// If there is no memory now, or others wait for it already and `ticket` is not the first; if
+    /// the topic has no such partition any more.
     pub fn append(
         &self,
         topic: &TopicQueues<T>,
@@ -278,7 +255,7 @@ impl<T> Accumulator<T> {
     /// Where a batch is full now, the caller sends it, or calls [`Self::tell_filled`].
     ///
     /// # Errors
-    /// If there is no memory for the first of them.
+    /// If there is no memory for the first of them, or no such partition any more.
     pub fn append_run<'a, I>(
         &self,
         topic: &TopicQueues<T>,
@@ -290,8 +267,10 @@ impl<T> Accumulator<T> {
     where
         I: Iterator<Item = Record<'a>>,
     {
-        let partitions = topic.partitions.load();
-        let queue = &partitions[partition as usize];
+        let partitions = topic.peek();
+        let Some(queue) = partitions.get(partition as usize) else {
+            return Err(NoRoom { needed: 0, token, why: Refusal::Gone });
+        };
         let open = |handle: &Arc<Handle<T>>| {
             let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
             // Before others can add to the batch: one of them may flush or close next.
@@ -303,7 +282,13 @@ impl<T> Accumulator<T> {
             Ok((run, news)) => {
                 let (batch_size, count) = (self.settings.batch_size as u32, partitions.len());
                 if self.settings.partitioner != PartitionerKind::RoundRobin {
-                    topic.sticky.sent(partition, run.bytes, news.filled, batch_size, count as u32);
+                    topic.sticky().sent(
+                        partition,
+                        run.bytes,
+                        news.filled,
+                        batch_size,
+                        count as u32,
+                    );
                 }
                 (Ok(run), news)
             }
@@ -367,6 +352,11 @@ impl<T> Accumulator<T> {
         std::mem::take(&mut *self.roused.lock())
     }
 
+    /// What waited for partitions that are gone since this was asked last.
+    pub(crate) fn take_retired(&self) -> Vec<Retired<T>> {
+        std::mem::take(&mut *self.retired.lock())
+    }
+
     /// Whether open batches must go at once, whatever their age.
     #[must_use]
     pub fn at_once(&self) -> bool {
@@ -418,12 +408,15 @@ impl<T> Accumulator<T> {
         self.close();
         let mut topics = self.topics.write();
         topics.shut = true;
-        let queues = topics.by_name.values().flat_map(|topic| topic.queues().as_ref().clone());
+        let queues = topics.by_name.values().flat_map(|topic| topic.all_queues());
         let left = queues.flat_map(|queue| {
             let batches = queue.shut();
             batches.into_iter().map(move |batch| (Arc::clone(&queue), batch))
         });
-        left.collect()
+        let retired = self.take_retired().into_iter().flat_map(|(queue, batches)| {
+            batches.into_iter().map(move |batch| (Arc::clone(&queue), batch))
+        });
+        left.chain(retired).collect()
     }
 
     /// Whether it takes no more records.

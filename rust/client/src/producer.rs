@@ -8,6 +8,7 @@
 
 use std::future::Future;
 use std::iter::Peekable;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -145,7 +146,8 @@ impl<T: Send + 'static> Producer<T> {
         done: impl FnOnce(Result<Arc<TopicQueues<T>>, ClientError>) + Send + 'static,
     ) -> Result<(), ClientError> {
         let learn = self.learn(name, ask, deadline);
-        self.runtime.spawn(async move { done(learn.await) }).map(drop)
+        let mut told = Told(Some(done), PhantomData);
+        self.runtime.spawn(async move { told.tell(learn.await) }).map(drop)
     }
 
     fn learn(
@@ -164,7 +166,7 @@ impl<T: Send + 'static> Producer<T> {
                 asked.unwrap_or_else(|_| Ok(cluster.image()))?;
             }
             let topic = cluster.topic(&name, deadline).await?;
-            Ok(accumulator.learn(&name, topic.partitions.len() as u32))
+            Ok(accumulator.follow(&name, topic.id, topic.partitions.len() as u32))
         }
     }
 
@@ -224,7 +226,7 @@ impl<T: Send + 'static> Producer<T> {
     /// Appends one record; see [`Accumulator::append`].
     ///
     /// # Errors
-    /// If there is no memory now.
+    /// If there is no memory now, or no such partition any more: see [`crate::accumulator::Refusal`].
     #[inline]
     pub fn append(
         &self,
@@ -242,7 +244,7 @@ impl<T: Send + 'static> Producer<T> {
     /// core's cache still.
     ///
     /// # Errors
-    /// If there is no memory for the first of them.
+    /// If there is no memory for the first of them, or no such partition any more.
     pub fn append_run<'a, I: Iterator<Item = Record<'a>>>(
         &self,
         topic: &TopicQueues<T>,
@@ -251,8 +253,12 @@ impl<T: Send + 'static> Producer<T> {
         ticket: Option<Ticket>,
     ) -> Result<Run<T>, NoRoom<T>> {
         let run = self.accumulator.append_run(topic, partition, records, None, ticket)?;
-        if run.filled && !self.outbox.send_filled(&topic.queues()[partition as usize]) {
-            self.accumulator.tell_filled();
+        if run.filled {
+            let queues = topic.queues();
+            let queue = queues.get(partition as usize);
+            if !queue.is_some_and(|queue| self.outbox.send_filled(queue)) {
+                self.accumulator.tell_filled();
+            }
         }
         Ok(run)
     }
@@ -304,8 +310,10 @@ impl<T: Send + 'static> Producer<T> {
         }
         self.stop.now();
         self.accumulator.close();
-        // Everything is delivered or failed when it ends.
+        // Everything is delivered or failed when it ends; where its thread does not come to that
+        // in time, here.
         let _ = self.sending.wait(STOP_TIMEOUT);
+        self.outbox.end();
         self.runtime.shutdown(STOP_TIMEOUT);
     }
 
@@ -324,5 +332,22 @@ impl<T: Send + 'static> Producer<T> {
         all.push(("buffer-total-bytes", memory.limit() as f64));
         all.push(("buffer-available-bytes", (memory.limit() - memory.used()) as f64));
         all
+    }
+}
+
+/// Somebody who is called once, with `Closed` where the task that should call is dropped before.
+struct Told<R, F: FnOnce(Result<R, ClientError>)>(Option<F>, PhantomData<R>);
+
+impl<R, F: FnOnce(Result<R, ClientError>)> Told<R, F> {
+    fn tell(&mut self, result: Result<R, ClientError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl<R, F: FnOnce(Result<R, ClientError>)> Drop for Told<R, F> {
+    fn drop(&mut self) {
+        self.tell(Err(ClientError::Closed { what: "the producer".to_owned() }));
     }
 }

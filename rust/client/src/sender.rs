@@ -106,7 +106,6 @@ pub(crate) struct Sender<T> {
     config: ProducerConfig,
     accumulator: Arc<Accumulator<T>>,
     outbox: Arc<Outbox<T>>,
-    sink: Arc<dyn Sink<T>>,
     stop: Arc<Stop>,
     tell: mpsc::UnboundedSender<Event>,
     told: mpsc::UnboundedReceiver<Event>,
@@ -130,14 +129,13 @@ impl<T: Send + 'static> Sender<T> {
     ) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let (brokers, waiting) = (cluster.clone(), Arc::clone(&accumulator));
-        let outbox = Outbox::new(config.clone(), brokers, waiting, metrics, tell.clone());
+        let outbox = Outbox::new(config.clone(), brokers, waiting, sink, metrics, tell.clone());
         Self {
             images: cluster.images(),
             cluster,
             config,
             accumulator,
             outbox,
-            sink,
             stop,
             tell,
             told,
@@ -163,7 +161,7 @@ impl<T: Send + 'static> Sender<T> {
             }
             let now = Instant::now();
             let plan = self.turn(now);
-            self.report();
+            self.outbox.report();
             if self.is_over() {
                 break;
             }
@@ -184,9 +182,6 @@ impl<T: Send + 'static> Sender<T> {
             }
             self.accumulator.awake();
         }
-        let closed = ClientError::Closed { what: "the producer".to_owned() };
-        self.outbox.lock().dispatch.end(closed);
-        self.report();
     }
 
     fn is_over(&self) -> bool {
@@ -264,13 +259,6 @@ impl<T: Send + 'static> Sender<T> {
         }
     }
 
-    fn report(&mut self) {
-        let reports = self.outbox.lock().dispatch.take_reports();
-        if !reports.is_empty() {
-            self.sink.reports(reports);
-        }
-    }
-
     /// Connects to a broker, unless that is under way. Waiting between attempts is the pool's.
     fn connect(&mut self, node: NodeId) {
         if !self.connecting.insert(node) {
@@ -318,15 +306,12 @@ impl<T: Send + 'static> Sender<T> {
         });
     }
 
-    /// Topics may have got more partitions.
+    /// Topics may have got more partitions, or were made again with fewer.
     fn learn_partitions(&mut self) {
         let image = self.cluster.image();
         for topic in self.accumulator.topics() {
             if let Some(known) = image.topic(topic.name()) {
-                let count = known.partitions.len() as u32;
-                if count > topic.partition_count() {
-                    self.accumulator.learn(topic.name(), count);
-                }
+                self.accumulator.follow(topic.name(), known.id, known.partitions.len() as u32);
             }
         }
     }
@@ -346,6 +331,13 @@ impl<T: Send + 'static> Sender<T> {
             let since = self.unavailable.get(&node);
             patience.is_zero() || since.is_none_or(|since| now < *since + patience)
         });
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    /// However it ends, at its runtime's end or by a panic for two: nobody waits for ever.
+    fn drop(&mut self) {
+        self.outbox.end();
     }
 }
 

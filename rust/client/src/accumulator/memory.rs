@@ -20,11 +20,17 @@ pub type Wake = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
+/// Somebody in line.
+struct Waiter {
+    ticket: Ticket,
+    /// How many bytes it wants, and what tells it that they may be there.
+    wake: Option<(usize, Wake)>,
+}
+
 #[derive(Default)]
 struct Line {
-    tickets: VecDeque<Ticket>,
+    waiters: VecDeque<Waiter>,
     next: u64,
-    wakes: Vec<Wake>,
     closed: bool,
 }
 
@@ -91,7 +97,7 @@ impl Memory {
 
     fn is_first(&self, ticket: Option<Ticket>) -> bool {
         let line = self.line.lock();
-        line.tickets.front().is_none_or(|first| Some(*first) == ticket)
+        line.waiters.front().is_none_or(|first| Some(first.ticket) == ticket)
     }
 
     /// Gets in line; [`Self::leave`] must follow.
@@ -100,7 +106,7 @@ impl Memory {
         let mut line = self.line.lock();
         let ticket = Ticket(line.next);
         line.next += 1;
-        line.tickets.push_back(ticket);
+        line.waiters.push_back(Waiter { ticket, wake: None });
         self.waiting.fetch_add(1, Ordering::SeqCst);
         ticket
     }
@@ -108,11 +114,11 @@ impl Memory {
     /// Gets out of line, with what was wanted or without; the next one looks again.
     pub fn leave(&self, ticket: Ticket) {
         let mut line = self.line.lock();
-        if let Some(at) = line.tickets.iter().position(|waiting| *waiting == ticket) {
-            line.tickets.remove(at);
+        if let Some(at) = line.waiters.iter().position(|waiter| waiter.ticket == ticket) {
+            line.waiters.remove(at);
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
-        self.wake_all(line);
+        self.tell(line);
     }
 
     /// Waits until memory became free, the producer closes, or `until`; `false` for the last.
@@ -128,19 +134,22 @@ impl Memory {
         true
     }
 
-    /// Calls `wake` once memory became free or the producer closes; at once if that is so now.
+    /// Calls `wake` once the ticket is the first in line and there are so many bytes, or the
+    /// producer closes; at once if that is so now.
     pub fn subscribe(&self, ticket: Ticket, bytes: usize, wake: Wake) {
         let mut line = self.line.lock();
-        if self.is_worth_trying(&line, ticket, bytes) {
-            drop(line);
-            wake();
-        } else {
-            line.wakes.push(wake);
+        let is_due = self.is_worth_trying(&line, ticket, bytes);
+        match line.waiters.iter_mut().find(|waiter| waiter.ticket == ticket) {
+            Some(waiter) if !is_due => waiter.wake = Some((bytes, wake)),
+            _ => {
+                drop(line);
+                wake();
+            }
         }
     }
 
     fn is_worth_trying(&self, line: &Line, ticket: Ticket, bytes: usize) -> bool {
-        let first = line.tickets.front().is_none_or(|front| *front == ticket);
+        let first = line.waiters.front().is_none_or(|front| front.ticket == ticket);
         line.closed || (first && self.used.load(Ordering::SeqCst) + bytes <= self.limit)
     }
 
@@ -148,22 +157,29 @@ impl Memory {
     pub fn close(&self) {
         let mut line = self.line.lock();
         line.closed = true;
-        self.wake_all(line);
+        self.tell(line);
     }
 
     fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         // Whoever gets in line after this load looks at `used` after this subtraction.
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.wake_all(self.line.lock());
+            self.tell(self.line.lock());
         }
     }
 
-    fn wake_all(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
-        let wakes = std::mem::take(&mut line.wakes);
+    /// Wakes the first in line if it can have what it wants, and everybody once it is closed.
+    fn tell(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
+        let closed = line.closed;
+        let count = if closed { line.waiters.len() } else { 1 };
+        let fits = |bytes| self.used.load(Ordering::SeqCst) + bytes <= self.limit;
+        let due = line.waiters.iter_mut().take(count).filter_map(|waiter| {
+            waiter.wake.take_if(|(bytes, _)| closed || fits(*bytes)).map(|(_, wake)| wake)
+        });
+        let due: Vec<Wake> = due.collect();
         self.freed.notify_all();
         drop(line);
-        for wake in wakes {
+        for wake in due {
             wake();
         }
     }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kafkalite_protocol::record_batch::HEADER_LENGTH;
@@ -56,8 +56,19 @@ pub struct NoRoom<T> {
     pub needed: usize,
     /// The token of the record.
     pub token: Option<T>,
-    /// Whether the producer is closed; else they can be appended once there is memory.
-    pub closed: bool,
+    /// What to do about it.
+    pub why: Refusal,
+}
+
+/// Why a queue takes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no memory now; there may be later.
+    Memory,
+    /// The partition is gone, as its topic was made again with fewer of them: choose another.
+    Gone,
+    /// The producer is closed.
+    Closed,
 }
 
 /// Of those who append.
@@ -65,8 +76,8 @@ struct Tail<T> {
     open: Option<OpenBatch<T>>,
     /// Size of the last batch, for the next one's first buffer.
     last_size: usize,
-    /// The sender is gone: nothing is appended any more.
-    shut: bool,
+    /// Why nothing is appended any more, if so.
+    refuses: Option<Refusal>,
 }
 
 /// What the sender looks at.
@@ -95,14 +106,18 @@ pub struct PartitionQueue<T> {
     queue: Mutex<Queue<T>>,
     /// Batches in the queue and with the sender.
     load: AtomicU32,
+    /// Whether the topic has no such partition any more. Changes under the tail's lock.
+    gone: AtomicBool,
 }
 
 impl<T> PartitionQueue<T> {
     pub(super) fn new(topic: Arc<str>, partition: i32, index: u32, shut: bool) -> Arc<Self> {
-        let tail = Mutex::new(Tail { open: None, last_size: 0, shut });
+        let refuses = shut.then_some(Refusal::Closed);
+        let tail = Mutex::new(Tail { open: None, last_size: 0, refuses });
         let queue = Queue { closed: VecDeque::new(), open_since: None, awake: false };
         let (queue, load) = (Mutex::new(queue), AtomicU32::new(0));
-        Arc::new(Self { topic, partition, index, tail, queue, load })
+        let gone = AtomicBool::new(false);
+        Arc::new(Self { topic, partition, index, tail, queue, load, gone })
     }
 
     /// The topic's name.
@@ -153,9 +168,9 @@ impl<T> PartitionQueue<T> {
         let tail = &mut *tail;
         let mut news = News::default();
         let bound = records.peek().map_or(0, Record::size_bound);
-        let no_room = |token, closed| NoRoom { needed: HEADER_LENGTH + bound, token, closed };
-        if tail.shut {
-            return Err((no_room(token, true), news));
+        let no_room = |token, why| NoRoom { needed: HEADER_LENGTH + bound, token, why };
+        if let Some(why) = tail.refuses {
+            return Err((no_room(token, why), news));
         }
         if let Some(batch) = &mut tail.open
             && !make_room(batch, bound, limits, ticket)
@@ -167,7 +182,9 @@ impl<T> PartitionQueue<T> {
             tail.open = self.open(tail.last_size, bound, limits, ticket, open);
             news.awoke = tail.open.as_ref().is_some_and(|batch| self.rouse(batch.created));
         }
-        let Some(batch) = &mut tail.open else { return Err((no_room(token, false), news)) };
+        let Some(batch) = &mut tail.open else {
+            return Err((no_room(token, Refusal::Memory), news));
+        };
         let (index, before) = (batch.count, batch.buffer.len());
         let mut last_bound = bound;
         while let Some(record) = records.peek() {
@@ -323,10 +340,40 @@ impl<T> PartitionQueue<T> {
 
     /// Takes everything, as the producer closes, and appends nothing any more.
     pub(crate) fn shut(&self) -> Vec<Batch<T>> {
+        self.refuse(Refusal::Closed)
+    }
+
+    /// Takes everything, as the topic has no such partition any more; see [`Self::revive`].
+    pub(super) fn retire(&self) -> Vec<Batch<T>> {
+        self.refuse(Refusal::Gone)
+    }
+
+    fn refuse(&self, why: Refusal) -> Vec<Batch<T>> {
         let mut tail = self.tail.lock();
-        tail.shut = true;
+        if why == Refusal::Gone {
+            self.gone.store(true, Ordering::SeqCst);
+        }
+        if tail.refuses != Some(Refusal::Closed) {
+            tail.refuses = Some(why);
+        }
         self.close(&mut tail);
         self.queue.lock().closed.drain(..).collect()
+    }
+
+    /// The topic has such a partition again. Its sequence goes on: a broker that knows none takes
+    /// any, and one that knows the last one, as where the partition was never gone, takes the next.
+    pub(super) fn revive(&self) {
+        let mut tail = self.tail.lock();
+        self.gone.store(false, Ordering::SeqCst);
+        if tail.refuses == Some(Refusal::Gone) {
+            tail.refuses = None;
+        }
+    }
+
+    /// Whether the topic has no such partition any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
     }
 }
 

@@ -255,10 +255,10 @@ fn nothing_is_appended_after_the_sender_ended() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
     append(&accumulator, b"x").ok().unwrap();
     assert_eq!(accumulator.shut().len(), 1);
-    assert!(append(&accumulator, b"x").err().unwrap().closed);
+    assert_eq!(append(&accumulator, b"x").err().unwrap().why, Refusal::Closed);
     let other = accumulator.learn("other", 3);
     let refused = accumulator.append(&other, 2, record(b"x"), None, None).err().unwrap();
-    assert!(refused.closed, "topics that come later are closed too");
+    assert_eq!(refused.why, Refusal::Closed, "topics that come later are closed too");
 }
 
 #[test]
@@ -321,4 +321,64 @@ proptest! {
         }
         prop_assert_eq!(seen, samples);
     }
+}
+
+#[test]
+fn a_topic_that_is_made_again_has_the_partitions_that_brokers_tell() {
+    let [first, second] = [[1; 16], [2; 16]].map(Uuid);
+    // What brokers told before, what they tell, how many there are then, how many were retired.
+    let cases = [
+        ((first, 6), (first, 8), 8, 0),
+        ((first, 6), (first, 2), 6, 0),
+        ((first, 6), (second, 2), 2, 1),
+        ((first, 6), (second, 9), 9, 0),
+        ((Uuid::ZERO, 6), (Uuid::ZERO, 2), 2, 0),
+        ((Uuid::ZERO, 6), (first, 2), 2, 0),
+    ];
+    for ((old, before), (new, told), count, retired) in cases {
+        let accumulator = Accumulator::<()>::new(settings(), 1);
+        let topic = accumulator.follow("t", old, before);
+        accumulator.append(&topic, 5, record(b"v"), None, None).ok().unwrap();
+        let again = accumulator.follow("t", new, told);
+        assert!(Arc::ptr_eq(&topic, &again), "callers may hold it");
+        assert_eq!(topic.partition_count(), count, "{before} {told}");
+        assert_eq!(accumulator.take_retired().len(), usize::from(retired > 0) * 4, "{told}");
+        let late = accumulator.append(&topic, 5, record(b"v"), None, None);
+        assert_eq!(late.err().map(|refused| refused.why), (count <= 5).then_some(Refusal::Gone));
+    }
+}
+
+/// With a sequence that began anew a broker that lagged behind would have taken its batches for
+/// repeated ones.
+#[test]
+fn a_partition_that_comes_back_keeps_its_queue() {
+    let [first, second] = [[1; 16], [2; 16]].map(Uuid);
+    let accumulator = Accumulator::<()>::new(settings(), 1);
+    let topic = accumulator.follow("t", first, 2);
+    let queue = Arc::clone(&topic.queues()[1]);
+    accumulator.follow("t", second, 1);
+    assert!(queue.is_gone());
+    accumulator.follow("t", first, 2);
+    assert!(Arc::ptr_eq(&queue, &topic.queues()[1]) && !queue.is_gone());
+    assert!(accumulator.append(&topic, 1, record(b"v"), None, None).is_ok());
+}
+
+/// Whatever became free woke everybody who waited, and all but the first went back to sleep.
+#[test]
+fn memory_that_becomes_free_wakes_the_first_in_line_alone_once_it_is_enough() {
+    let memory = Memory::new(100);
+    let mut taken = memory.try_reserve(100, None).unwrap();
+    let (first, second) = (memory.enter(), memory.enter());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for (ticket, name) in [(second, "second"), (first, "first")] {
+        let told = Arc::clone(&told);
+        memory.subscribe(ticket, 50, Box::new(move || told.lock().push(name)));
+    }
+    drop(taken.take(40));
+    assert!(told.lock().is_empty());
+    drop(taken.take(20));
+    assert_eq!(*told.lock(), ["first"]);
+    // It was cancelled, or failed: the next one is told.
+    memory.leave(first);
+    assert_eq!(*told.lock(), ["first", "second"]);
 }

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Producer;
-use crate::accumulator::{Handle, NoRoom, Record, Ticket, TopicQueues};
+use crate::accumulator::{Handle, NoRoom, Record, Refusal, Ticket, TopicQueues};
 use crate::error::ClientError;
 
 /// A value for all records, or one for each.
@@ -112,6 +113,33 @@ const TURN_BYTES: usize = 64 << 20;
 /// Records that are sorted at a time. Those without a key stick to one partition for as long.
 const SLICE: usize = 2_048;
 
+/// Until when a call with many records waits for memory: `max.block.ms` is for each record, as for
+/// records that are sent one by one.
+#[derive(Debug)]
+pub struct Patience {
+    max_block: Duration,
+    /// How many records were appended when it last went on, and when that was.
+    since: Option<(usize, Instant)>,
+}
+
+impl Patience {
+    /// Nothing is waited for yet.
+    #[must_use]
+    pub fn new(max_block: Duration) -> Self {
+        Self { max_block, since: None }
+    }
+
+    /// The end of the wait of the record after the first `appended` ones.
+    pub fn until(&mut self, appended: usize, now: Instant) -> Instant {
+        let began = match self.since {
+            Some((before, began)) if before == appended => began,
+            _ => now,
+        };
+        self.since = Some((appended, began));
+        began + self.max_block
+    }
+}
+
 /// How far a call with many records got.
 pub struct Bulk<T> {
     /// Records by slice and partition, each partition's in their order; `None` is the order they
@@ -122,6 +150,8 @@ pub struct Bulk<T> {
     bucket: usize,
     /// How many are appended.
     at: usize,
+    /// Their bytes.
+    bytes: usize,
     /// What was appended so far.
     pub runs: Vec<BulkRun<T>>,
 }
@@ -131,6 +161,12 @@ impl<T> Bulk<T> {
     #[must_use]
     pub fn position(&self, at: usize) -> usize {
         self.order.as_ref().map_or(at, |order| order[at] as usize)
+    }
+
+    /// How many records are appended.
+    #[must_use]
+    pub fn appended(&self) -> usize {
+        self.at
     }
 
     /// Whether all of `columns` is appended.
@@ -143,6 +179,15 @@ impl<T> Bulk<T> {
     #[must_use]
     pub fn into_parts(self) -> (Option<Vec<u32>>, Vec<BulkRun<T>>) {
         (self.order, self.runs)
+    }
+
+    /// The partitions of what is sorted and not appended are chosen once more: the topic was made
+    /// again with fewer of them.
+    fn choose_again(&mut self) {
+        (self.buckets, self.bucket) = (Vec::new(), 0);
+        if let Some(order) = &mut self.order {
+            order[self.at..].sort_unstable();
+        }
     }
 
     fn note(&mut self, handle: Arc<Handle<T>>, indices: Range<u32>) {
@@ -178,14 +223,15 @@ impl<T: Send + 'static> Producer<T> {
         let is_alike =
             matches!((columns.partitions, columns.keys), (Each::Same(_), Each::Same(None)));
         let order = (!is_alike).then(Vec::new);
-        Ok(Bulk { order, buckets: Vec::new(), bucket: 0, at: 0, runs: Vec::new() })
+        Ok(Bulk { order, buckets: Vec::new(), bucket: 0, at: 0, bytes: 0, runs: Vec::new() })
     }
 
     /// Appends what is left, for as long as there is memory; of very much a part, see
     /// [`Bulk::is_done`].
     ///
     /// # Errors
-    /// If there is none for the next record; call again with a ticket, once there may be.
+    /// If there is no memory for the next record: call again with a ticket, once there may be. If
+    /// it names a partition that is gone.
     pub fn go_on(
         &self,
         topic: &TopicQueues<T>,
@@ -193,39 +239,88 @@ impl<T: Send + 'static> Producer<T> {
         bulk: &mut Bulk<T>,
         ticket: Option<Ticket>,
     ) -> Result<(), NoRoom<T>> {
-        let count = columns.values.len();
-        let mut bytes = 0;
-        while bulk.at < count && bytes < TURN_BYTES {
-            let Some(order) = &mut bulk.order else {
-                let partition = self.bulk_partition(topic, columns, 0);
-                let end = count.min(bulk.at + SLICE);
-                let later = |index: usize| Some(index + RECORDS_AHEAD);
-                let mut records = (bulk.at..end)
-                    .map(|index| columns.record_to_copy(index, later(index)))
-                    .peekable();
-                let run = self.append_run(topic, partition, &mut records, ticket)?;
-                bytes += run.bytes;
-                bulk.note(run.handle, run.first..run.first + run.count);
-                continue;
+        let began = bulk.bytes;
+        while !bulk.is_done(columns) && bulk.bytes - began < TURN_BYTES {
+            let at = bulk.at;
+            let appended = match bulk.order.is_some() {
+                true => self.append_bucket(topic, columns, bulk, ticket),
+                false => self.append_alike(topic, columns, bulk, ticket),
             };
-            if bulk.bucket == bulk.buckets.len() {
-                let end = count.min(bulk.at + SLICE);
-                bulk.buckets = self.sort(topic, columns, bulk.at..end, order);
-                bulk.bucket = 0;
+            let Err(refused) = appended else { continue };
+            let next = bulk.position(bulk.at.min(columns.values.len() - 1));
+            if refused.why != Refusal::Gone || columns.partitions.at(next).is_some() {
+                return Err(refused);
             }
-            let (partition, end) = bulk.buckets[bulk.bucket];
-            while bulk.at < end {
-                let rest = bulk.order.as_ref().map_or(&[][..], |order| &order[bulk.at..end]);
-                let later = |at: usize| rest.get(at + RECORDS_AHEAD).map(|index| *index as usize);
-                let records = (rest.iter().enumerate())
-                    .map(|(at, index)| columns.record_to_copy(*index as usize, later(at)));
-                let run = self.append_run(topic, partition, &mut records.peekable(), ticket)?;
-                bytes += run.bytes;
-                bulk.note(run.handle, run.first..run.first + run.count);
-            }
-            bulk.bucket += 1;
+            tracing::debug!(topic = %topic.name(), at, "a bulk chooses partitions once more");
+            bulk.choose_again();
         }
         Ok(())
+    }
+
+    /// Appends records that all go to the same partition for now.
+    fn append_alike(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+        bulk: &mut Bulk<T>,
+        ticket: Option<Ticket>,
+    ) -> Result<(), NoRoom<T>> {
+        let partition = self.bulk_partition(topic, columns, 0);
+        let end = columns.values.len().min(bulk.at + SLICE);
+        let later = |index: usize| Some(index + RECORDS_AHEAD);
+        let mut records =
+            (bulk.at..end).map(|index| columns.record_to_copy(index, later(index))).peekable();
+        let run = self.append_run(topic, partition, &mut records, ticket)?;
+        bulk.bytes += run.bytes;
+        bulk.note(run.handle, run.first..run.first + run.count);
+        Ok(())
+    }
+
+    /// Appends the next records of a partition; sorts a slice of records first if none is left.
+    pub(super) fn append_bucket(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+        bulk: &mut Bulk<T>,
+        ticket: Option<Ticket>,
+    ) -> Result<(), NoRoom<T>> {
+        if bulk.bucket == bulk.buckets.len() {
+            let order = bulk.order.get_or_insert_default();
+            if order.len() == bulk.at {
+                let end = columns.values.len().min(bulk.at + SLICE);
+                order.extend(bulk.at as u32..end as u32);
+            }
+            bulk.buckets = self.sort(topic, columns, bulk.at, order);
+            bulk.bucket = 0;
+        }
+        let (partition, end) = bulk.buckets[bulk.bucket];
+        while bulk.at < end {
+            let rest = bulk.order.as_ref().map_or(&[][..], |order| &order[bulk.at..end]);
+            let later = |at: usize| rest.get(at + RECORDS_AHEAD).map(|index| *index as usize);
+            let records = (rest.iter().enumerate())
+                .map(|(at, index)| columns.record_to_copy(*index as usize, later(at)));
+            let run = self.append_run(topic, partition, &mut records.peekable(), ticket)?;
+            bulk.bytes += run.bytes;
+            bulk.note(run.handle, run.first..run.first + run.count);
+        }
+        bulk.bucket += 1;
+        Ok(())
+    }
+
+    /// The error of the next record, which names a partition that is gone.
+    #[must_use]
+    pub fn gone(
+        &self,
+        topic: &TopicQueues<T>,
+        columns: &Columns<'_>,
+        bulk: &Bulk<T>,
+    ) -> ClientError {
+        let named = columns.partitions.at(bulk.position(bulk.at));
+        ClientError::NoPartition {
+            topic: topic.name().to_string(),
+            count: topic.partition_count() as usize,
+            partition: named.unwrap_or(-1),
+        }
     }
 
     /// Where a record goes; all that nothing decides about, to the same partition for now.
@@ -236,24 +331,24 @@ impl<T: Send + 'static> Producer<T> {
         }
     }
 
-    /// Adds a slice of records to the order, by partition and in order within each: by counting.
+    /// Sorts the order from place `from` on by partition, and in order within each: by counting.
     fn sort(
         &self,
         topic: &TopicQueues<T>,
         columns: &Columns<'_>,
-        slice: Range<usize>,
-        order: &mut Vec<u32>,
+        from: usize,
+        order: &mut [u32],
     ) -> Vec<(u32, usize)> {
-        let base = slice.start;
-        let of: Vec<u32> =
-            slice.clone().map(|index| self.bulk_partition(topic, columns, index)).collect();
+        let slice = order[from..].to_vec();
+        let place_of = |index: &u32| self.bulk_partition(topic, columns, *index as usize);
+        let of: Vec<u32> = slice.iter().map(place_of).collect();
         let most = of.iter().max().map_or(0, |most| *most as usize);
         let mut next = vec![0_usize; most + 1];
         for partition in &of {
             next[*partition as usize] += 1;
         }
         let mut buckets = Vec::new();
-        let mut end = base;
+        let mut end = from;
         for (partition, count) in next.iter_mut().enumerate() {
             let start = end;
             end += *count;
@@ -262,10 +357,9 @@ impl<T: Send + 'static> Producer<T> {
             }
             *count = start;
         }
-        order.resize(slice.end, 0);
-        for (index, partition) in slice.zip(of) {
+        for (index, partition) in slice.into_iter().zip(of) {
             let place = &mut next[partition as usize];
-            order[*place] = index as u32;
+            order[*place] = index;
             *place += 1;
         }
         buckets

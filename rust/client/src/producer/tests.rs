@@ -8,6 +8,7 @@ use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::init_producer_id::{
     InitProducerIdRequest, InitProducerIdResponse,
 };
+use kafkalite_protocol::messages::metadata::MetadataRequest;
 use kafkalite_protocol::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 };
@@ -15,11 +16,13 @@ use kafkalite_protocol::record_batch::RecordBatch;
 use kafkalite_protocol::{ErrorCode, Records};
 use parking_lot::Mutex;
 
-use super::bulk::{Columns, Each};
+use super::bulk::{Columns, Each, Patience};
 use super::*;
-use crate::accumulator::{RecordMetadata, Report};
+use crate::accumulator::{RecordMetadata, Refusal, Report};
 use crate::awaited;
-use crate::fake_broker::{Answer, Asked, FakeBroker};
+use crate::fake_broker::{self, Answer, Asked, FakeBroker, metadata};
+
+mod life;
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
@@ -268,7 +271,15 @@ fn a_partition_that_is_not_there_is_refused() {
 
 /// A producer that knows a topic of four partitions, and sends nothing.
 fn four() -> (FakeBroker, Producer<()>, Arc<TopicQueues<()>>) {
-    let broker = FakeBroker::start(usual);
+    // The sender may ask for it before the test is over.
+    let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Metadata) {
+        true => {
+            let mut told = metadata(&asked.place, std::iter::empty());
+            told.topics = vec![fake_broker::topic("four", 4, 0)];
+            asked.answer::<MetadataRequest>(&told)
+        }
+        false => usual(asked),
+    });
     let settings = [("linger.ms", "60000"), ("delivery.timeout.ms", "200000")];
     let producer = start(config(&broker, &settings));
     let topic = producer.accumulator.learn("four", 4);

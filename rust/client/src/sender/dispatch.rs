@@ -212,6 +212,7 @@ impl<T> Dispatch<T> {
     ) -> Plan {
         let mut plan = Plan::default();
         self.absorb();
+        self.fail_retired();
         self.expire(now);
         if let Some(fatal) = self.fatal.clone() {
             self.accumulator.fail(&fatal);

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::dispatch::{Dispatch, Leader, Outgoing, PATIENCE, Plan, Room};
 use super::request::Manifest;
 use super::{Event, Metrics, Settings};
-use crate::accumulator::{Accumulator, PartitionQueue};
+use crate::accumulator::{Accumulator, PartitionQueue, Sink};
 use crate::cluster::{Cluster, NodeId};
 use crate::config::{Acks, ProducerConfig};
 use crate::connection::Connection;
@@ -39,6 +39,7 @@ pub(crate) struct Outbox<T> {
     is_shared: bool,
     /// Batches of at least so many bytes: of smaller ones a request holds several.
     large_bytes: usize,
+    sink: Arc<dyn Sink<T>>,
     metrics: Arc<Metrics>,
     tell: mpsc::UnboundedSender<Event>,
     state: Mutex<State<T>>,
@@ -80,11 +81,29 @@ impl<T> State<T> {
     }
 }
 
+impl<T> Outbox<T> {
+    /// Tells the sink what became known.
+    pub(super) fn report(&self) {
+        let reports = self.state.lock().dispatch.take_reports();
+        if !reports.is_empty() {
+            self.sink.reports(reports);
+        }
+    }
+
+    /// Fails what is left, on any thread; nothing is taken any more. A second time does nothing.
+    pub(crate) fn end(&self) {
+        let closed = ClientError::Closed { what: "the producer".to_owned() };
+        self.state.lock().dispatch.end(closed);
+        self.report();
+    }
+}
+
 impl<T: Send + 'static> Outbox<T> {
     pub(super) fn new(
         config: ProducerConfig,
         cluster: Cluster,
         accumulator: Arc<Accumulator<T>>,
+        sink: Arc<dyn Sink<T>>,
         metrics: Arc<Metrics>,
         tell: mpsc::UnboundedSender<Event>,
     ) -> Arc<Self> {
@@ -101,6 +120,7 @@ impl<T: Send + 'static> Outbox<T> {
             // A codec takes longer than a copy: two threads do both at once.
             is_shared: settings.codec == Codec::None && config.acks != Acks::None,
             large_bytes: settings.max_request_size / 2,
+            sink,
             metrics,
             tell,
             state: Mutex::new(state),

@@ -253,6 +253,11 @@ impl<T> Track<T> {
         all
     }
 
+    /// Takes what would be sent again.
+    pub(super) fn take_retries(&mut self) -> Vec<Batch<T>> {
+        std::mem::take(&mut self.retries).into()
+    }
+
     /// Takes everything that is with the sender.
     pub(super) fn take_all(&mut self) -> Vec<Batch<T>> {
         let flown = std::mem::take(&mut self.flying).into_iter().map(|flying| flying.batch);

@@ -8,8 +8,8 @@
 use kafkalite_client::fork;
 use parking_lot::RwLock;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
-use std::sync::Once;
 use std::time::Duration;
 
 /// Whether the interpreter is about to end; read while somebody is inside.
@@ -26,19 +26,21 @@ pub fn enter<T>(what: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 }
 
 /// Has the hooks called; the first client of a process does it.
+///
+/// Python runs meanwhile, and may let other threads run: one that makes a client, too, does not
+/// wait here with the GIL in its hands, but registers them as well. Called twice they do no harm.
 pub fn watch(py: Python<'_>) -> PyResult<()> {
-    static WATCH: Once = Once::new();
-    let mut result = Ok(());
-    WATCH.call_once(|| {
-        result = (|| {
-            let at_fork = PyDict::new(py);
-            at_fork.set_item("after_in_child", wrap_pyfunction!(forked, py)?)?;
-            py.import("os")?.call_method("register_at_fork", (), Some(&at_fork))?;
-            py.import("atexit")?.call_method1("register", (wrap_pyfunction!(ending, py)?,))?;
-            Ok(())
-        })();
-    });
-    result
+    static WATCHED: PyOnceLock<()> = PyOnceLock::new();
+    if WATCHED.get(py).is_some() {
+        return Ok(());
+    }
+    let at_fork = PyDict::new(py);
+    at_fork.set_item("after_in_child", wrap_pyfunction!(forked, py)?)?;
+    py.import("os")?.call_method("register_at_fork", (), Some(&at_fork))?;
+    py.import("atexit")?.call_method1("register", (wrap_pyfunction!(ending, py)?,))?;
+    // Another thread may have come first.
+    let _ = WATCHED.set(py, ());
+    Ok(())
 }
 
 /// Called in a forked child.

@@ -247,6 +247,13 @@ impl Producer {
         }
     }
 
+    /// Takes no more records; calls that wait for memory end now.
+    fn _begin_close(&self) {
+        if let Ok(inside) = self.inside.get() {
+            inside.producer.begin_close();
+        }
+    }
+
     /// Delivers for `timeout` seconds at most, ends the threads, and returns how many records were
     /// not delivered. Closing again does nothing.
     fn _close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<u64> {
@@ -307,6 +314,11 @@ impl Producer {
     #[getter]
     fn _warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.inside(py)?.producer.config().client.warnings.clone())
+    }
+
+    /// What a record holds that waits for those that were sent to its topic before.
+    fn _queue_up(slf: &Bound<'_, Self>, topic: &Bound<'_, PyString>) -> PyResult<Py<turn::Turn>> {
+        turn::queue_up(slf, topic.to_str()?)
     }
 
     /// Adds a record whose delivery settles `future`, if that needs no wait; else returns what to

@@ -1,6 +1,7 @@
 //! What becomes of batches: written, sent again, split, or failed.
 
 use super::*;
+use crate::accumulator::PartitionQueue;
 
 impl<T> Dispatch<T> {
     /// A broker assigned a producer id.
@@ -101,7 +102,7 @@ impl<T> Dispatch<T> {
         let code = answer.code;
         // Who leads what may have changed; so may a topic's id.
         self.refresh |= code.is_retriable() && code != ErrorCode::CorruptMessage;
-        let may_retry = self.may_retry(&batch, now);
+        let may_retry = self.may_retry(index, &batch, now);
         let is_too_large =
             matches!(code, ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge);
         let batch = if is_too_large && may_retry {
@@ -114,7 +115,10 @@ impl<T> Dispatch<T> {
         };
         let queue = &self.tracks[index].queue;
         let about = format!("Produce to {} [{}]", queue.topic(), queue.partition());
-        let error = Arc::new(ClientError::refused(code, answer.message.clone(), &about));
+        let error = match queue.is_gone() && code.is_retriable() {
+            true => self.no_partition(queue),
+            false => Arc::new(ClientError::refused(code, answer.message.clone(), &about)),
+        };
         let verdict = match batch.stamp() {
             Some(_) => {
                 let stamp_replaced = batch.stamp_replaced();
@@ -149,15 +153,16 @@ impl<T> Dispatch<T> {
 
     fn unanswered(&mut self, index: usize, batch: Batch<T>, error: &Failure, now: Instant) {
         let hopeless = !(error.retriable() || error.is_transport());
-        if hopeless || !self.may_retry(&batch, now) {
+        if hopeless || !self.may_retry(index, &batch, now) {
             self.give_up(index, batch, error);
         } else {
             self.retry(index, batch, Arc::clone(error), -1, now);
         }
     }
 
-    fn may_retry(&self, batch: &Batch<T>, now: Instant) -> bool {
+    fn may_retry(&self, index: usize, batch: &Batch<T>, now: Instant) -> bool {
         batch.attempts as usize <= self.settings.retries
+            && !self.tracks[index].queue.is_gone()
             && batch.created() + self.settings.delivery_timeout > now
     }
 
@@ -233,6 +238,33 @@ impl<T> Dispatch<T> {
         let (report, all) = batch.complete(outcome, own, self.accumulator.memory(), batch_size);
         self.accumulator.completed(serial, all);
         self.reports.extend(report);
+    }
+
+    /// Fails what waits for partitions that are gone; what is on its way may have been written to
+    /// the topic that had them.
+    pub(super) fn fail_retired(&mut self) {
+        for (queue, batches) in self.accumulator.take_retired() {
+            let error = self.no_partition(&queue);
+            let track = self.tracks.get_mut(queue.index()).filter(|_| queue.is_gone());
+            // A queue that was never roused has no track of its own.
+            let track = track.filter(|track| Arc::ptr_eq(&track.queue, &queue));
+            for batch in track.map(Track::take_retries).unwrap_or_default() {
+                self.give_up(queue.index(), batch, &error);
+            }
+            for batch in batches {
+                queue.batch_done();
+                self.tell(batch, Err(Arc::clone(&error)), &BTreeMap::new());
+            }
+        }
+    }
+
+    fn no_partition(&self, queue: &PartitionQueue<T>) -> Failure {
+        let topic = self.accumulator.topic(queue.topic());
+        Arc::new(ClientError::NoPartition {
+            topic: queue.topic().to_string(),
+            count: topic.map_or(0, |topic| topic.partition_count() as usize),
+            partition: queue.partition(),
+        })
     }
 
     /// Fails what was begun longer than `delivery.timeout.ms` ago.

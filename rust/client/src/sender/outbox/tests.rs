@@ -98,7 +98,7 @@ impl World {
         let runtime = Runtime::start("test").unwrap();
         let (tell, told) = mpsc::unbounded_channel();
         let (known, waiting) = (cluster.clone(), Arc::clone(&accumulator));
-        let mut outbox = Outbox::new(config, known, waiting, Arc::default(), tell);
+        let mut outbox = Outbox::new(config, known, waiting, Arc::new(()), Arc::default(), tell);
         let (waits, waiting) = std::sync::mpsc::channel();
         let own = Arc::get_mut(&mut outbox).unwrap();
         (own.patience, own.quick, own.waiting) = (LIMIT, LIMIT, Some(waits));

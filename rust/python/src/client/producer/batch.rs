@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use kafkalite_arrow::{Chunk, Column};
 use kafkalite_client::ClientError;
-use kafkalite_client::producer::bulk::{Columns, Each, RawHeaders};
+use kafkalite_client::accumulator::Refusal;
+use kafkalite_client::producer::bulk::{Columns, Each, Patience, RawHeaders};
 use kafkalite_client::producer::write_header;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,6 +36,9 @@ enum Numbers {
     Own(Vec<Option<i64>>),
 }
 
+/// A record's key.
+type Key<'a> = Option<&'a [u8]>;
+
 /// Bytes that outlive the call's lists.
 enum Keys<'py> {
     None,
@@ -50,17 +54,17 @@ pub fn send_all(
     values: &Bound<'_, PyAny>,
     arguments: &Arguments<'_, '_>,
 ) -> PyResult<Sent> {
-    let deadline = Instant::now() + inside.producer.config().max_block;
-    let call = Call { py, inside, topic, deadline, now_ms: now_ms() };
+    let call = Call { py, inside, topic, now_ms: now_ms() };
     let mut sent = Sent::new();
     if !is_list(values)
         && let Some(mut stream) = arrow::stream(values)?
     {
         let side = Side::new(arguments, None)?;
+        let keys = side.chunk_keys()?;
         let mut base = 0;
         while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(arrow::refused)? {
             if chunk.rows() > 0 {
-                call.send_chunk(&chunk, &side, base, &mut sent)?;
+                call.send_chunk(&chunk, (&side, &keys), base, &mut sent)?;
             }
             base += chunk.rows();
         }
@@ -73,7 +77,8 @@ pub fn send_all(
     let values = values.column(0..values.len(), &mut owned, "value")?;
     let side = Side::new(arguments, inside.key_serializer.as_ref())?;
     side.check_length(values.len())?;
-    call.send_rows(&values, &side, 0, &mut sent)?;
+    let keys = side.chunk_keys()?;
+    call.send_with(&values, &Own::default(), (&side, &keys), 0, &mut sent)?;
     Ok(sent)
 }
 
@@ -95,6 +100,7 @@ fn serialized<'py>(
 /// Everything besides values.
 struct Side<'py> {
     keys: Keys<'py>,
+    key_count: Option<usize>,
     partitions: Numbers,
     timestamps: Numbers,
     /// Headers of each record: how many, and where their bytes end; or one for all.
@@ -107,6 +113,7 @@ impl<'py> Side<'py> {
     fn new(arguments: &Arguments<'_, 'py>, serializer: Option<&Py<PyAny>>) -> PyResult<Self> {
         let mut side = Self {
             keys: Keys::None,
+            key_count: None,
             partitions: numbers(arguments.partitions, "partitions")?,
             timestamps: times(arguments.timestamps)?,
             header_ends: None,
@@ -120,6 +127,11 @@ impl<'py> Side<'py> {
                     None => return Err(PyTypeError::new_err("keys must be a list or Arrow")),
                 },
                 true => Keys::Objects(Elements::of(&serialized("key", serializer, keys)?)?),
+            };
+            side.key_count = match &side.keys {
+                Keys::None => None,
+                Keys::Objects(objects) => Some(objects.len()),
+                Keys::Chunks(chunks) => Some(chunks.iter().map(Chunk::rows).sum()),
             };
         }
         match arguments.headers {
@@ -143,6 +155,19 @@ impl<'py> Side<'py> {
         Ok(side)
     }
 
+    /// The keys that were given as Arrow, read once for all chunks of values.
+    fn chunk_keys(&self) -> PyResult<Vec<Key<'_>>> {
+        let mut all = Vec::new();
+        let Keys::Chunks(chunks) = &self.keys else { return Ok(all) };
+        for chunk in chunks {
+            let column = chunk.column("").filter(|_| !chunk.has_columns());
+            let column =
+                column.ok_or_else(|| PyTypeError::new_err("keys are an array, not a table"))?;
+            column.bytes(&mut all).map_err(arrow::refused)?;
+        }
+        Ok(all)
+    }
+
     /// Every column must have as many rows as there are values.
     fn check_length(&self, rows: usize) -> PyResult<()> {
         self.check(rows, |length| length != rows)
@@ -154,13 +179,8 @@ impl<'py> Side<'py> {
     }
 
     fn check(&self, rows: usize, is_wrong: impl Fn(usize) -> bool) -> PyResult<()> {
-        let keys = match &self.keys {
-            Keys::None => None,
-            Keys::Objects(objects) => Some(objects.len()),
-            Keys::Chunks(chunks) => Some(chunks.iter().map(Chunk::rows).sum()),
-        };
         let lengths = [
-            ("keys", keys),
+            ("keys", self.key_count),
             ("partitions", self.partitions.len()),
             ("timestamps", self.timestamps.len()),
             ("headers", self.header_ends.as_ref().map(Vec::len)),
@@ -234,7 +254,6 @@ struct Call<'a, 'py> {
     py: Python<'py>,
     inside: &'a Inside,
     topic: &'a Topic,
-    deadline: Instant,
     now_ms: i64,
 }
 
@@ -243,7 +262,7 @@ impl Call<'_, '_> {
     fn send_chunk(
         &self,
         chunk: &Chunk,
-        side: &Side<'_>,
+        (side, side_keys): (&Side<'_>, &[Key<'_>]),
         base: usize,
         sent: &mut Sent,
     ) -> PyResult<()> {
@@ -277,40 +296,30 @@ impl Call<'_, '_> {
             _ => OwnHeaders::default(),
         };
         let own = Own { keys, partitions, times, headers };
-        self.send_with(&values, &own, side, base, sent)
-    }
-
-    fn send_rows(
-        &self,
-        values: &[Option<&[u8]>],
-        side: &Side<'_>,
-        base: usize,
-        sent: &mut Sent,
-    ) -> PyResult<()> {
-        self.send_with(values, &Own::default(), side, base, sent)
+        self.send_with(&values, &own, (side, side_keys), base, sent)
     }
 
     fn send_with<'a>(
         &self,
         values: &[Option<&'a [u8]>],
         own: &'a Own<'a>,
-        side: &'a Side<'_>,
+        (side, side_keys): (&'a Side<'_>, &'a [Key<'a>]),
         base: usize,
         sent: &mut Sent,
     ) -> PyResult<()> {
         let rows = base..base + values.len();
         let mut owned = Vec::new();
         side.check_at_least(rows.end)?;
-        let mut keys = own.keys.clone();
-        if keys.is_empty() {
-            match &side.keys {
-                Keys::None => {}
-                Keys::Objects(objects) => {
-                    keys = objects.column(rows.clone(), &mut owned, "key")?;
-                }
-                Keys::Chunks(chunks) => keys = keys_of(chunks, &rows)?,
+        let objects;
+        let keys = match &side.keys {
+            _ if !own.keys.is_empty() => &own.keys[..],
+            Keys::None => &[],
+            Keys::Objects(all) => {
+                objects = all.column(rows.clone(), &mut owned, "key")?;
+                &objects[..]
             }
-        }
+            Keys::Chunks(_) => &side_keys[rows.clone()],
+        };
         let partitions = picked(&own.partitions, &side.partitions, &rows).iter().copied();
         let partitions: Vec<_> = partitions.map(partition).collect::<PyResult<_>>()?;
         let times = picked(&own.times, &side.timestamps, &rows).iter();
@@ -321,7 +330,7 @@ impl Call<'_, '_> {
         };
         let columns = Columns {
             values,
-            keys: if keys.is_empty() { Each::Same(None) } else { Each::Own(&keys) },
+            keys: if keys.is_empty() { Each::Same(None) } else { Each::Own(keys) },
             partitions: match partitions.is_empty() {
                 true => Each::Same(side.one_partition()?),
                 false => Each::Own(&partitions),
@@ -338,7 +347,7 @@ impl Call<'_, '_> {
         self.append(&columns, sent)
     }
 
-    /// Writes the records, and waits for memory as often as it takes until the deadline.
+    /// Writes the records, and waits for memory as often as it takes.
     fn append(&self, columns: &Columns<'_>, sent: &mut Sent) -> PyResult<()> {
         let (py, producer, topic) = (self.py, &self.inside.producer, &**self.topic);
         let failed = |error: ClientError| crate::error::client_error(py, &error);
@@ -348,12 +357,17 @@ impl Call<'_, '_> {
             begun = py.detach(|| producer.begin_bulk(topic, columns));
         }
         let mut bulk = begun.map_err(failed)?;
+        let mut patience = Patience::new(producer.config().max_block);
         while !bulk.is_done(columns) {
             let mut result = py.detach(|| producer.go_on(topic, columns, &mut bulk, None));
             while let Err(no_room) = result {
-                let line = match no_room.closed {
-                    true => return Err(failed(producer.buffer_full(0))),
-                    false => self.inside.wait_for_room(py, no_room.needed, self.deadline)?,
+                let line = match no_room.why {
+                    Refusal::Closed => return Err(failed(producer.buffer_full(0))),
+                    Refusal::Gone => return Err(failed(producer.gone(topic, columns, &bulk))),
+                    Refusal::Memory => {
+                        let until = patience.until(bulk.appended(), Instant::now());
+                        self.inside.wait_for_room(py, no_room.needed, until)?
+                    }
                 };
                 let ticket = Some(line.ticket());
                 result = py.detach(|| producer.go_on(topic, columns, &mut bulk, ticket));
@@ -439,20 +453,6 @@ fn picked<'a>(
         Numbers::Own(numbers) if own.is_empty() => &numbers[rows.clone()],
         _ => own,
     }
-}
-
-fn keys_of<'a>(
-    chunks: &'a [Chunk],
-    rows: &std::ops::Range<usize>,
-) -> PyResult<Vec<Option<&'a [u8]>>> {
-    let mut all = Vec::new();
-    for chunk in chunks {
-        let column = chunk.column("").filter(|_| !chunk.has_columns());
-        let column =
-            column.ok_or_else(|| PyTypeError::new_err("keys are an array, not a table"))?;
-        column.bytes(&mut all).map_err(arrow::refused)?;
-    }
-    Ok(all[rows.clone()].to_vec())
 }
 
 /// Headers of each of the rows; `None` where all have the same.

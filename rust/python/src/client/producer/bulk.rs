@@ -1,6 +1,7 @@
 //! `BatchDelivery`: what became of the records of one `send_batch`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use kafkalite_client::accumulator::{Failure, Landed, Token as Watched};
@@ -60,6 +61,8 @@ type Appended = (usize, Option<Vec<u32>>, Vec<BulkRun<Token>>);
 pub struct Sent {
     chunks: Vec<Appended>,
     count: usize,
+    /// So many of the first runs are known to be complete: they are not looked at again.
+    complete: AtomicUsize,
 }
 
 /// Records at places of a chunk's order, and what became of them.
@@ -67,7 +70,7 @@ type Outcome = (std::ops::Range<usize>, Result<Landed, Failure>);
 
 impl Sent {
     pub fn new() -> Self {
-        Self { chunks: Vec::new(), count: 0 }
+        Self { chunks: Vec::new(), count: 0, complete: AtomicUsize::new(0) }
     }
 
     /// Adds what became of the next `rows` records.
@@ -100,7 +103,9 @@ impl Sent {
 
     /// A record whose fate is not known.
     fn first_unknown(&self) -> Option<(&BulkRun<Token>, u32)> {
-        self.runs().find_map(|run| {
+        let complete = self.complete.load(Ordering::Relaxed);
+        self.runs().enumerate().skip(complete).find_map(|(at, run)| {
+            self.complete.fetch_max(at, Ordering::Relaxed);
             let mut next = run.indices.start;
             for (places, _) in Self::outcomes(run) {
                 let first = run.indices.start + (places.start - run.at) as u32;

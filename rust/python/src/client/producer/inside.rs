@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
-use kafkalite_client::accumulator::{NoRoom, Place, Record, Ticket};
+use kafkalite_client::accumulator::{NoRoom, Place, Record, Refusal, Ticket};
 use kafkalite_client::fork::Home;
 use kafkalite_client::producer::Ask;
 use kafkalite_client::{ClientError, Producer as Core};
@@ -63,9 +63,13 @@ pub fn serialize<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let made = serializer.bind(py).call1((value,));
-    let made = made.map_err(|cause| serialization_error(py, what, cause))?;
+    let made = made.map_err(|cause| match data::is_failure(py, &cause) {
+        true => serialization_error(py, what, cause),
+        false => cause,
+    })?;
     match data::data(&made, what).err() {
         None => Ok(made),
+        Some(error) if !data::is_failure(py, &error) => Err(error),
         Some(_) => {
             let name = made.get_type().name()?;
             let why = format!("its serializer returned {name}, not bytes, str or None");
@@ -249,7 +253,7 @@ impl Inside {
         Ok((place, timestamp_ms))
     }
 
-    /// Waits for memory, and appends then.
+    /// Waits for memory, or chooses another partition, and appends then.
     #[cold]
     fn append_later(
         &self,
@@ -262,13 +266,14 @@ impl Inside {
         let failed = |error: ClientError| client_error(py, &error);
         let deadline = Instant::now() + self.producer.config().max_block;
         loop {
-            if no_room.closed {
-                return Err(failed(self.producer.buffer_full(no_room.needed)));
-            }
-            let line = self.wait_for_room(py, no_room.needed, deadline)?;
+            let line = match no_room.why {
+                Refusal::Closed => return Err(failed(self.producer.buffer_full(no_room.needed))),
+                Refusal::Memory => Some(self.wait_for_room(py, no_room.needed, deadline)?),
+                Refusal::Gone => None,
+            };
             // Another partition may be the one to stick to by now.
-            let partition = self.producer.partition(topic, named, record.key).map_err(failed)?;
-            let ticket = Some(line.ticket());
+            let partition = self.partition(py, topic, named, record.key)?;
+            let ticket = line.as_ref().map(Line::ticket);
             match self.producer.append(topic, partition, record, no_room.token, ticket) {
                 Ok(place) => return Ok(place),
                 Err(again) => no_room = again,
