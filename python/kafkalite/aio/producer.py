@@ -10,6 +10,7 @@ from .. import _native
 from ..arguments import absent, checked_callables, refuse_positional
 from ..config import merged, warn
 from ..errors import IllegalStateError
+from .waiting import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +26,66 @@ if TYPE_CHECKING:
 __all__ = ["AsyncProducer"]
 
 
+class _Line:
+    """The calls that wait to add records to one topic, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        """Make an empty line."""
+        # Held by the first in line; it lets the others in one after the other.
+        self.lock = asyncio.Lock()
+        self.count = 0
+
+
+class _Place:
+    """A place in the line of one topic, from its entering until it is left."""
+
+    def __init__(self, lines: dict[str, _Line], topic: str, turn: _native.Turn | None) -> None:
+        """Make a place; ``turn`` says for how long it may be waited for, if not for ever."""
+        self._lines = lines
+        self._topic = topic
+        self._turn = turn
+
+    async def __aenter__(self) -> None:
+        """Wait behind the calls that came before.
+
+        Raises:
+            RequestTimedOut: They took longer than ``max_block_ms``.
+        """
+        self._line = self._lines.setdefault(self._topic, _Line())
+        self._line.count += 1
+        turn = self._turn
+        try:
+            async with asyncio.timeout(None if turn is None else turn.seconds):
+                await self._line.lock.acquire()
+        except BaseException as error:
+            self._leave()
+            if turn is not None and isinstance(error, TimeoutError):
+                raise turn.error() from None
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the next one in."""
+        self._line.lock.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._line.count -= 1
+        if self._line.count == 0:
+            del self._lines[self._topic]
+
+
 class AsyncProducer:
     """Sends records to topics, from one event loop.
 
     What may wait is awaited, and the loop goes on meanwhile: a topic's metadata, room in the
     buffer, the delivery. To have many records on their way, await many sends together, or use
-    :meth:`send_batch`. The loop is woken once for all records that a broker acknowledged together.
+    :meth:`send_batch`. Records of one topic are added in the order of the calls. The loop is woken
+    once for all records that a broker acknowledged together.
 
     Examples:
         >>> async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
@@ -62,6 +117,8 @@ class AsyncProducer:
         self._native = _native.Producer(pairs, key_serializer, value_serializer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event_loop: _native.EventLoop | None = None
+        # Topics for which somebody waits: whoever comes next waits behind them.
+        self._lines: dict[str, _Line] = {}
         warn(self._native._warnings)
 
     def _bind(self) -> tuple[asyncio.AbstractEventLoop, _native.EventLoop]:
@@ -110,14 +167,23 @@ class AsyncProducer:
         """
         loop, event_loop = self._bind()
         delivered: asyncio.Future[RecordMetadata] = loop.create_future()
-        turn: _native.Turn | None = None
-        while True:
-            turn = self._native._try_send(
-                event_loop, delivered, topic, value, key, partition, headers, timestamp_ms, turn
-            )
+        record = (event_loop, delivered, topic, value, key, partition, headers, timestamp_ms)
+        must_wait = topic not in self._lines
+        if must_wait:
+            turn = self._native._try_send(*record, None)
             if turn is None:
                 return await delivered
-            await _wait_for(turn, loop)
+        else:
+            turn = self._native._queue_up(topic)
+        try:
+            async with _Place(self._lines, topic, turn):
+                while must_wait or self._native._try_send(*record, turn) is not None:
+                    must_wait = False
+                    await _wait_for(turn, loop)
+        finally:
+            # An exception's traceback, or a task that was cancelled, may keep the turn alive.
+            turn.leave()
+        return await delivered
 
     async def send_batch(
         self,
@@ -157,17 +223,17 @@ class AsyncProducer:
                 loop.call_soon_threadsafe(settle)
 
         # A batch may be larger than the buffer: a thread waits for room, not the loop.
-        delivery = await loop.run_in_executor(
-            None,
-            lambda: self._native.send_batch(
-                topic,
-                values,
-                keys=keys,
-                headers=headers,
-                timestamps=timestamps,
-                partitions=partitions,
-            ),
-        )
+        async with _Place(self._lines, topic, None):
+            delivery = await in_thread(
+                lambda: self._native.send_batch(
+                    topic,
+                    values,
+                    keys=keys,
+                    headers=headers,
+                    timestamps=timestamps,
+                    partitions=partitions,
+                )
+            )
         delivery.add_done_callback(tell)
         await finished
         return delivery.result(0)
@@ -181,8 +247,8 @@ class AsyncProducer:
         Raises:
             RequestTimedOut: It took longer; what is on its way may yet be delivered.
         """
-        loop, _ = self._bind()
-        await loop.run_in_executor(None, self._native.flush, timeout)
+        self._bind()
+        await in_thread(self._native.flush, timeout)
 
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the topic's partitions, in order; asks the cluster if they are not known.
@@ -190,8 +256,8 @@ class AsyncProducer:
         Raises:
             UnknownTopicError: There is no such topic after ``max_block_ms``.
         """
-        loop, _ = self._bind()
-        return await loop.run_in_executor(None, self._native.partitions_for, topic)
+        self._bind()
+        return await in_thread(self._native.partitions_for, topic)
 
     def metrics(self) -> dict[str, float]:
         """Return what the producer counts, by the names of Kafka's metrics.
@@ -214,8 +280,9 @@ class AsyncProducer:
         Args:
             timeout: Seconds to deliver; what is left then takes a second at most.
         """
-        loop = asyncio.get_running_loop()
-        lost = await loop.run_in_executor(None, self._native._close, timeout)
+        # At once: calls that wait for room end now.
+        self._native._begin_close()
+        lost = await in_thread(self._native._close, timeout)
         if lost:
             text = f"{lost} records were not delivered before the producer was closed"
             warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 class Operation(Protocol):
@@ -45,3 +49,16 @@ async def result_of(operation: Operation) -> Any:
         operation.cancel()
         raise
     return operation.result(0)
+
+
+async def in_thread(call: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """Return ``call(*arguments)``, which may block, from a thread of its own.
+
+    The loop's own threads are the program's: calls that block there for long would keep others, a
+    ``close`` for one, from ever beginning.
+    """
+    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafkalite")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call, *arguments)
+    finally:
+        executor.shutdown(wait=False)
