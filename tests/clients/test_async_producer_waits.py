@@ -207,7 +207,7 @@ def test_what_ends_a_program_passes_through_a_serializer(
             lambda: producer.send(name, 1),
             lambda: producer.produce(name, 1),
             lambda: producer.send_batch(name, [1]),
-            lambda: producer.send(name, None, headers=Iterates()),  # type: ignore[arg-type]
+            lambda: producer.send(name, None, headers=Iterates()),
         ]
         for call in calls:
             with pytest.raises(interrupt):

@@ -226,7 +226,7 @@ impl<T: Send + 'static> Producer<T> {
     /// Appends one record; see [`Accumulator::append`].
     ///
     /// # Errors
-    /// If there is no memory now, or no such partition any more: see [`crate::accumulator::Refusal`].
+    /// If there is no memory now, or no such partition any more.
     #[inline]
     pub fn append(
         &self,

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use kafkalite_client::producer::write_header;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMapping, PyString, PyTuple};
+
+use crate::error::ends_something;
 
 /// Bytes of a record: borrowed where nobody can change them.
 pub type Data<'a> = Option<Cow<'a, [u8]>>;
@@ -33,7 +35,7 @@ fn other_data<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Data<'a>
     }
     match PyBuffer::<u8>::get(object) {
         Ok(buffer) => Ok(Some(Cow::Owned(buffer.to_vec(object.py())?))),
-        Err(error) if !is_failure(object.py(), &error) => Err(error),
+        Err(error) if ends_something(object.py(), &error) => Err(error),
         Err(_) => {
             let name = object.get_type().name()?;
             let expected = format!("a record's {what} must be bytes, str or None, not {name}");
@@ -55,7 +57,7 @@ pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
     };
     let mut count = 0;
     let refused = |error: PyErr| {
-        if !is_failure(object.py(), &error) {
+        if ends_something(object.py(), &error) {
             return Ok(error);
         }
         let name = object.get_type().name()?;
@@ -69,12 +71,6 @@ pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
         count += 1;
     }
     Ok(count)
-}
-
-/// Whether an error is one that may be told in other words: Ctrl-C, an exit and the cancelling of
-/// a task pass through as they are.
-pub fn is_failure(py: Python<'_>, error: &PyErr) -> bool {
-    error.is_instance_of::<PyException>(py)
 }
 
 /// Refuses what can be iterated over and is one value, or a mapping of which only keys would count.

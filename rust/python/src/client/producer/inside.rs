@@ -17,7 +17,7 @@ use super::callbacks::{Callbacks, Token, Who};
 use super::{Topic, data};
 use crate::client::arguments::TimestampMs;
 use crate::client::waiting::wait;
-use crate::error::{client_error, serialization_error};
+use crate::error::{client_error, ends_something, serialization_error};
 
 /// What a producer has in the process it was made in.
 pub struct Inside {
@@ -63,13 +63,10 @@ pub fn serialize<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let made = serializer.bind(py).call1((value,));
-    let made = made.map_err(|cause| match data::is_failure(py, &cause) {
-        true => serialization_error(py, what, cause),
-        false => cause,
-    })?;
+    let made = made.map_err(|cause| serialization_error(py, what, cause))?;
     match data::data(&made, what).err() {
         None => Ok(made),
-        Some(error) if !data::is_failure(py, &error) => Err(error),
+        Some(error) if ends_something(py, &error) => Err(error),
         Some(_) => {
             let name = made.get_type().name()?;
             let why = format!("its serializer returned {name}, not bytes, str or None");
