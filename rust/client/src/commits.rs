@@ -62,7 +62,7 @@ pub async fn commit(
         let mut passing = None;
         for (partition, answer) in told {
             let error = answer.as_ref().err().filter(|error| may_pass(cluster, error));
-            match error.filter(|_| !gone.contains(&partition.topic)) {
+            match error.filter(|_| !gone.contains(&partition)) {
                 Some(error) => passing = Some(error.clone()),
                 None => drop(left.remove(&partition)),
             }
@@ -76,23 +76,26 @@ pub async fn commit(
     answers
 }
 
-/// The topics among those that the coordinator does not know which are not there: one that was
+/// The partitions among those that the coordinator does not know which are not there: one that was
 /// deleted does not come back by waiting. None if nobody can tell.
-async fn gone(cluster: &Cluster, told: &Answers, deadline: Instant) -> BTreeSet<Arc<str>> {
+async fn gone(cluster: &Cluster, told: &Answers, deadline: Instant) -> BTreeSet<TopicPartition> {
     let unknown = told.iter().filter(|(_, answer)| {
         let code = answer.as_ref().err().and_then(ClientError::code);
         code == Some(ErrorCode::UnknownTopicOrPartition)
     });
-    let mut names: BTreeSet<_> = unknown.map(|(partition, _)| partition.topic.clone()).collect();
-    if names.is_empty() {
-        return names;
+    let mut unknown: BTreeSet<_> = unknown.map(|(partition, _)| partition.clone()).collect();
+    if unknown.is_empty() {
+        return unknown;
     }
-    let wanted = Wanted::Topics(names.iter().map(ToString::to_string).collect());
+    let names: BTreeSet<_> = unknown.iter().map(|partition| partition.topic.to_string()).collect();
+    let wanted = Wanted::Topics(names.into_iter().collect());
     match tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted)).await {
-        Ok(Ok(image)) => names.retain(|name| image.is_missing(name)),
-        _ => names.clear(),
+        Ok(Ok(image)) => {
+            unknown.retain(|one| image.is_missing(&one.topic) || image.lacks(one).is_some());
+        }
+        _ => unknown.clear(),
     }
-    names
+    unknown
 }
 
 async fn commit_once(

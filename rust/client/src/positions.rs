@@ -311,11 +311,13 @@ async fn find_resets_of_leader(shared: Arc<Shared>, due: Vec<ResetWish>) {
         }
     }
     for (question, answer) in found {
-        let wish = ResetWish { partition: question.partition, timestamp: question.about };
+        let Some(wish) = due.iter().find(|wish| wish.partition == question.partition) else {
+            continue;
+        };
         match answer {
             Ok(answer) => {
                 let mut subscription = shared.subscription.lock();
-                subscription.reset_done(&wish, answer.offset, answer.leader_epoch);
+                subscription.reset_done(wish, answer.offset, answer.leader_epoch);
             }
             Err(error) => try_again(&shared, &wish.partition, error),
         }

@@ -83,6 +83,8 @@ pub struct ResetWish {
     pub partition: TopicPartition,
     /// A timestamp, [`EARLIEST`] or [`LATEST`].
     pub timestamp: i64,
+    /// The partition's life, see [`PartitionState::life`].
+    pub life: u64,
 }
 
 /// Records that were handed out are no longer in the log (KIP-320).
@@ -272,7 +274,8 @@ impl Subscription {
         let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
         due.filter_map(|(partition, state)| match state.status() {
             Status::Reset { timestamp } => {
-                Some(ResetWish { partition: partition.clone(), timestamp })
+                let life = state.life();
+                Some(ResetWish { partition: partition.clone(), timestamp, life })
             }
             _ => None,
         })
@@ -406,10 +409,9 @@ impl Subscription {
 
     /// The answer of ListOffsets to a [`ResetWish`]; nothing happens if the wish changed since.
     pub fn reset_done(&mut self, wish: &ResetWish, offset: i64, leader_epoch: i32) {
-        let status = self.partitions.get(&wish.partition).map(PartitionState::status);
-        if status == Some(Status::Reset { timestamp: wish.timestamp })
-            && let Some(state) = self.partitions.get_mut(&wish.partition)
-        {
+        let Some(state) = self.partitions.get_mut(&wish.partition) else { return };
+        let waits = state.status() == Status::Reset { timestamp: wish.timestamp };
+        if waits && state.life() == wish.life {
             // The offset was told by the leader just now: there is nothing to validate.
             state.seek(Position { offset, leader_epoch });
             state.mark_validated();

@@ -11,9 +11,9 @@ use kafkalite_protocol::ErrorCode;
 
 use super::Shared;
 use crate::commits::{Committed, Offsets};
-use crate::cursor::Position;
+use crate::cursor::{NO_TENURE, Position};
 use crate::error::ClientError;
-use crate::group_state::Membership;
+use crate::group_state::{GroupMember, Membership};
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
@@ -41,6 +41,7 @@ pub struct Claim {
 /// What a look at the subscription finds, and at the same moment at the membership.
 struct Moment<'a> {
     subscription: &'a Subscription,
+    member: Option<&'a GroupMember>,
     by_group: bool,
     me: Option<Membership>,
 }
@@ -58,12 +59,7 @@ impl Due {
             if moment.by_group && !wanted.is_empty() {
                 moment.check_member(group)?;
                 if let Some(one) = wanted.iter().find(lost) {
-                    let about = format!(
-                        "commit of {}: this consumer of group {group} does not hold the partition \
-                         any more, or got it again since",
-                        one.partition
-                    );
-                    return Err(ClientError::broker(ErrorCode::IllegalGeneration, about));
+                    return Err(moment.refusal(one, group));
                 }
             }
             let offsets = wanted.into_iter().map(|one| (one.partition, one.committed));
@@ -112,7 +108,7 @@ impl Due {
     ) -> Self {
         let mut done = subscription.to_commit();
         done.retain(|partition, _| goes(partition));
-        Moment { subscription, by_group: false, me: None }.due(without_metadata(done))
+        Moment { subscription, member: None, by_group: false, me: None }.due(without_metadata(done))
     }
 
     /// Whether there is nothing to be committed.
@@ -133,6 +129,23 @@ impl Moment<'_> {
         self.me.as_ref().map(drop).ok_or_else(|| no_member(group))
     }
 
+    /// While the group rebalances the partition may come back in the same tenure, and the commit be
+    /// good again.
+    fn refusal(&self, claim: &Claim, group: &str) -> ClientError {
+        let partition = &claim.partition;
+        let tenure = self.member.map_or(NO_TENURE, |member| member.tenure(partition));
+        let is_given_up = self.subscription.get(partition).is_none();
+        let may_come_back = tenure != NO_TENURE && [NO_TENURE, tenure].contains(&claim.tenure);
+        let (code, why) = if is_given_up && may_come_back {
+            (ErrorCode::RebalanceInProgress, "may get the partition again when it is over: poll")
+        } else {
+            let why = "does not hold the partition any more, or got it again since";
+            (ErrorCode::IllegalGeneration, why)
+        };
+        let about = format!("commit of {partition}: this consumer of group {group} {why}");
+        ClientError::broker(code, about)
+    }
+
     fn due(&self, offsets: Offsets) -> Due {
         let life = |one: &TopicPartition| (one.clone(), self.subscription.life(one));
         let lives = offsets.keys().map(life).collect();
@@ -146,7 +159,8 @@ fn look<T>(shared: &Shared, look: impl FnOnce(&Moment<'_>) -> T) -> T {
     let subscription = shared.subscription.lock();
     let by_group = subscription.wish().is_by_group();
     let me = member.as_ref().filter(|_| by_group).and_then(|member| member.membership());
-    look(&Moment { subscription: &subscription, by_group, me })
+    let member = member.as_deref();
+    look(&Moment { subscription: &subscription, member, by_group, me })
 }
 
 fn check_group(shared: &Shared) -> Result<&str, ClientError> {

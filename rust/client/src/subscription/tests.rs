@@ -278,6 +278,8 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     assert!(cursor.is_retired());
     assert_eq!(subscription.fetchable(now, 1).len(), 0, "it is not known where to begin");
     let wish = subscription.resets_due(now).remove(0);
+    subscription.reset_done(&ResetWish { life, ..wish.clone() }, 7, 0);
+    assert_eq!(subscription.fetchable(now, 1).len(), 0, "that was the start of the former one");
     subscription.reset_done(&wish, 0, 0);
     subscription.get(&x).expect("it is assigned").cursor().pass(at(10, 0));
     subscription.committed(&x, at(10, 0), life);

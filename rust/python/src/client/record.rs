@@ -77,7 +77,7 @@ impl Record {
     #[getter]
     fn _claim(&self, py: Python<'_>) -> (Py<PyString>, i32, i64, i32, &'static str, u64) {
         let topic = self.topic.clone_ref(py);
-        (topic, self.partition, self.offset + 1, self.leader_epoch, "", self.tenure)
+        (topic, self.partition, self.offset.saturating_add(1), self.leader_epoch, "", self.tenure)
     }
 
     /// Who set the timestamp: `CreateTime` is the producer, `LogAppendTime` the broker.

@@ -2,6 +2,7 @@
 
 use super::commits::at_three;
 use super::*;
+use crate::assignors::protocol::encode_assignment;
 use crate::cursor::NO_TENURE;
 use crate::group_state::Joined;
 
@@ -84,6 +85,28 @@ fn a_member_that_was_thrown_out_is_told_so_when_it_commits_what_it_read() {
     assert_eq!(code(&shared), Some(ErrorCode::UnknownMemberId), "a new member commits nothing old");
     shared.reads_on();
     assert_eq!(due(&shared), Ok(0), "the next call that reads ends that");
+}
+
+#[test]
+fn what_is_given_up_for_a_rebalance_may_be_committed_if_it_comes_back() {
+    let broker = broker(Log { start: 0, end: 4, epoch: 0 });
+    let shared = member_of_x(&broker);
+    let tenure = {
+        let mut member = shared.member.as_ref().expect("it has a group").lock();
+        let now = Instant::now();
+        assert!(matches!(member.next(now), Action::Sync { .. }));
+        member.synced(encode_assignment(1, &[x()]), now);
+        let event = member.show_event().expect("it was assigned");
+        shared.apply(&event, &member);
+        member.acknowledge();
+        member.tenure(&x())
+    };
+    assert_eq!(refusal(&shared, x(), tenure), None);
+    shared.subscription.lock().remove(&[x()]);
+    for known in [tenure, NO_TENURE] {
+        assert_eq!(refusal(&shared, x(), known), Some(ErrorCode::RebalanceInProgress));
+    }
+    assert_eq!(refusal(&shared, x(), tenure + 1), Some(ErrorCode::IllegalGeneration));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 
 use super::commits::{commit_three, coordinated, fetched};
 use super::*;
+use crate::cluster::Wanted;
 use crate::fake_broker::{Held, hold, metadata, release, topic};
 
 /// Partition and offset of every commit, in their order.
@@ -125,6 +126,12 @@ fn what_can_be_committed_at_the_end_is_though_another_partition_is_gone() {
     for one in [&x(), &y(), &none] {
         consumer.seek(one, Position::at(2)).expect("it is assigned");
     }
+    // It is known by then which partitions there are.
+    let cluster = consumer.shared().cluster.clone();
+    let known = async move {
+        cluster.refresh(Wanted::Topics(vec!["x".to_owned()])).await.map(|image| image.lacks(&none))
+    };
+    assert!(matches!(consumer.runtime().call(known, soon()), Ok(Some(_))));
     assert_eq!(
         consumer.close(Duration::from_secs(10), false),
         Ok(()),
