@@ -122,11 +122,17 @@ impl Broker {
         // dropped.
         let rooms: Arc<OnceLock<Weak<Rooms>>> = Arc::default();
         let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
+        queue.parked().set_max_bytes(config.memory_budget_bytes);
         let expired = queue.clone();
         let timer = Timer::start(clock.clone(), Arc::new(move |task| expired.execute(task)))
             .map_err(system("the purgatory timer"))?;
-        let foundation =
-            Foundation { config: &config, clock: &clock, metrics: &metrics, timer: &timer };
+        let foundation = Foundation {
+            config: &config,
+            clock: &clock,
+            metrics: &metrics,
+            timer: &timer,
+            queue: &queue,
+        };
         let built = Arc::new(foundation.rooms(directories)?);
         rooms.get_or_init(|| Arc::downgrade(&built));
         let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
@@ -295,12 +301,13 @@ struct Foundation<'a> {
     clock: &'a Arc<dyn Clock>,
     metrics: &'a Arc<Metrics>,
     timer: &'a Arc<Timer>,
+    queue: &'a RequestQueue,
 }
 
 impl Foundation<'_> {
     /// Opens the logs, begins to load the groups, and puts the rooms together.
     fn rooms(&self, directories: Directories) -> Result<Rooms, StartError> {
-        let &Self { config, clock, metrics, timer } = self;
+        let &Self { config, clock, metrics, timer, queue } = self;
         let Directories { controller, log_dirs } = directories;
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
         let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
@@ -345,6 +352,7 @@ impl Foundation<'_> {
             metrics: metrics.clone(),
             controller,
             partitions,
+            parked: queue.parked().clone(),
             fetches,
             produces,
             cold_reads: Arc::new(cold_reads),
@@ -380,11 +388,14 @@ fn request_queue(
         max_requests: config.queued_max_requests,
         max_bytes: config.queued_max_request_bytes.unwrap_or(usize::MAX),
     };
+    let help = "Requests that could not be decoded: their connections were closed.";
+    let malformed = metrics.counter("kafkalite_malformed_requests", help, vec![]);
     let run = move |request: Request| {
         // Nothing is accepted before the rooms are there.
         let Some(rooms) = rooms.get().and_then(Weak::upgrade) else { return };
         let peer = request.context.peer;
         if let Err(error) = handlers::run(&rooms, request) {
+            malformed.add(1);
             tracing::warn!(%peer, %error, "connection is closed");
         }
     };

@@ -188,7 +188,7 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         let reader = Reader::of(request, version);
         let bell = Bell::new(reader.replica_id, now_ms, opening.waiters);
         let mut session = FetchSession::new(by_id, reader, bell);
-        target::targets(request, by_id).into_iter().for_each(|target| session.put(target));
+        target::targets(request, by_id).for_each(|target| session.put(target));
         let size = session.len();
         let (session, evicted) = {
             let mut slots = self.slots.lock();
@@ -274,10 +274,13 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
     }
 }
 
-/// The partitions that a request lists, to be looked at once.
+/// The partitions that a request lists, each to be looked at once however often it is named.
 fn once(request: &FetchRequest, version: i16) -> Vec<Look> {
-    let targets = target::targets(request, version >= TOPIC_ID_VERSION);
-    targets.into_iter().map(Look::once).collect()
+    let named = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+    let mut looks = Vec::with_capacity(named);
+    looks.extend(target::targets(request, version >= TOPIC_ID_VERSION).map(Look::once));
+    Look::name_each_once(&mut looks);
+    looks
 }
 
 /// The session that has to make room for one of `size` partitions:

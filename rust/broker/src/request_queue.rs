@@ -4,7 +4,8 @@
 //! An item is a connection, not a frame: an I/O thread takes it, runs its frames in order and gives
 //! it back, so appends of a connection happen in the order of its requests without a lock, and one
 //! wake serves many frames. The control lane (heartbeats, coordinators, metadata, controller) has
-//! room of its own and is polled first, so a backlog of produce requests ejects no consumer.
+//! room of its own and is polled first, so a backlog of produce requests ejects no consumer; every
+//! fifth turn is the data lane's, so a flood of metadata requests stops no produce.
 //!
 //! Its one door for network threads is [`RequestQueue::submit`]: it runs a cheap request on the
 //! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. Both
@@ -27,17 +28,21 @@ use crate::error::panics;
 use crate::metrics::{Metrics, RecentRequest, Stage};
 use crate::response_queue::Responder;
 
+/// Connections of the control lane that are served before one of the data lane that waits.
+const CONTROL_TURNS: usize = 4;
 /// How much of a client's name is remembered.
 const REMEMBERED_CLIENT_ID_CHARS: usize = 256;
 
 pub mod connection_requests;
 pub mod inline;
+pub mod parked;
 pub mod room;
 #[cfg(test)]
 mod tests;
 
 pub use connection_requests::ConnectionRequests;
 pub use inline::InlineGate;
+pub use parked::Parked;
 pub use room::{Place, Room, RoomWaiters};
 
 /// One request as a handler gets it.
@@ -132,6 +137,9 @@ pub struct RequestQueue {
     control: LaneQueue,
     data: LaneQueue,
     waiters: Arc<RoomWaiters>,
+    parked: Arc<Parked>,
+    /// Pieces of the control lane taken since one of the data lane had its turn.
+    control_turns: AtomicUsize,
     sleeping: AtomicUsize,
     idle: Mutex<()>,
     wake: Condvar,
@@ -165,10 +173,13 @@ impl RequestQueue {
             });
             LaneQueue { items: SegQueue::new(), room }
         };
+        let parked = Parked::new(&waiters, &metrics);
         Arc::new(Self {
             control: lane("control", control),
             data: lane("data", data),
             waiters,
+            parked,
+            control_turns: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
             idle: Mutex::new(()),
             wake: Condvar::new(),
@@ -183,6 +194,12 @@ impl RequestQueue {
     #[must_use]
     pub fn waiters(&self) -> &Arc<RoomWaiters> {
         &self.waiters
+    }
+
+    /// Memory of requests that wait: who begins and who holds such requests asks and says so here.
+    #[must_use]
+    pub fn parked(&self) -> &Arc<Parked> {
+        &self.parked
     }
 
     /// Takes room for a frame of `bytes` in a lane; `None` while there is none.
@@ -264,10 +281,23 @@ impl RequestQueue {
         }
     }
 
-    /// The next piece of work, control lane first; `None` if there is none.
+    /// The next piece of work; `None` if there is none. The control lane goes first, but after
+    /// [`CONTROL_TURNS`] of its connections one piece of the data lane has its turn: or a flood of
+    /// cheap questions would stop all produces.
     #[must_use]
     pub fn try_take(&self) -> Option<Work> {
-        self.control.items.pop().or_else(|| self.data.items.pop())
+        if self.control_turns.load(Ordering::Relaxed) >= CONTROL_TURNS {
+            self.control_turns.store(0, Ordering::Relaxed);
+            if let Some(work) = self.data.items.pop() {
+                return Some(work);
+            }
+        }
+        let control = self.control.items.pop();
+        if control.is_some() {
+            self.control_turns.fetch_add(1, Ordering::Relaxed);
+            return control;
+        }
+        self.data.items.pop()
     }
 
     /// I/O threads end once what is queued has been run.

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use client::{Client, awaited, batch, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
+};
 use kafkalite_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsTopic,
 };
@@ -22,6 +25,8 @@ use kafkalite_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsRequest,
 };
 use kafkalite_protocol::messages::describe_producers::{DescribeProducersRequest, TopicRequest};
+use kafkalite_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
+use kafkalite_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -304,5 +309,76 @@ fn a_member_that_knows_very_many_protocols_holds_nobody_up() {
         ..ListGroupsRequest::default()
     };
     assert!(client.call(&request, 5).groups.is_empty());
+    broker.stop();
+}
+
+fn fetch_request(partitions: Vec<FetchPartition>, min_bytes: i32) -> FetchRequest {
+    let topic = FetchTopic { topic: "t".into(), partitions, ..FetchTopic::default() };
+    FetchRequest {
+        replica_id: -1,
+        max_wait_ms: 500,
+        min_bytes,
+        session_epoch: -1,
+        topics: vec![topic],
+        ..FetchRequest::default()
+    }
+}
+
+/// A Fetch that named one partition 20,000 times looked at it and answered it as often; while it
+/// waited, each produce to that partition took half a minute.
+#[test]
+fn a_fetch_that_names_one_partition_many_times_waits_there_once() {
+    let (_directory, broker, mut client) = broker(&[]);
+    let partition = |fetch_offset| FetchPartition {
+        fetch_offset,
+        partition_max_bytes: 1 << 20,
+        ..FetchPartition::default()
+    };
+    let mut named = vec![partition(7); 20_000];
+    named.push(partition(0));
+    client.send(&fetch_request(named, i32::MAX), 11);
+    let mut other = Client::connect(&broker);
+    let begun = std::time::Instant::now();
+    assert_eq!(other.produce("t", batch(&["v"], None), -1).error_code, 0);
+    let took = begun.elapsed();
+    assert!(took < std::time::Duration::from_secs(5), "the produce took {took:?}");
+    let (_, answer) = client.receive::<FetchRequest>(11).expect("an answer");
+    let told: Vec<_> = answer.responses.iter().flat_map(|topic| &topic.partitions).collect();
+    assert_eq!(told.len(), 1);
+    // As in Kafka the last wish counts: offset 0, where there is a record. Offset 7 is an error.
+    assert_eq!(told[0].error_code, 0);
+    broker.stop();
+}
+
+/// A refusal named its topic for each partition: 4 MB of such a request were answered by 32 GB.
+#[test]
+fn a_long_name_with_many_partitions_is_not_told_with_each_of_them() {
+    let (_directory, broker, mut client) = broker(&[]);
+    let name = "n".repeat(30_000);
+    let count = 20_000;
+    let topic = TopicPartitions { topic: name.clone(), partitions: (0..count).collect() };
+    let request = ElectLeadersRequest {
+        topic_partitions: Some(vec![topic]),
+        timeout_ms: 1_000,
+        ..ElectLeadersRequest::default()
+    };
+    let told = &client.call(&request, 2).replica_election_results[0].partition_result;
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    assert_eq!(told.iter().filter(|one| one.error_code == unknown).count(), count as usize);
+    let said = told.iter().filter_map(|one| one.error_message.as_ref());
+    let bytes: usize = said.clone().map(String::len).sum();
+    assert!(said.count() > 0 && bytes <= 16 << 20, "{bytes} bytes of words");
+
+    let partition = |partition_index| ReassignablePartition { partition_index, replicas: None };
+    let partitions = (0..count).map(partition).collect();
+    let request = AlterPartitionReassignmentsRequest {
+        topics: vec![ReassignableTopic { name, partitions }],
+        timeout_ms: 1_000,
+        ..AlterPartitionReassignmentsRequest::default()
+    };
+    let told = &client.call(&request, 0).responses[0].partitions;
+    assert_eq!(told.iter().filter(|one| one.error_code == unknown).count(), count as usize);
+    let bytes: usize = told.iter().filter_map(|one| Some(one.error_message.as_ref()?.len())).sum();
+    assert!(bytes <= 16 << 20, "{bytes} bytes of words");
     broker.stop();
 }

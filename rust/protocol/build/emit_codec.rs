@@ -1,7 +1,7 @@
 //! Schema values -> `Wire` implementations, and random samples for tests.
 
 use crate::emit::{default_value, ident, is_optional};
-use crate::schema::{Field, Kind, Root, Struct, Versions};
+use crate::schema::{Field, Kind, Role, Root, Struct, Versions};
 use std::fmt::Write as _;
 
 /// A condition on `v`, or `None` where it always holds within the message's versions.
@@ -24,33 +24,28 @@ fn condition(versions: Versions, of: Versions) -> String {
     guard(versions, of).unwrap_or_else(|| "true".to_owned())
 }
 
-/// `impl Wire` of one struct.
+/// `impl Wire` of one struct, and `impl Listing` of one whose last array may be streamed.
 pub fn wire(out: &mut String, root: &Root, item: &Struct) {
     let flexible = condition(root.flexible, root.versions);
+    let listed = listed(root, item);
+    let encode = match listed {
+        Some(field) => format!(
+            "let mut elements = self.{0}.iter();\n\
+             self.encode_listing(w, v, self.{0}.len(), |w| {{\n\
+             if let Some(element) = elements.next() {{ element.encode(w, v); }}\n}});\n",
+            ident(field)
+        ),
+        None => format!("let flexible = {flexible};\n{}", encode_fields(root, item, None)),
+    };
     let _ = writeln!(
         out,
         "#[allow(unused_variables)]\nimpl Wire for {} {{\n\
-         fn encode(&self, w: &mut Writer, v: i16) {{\nlet flexible = {flexible};",
+         fn encode(&self, w: &mut Writer, v: i16) {{\n{encode}}}\n\
+         fn decode(r: &mut Reader, v: i16) -> Result<Self, DecodeError> {{\n\
+         let flexible = {flexible};\n#[allow(unused_mut)]\nlet mut value = Self::default();",
         item.name
     );
     let present = |field: &&Field| field.versions.meets(root.versions);
-    for field in item.fields.iter().filter(|field| field.tag.is_none()).filter(present) {
-        let body = encode_field(field, root.versions);
-        match guard(field.versions, root.versions) {
-            Some(condition) => writeln!(out, "if {condition} {{ {body} }}"),
-            None => writeln!(out, "{body}"),
-        }
-        .expect("writing to a string");
-    }
-    let mut tagged: Vec<_> =
-        item.fields.iter().filter(|field| field.tag.is_some()).filter(present).collect();
-    tagged.sort_by_key(|field| field.tag);
-    encode_tags(out, &tagged, root);
-    let _ = writeln!(
-        out,
-        "}}\nfn decode(r: &mut Reader, v: i16) -> Result<Self, DecodeError> {{\nlet flexible = {flexible};\n\
-         #[allow(unused_mut)]\nlet mut value = Self::default();"
-    );
     for field in item.fields.iter().filter(|field| field.tag.is_none()).filter(present) {
         let body = format!("value.{} = {};", ident(field), decode_field(field, root.versions));
         match guard(field.versions, root.versions) {
@@ -59,8 +54,61 @@ pub fn wire(out: &mut String, root: &Root, item: &Struct) {
         }
         .expect("writing to a string");
     }
-    decode_tags(out, &tagged, root);
+    decode_tags(out, &tagged(root, item), root);
     out.push_str("Ok(value)\n}\n}\n");
+    if let Some(Field { kind: Kind::Array(element), .. }) = listed
+        && let Kind::Struct(element) = element.as_ref()
+    {
+        let _ = writeln!(
+            out,
+            "#[allow(unused_variables)]\nimpl Listing for {} {{\n\
+             type Element = {element};\nfn encode_listing(&self, w: &mut Writer, v: i16, count: usize, \
+             mut element: impl FnMut(&mut Writer)) {{\nlet flexible = {flexible};\n{}}}\n}}",
+            item.name,
+            encode_fields(root, item, listed)
+        );
+    }
+}
+
+/// The array of a response's struct that [`Listing`] streams: the last one of structs.
+fn listed<'a>(root: &Root, item: &'a Struct) -> Option<&'a Field> {
+    let of_structs = |field: &&Field| match &field.kind {
+        Kind::Array(element) => matches!(element.as_ref(), Kind::Struct(_)),
+        _ => false,
+    };
+    let plain = |field: &&Field| field.tag.is_none() && !is_optional(field);
+    let present = |field: &&Field| field.versions.meets(root.versions);
+    let mut fields = item.fields.iter().filter(of_structs).filter(plain).filter(present);
+    fields.next_back().filter(|_| root.role == Role::Response)
+}
+
+fn tagged<'a>(root: &Root, item: &'a Struct) -> Vec<&'a Field> {
+    let present = |field: &&Field| field.versions.meets(root.versions);
+    let mut tagged: Vec<_> =
+        item.fields.iter().filter(|field| field.tag.is_some()).filter(present).collect();
+    tagged.sort_by_key(|field| field.tag);
+    tagged
+}
+
+/// Statements that write every field; the elements of `listed` are written by `element`.
+fn encode_fields(root: &Root, item: &Struct, listed: Option<&Field>) -> String {
+    let mut out = String::new();
+    let present = |field: &&Field| field.versions.meets(root.versions);
+    for field in item.fields.iter().filter(|field| field.tag.is_none()).filter(present) {
+        let body = match listed {
+            Some(listed) if std::ptr::eq(listed, field) => {
+                "w.array_len(count, flexible); for _ in 0..count { element(w); }".to_owned()
+            }
+            _ => encode_field(field, root.versions),
+        };
+        match guard(field.versions, root.versions) {
+            Some(condition) => writeln!(out, "if {condition} {{ {body} }}"),
+            None => writeln!(out, "{body}"),
+        }
+        .expect("writing to a string");
+    }
+    encode_tags(&mut out, &tagged(root, item), root);
+    out
 }
 
 fn encode_tags(out: &mut String, tagged: &[&Field], root: &Root) {

@@ -12,6 +12,24 @@ pub trait Wire: Sized {
     fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError>;
 }
 
+/// A struct of a response whose last array of structs may be written one element at a time.
+///
+/// An answer to a million names need not be in memory as structs before it is there as bytes.
+pub trait Listing: Wire {
+    /// What the array holds.
+    type Element: Wire;
+
+    /// As [`Wire::encode`], with `count` elements in the place of those that the array holds:
+    /// `element` is called for each of them in order, and writes it.
+    fn encode_listing(
+        &self,
+        writer: &mut Writer,
+        version: i16,
+        count: usize,
+        element: impl FnMut(&mut Writer),
+    );
+}
+
 /// A message with versions of its own.
 pub trait Versioned: Wire {
     /// The versions that can be read and written.
@@ -32,7 +50,7 @@ pub trait Request: Versioned {
 mod support {
     #[cfg(test)]
     pub use super::tests::{Generator, Sample};
-    pub use super::{ApiKey, Request, Versioned, Wire};
+    pub use super::{ApiKey, Listing, Request, Versioned, Wire};
     pub use crate::primitives::{DecodeError, Reader, Records, Writer};
     pub use crate::types::{Uuid, VersionRange};
     pub use bytes::Bytes;

@@ -94,7 +94,7 @@ impl OffsetsTopic for OffsetsPartitions {
         let partition = self.partition(partition)?;
         let from = from.unwrap_or_else(|| partition.log_start_offset());
         let target = FetchTarget {
-            topic: TopicRef::Id(partition.topic_id()),
+            topic: Arc::new(TopicRef::Id(partition.topic_id())),
             partition: partition.index(),
             fetch_offset: from.0,
             max_bytes: i32::MAX,

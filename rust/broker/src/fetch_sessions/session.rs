@@ -22,9 +22,9 @@ pub struct Look {
     /// What is asked for.
     pub target: FetchTarget,
     /// Its place in the session; 0 outside of one.
-    slot: usize,
+    slot: u32,
     /// How often it had become dirty when this look began.
-    moves: u64,
+    moves: u32,
 }
 
 /// What the client was told of a partition; -1 is nothing.
@@ -43,8 +43,9 @@ struct Known<W> {
     told: Told,
     /// Its place in the order of service; `None` while it is clean.
     turn: Option<u64>,
-    /// How often it became dirty, or might have: an older look may not call it clean.
-    moves: u64,
+    /// How often it became dirty, or might have: an older look may not call it clean. Wraps; no
+    /// look is four billion moves old.
+    moves: u32,
     rope: Option<Arc<Rope<W>>>,
 }
 
@@ -57,7 +58,7 @@ pub struct FetchSession<W> {
     reader: Reader,
     bell: Arc<Bell<W>>,
     slots: Slab<Known<W>>,
-    by_name: HashMap<(TopicRef, i32), usize>,
+    by_name: HashMap<(Arc<TopicRef>, i32), usize>,
     /// The slots of dirty partitions by their turns.
     dirty: BTreeMap<u64, usize>,
     next_turn: u64,
@@ -73,7 +74,36 @@ impl Look {
     /// Its place in the session.
     #[must_use]
     pub fn slot(&self) -> usize {
-        self.slot
+        self.slot as usize
+    }
+
+    /// Leaves one look at each partition: in the first one's place, the last one's wishes.
+    ///
+    /// So does Kafka, which puts the partitions of a request into a map. Sorted in place of a map:
+    /// a request may name a million.
+    pub(super) fn name_each_once(looks: &mut Vec<Self>) {
+        fn key(look: &Look) -> (&TopicRef, i32) {
+            (&look.target.topic, look.target.partition)
+        }
+        if looks.is_sorted_by(|one, next| key(one) < key(next)) {
+            return;
+        }
+        let mut order: Vec<u32> = (0..u32::try_from(looks.len()).unwrap_or(u32::MAX)).collect();
+        let at = |place: &u32| key(&looks[*place as usize]);
+        order.sort_unstable_by(|one, other| at(one).cmp(&at(other)).then(one.cmp(other)));
+        let mut again = vec![false; looks.len()];
+        let mut newest = Vec::new();
+        for run in order.chunk_by(|one, other| at(one) == at(other)) {
+            if let [first, .., last] = run {
+                newest.push((*first as usize, *last as usize));
+                run[1..].iter().for_each(|place| again[*place as usize] = true);
+            }
+        }
+        for (first, last) in newest {
+            looks[first] = looks[last].clone();
+        }
+        let mut again = again.into_iter();
+        looks.retain(|_| !again.next().unwrap_or(false));
     }
 }
 
@@ -153,7 +183,7 @@ impl<W> FetchSession<W> {
         self.make_dirty(slot);
     }
 
-    fn forget(&mut self, key: &(TopicRef, i32)) {
+    fn forget(&mut self, key: &(Arc<TopicRef>, i32)) {
         let Some(slot) = self.by_name.remove(key) else { return };
         let known = self.slots.remove(slot);
         if let Some(turn) = known.turn {
@@ -163,7 +193,7 @@ impl<W> FetchSession<W> {
 
     fn make_dirty(&mut self, slot: usize) {
         let known = &mut self.slots[slot];
-        known.moves += 1;
+        known.moves = known.moves.wrapping_add(1);
         if known.turn.is_none() {
             self.take_last_turn(slot);
         }
@@ -183,7 +213,8 @@ impl<W> FetchSession<W> {
 
     fn look(&self, slot: usize) -> Look {
         let known = &self.slots[slot];
-        Look { target: known.target.clone(), slot, moves: known.moves }
+        let place = u32::try_from(slot).unwrap_or(u32::MAX);
+        Look { target: known.target.clone(), slot: place, moves: known.moves }
     }
 
     /// Every dirty partition, in the order of service.
@@ -199,6 +230,9 @@ impl<W> FetchSession<W> {
         let mut pulled = self.bell.take_pulled();
         // A partition may have been forgotten meanwhile, and its place be another's: dirty, too.
         pulled.retain(|slot| self.slots.contains(*slot));
+        // A place that two partitions had one after the other may have been noted for both.
+        pulled.sort_unstable();
+        pulled.dedup();
         for slot in &pulled {
             if let Some(rope) = &self.slots[*slot].rope {
                 rope.release();
@@ -215,8 +249,8 @@ impl<W> FetchSession<W> {
         let hung = known.rope.as_ref().filter(|rope| rope.is_for(partition_key)).cloned();
         let rope = hung.unwrap_or_else(|| {
             // A topic that was made again is another partition; the old rope goes.
-            let rope = Rope::new(self.bell.clone(), look.slot, partition_key);
-            self.slots[look.slot].rope = Some(rope.clone());
+            let rope = Rope::new(self.bell.clone(), look.slot(), partition_key);
+            self.slots[look.slot()].rope = Some(rope.clone());
             rope
         });
         (!rope.hangs_at(partition_key)).then_some(rope)
@@ -224,8 +258,8 @@ impl<W> FetchSession<W> {
 
     /// What is in the place of a look, unless it was forgotten since.
     fn known(&self, look: &Look) -> Option<&Known<W>> {
-        let Look { target, slot, .. } = look;
-        self.slots.get(*slot).filter(|known| {
+        let target = &look.target;
+        self.slots.get(look.slot()).filter(|known| {
             known.target.partition == target.partition && known.target.topic == target.topic
         })
     }
@@ -250,12 +284,12 @@ impl<W> FetchSession<W> {
         let is_current = has_all && !failed && !diverged && !has_records;
         let unmoved = known.moves == look.moves;
         let is_dirty = known.turn.is_some();
-        self.slots[look.slot].told = if failed { NOTHING } else { now_told };
+        self.slots[look.slot()].told = if failed { NOTHING } else { now_told };
         if has_records || (!is_current && !is_dirty) {
-            self.take_last_turn(look.slot);
+            self.take_last_turn(look.slot());
         }
         if is_current && unmoved {
-            self.make_clean(look.slot);
+            self.make_clean(look.slot());
         }
         has_records || moved || failed || diverged
     }

@@ -5,7 +5,7 @@ use kafkalite_protocol::messages::fetch::FetchRequest;
 use std::sync::Arc;
 
 /// A topic as a request names it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TopicRef {
     /// Before Fetch v13 and Produce v13.
     Name(Arc<str>),
@@ -16,8 +16,8 @@ pub enum TopicRef {
 /// One partition that a fetch asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchTarget {
-    /// Its topic.
-    pub topic: TopicRef,
+    /// Its topic, shared by all its partitions: a request may name a million.
+    pub topic: Arc<TopicRef>,
     /// Its index in the topic.
     pub partition: i32,
     /// The first offset wanted.
@@ -63,15 +63,15 @@ impl Reader {
     }
 }
 
-pub(super) fn topic_ref(by_id: bool, name: &str, id: Uuid) -> TopicRef {
-    if by_id { TopicRef::Id(id) } else { TopicRef::Name(name.into()) }
+pub(super) fn topic_ref(by_id: bool, name: &str, id: Uuid) -> Arc<TopicRef> {
+    Arc::new(if by_id { TopicRef::Id(id) } else { TopicRef::Name(name.into()) })
 }
 
-pub(super) fn targets(request: &FetchRequest, by_id: bool) -> Vec<FetchTarget> {
-    let mut targets = Vec::new();
-    for topic in &request.topics {
+/// The partitions that `request` lists, in its order; one that it names twice comes twice.
+pub(super) fn targets(request: &FetchRequest, by_id: bool) -> impl Iterator<Item = FetchTarget> {
+    request.topics.iter().flat_map(move |topic| {
         let name = topic_ref(by_id, &topic.topic, topic.topic_id);
-        targets.extend(topic.partitions.iter().map(|partition| FetchTarget {
+        topic.partitions.iter().map(move |partition| FetchTarget {
             topic: name.clone(),
             partition: partition.partition,
             fetch_offset: partition.fetch_offset,
@@ -79,7 +79,6 @@ pub(super) fn targets(request: &FetchRequest, by_id: bool) -> Vec<FetchTarget> {
             current_leader_epoch: partition.current_leader_epoch,
             last_fetched_epoch: partition.last_fetched_epoch,
             log_start_offset: partition.log_start_offset,
-        }));
-    }
-    targets
+        })
+    })
 }

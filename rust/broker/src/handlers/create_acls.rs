@@ -14,6 +14,6 @@ pub fn handle(_: &Rooms, call: Call<CreateAclsRequest>) {
         error_code: ErrorCode::SecurityDisabled.code(),
         error_message: Some("No Authorizer is configured.".to_owned()),
     };
-    let results = vec![refused; call.request.creations.len()];
-    call.reply.send(&CreateAclsResponse { results, ..CreateAclsResponse::default() });
+    let results = (0..call.request.creations.len()).map(|_| refused.clone());
+    call.reply.send_each(&CreateAclsResponse::default(), results);
 }

@@ -5,7 +5,9 @@
 use super::{Call, Rooms, is_too_late};
 use crate::config::describe_topic;
 use crate::metadata::ApiError;
-use crate::metadata::controller::{CreatedTopic, NewTopic, TableRules, TopicDefaults};
+use crate::metadata::controller::{
+    CreatedTopic, MAX_PARTITIONS_PER_REQUEST, NewTopic, TableRules, TopicDefaults, excessive,
+};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::create_topics::{
     CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
@@ -21,8 +23,7 @@ pub fn handle(rooms: &Rooms, call: Call<CreateTopicsRequest>) {
     let Call { request, reply } = call;
     if is_too_late(request.timeout_ms) {
         let late = |topic: &CreatableTopic| refused(&topic.name, ErrorCode::RequestTimedOut.into());
-        let topics = request.topics.iter().map(late).collect();
-        return reply.send(&CreateTopicsResponse { topics, ..CreateTopicsResponse::default() });
+        return reply.send_each(&CreateTopicsResponse::default(), request.topics.iter().map(late));
     }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for topic in &request.topics {
@@ -32,27 +33,38 @@ pub fn handle(rooms: &Rooms, call: Call<CreateTopicsRequest>) {
     let (prohibited, allowed): (Vec<_>, Vec<_>) =
         unique.partition(|topic| topic.name == METADATA_TOPIC);
     let rules = TableRules::new(rooms.config());
-    let asked: Vec<NewTopic> = allowed.iter().map(|topic| new_topic(topic)).collect();
-    let defaults = TopicDefaults::of(rules.broker());
-    let answers = rooms.controller.create_topics(&asked, defaults, &rules, request.validate_only);
-    let mut topics: Vec<_> = (allowed.iter().zip(answers))
-        .map(|(topic, answer)| match answer {
-            Ok(created) => made(&rules, &created),
-            Err(error) => refused(&topic.name, error),
-        })
-        .collect();
-    topics.extend(prohibited.iter().map(|topic| {
+    // Each has a partition at least: so many are refused before anything is built for them.
+    let answers = if allowed.len() > MAX_PARTITIONS_PER_REQUEST {
+        Vec::new()
+    } else {
+        let asked: Vec<NewTopic> = allowed.iter().map(|topic| new_topic(topic)).collect();
+        let defaults = TopicDefaults::of(rules.broker());
+        rooms.controller.create_topics(&asked, defaults, &rules, request.validate_only)
+    };
+    let prohibited = prohibited.iter().map(|topic| {
         let message = format!("Creation of internal topic {METADATA_TOPIC} is prohibited.");
         refused(&topic.name, ApiError::new(ErrorCode::InvalidRequest, message))
-    }));
+    });
+    let mut others: Vec<_> = prohibited.collect();
     // A name that comes twice is answered once, and not made at all.
     for topic in &request.topics {
         if counts.remove(topic.name.as_str()).is_some_and(|count| count > 1) {
             let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
-            topics.push(refused(&topic.name, error));
+            others.push(refused(&topic.name, error));
         }
     }
-    reply.send(&CreateTopicsResponse { topics, ..CreateTopicsResponse::default() });
+    let count = allowed.len() + others.len();
+    let (mut answers, mut others) = (answers.into_iter(), others.into_iter());
+    let mut allowed = allowed.iter();
+    let results = (0..count).map(|_| match allowed.next() {
+        Some(topic) => match answers.next() {
+            Some(Ok(created)) => made(&rules, &created),
+            Some(Err(error)) => refused(&topic.name, error),
+            None => refused(&topic.name, excessive()),
+        },
+        None => others.next().unwrap_or_default(),
+    });
+    reply.send_each(&CreateTopicsResponse::default(), results);
 }
 
 fn new_topic(topic: &CreatableTopic) -> NewTopic {

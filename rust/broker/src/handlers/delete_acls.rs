@@ -15,6 +15,6 @@ pub fn handle(_: &Rooms, call: Call<DeleteAclsRequest>) {
         error_message: Some("No Authorizer is configured.".to_owned()),
         ..DeleteAclsFilterResult::default()
     };
-    let filter_results = vec![refused; call.request.filters.len()];
-    call.reply.send(&DeleteAclsResponse { filter_results, ..DeleteAclsResponse::default() });
+    let results = (0..call.request.filters.len()).map(|_| refused.clone());
+    call.reply.send_each(&DeleteAclsResponse::default(), results);
 }

@@ -3,7 +3,6 @@
 //! Offset -1 means the high watermark. Source: Kafka's `ReplicaManager.deleteRecords`.
 
 use super::{Call, Rooms};
-use crate::fetch_sessions::TopicRef;
 use kafkalite_protocol::messages::delete_records::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
     DeleteRecordsTopicResult,
@@ -54,7 +53,7 @@ fn answer(
 }
 
 fn delete(rooms: &Rooms, topic: &str, index: i32, offset: i64) -> Result<Offset, ErrorCode> {
-    let partition = rooms.partitions.find(&TopicRef::Name(topic.into()), index)?;
+    let partition = rooms.partitions.find_by_name(topic, index)?;
     if partition.is_internal() {
         return Err(ErrorCode::InvalidTopicException);
     }

@@ -1,7 +1,10 @@
 //! DeleteTopics: by name, since version 6 also by id.
 //!
+//! A request may name a million topics: each is kept once, as it was decoded, and what becomes of
+//! it in a few bytes beside it.
 //! Source: Kafka's `ControllerApis.deleteTopics`, its error codes and its words.
 
+use super::messages::Messages;
 use super::{Call, Rooms, is_too_late};
 use crate::metadata::controller::TopicName;
 use crate::metadata::{ApiError, MetadataImage};
@@ -9,118 +12,176 @@ use kafkalite_protocol::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
-use std::collections::{HashMap, HashSet};
-
-/// One topic of a request, and what became of it.
-type Answer = (DeleteTopicState, Result<(String, Uuid), ApiError>);
+use std::collections::HashSet;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
     let Call { request, reply } = call;
-    let names = request.topic_names.iter();
-    let by_name = names.map(|name| DeleteTopicState { name: Some(name.clone()), ..empty() });
-    let asked: Vec<DeleteTopicState> = request.topics.iter().cloned().chain(by_name).collect();
-    let answers = if rooms.config().delete_topic_enable {
-        delete(rooms, &asked, is_too_late(request.timeout_ms))
-    } else {
+    let named = request.topic_names.into_iter();
+    let named = named.map(|name| DeleteTopicState { name: Some(name), ..Default::default() });
+    let mut asked = request.topics;
+    asked.extend(named);
+    let mut deleted: Vec<Deleted> = Vec::new();
+    let fates = if !rooms.config().delete_topic_enable {
         let code = match reply.version {
             ..=2 => ErrorCode::InvalidRequest,
             _ => ErrorCode::TopicDeletionDisabled,
         };
-        let error = ApiError::new(code, "Topic deletion is disabled.");
-        asked.into_iter().map(|topic| (topic, Err(error.clone()))).collect()
-    };
-    let responses = answers.into_iter().map(|(topic, answer)| match answer {
-        Ok((name, topic_id)) => {
-            DeletableTopicResult { name: Some(name), topic_id, ..DeletableTopicResult::default() }
+        let disabled = |place| (place, Fate::Refused(code, "Topic deletion is disabled."));
+        (0..asked.len()).map(disabled).collect()
+    } else {
+        let mut fates = judge(&rooms.controller.image(), &asked);
+        if is_too_late(request.timeout_ms) {
+            late(&mut fates);
+        } else {
+            deleted = delete(rooms, &asked, &mut fates);
         }
-        Err(error) => DeletableTopicResult {
-            name: topic.name,
-            topic_id: topic.topic_id,
-            error_code: error.code.code(),
-            error_message: error.message,
+        fates
+    };
+    let mut messages = Messages::new();
+    let mut results = fates.into_iter().map(|(place, fate)| {
+        result(std::mem::take(&mut asked[place]), fate, &deleted, &mut messages)
+    });
+    reply.send_each(&DeleteTopicsResponse::default(), results.by_ref());
+}
+
+/// What the controller says of a topic that it was asked to delete.
+type Deleted = Result<(String, Uuid), ApiError>;
+
+/// What becomes of a topic of the request.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// It is not meant, or not there.
+    Refused(ErrorCode, &'static str),
+    /// As before, with nothing more to say.
+    Failed(ErrorCode),
+    /// It is there when the request is judged.
+    Meant,
+    /// The controller was asked; its answer has this number.
+    Asked(u32),
+}
+
+fn result(
+    topic: DeleteTopicState,
+    fate: Fate,
+    deleted: &[Deleted],
+    messages: &mut Messages,
+) -> DeletableTopicResult {
+    let error = match fate {
+        Fate::Refused(code, words) => messages.error(code, || words.to_owned()),
+        Fate::Failed(code) => code.into(),
+        Fate::Meant => ErrorCode::UnknownServerError.into(),
+        Fate::Asked(number) => match deleted.get(number as usize) {
+            Some(Ok((name, topic_id))) => {
+                let (name, topic_id) = (Some(name.clone()), *topic_id);
+                return DeletableTopicResult { name, topic_id, ..Default::default() };
+            }
+            Some(Err(ApiError { code, message: None })) => match unknown(*code) {
+                Fate::Refused(code, words) => messages.error(code, || words.to_owned()),
+                _ => (*code).into(),
+            },
+            Some(Err(error)) => messages.keep(error.clone()),
+            None => ErrorCode::UnknownServerError.into(),
         },
-    });
-    let responses = responses.collect();
-    reply.send(&DeleteTopicsResponse { responses, ..DeleteTopicsResponse::default() });
-}
-
-fn empty() -> DeleteTopicState {
-    DeleteTopicState::default()
-}
-
-fn delete(rooms: &Rooms, asked: &[DeleteTopicState], is_late: bool) -> Vec<Answer> {
-    let (mut answers, topics) = sort(&rooms.controller.image(), asked);
-    if is_late {
-        let late = |topic| (topic, Err(ErrorCode::RequestTimedOut.into()));
-        answers.extend(topics.into_iter().map(late));
-        return answers;
-    }
-    let names: Vec<TopicName> = topics.iter().map(name_of).collect();
-    let deleted = rooms.controller.delete_topics(&names).into_iter().map(|answer| {
-        answer.map_err(|error| match error {
-            ApiError { code: ErrorCode::UnknownTopicId, message: None } => {
-                ApiError::new(error.code, "This server does not host this topic ID.")
-            }
-            ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None } => {
-                ApiError::new(error.code, "This server does not host this topic-partition.")
-            }
-            other => other,
-        })
-    });
-    answers.extend(topics.into_iter().zip(deleted));
-    answers
-}
-
-fn name_of(topic: &DeleteTopicState) -> TopicName {
-    match &topic.name {
-        Some(name) => TopicName::Name(name.clone()),
-        None => TopicName::Id(topic.topic_id),
-    }
-}
-
-/// Sorts out what cannot be meant: nothing, two things at once, or one thing twice. Each is
-/// answered once.
-fn sort(image: &MetadataImage, asked: &[DeleteTopicState]) -> (Vec<Answer>, Vec<DeleteTopicState>) {
-    let mut counts: HashMap<TopicName, usize> = HashMap::new();
-    for topic in asked {
-        *counts.entry(name_of(topic)).or_default() += 1;
-    }
-    let refusal = |topic: &DeleteTopicState| {
-        let by_name = topic.name.is_some();
-        if by_name && !topic.topic_id.is_zero() {
-            return Some("You may not specify both topic name and topic id.");
-        }
-        if !by_name && topic.topic_id.is_zero() {
-            return Some("Neither topic name nor id were specified.");
-        }
-        if counts[&name_of(topic)] > 1 {
-            return Some(if by_name { "Duplicate topic name." } else { "Duplicate topic id." });
-        }
-        let meant = topic.name.as_deref().and_then(|name| image.topic(name));
-        let twice = meant.is_some_and(|meant| counts.contains_key(&TopicName::Id(meant.id)));
-        twice.then_some("The provided topic name maps to an ID that was already supplied.")
     };
-    let mut answers: Vec<Answer> = Vec::new();
-    let mut answered = HashSet::new();
-    let mut topics = Vec::new();
-    for topic in asked {
-        let Some(words) = refusal(topic) else {
-            topics.push(topic.clone());
-            continue;
+    DeletableTopicResult {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        error_code: error.code.code(),
+        error_message: error.message,
+    }
+}
+
+/// Kafka's words for a topic that is not there.
+fn unknown(code: ErrorCode) -> Fate {
+    match code {
+        ErrorCode::UnknownTopicId => {
+            Fate::Refused(code, "This server does not host this topic ID.")
+        }
+        ErrorCode::UnknownTopicOrPartition => {
+            Fate::Refused(code, "This server does not host this topic-partition.")
+        }
+        code => Fate::Failed(code),
+    }
+}
+
+/// Whether a topic is judged to be meant, there or not: what is malformed is refused before.
+fn is_meant(fate: Fate) -> bool {
+    !matches!(fate, Fate::Refused(ErrorCode::InvalidRequest, _))
+}
+
+fn late(fates: &mut [(usize, Fate)]) {
+    for (_, fate) in fates.iter_mut().filter(|(_, fate)| is_meant(*fate)) {
+        *fate = Fate::Failed(ErrorCode::RequestTimedOut);
+    }
+}
+
+/// Deletes what is meant and there. Returns the controller's answers.
+fn delete(rooms: &Rooms, asked: &[DeleteTopicState], fates: &mut [(usize, Fate)]) -> Vec<Deleted> {
+    let mut names = Vec::new();
+    for (place, fate) in fates.iter_mut().filter(|(_, fate)| matches!(fate, Fate::Meant)) {
+        *fate = Fate::Asked(u32::try_from(names.len()).unwrap_or(u32::MAX));
+        names.push(match &asked[*place].name {
+            Some(name) => TopicName::Name(name.clone()),
+            None => TopicName::Id(asked[*place].topic_id),
+        });
+    }
+    if names.is_empty() { Vec::new() } else { rooms.controller.delete_topics(&names) }
+}
+
+/// What is meant and what cannot be: nothing, two things at once, or one thing twice. Each is
+/// answered once, what is refused first.
+fn judge(image: &MetadataImage, asked: &[DeleteTopicState]) -> Vec<(usize, Fate)> {
+    let key = |place: usize| (asked[place].name.as_deref(), asked[place].topic_id);
+    let mut order: Vec<u32> = (0..u32::try_from(asked.len()).unwrap_or(u32::MAX)).collect();
+    order.sort_unstable_by_key(|place| (key(*place as usize), *place));
+    let mut again = vec![false; asked.len()];
+    let mut twice = HashSet::new();
+    for run in order.chunk_by(|one, other| key(*one as usize) == key(*other as usize)) {
+        if let [first, rest @ ..] = run
+            && !rest.is_empty()
+        {
+            twice.insert(*first as usize);
+            rest.iter().for_each(|place| again[*place as usize] = true);
+        }
+    }
+    drop(order);
+    // Only of topics that are there: no other can be named by both.
+    let named = asked.iter().filter_map(|topic| image.topic(topic.name.as_deref()?));
+    let by_name: HashSet<Uuid> = named.map(|topic| topic.id).collect();
+    let ids = asked.iter().filter(|topic| topic.name.is_none()).map(|topic| topic.topic_id);
+    let by_id: HashSet<Uuid> = ids.filter(|id| by_name.contains(id)).collect();
+    let fate = |place: usize| {
+        let topic = &asked[place];
+        let refused = |words| Fate::Refused(ErrorCode::InvalidRequest, words);
+        let there = match &topic.name {
+            Some(_) if !topic.topic_id.is_zero() => {
+                return refused("You may not specify both topic name and topic id.");
+            }
+            None if topic.topic_id.is_zero() => {
+                return refused("Neither topic name nor id were specified.");
+            }
+            Some(_) if twice.contains(&place) => return refused("Duplicate topic name."),
+            None if twice.contains(&place) => return refused("Duplicate topic id."),
+            Some(name) => match image.topic(name) {
+                Some(meant) if by_id.contains(&meant.id) => {
+                    let words = "The provided topic name maps to an ID that was already supplied.";
+                    return refused(words);
+                }
+                found => found.ok_or(ErrorCode::UnknownTopicOrPartition),
+            },
+            None => image.topic_by_id(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         };
-        if answered.insert((topic.name.as_deref(), topic.topic_id)) {
-            let error = ApiError::new(ErrorCode::InvalidRequest, words);
-            answers.push((topic.clone(), Err(error)));
-        }
-    }
-    // The id half of a pair that names one topic twice must not be deleted either.
-    let spoiled = |topic: &DeleteTopicState| {
-        topic.name.is_none()
-            && image
-                .topic_by_id(topic.topic_id)
-                .is_some_and(|meant| counts.contains_key(&TopicName::Name(meant.name.to_string())))
+        there.map_or_else(unknown, |_| Fate::Meant)
     };
-    topics.retain(|topic| !spoiled(topic));
-    (answers, topics)
+    // The id half of a pair that names one topic twice must not be deleted either, and is not told.
+    let is_half =
+        |place: usize| asked[place].name.is_none() && by_id.contains(&asked[place].topic_id);
+    let once = (0..asked.len()).filter(|place| !again[*place]);
+    let mut fates: Vec<(usize, Fate)> = once
+        .map(|place| (place, fate(place)))
+        .filter(|(place, fate)| !is_meant(*fate) || !is_half(*place))
+        .collect();
+    fates.sort_by_key(|(_, fate)| is_meant(*fate));
+    fates
 }

@@ -36,27 +36,32 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
             }
         };
         let error = described.as_ref().err().cloned();
+        // No list of keys asks for all, and so does an empty one.
+        let keys = resource.configuration_keys.iter().flatten();
+        let keys: HashSet<&str> = keys.map(String::as_str).collect();
         let entries = described.unwrap_or_default().into_iter();
+        let entries = entries.filter(|entry| keys.is_empty() || keys.contains(&*entry.name));
+        let told = entries.map(|mut entry| {
+            if !request.include_synonyms {
+                entry.synonyms.clear();
+            }
+            if !request.include_documentation {
+                entry.documentation = None;
+            }
+            entry
+        });
         DescribeConfigsResult {
             error_code: error.as_ref().map_or(0, |error| error.code.code()),
             error_message: Some(error.and_then(|error| error.message).unwrap_or_default()),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name.clone(),
-            configs: entries.filter(|entry| is_asked(resource, &entry.name)).collect(),
+            configs: told.collect(),
         }
     };
     let mut told = HashSet::new();
     let once = request.resources.iter().filter(|resource| told.insert(identity(resource)));
-    let mut results: Vec<_> = once.map(describe).collect();
-    for entry in results.iter_mut().flat_map(|result| &mut result.configs) {
-        if !request.include_synonyms {
-            entry.synonyms.clear();
-        }
-        if !request.include_documentation {
-            entry.documentation = None;
-        }
-    }
-    reply.send(&DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() });
+    let once: Vec<_> = once.collect();
+    reply.send_each(&DescribeConfigsResponse::default(), once.into_iter().map(describe));
 }
 
 /// What a resource is, however it is spelled: one that is named a million times is told once, as
@@ -69,12 +74,6 @@ fn identity(resource: &DescribeConfigsResource) -> (i8, Result<i32, &str>) {
     );
     let id = if is_broker { name.parse::<i32>().map_err(|_| name) } else { Err(name) };
     (resource.resource_type, id)
-}
-
-/// No list of keys asks for all, and so does an empty one.
-fn is_asked(resource: &DescribeConfigsResource, name: &str) -> bool {
-    let keys = resource.configuration_keys.as_deref().unwrap_or_default();
-    keys.is_empty() || keys.iter().any(|key| key == name)
 }
 
 fn configs(

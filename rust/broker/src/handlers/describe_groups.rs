@@ -12,14 +12,15 @@ use std::collections::HashSet;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DescribeGroupsRequest>) {
     let Call { request, reply } = call;
+    let version = reply.version;
     let describe = |group_id: &String| {
-        let group = rooms.groups.describe(group_id, reply.version);
+        let group = rooms.groups.describe(group_id, version);
         let asked = request.include_authorized_operations && group.error_code == 0;
         DescribedGroup { authorized_operations: answer(asked, GROUP), ..group }
     };
     // A group's answer may be long: one that is named a million times is told once.
     let mut told = HashSet::new();
     let once = request.groups.iter().filter(|group_id| told.insert(group_id.as_str()));
-    let groups = once.map(describe).collect();
-    reply.send(&DescribeGroupsResponse { groups, ..DescribeGroupsResponse::default() });
+    let once: Vec<&String> = once.collect();
+    reply.send_each(&DescribeGroupsResponse::default(), once.into_iter().map(describe));
 }

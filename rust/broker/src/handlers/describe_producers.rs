@@ -3,7 +3,6 @@
 //! Source: Kafka's `UnifiedLog.activeProducers`; KIP-664.
 
 use super::{Call, Rooms};
-use crate::fetch_sessions::TopicRef;
 use crate::metadata::controller::invalid_topic_name;
 use kafkalite_protocol::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,
@@ -30,7 +29,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeProducersRequest>) {
 fn describe(rooms: &Rooms, topic: &str, index: i32) -> PartitionResponse {
     let found = match invalid_topic_name(topic) {
         Some(_) => Err(ErrorCode::InvalidTopicException),
-        None => rooms.partitions.find(&TopicRef::Name(topic.into()), index),
+        None => rooms.partitions.find_by_name(topic, index),
     };
     let producers = found.and_then(|partition| {
         partition.check_leader(LeaderEpoch::UNKNOWN)?;

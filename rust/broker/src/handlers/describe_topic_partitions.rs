@@ -16,41 +16,48 @@ use kafkalite_protocol::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DescribeTopicPartitionsRequest>) {
     let Call { request, reply } = call;
     let limit = request.response_partition_limit;
     let limit = limit.min(rooms.config().max_request_partition_size_limit).max(1);
-    reply.send(&describe(&rooms.controller.image(), &request, limit));
-}
-
-fn describe(
-    image: &MetadataImage,
-    request: &DescribeTopicPartitionsRequest,
-    limit: i32,
-) -> DescribeTopicPartitionsResponse {
+    let image = rooms.controller.image();
     let asked: BTreeSet<&str> = request.topics.iter().map(|topic| topic.name.as_str()).collect();
     if request.cursor.as_ref().is_some_and(|cursor| !is_valid(cursor, &asked)) {
-        let error = ErrorCode::InvalidRequest;
         let topics = request.topics.iter().map(|topic| DescribeTopicPartitionsResponseTopic {
             topic_authorized_operations: i32::MIN,
-            ..nothing(&topic.name, error)
+            ..nothing(&topic.name, ErrorCode::InvalidRequest)
         });
-        return DescribeTopicPartitionsResponse {
-            topics: topics.collect(),
-            ..DescribeTopicPartitionsResponse::default()
-        };
+        return reply.send_each(&DescribeTopicPartitionsResponse::default(), topics);
     }
-    let from = request.cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
+    let page = page(&image, asked, request.cursor.as_ref(), limit);
+    let next_cursor = page.next_cursor;
+    let head = DescribeTopicPartitionsResponse { next_cursor, ..Default::default() };
+    let topics = page.topics.into_iter().map(|(name, described_or_not)| match described_or_not {
+        Ok((topic, partitions)) => described(&image, topic, partitions),
+        Err(error) => nothing(name, error),
+    });
+    reply.send_each(&head, topics);
+}
+
+fn page<'a>(
+    image: &'a MetadataImage,
+    asked: BTreeSet<&'a str>,
+    from: Option<&'a Cursor>,
+    limit: i32,
+) -> Page<'a> {
+    let first_name = from.map_or("", |cursor| cursor.topic_name.as_str());
     let names: Box<dyn Iterator<Item = &str>> = if asked.is_empty() {
-        Box::new(image.topics.iter_from(from).map(|topic| &*topic.name))
+        Box::new(image.topics.iter_from(first_name).map(|topic| &*topic.name))
     } else {
-        Box::new(asked.range(from..).copied())
+        Box::new(asked.into_iter().skip_while(move |name| *name < first_name))
     };
     let mut page = Page { left: limit, ..Page::default() };
     for name in names {
-        let first = match &request.cursor {
+        let first = match from {
             Some(cursor) if cursor.topic_name == name => cursor.partition_index,
             _ => 0,
         };
@@ -58,11 +65,7 @@ fn describe(
             break;
         }
     }
-    DescribeTopicPartitionsResponse {
-        topics: page.topics,
-        next_cursor: page.next_cursor,
-        ..DescribeTopicPartitionsResponse::default()
-    }
+    page
 }
 
 /// A cursor points at a partition of a topic that is asked for.
@@ -71,19 +74,23 @@ fn is_valid(cursor: &Cursor, asked: &BTreeSet<&str>) -> bool {
     named && cursor.partition_index >= 0
 }
 
-/// An answer while it is filled.
+/// A topic of the page: which of its partitions are described, or why it is not.
+type Entry<'a> = Result<(&'a Arc<TopicImage>, Range<i32>), ErrorCode>;
+
+/// An answer while it is filled. A request may name a million topics, so a topic is described only
+/// when it is written.
 #[derive(Default)]
-struct Page {
+struct Page<'a> {
     /// Partitions that still fit.
     left: i32,
-    topics: Vec<DescribeTopicPartitionsResponseTopic>,
+    topics: Vec<(&'a str, Entry<'a>)>,
     next_cursor: Option<CursorResponse>,
 }
 
-impl Page {
+impl<'a> Page<'a> {
     /// Adds a topic from its partition `first` on; `false` when the page is full. A topic that
     /// cannot be described takes no room, but comes no sooner than the page it belongs to.
-    fn add(&mut self, image: &MetadataImage, name: &str, first: i32) -> bool {
+    fn add(&mut self, image: &'a MetadataImage, name: &'a str, first: i32) -> bool {
         if self.left == 0 {
             self.next_cursor = Some(cursor(name, first));
             return false;
@@ -95,12 +102,12 @@ impl Page {
             } else {
                 ErrorCode::UnknownTopicOrPartition
             };
-            self.topics.push(nothing(name, error));
+            self.topics.push((name, Err(error)));
             return true;
         };
         let end = first.saturating_add(self.left).min(topic.partition_count()).max(first);
         self.left -= end - first;
-        self.topics.push(described(image, topic, first..end));
+        self.topics.push((name, Ok((topic, first..end))));
         let whole = end >= topic.partition_count();
         if !whole {
             self.next_cursor = Some(cursor(name, end));
@@ -126,7 +133,7 @@ fn nothing(name: &str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic
 fn described(
     image: &MetadataImage,
     topic: &TopicImage,
-    indexes: std::ops::Range<i32>,
+    indexes: Range<i32>,
 ) -> DescribeTopicPartitionsResponseTopic {
     let partitions = indexes.filter_map(|index| Some((index, topic.partition(index)?)));
     DescribeTopicPartitionsResponseTopic {

@@ -4,12 +4,14 @@
 //! Source: Kafka's `ReplicationControlManager.electLeaders`, its error codes and its words;
 //! KIP-460.
 
+use super::messages::Messages;
 use super::{Call, Rooms, is_too_late};
-use crate::metadata::{ApiError, MetadataImage};
+use crate::metadata::{ApiError, TopicImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
+use std::sync::Arc;
 
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
@@ -33,34 +35,30 @@ pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
     } else {
         None
     };
-    let results = match &request.topic_partitions {
-        // Asked for all, Kafka lists only those where an election was needed.
-        None if refused.is_some() => Vec::new(),
-        None => (image.topics.iter())
-            .map(|topic| ReplicaElectionResult {
-                topic: topic.name.to_string(),
-                partition_result: Vec::new(),
-            })
-            .collect(),
-        Some(asked) => (asked.iter())
-            .map(|asked| ReplicaElectionResult {
-                topic: asked.topic.clone(),
-                partition_result: (asked.partitions.iter())
-                    .map(|index| match &refused {
-                        Some(error) => told(*index, error.clone()),
-                        None => told(*index, refusal(&image, &asked.topic, *index)),
-                    })
-                    .collect(),
-            })
-            .collect(),
-    };
-    let error_code = refused.as_ref().map_or(0, |error| error.code.code());
-    let replica_election_results = results;
-    reply.send(&ElectLeadersResponse {
-        error_code,
-        replica_election_results,
+    let head = ElectLeadersResponse {
+        error_code: refused.as_ref().map_or(0, |error| error.code.code()),
         ..ElectLeadersResponse::default()
+    };
+    let Some(asked) = &request.topic_partitions else {
+        // Asked for all, Kafka lists only those where an election was needed.
+        let topics = image.topics.iter().filter(|_| refused.is_none());
+        let results = topics.map(|topic| ReplicaElectionResult {
+            topic: topic.name.to_string(),
+            partition_result: Vec::new(),
+        });
+        return reply
+            .send(&ElectLeadersResponse { replica_election_results: results.collect(), ..head });
+    };
+    let mut messages = Messages::new();
+    let results = asked.iter().map(|asked| {
+        let topic = image.topic(&asked.topic);
+        let partitions = asked.partitions.iter().map(|index| match &refused {
+            Some(error) => told(*index, messages.keep(error.clone())),
+            None => told(*index, refusal(topic, &asked.topic, *index, &mut messages)),
+        });
+        ReplicaElectionResult { topic: asked.topic.clone(), partition_result: partitions.collect() }
     });
+    reply.send_each(&head, results);
 }
 
 fn told(partition_id: i32, error: ApiError) -> PartitionResult {
@@ -68,14 +66,19 @@ fn told(partition_id: i32, error: ApiError) -> PartitionResult {
     PartitionResult { partition_id, error_code: code.code(), error_message: message }
 }
 
-fn refusal(image: &MetadataImage, name: &str, index: i32) -> ApiError {
-    let unknown = |message| ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
-    let Some(topic) = image.topic(name) else {
-        return unknown(format!("No such topic as {name}"));
+fn refusal(
+    topic: Option<&Arc<TopicImage>>,
+    name: &str,
+    index: i32,
+    messages: &mut Messages,
+) -> ApiError {
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    let Some(topic) = topic else {
+        return messages.error(unknown, || format!("No such topic as {name}"));
     };
     if topic.partition(index).is_none() {
-        return unknown(format!("No such partition as {name}-{index}"));
+        return messages.error(unknown, || format!("No such partition as {name}-{index}"));
     }
-    let message = "Leader election not needed for topic partition.";
-    ApiError::new(ErrorCode::ElectionNotNeeded, message)
+    let message = || "Leader election not needed for topic partition.".to_owned();
+    messages.error(ErrorCode::ElectionNotNeeded, message)
 }

@@ -6,20 +6,22 @@
 //! Source: Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager.fetchMessages`.
 
 use super::{Call, Rooms};
-use crate::fetch_sessions::{FetchContext, Look, Opening, Reader, TopicRef};
-use crate::purgatory::WatchList;
+use crate::fetch_sessions::{Opening, Reader};
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
-use crate::replication::{FetchReader, Fetched};
-use kafkalite_log::FileSlice;
-use kafkalite_protocol::messages::fetch::{
-    AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
-    LeaderIdAndEpoch, PartitionData,
-};
-use kafkalite_protocol::{ApiKey, ErrorCode, Records, Uuid};
+use crate::replication::FetchReader;
+use crate::request_queue::Parked;
+use answers::Answers;
+use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
+use kafkalite_protocol::{ApiKey, ErrorCode};
 use std::sync::Arc;
+
+mod answers;
 
 /// Isolation level `read_committed`.
 const READ_COMMITTED: i8 = 1;
+
+/// Longest wait of a fetch that takes much memory, in ms: as long as clients wait for any answer.
+const MAX_LARGE_WAIT_MS: u64 = 30_000;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
@@ -41,12 +43,15 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let limits = FetchLimits {
         min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
         max_bytes,
-        max_wait_ms: u64::try_from(request.max_wait_ms).unwrap_or(0),
+        max_wait_ms: longest_wait_ms(request.max_wait_ms, looks.len()),
         reader,
     };
+    // Decoded, it takes twice its bytes: no longer than until its partitions are known.
+    drop(request);
     let (cold_reads, looked_at) = (Arc::clone(&rooms.cold_reads), rooms.looked_at.clone());
     let (partitions, fetches) = (rooms.partitions.clone(), &rooms.fetches);
     let noted = context.clone();
+    let held = rooms.parked.hold_fetch(DelayedFetch::bytes_of(looks.len()));
     DelayedFetch::start(&context, looks, partitions, limits, fetches, move |operation| {
         let lookups = operation.lookup_ranges();
         let pool = Arc::clone(&cold_reads);
@@ -54,10 +59,23 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         pool.when_resident(ApiKey::Fetch as i16, lookups, move || {
             let read = operation.read();
             looked_at.add(read.len() as u64);
-            let (response, files) = response(&noted, read, reader);
-            reply.send_with_files(&response, &files, &cold_reads);
+            let (answers, files) = Answers::new(&noted, read, reader);
+            let version = reply.version;
+            reply.send_with_files(&files, &cold_reads, |writer| answers.encode(writer, version));
+            drop(held);
         });
     });
+}
+
+/// How long a fetch may wait, in ms: as long as its client says, but one that takes much memory
+/// meanwhile must give it back.
+fn longest_wait_ms(asked_ms: i32, looks: usize) -> u64 {
+    let asked_ms = u64::try_from(asked_ms).unwrap_or(0);
+    if Parked::is_large(DelayedFetch::bytes_of(looks)) {
+        asked_ms.min(MAX_LARGE_WAIT_MS)
+    } else {
+        asked_ms
+    }
 }
 
 fn reader(reader: Reader) -> FetchReader {
@@ -65,83 +83,6 @@ fn reader(reader: Reader) -> FetchReader {
         Reader { replica_id: 0.., .. } => FetchReader::Follower(reader.replica_id),
         Reader { isolation_level: READ_COMMITTED, .. } => FetchReader::ReadCommitted,
         Reader { .. } => FetchReader::ReadUncommitted,
-    }
-}
-
-/// The answer, and the ranges of files that it refers to.
-fn response(
-    context: &FetchContext<Arc<WatchList>>,
-    read: Vec<(Look, Fetched)>,
-    reader: FetchReader,
-) -> (FetchResponse, Vec<Vec<FileSlice>>) {
-    let mut response = FetchResponse::default();
-    let mut files = Vec::new();
-    // The session is locked once for the whole answer: its partitions are noted in order.
-    let mut session = context.session().map(|session| session.lock());
-    let only_news = matches!(context, FetchContext::Incremental(_));
-    for (look, fetched) in read {
-        let readable_end = fetched.readable_end.0;
-        let data = partition_data(&look, fetched, reader, &mut files);
-        let news = session.as_mut().is_none_or(|session| session.note(&look, &data, readable_end));
-        if news || !only_news {
-            push(&mut response, &look.target.topic, data);
-        }
-    }
-    response.session_id = session.as_ref().map_or(0, |session| session.id());
-    (response, files)
-}
-
-fn partition_data(
-    look: &Look,
-    fetched: Fetched,
-    reader: FetchReader,
-    files: &mut Vec<Vec<FileSlice>>,
-) -> PartitionData {
-    let aborted_transactions = aborted_transactions(&fetched, reader);
-    let records = Records::External { token: files.len() as u32, len: fetched.bytes };
-    files.push(fetched.slices);
-    PartitionData {
-        partition_index: look.target.partition,
-        error_code: fetched.error.code(),
-        high_watermark: fetched.high_watermark.0,
-        last_stable_offset: fetched.last_stable_offset.0,
-        log_start_offset: fetched.log_start_offset.0,
-        diverging_epoch: fetched.diverging.map_or_else(EpochEndOffset::default, |(epoch, end)| {
-            EpochEndOffset { epoch: epoch.0, end_offset: end.0 }
-        }),
-        current_leader: fetched.leader.map_or_else(LeaderIdAndEpoch::default, |(id, epoch)| {
-            LeaderIdAndEpoch { leader_id: id, leader_epoch: epoch.0 }
-        }),
-        aborted_transactions,
-        records: Some(records),
-        ..PartitionData::default()
-    }
-}
-
-/// There are no transactions to abort; a list without any, or none, as Kafka has it: a list also
-/// for partitions that are not there, none for those that could not be read.
-fn aborted_transactions(fetched: &Fetched, reader: FetchReader) -> Option<Vec<AbortedTransaction>> {
-    let is_listed = match fetched.error {
-        ErrorCode::None => reader == FetchReader::ReadCommitted && fetched.diverging.is_none(),
-        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => true,
-        _ => false,
-    };
-    is_listed.then(Vec::new)
-}
-
-/// Adds a partition to its topic; neighbours of one topic share an entry.
-fn push(response: &mut FetchResponse, topic: &TopicRef, data: PartitionData) {
-    let (name, id) = match topic {
-        TopicRef::Name(name) => (name.as_ref(), Uuid::ZERO),
-        TopicRef::Id(id) => ("", *id),
-    };
-    match response.responses.last_mut() {
-        Some(last) if last.topic == name && last.topic_id == id => last.partitions.push(data),
-        _ => response.responses.push(FetchableTopicResponse {
-            topic: name.to_owned(),
-            topic_id: id,
-            partitions: vec![data],
-        }),
     }
 }
 

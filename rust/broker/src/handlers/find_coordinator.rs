@@ -23,14 +23,12 @@ const BATCH_VERSION: i16 = 4;
 pub fn handle(rooms: &Rooms, call: Call<FindCoordinatorRequest>) {
     let Call { request, reply } = call;
     let found = find(rooms, &reply.context, request.key_type);
-    let response = if reply.version < BATCH_VERSION {
-        of_one(found)
-    } else {
-        let keys = request.coordinator_keys.into_iter();
-        let coordinators = keys.map(|key| Coordinator { key, ..found.clone() }).collect();
-        FindCoordinatorResponse { coordinators, ..FindCoordinatorResponse::default() }
-    };
-    reply.send(&response);
+    if reply.version < BATCH_VERSION {
+        return reply.send(&of_one(found));
+    }
+    let keys = request.coordinator_keys.into_iter();
+    let coordinators = keys.map(|key| Coordinator { key, ..found.clone() });
+    reply.send_each(&FindCoordinatorResponse::default(), coordinators);
 }
 
 fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {

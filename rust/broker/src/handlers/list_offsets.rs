@@ -14,7 +14,6 @@
 //! KIP-1005, KIP-1023.
 
 use super::{Call, Rooms};
-use crate::fetch_sessions::TopicRef;
 use crate::replication::{FetchReader, Partition};
 use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
@@ -105,7 +104,7 @@ fn look_up(
     if asked.timestamp < EARLIEST_PENDING_UPLOAD || SYMBOLIC_SINCE.iter().any(too_new) {
         return Err(ErrorCode::UnsupportedVersion);
     }
-    let partition = rooms.partitions.find(&TopicRef::Name(topic.into()), asked.partition_index)?;
+    let partition = rooms.partitions.find_by_name(topic, asked.partition_index)?;
     partition.check_leader(LeaderEpoch(asked.current_leader_epoch))?;
     if partition.is_catching_up() {
         // The high watermark of a fresh leader may still lie below what readers were told before.

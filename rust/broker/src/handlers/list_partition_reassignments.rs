@@ -8,6 +8,7 @@ use kafkalite_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment, OngoingTopicReassignment,
 };
+use std::collections::{BTreeMap, HashSet};
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<ListPartitionReassignmentsRequest>) {
@@ -15,12 +16,17 @@ pub fn handle(rooms: &Rooms, call: Call<ListPartitionReassignmentsRequest>) {
     let image = rooms.controller.image();
     let topics = match &request.topics {
         None => image.topics.iter().filter_map(|topic| ongoing(topic, |_| true)).collect(),
-        Some(asked) => (asked.iter())
-            .filter_map(|asked| {
-                let topic = image.topic(&asked.name)?;
-                ongoing(topic, |index| asked.partition_indexes.contains(&index))
-            })
-            .collect(),
+        Some(asked) => {
+            // A topic that is named many times is looked at once.
+            let mut named: BTreeMap<&str, HashSet<i32>> = BTreeMap::new();
+            for topic in asked {
+                named.entry(&topic.name).or_default().extend(&topic.partition_indexes);
+            }
+            let topics = named.into_iter().filter_map(|(name, indexes)| {
+                ongoing(image.topic(name)?, |index| indexes.contains(&index))
+            });
+            topics.collect()
+        }
     };
     reply.send(&ListPartitionReassignmentsResponse {
         error_message: None,

@@ -10,23 +10,31 @@
 use super::authorized_operations::{CLUSTER, TOPIC, answer};
 use super::endpoint::endpoint;
 use super::{Call, Rooms};
-use crate::metadata::controller::invalid_topic_name;
+use crate::metadata::controller::{MAX_PARTITIONS_PER_REQUEST, invalid_topic_name};
 use crate::metadata::{MetadataImage, PartitionImage, TopicImage};
 use kafkalite_protocol::messages::metadata::{
-    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
-    MetadataResponsePartition, MetadataResponseTopic,
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
     let Call { request, reply } = call;
-    if let Some(refusal) = refused(&request, reply.version) {
-        return reply.send(&refusal);
+    if is_malformed(&request, reply.version) {
+        let topics = request.topics.unwrap_or_default().into_iter();
+        let refused = topics.map(|topic| MetadataResponseTopic {
+            error_code: ErrorCode::InvalidRequest.code(),
+            name: Some(topic.name.unwrap_or_default()),
+            topic_id: topic.topic_id,
+            ..MetadataResponseTopic::default()
+        });
+        return reply.send_each(&MetadataResponse::default(), refused);
     }
-    let failed = create_missing(rooms, &request);
+    let asked = asked(&request, reply.version);
+    let not_made = create_missing(rooms, &asked, request.allow_auto_topic_creation);
     let image = rooms.controller.image();
     let with_operations = request.include_topic_authorized_operations;
     let brokers = image.brokers.values().map(|broker| {
@@ -37,79 +45,96 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         brokers: brokers.collect(),
         cluster_id: Some(image.cluster_id.to_string()),
         controller_id: image.controller_id,
-        topics: topics(&image, &request, reply.version, &failed)
-            .map(|topic| MetadataResponseTopic {
-                // Kafka says nothing of what may be done to a topic that it cannot name.
-                topic_authorized_operations: answer(with_operations && topic.name.is_some(), TOPIC),
-                ..topic
-            })
-            .collect(),
         cluster_authorized_operations: answer(
             request.include_cluster_authorized_operations,
             CLUSTER,
         ),
         ..MetadataResponse::default()
     };
-    reply.send(&response);
+    let count = match &asked {
+        Asked::All => image.topics.len(),
+        Asked::Ids(ids) => ids.len(),
+        Asked::Names(names) => names.len(),
+    };
+    let mut all = image.topics.iter();
+    let topics = (0..count).map(|place| {
+        let topic = match &asked {
+            Asked::All => all.next().map(|topic| found(&image, topic)).unwrap_or_default(),
+            Asked::Ids(ids) => by_id(&image, ids[place]),
+            Asked::Names(names) => by_name(&image, names[place], &not_made),
+        };
+        MetadataResponseTopic {
+            // Kafka says nothing of what may be done to a topic that it cannot name.
+            topic_authorized_operations: answer(with_operations && topic.name.is_some(), TOPIC),
+            ..topic
+        }
+    });
+    reply.send_each(&response, topics);
 }
 
 /// Versions 10 and 11 have room for topic ids but ask by name; a topic with neither is nobody.
-fn refused(request: &MetadataRequest, version: i16) -> Option<MetadataResponse> {
+fn is_malformed(request: &MetadataRequest, version: i16) -> bool {
     let asked = request.topics.as_deref().unwrap_or_default();
-    let malformed = |topic: &MetadataRequestTopic| match version {
+    asked.iter().any(|topic| match version {
         ..=9 => false,
         10 | 11 => topic.name.is_none() || !topic.topic_id.is_zero(),
         _ => topic.name.is_none() && topic.topic_id.is_zero(),
-    };
-    asked.iter().any(malformed).then(|| {
-        let topics = asked.iter().map(|topic| MetadataResponseTopic {
-            error_code: ErrorCode::InvalidRequest.code(),
-            name: Some(topic.name.clone().unwrap_or_default()),
-            topic_id: topic.topic_id,
-            ..MetadataResponseTopic::default()
-        });
-        MetadataResponse { topics: topics.collect(), ..MetadataResponse::default() }
     })
 }
 
-/// Makes the topics that are asked for and are not there; says of which ones it could not.
-fn create_missing(rooms: &Rooms, request: &MetadataRequest) -> BTreeMap<String, ErrorCode> {
-    let enabled = rooms.config().auto_create_topics_enable && request.allow_auto_topic_creation;
-    let asked = request.topics.as_deref().unwrap_or_default();
-    if !enabled || asked.iter().any(|topic| !topic.topic_id.is_zero()) {
-        return BTreeMap::new();
-    }
-    let image = rooms.controller.image();
-    let missing: Vec<&str> = (asked.iter().filter_map(|topic| topic.name.as_deref()))
-        .filter(|name| image.topic(name).is_none() && invalid_topic_name(name).is_none())
-        .collect();
-    let answers = rooms.controller.create_automatically(&missing, &rooms.config());
-    let failed = missing.iter().zip(answers);
-    failed.filter_map(|(name, answer)| Some(((*name).to_owned(), answer.err()?.code))).collect()
+/// What a request asks for, each topic once.
+enum Asked<'a> {
+    All,
+    Ids(Vec<Uuid>),
+    Names(Vec<&'a str>),
 }
 
-fn topics<'a>(
-    image: &'a MetadataImage,
-    request: &'a MetadataRequest,
-    version: i16,
-    failed: &'a BTreeMap<String, ErrorCode>,
-) -> Box<dyn Iterator<Item = MetadataResponseTopic> + 'a> {
+fn asked(request: &MetadataRequest, version: i16) -> Asked<'_> {
     let asked = match &request.topics {
         Some(asked) if version > 0 || !asked.is_empty() => asked,
         // Version 0 has no null: there an empty list asks for all.
-        _ => return Box::new(image.topics.iter().map(|topic| found(image, topic))),
+        _ => return Asked::All,
     };
     // Ids win: Kafka looks at names only where no topic of the request has an id.
     if asked.iter().any(|topic| !topic.topic_id.is_zero()) {
         let mut seen = HashSet::new();
         let ids = asked.iter().map(|topic| topic.topic_id);
-        let ids = ids.filter(move |id| !id.is_zero() && seen.insert(*id));
-        return Box::new(ids.map(|id| by_id(image, id)));
+        return Asked::Ids(ids.filter(|id| !id.is_zero() && seen.insert(*id)).collect());
     }
     let mut seen = HashSet::new();
     let names = asked.iter().filter_map(|topic| topic.name.as_deref());
-    let names = names.filter(move |name| seen.insert(*name));
-    Box::new(names.map(|name| by_name(image, name, failed)))
+    Asked::Names(names.filter(|name| seen.insert(*name)).collect())
+}
+
+/// Why topics that were to be made are not there.
+enum NotMade<'a> {
+    /// Each for its own reason, or none failed.
+    Each(HashMap<&'a str, ErrorCode>),
+    /// They were too many.
+    All,
+}
+
+/// Makes the topics that are asked for and are not there; says of which ones it could not.
+fn create_missing<'a>(rooms: &Rooms, asked: &Asked<'a>, is_allowed: bool) -> NotMade<'a> {
+    let Asked::Names(names) = asked else { return NotMade::Each(HashMap::new()) };
+    if !is_allowed || !rooms.config().auto_create_topics_enable {
+        return NotMade::Each(HashMap::new());
+    }
+    let image = rooms.controller.image();
+    let missing = names.iter().copied();
+    let missing = missing.filter(|name| image.topic(name).is_none() && is_valid(name));
+    // Each has a partition at least, so the controller would refuse them all, one by one.
+    if missing.clone().nth(MAX_PARTITIONS_PER_REQUEST).is_some() {
+        return NotMade::All;
+    }
+    let missing: Vec<&str> = missing.collect();
+    let answers = rooms.controller.create_automatically(&missing, &rooms.config());
+    let failed = missing.into_iter().zip(answers);
+    NotMade::Each(failed.filter_map(|(name, answer)| Some((name, answer.err()?.code))).collect())
+}
+
+fn is_valid(name: &str) -> bool {
+    invalid_topic_name(name).is_none()
 }
 
 fn by_id(image: &MetadataImage, topic_id: Uuid) -> MetadataResponseTopic {
@@ -124,18 +149,16 @@ fn by_id(image: &MetadataImage, topic_id: Uuid) -> MetadataResponseTopic {
     }
 }
 
-fn by_name(
-    image: &MetadataImage,
-    name: &str,
-    failed: &BTreeMap<String, ErrorCode>,
-) -> MetadataResponseTopic {
+fn by_name(image: &MetadataImage, name: &str, not_made: &NotMade<'_>) -> MetadataResponseTopic {
     if let Some(topic) = image.topic(name) {
         return found(image, topic);
     }
-    let error = match failed.get(name) {
-        Some(error) => *error,
-        None if invalid_topic_name(name).is_some() => ErrorCode::InvalidTopicException,
-        None => ErrorCode::UnknownTopicOrPartition,
+    let error = match not_made {
+        _ if !is_valid(name) => ErrorCode::InvalidTopicException,
+        NotMade::All => ErrorCode::PolicyViolation,
+        NotMade::Each(failed) => {
+            failed.get(name).copied().unwrap_or(ErrorCode::UnknownTopicOrPartition)
+        }
     };
     MetadataResponseTopic {
         error_code: error.code(),

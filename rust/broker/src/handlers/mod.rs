@@ -12,8 +12,8 @@ use crate::response_queue::{Piece, Responder, Response};
 use bytes::Bytes;
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::header::begin_response;
-use kafkalite_protocol::messages::{Request, Wire};
-use kafkalite_protocol::{ApiKey, Reader, WirePiece};
+use kafkalite_protocol::messages::{Listing, Request, Wire};
+use kafkalite_protocol::{ApiKey, Reader, WirePiece, Writer};
 use std::marker::PhantomData;
 
 pub mod alter_configs;
@@ -54,6 +54,7 @@ pub mod list_config_resources;
 pub mod list_groups;
 pub mod list_offsets;
 pub mod list_partition_reassignments;
+mod messages;
 pub mod metadata;
 pub mod offset_commit;
 pub mod offset_delete;
@@ -124,25 +125,47 @@ impl<R: Request> Call<R> {
 impl<R: Request> Reply<R> {
     /// Answers with a response that lies in memory.
     pub fn send(self, response: &R::Response) {
-        let frame = self.frame(response, &[]);
+        let frame = self.framed(&[], |writer| response.encode(writer, self.version));
         self.responder.send(frame);
     }
 
-    /// Answers with a response some of whose records lie in files: token `n` stands for `files[n]`.
-    /// Ranges that are not cached are read in before, so that no network thread waits for a disk.
-    pub fn send_with_files(
+    /// Answers with `elements` in the list of `response`, each encoded as soon as it is there: an
+    /// answer to a million names is never in memory as a million structs.
+    pub fn send_each(
         self,
         response: &R::Response,
+        elements: impl ExactSizeIterator<Item = <R::Response as Listing>::Element>,
+    ) where
+        R::Response: Listing,
+    {
+        let version = self.version;
+        let (count, mut elements) = (elements.len(), elements);
+        let frame = self.framed(&[], |writer| {
+            response.encode_listing(writer, version, count, |writer| {
+                if let Some(element) = elements.next() {
+                    element.encode(writer, version);
+                }
+            });
+        });
+        self.responder.send(frame);
+    }
+
+    /// Answers with what `encode` writes, some of whose records lie in files: token `n` stands for
+    /// `files[n]`. Ranges that are not cached are read in before, so that no network thread waits
+    /// for a disk.
+    pub fn send_with_files(
+        self,
         files: &[Vec<FileSlice>],
         cold_reads: &ColdReads,
+        encode: impl FnOnce(&mut Writer),
     ) {
-        let frame = self.frame(response, files);
+        let frame = self.framed(files, encode);
         cold_reads.send(self.responder, frame);
     }
 
-    fn frame(&self, response: &R::Response, files: &[Vec<FileSlice>]) -> Response {
+    fn framed(&self, files: &[Vec<FileSlice>], encode: impl FnOnce(&mut Writer)) -> Response {
         let mut writer = begin_response(R::API_KEY, self.version, self.correlation_id);
-        response.encode(&mut writer, self.version);
+        encode(&mut writer);
         writer.patch_size();
         if files.is_empty() {
             return Response::frame(writer.into_bytes());

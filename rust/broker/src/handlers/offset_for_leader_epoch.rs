@@ -5,7 +5,6 @@
 //! Source: Kafka's `ReplicaManager.lastOffsetForLeaderEpoch`.
 
 use super::{Call, Rooms};
-use crate::fetch_sessions::TopicRef;
 use kafkalite_protocol::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition, OffsetForLeaderTopicResult,
@@ -25,7 +24,7 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetForLeaderEpochRequest>) {
 }
 
 fn end_of_epoch(rooms: &Rooms, topic: &str, asked: &OffsetForLeaderPartition) -> EpochEndOffset {
-    let found = rooms.partitions.find(&TopicRef::Name(topic.into()), asked.partition);
+    let found = rooms.partitions.find_by_name(topic, asked.partition);
     let end = found.and_then(|partition| {
         partition.check_leader(LeaderEpoch(asked.current_leader_epoch))?;
         Ok(partition.end_of_epoch(LeaderEpoch(asked.leader_epoch)))

@@ -41,7 +41,13 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
         return reply.send(&response);
     }
     let keys: Vec<_> = pending.iter().map(|waiting| waiting.partition.key()).collect();
-    let operation = DelayedProduce::new(pending, timeout_ms, response, |done| reply.send(done));
+    // What is answered of each partition is kept, also of those that need not wait.
+    let named = response.responses.iter().map(|topic| topic.partition_responses.len()).sum();
+    let held = rooms.parked.hold_produce(DelayedProduce::bytes_of(pending.len(), named));
+    let operation = DelayedProduce::new(pending, timeout_ms, response, move |done| {
+        reply.send(done);
+        drop(held);
+    });
     rooms.produces.watch(Arc::new(operation), &keys);
 }
 

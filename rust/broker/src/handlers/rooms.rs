@@ -10,6 +10,7 @@ use crate::metadata::Controller;
 use crate::metrics::{Counter, Metrics};
 use crate::purgatory::{Purgatory, WatchList};
 use crate::replication::Partitions;
+use crate::request_queue::Parked;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub struct Rooms {
     pub partitions: Arc<Partitions>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// Memory of requests that wait.
+    pub parked: Arc<Parked>,
     /// Fetches that wait for records.
     pub fetches: Arc<Purgatory<u64>>,
     /// Produces that wait for replicas or the disk.

@@ -34,7 +34,9 @@ pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
 pub use placement::validate_assignment;
 pub use rules::{TableRules, altered_config};
-pub use topics::{CreatedTopic, NewTopic, TopicDefaults, TopicName};
+pub use topics::{
+    CreatedTopic, MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicDefaults, TopicName, excessive,
+};
 
 /// Producer ids of one block; as in Kafka.
 pub const PRODUCER_ID_BLOCK_LEN: i64 = 1_000;

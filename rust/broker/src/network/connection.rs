@@ -28,6 +28,9 @@ const MAX_UNSENT_BYTES: usize = 1 << 20;
 /// Unsent responses beyond which no further request of the connection is begun.
 const MAX_UNSENT_FRAMES: usize = 64;
 
+/// How long a peer that sends no more may take none of its answers, or have none to take.
+const LINGER_NS: u64 = 5_000 * NS_PER_MS;
+
 /// Why a connection ends: the label `reason` of its counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
@@ -184,7 +187,8 @@ impl Connection {
         if !self.responses.may_open(Overlap::of(api_key)) {
             return Step::AwaitAnswers;
         }
-        if !self.requests.has_room(length) {
+        let begins = queue.parked().admits(Overlap::of(api_key), length);
+        if !begins || !self.requests.has_room(length) {
             return Step::AwaitRoom;
         }
         let Some(place) = queue.enter(Lane::of(api_key), length) else { return Step::AwaitRoom };
@@ -210,6 +214,13 @@ impl Connection {
             received_ns: now_ns,
         };
         Step::Submit(request, place)
+    }
+
+    /// When the connection of a peer that sends no more since `ended_ns` has to end: some time
+    /// after the last byte moved, for the peer may still be reading a large answer.
+    #[must_use]
+    pub fn lingers_until(&self, ended_ns: u64) -> u64 {
+        ended_ns.max(self.active_ns).saturating_add(LINGER_NS)
     }
 
     /// Notes that bytes moved.

@@ -63,6 +63,12 @@ pub struct DelayedFetch {
 }
 
 impl DelayedFetch {
+    /// What a fetch of `looks` partitions takes while it waits, in bytes.
+    #[must_use]
+    pub const fn bytes_of(looks: usize) -> usize {
+        looks * size_of::<Wanted>()
+    }
+
     /// Answers a fetch of `looks` now or after a wait: `answer` gets it when it need wait no
     /// longer, and reads.
     pub fn start(
@@ -125,23 +131,64 @@ impl DelayedFetch {
 
     /// What there is of each partition, in the order of service.
     #[must_use]
-    pub fn read(&self) -> Vec<(Look, Fetched)> {
+    pub fn read(&self) -> FetchRead {
         let mut left = self.limits.max_bytes;
         let mut nothing_yet = true;
         let wanted = self.wanted();
-        let mut all = Vec::with_capacity(wanted.len());
+        let mut outcomes = Vec::with_capacity(wanted.len());
+        let mut fetched = Vec::new();
         for Wanted { look, partition } in wanted.iter() {
             let target = &look.target;
             let most = left.min(u64::try_from(target.max_bytes).unwrap_or(0));
-            let fetched = match partition {
-                Ok(partition) => partition.read(target, most, nothing_yet, self.limits.reader),
-                Err(error) => Fetched::refused(*error),
-            };
-            left = left.saturating_sub(u64::from(fetched.bytes));
-            nothing_yet &= fetched.bytes == 0;
-            all.push((look.clone(), fetched));
+            outcomes.push(partition.as_ref().map_err(|error| *error).map(|partition| {
+                let read = partition.read(target, most, nothing_yet, self.limits.reader);
+                left = left.saturating_sub(u64::from(read.bytes));
+                nothing_yet &= read.bytes == 0;
+                fetched.push(read);
+                u32::try_from(fetched.len() - 1).unwrap_or(u32::MAX)
+            }));
         }
-        all
+        FetchRead { wanted, outcomes, fetched }
+    }
+}
+
+/// What a fetch read. Partitions that were not found take a few bytes each: a request may name a
+/// million of them.
+pub struct FetchRead {
+    wanted: Arc<Vec<Wanted>>,
+    /// For each of `wanted` its place in `fetched`, or why there is none.
+    outcomes: Vec<Result<u32, ErrorCode>>,
+    fetched: Vec<Fetched>,
+}
+
+impl FetchRead {
+    /// How many partitions were looked at.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    /// Whether there was none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
+    /// The look at partition `place`, and the number of what was read there, or why nothing was.
+    pub fn look(&self, place: usize) -> (&Look, Result<u32, ErrorCode>) {
+        (&self.wanted[place].look, self.outcomes[place])
+    }
+
+    /// What was read, by the number that [`FetchRead::look`] gives it.
+    #[must_use]
+    pub fn fetched(&self, number: u32) -> &Fetched {
+        &self.fetched[number as usize]
+    }
+
+    /// The ranges of files of everything read, by number. They are no longer in `fetched` then.
+    #[must_use]
+    pub fn take_slices(&mut self) -> Vec<Vec<FileSlice>> {
+        self.fetched.iter_mut().map(|fetched| std::mem::take(&mut fetched.slices)).collect()
     }
 }
 

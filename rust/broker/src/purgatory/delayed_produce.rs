@@ -12,10 +12,11 @@
 
 use super::{Completion, DelayedOperation};
 use crate::replication::Partition;
-use kafkalite_protocol::messages::produce::ProduceResponse;
+use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One partition that is waited for.
 pub struct Pending {
@@ -50,11 +51,20 @@ type Answer = Box<dyn FnOnce(&ProduceResponse) + Send>;
 /// The waiting request.
 pub struct DelayedProduce {
     pending: Vec<Pending>,
+    /// How many of `pending`, from the first on, have an outcome: they are not asked again, or a
+    /// produce to very many partitions would ask each of them whenever one moves.
+    settled: AtomicUsize,
     timeout_ms: u64,
     unsent: Mutex<Option<(ProduceResponse, Answer)>>,
 }
 
 impl DelayedProduce {
+    /// What a produce takes while it waits for `pending` of `named` partitions, in bytes.
+    #[must_use]
+    pub const fn bytes_of(pending: usize, named: usize) -> usize {
+        pending * size_of::<Pending>() + named * size_of::<PartitionProduceResponse>()
+    }
+
     /// Holds `response` back until every partition of `pending` has an outcome; `answer` then sends
     /// it.
     pub fn new(
@@ -64,13 +74,17 @@ impl DelayedProduce {
         answer: impl FnOnce(&ProduceResponse) + Send + 'static,
     ) -> Self {
         let unsent = Mutex::new(Some((response, Box::new(answer) as Answer)));
-        Self { pending, timeout_ms, unsent }
+        Self { pending, settled: AtomicUsize::new(0), timeout_ms, unsent }
     }
 }
 
 impl DelayedOperation for DelayedProduce {
     fn is_satisfied(&self) -> bool {
-        self.pending.iter().all(|pending| pending.outcome().is_some())
+        let before = self.settled.load(Ordering::Relaxed);
+        let more = self.pending[before..].iter().take_while(|pending| pending.outcome().is_some());
+        let settled = before + more.count();
+        self.settled.fetch_max(settled, Ordering::Relaxed);
+        settled == self.pending.len()
     }
 
     fn complete(self: Arc<Self>, how: Completion) {

@@ -117,9 +117,12 @@ struct Totals {
     expired: Counter,
 }
 
-/// Links the waiter in every list. Its places stay locked meanwhile, so a thread that completes it
-/// at once waits and then unlinks all of them.
+/// Links the waiter in every list, once in each however often it is given. Its places stay locked
+/// meanwhile, so a thread that completes it at once waits and then unlinks all of them.
 fn link(waiter: &Arc<Waiter>, lists: impl IntoIterator<Item = Arc<WatchList>>) {
+    let mut lists: SmallVec<[Arc<WatchList>; 2]> = lists.into_iter().collect();
+    lists.sort_unstable_by_key(Arc::as_ptr);
+    lists.dedup_by(|one, other| Arc::ptr_eq(one, other));
     let mut places = waiter.places.lock();
     for list in lists {
         let place = list.add(waiter);
@@ -162,7 +165,8 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         }
     }
 
-    /// Completes `operation` now if it need not wait; else holds it under every key.
+    /// Completes `operation` now if it need not wait; else holds it under every key, once under one
+    /// that is given many times.
     pub fn watch(&self, operation: Arc<dyn DelayedOperation>, keys: &[K]) {
         self.watch_in(operation, || keys.iter().map(|key| self.watch_list(key)));
     }

@@ -267,3 +267,18 @@ fn check_and_timeout_at_once_complete_an_operation_once() {
     assert!(house.completed().is_empty(), "none completed twice");
     assert_eq!(house.purgatory.len(), 0);
 }
+
+/// A fetch that named one partition 20,000 times waited there 20,000 times: each produce asked the
+/// fetch as often, and the fetch looked at 20,000 partitions each time.
+#[test]
+fn an_operation_waits_once_under_a_key_that_is_given_many_times() {
+    let house = house();
+    house.purgatory.watch(house.operation(1, 1_000), &[7; 1_000]);
+    house.asked.store(0, Ordering::Relaxed);
+    house.purgatory.check(&7);
+    assert_eq!(house.asked.load(Ordering::Relaxed), 1);
+    house.value.store(1, Ordering::Release);
+    assert_eq!(house.purgatory.check(&7), 1);
+    assert!(house.purgatory.is_empty());
+    house.purgatory.timer.stop();
+}

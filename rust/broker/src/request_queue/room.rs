@@ -165,7 +165,7 @@ impl RoomWaiters {
         newly
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;

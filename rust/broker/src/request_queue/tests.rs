@@ -66,6 +66,23 @@ fn the_control_lane_is_served_first() {
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [2, 1]);
 }
 
+/// The control lane was always served first: a flood of metadata requests stopped every produce.
+#[test]
+fn a_flood_of_control_requests_leaves_the_data_lane_every_fifth_turn() {
+    let (queue, ran, _) = queue(WIDE);
+    for id in 0..20 {
+        enqueue(&queue, &Arc::default(), HEARTBEAT, id);
+    }
+    for id in [100, 101] {
+        enqueue(&queue, &Arc::default(), PRODUCE, id);
+    }
+    while serve_one(&queue) {}
+    let order: Vec<i32> = ran.try_iter().collect();
+    assert_eq!(order.iter().position(|id| *id == 100), Some(4), "{order:?}");
+    assert_eq!(order.iter().position(|id| *id == 101), Some(9), "{order:?}");
+    assert_eq!(order.len(), 22);
+}
+
 #[test]
 fn a_connection_lies_in_the_queue_once_and_its_frames_run_in_order() {
     let (queue, ran, _) = queue(WIDE);

@@ -71,6 +71,8 @@ pub struct Reader {
     end: usize,
     memory_left: usize,
     elements_left: usize,
+    /// What a byte of a string is charged as.
+    string_weight: usize,
 }
 
 macro_rules! numbers {
@@ -87,12 +89,15 @@ impl Reader {
     /// Reads from the start of `bytes`.
     pub fn new(bytes: Bytes) -> Self {
         let end = bytes.len();
-        Self { frame: bytes, at: 0, end, memory_left: MAX_MEMORY_BYTES, elements_left: usize::MAX }
+        let (memory_left, elements_left) = (MAX_MEMORY_BYTES, usize::MAX);
+        Self { frame: bytes, at: 0, end, memory_left, elements_left, string_weight: 1 }
     }
 
-    /// Reads a request, whose elements are bounded.
+    /// Reads a request, whose elements are bounded and whose strings weigh double: most answers
+    /// repeat them.
     pub fn of_request(bytes: Bytes) -> Self {
-        Self { elements_left: MAX_REQUEST_ELEMENTS, ..Self::new(bytes) }
+        let (elements_left, string_weight) = (MAX_REQUEST_ELEMENTS, 2);
+        Self { elements_left, string_weight, ..Self::new(bytes) }
     }
 
     /// Bytes not yet read.
@@ -216,7 +221,7 @@ impl Reader {
         if length > MAX_STRING_BYTES {
             return Err(DecodeError::InvalidLength { length: length as i64 });
         }
-        self.charge(length)?;
+        self.charge(length * self.string_weight)?;
         let text = std::str::from_utf8(self.next(length)?);
         Ok(Some(text.map_err(|_| DecodeError::InvalidUtf8)?.to_owned()))
     }

@@ -10,6 +10,7 @@ use super::super::records::{ConfigResource, ConfigResourceType, MetadataRecord};
 use super::Decision;
 use super::names::invalid_topic_name;
 use kafkalite_protocol::ErrorCode;
+use std::collections::HashSet;
 
 /// The longest value a config may have, in bytes; as in Kafka.
 const MAX_VALUE_LEN: usize = i16::MAX as usize;
@@ -217,13 +218,13 @@ fn apply(
         Some(value) => elements(value).collect(),
         None => default,
     };
-    for element in elements(value) {
-        let present = list.contains(&element);
-        if add && !present {
-            list.push(element);
-        } else if !add {
-            list.retain(|other| *other != element);
-        }
+    // A value may have 16,000 elements: each is looked up, and none compared with all others.
+    if add {
+        let mut present: HashSet<String> = list.iter().cloned().collect();
+        list.extend(elements(value).filter(|element| present.insert(element.clone())));
+    } else {
+        let gone: HashSet<String> = elements(value).collect();
+        list.retain(|element| !gone.contains(element));
     }
     configs.insert(key.to_owned(), list.join(","));
     Ok(())

@@ -7,7 +7,7 @@ use super::super::image::{MetadataImage, TopicImage};
 use super::super::records::{MetadataRecord, PartitionRecord};
 use super::Decision;
 use super::placement::{new_partition, place, validate_assignment};
-use super::topics::MAX_PARTITIONS_PER_REQUEST;
+use super::topics::{MAX_PARTITIONS_PER_REQUEST, excessive};
 use kafkalite_protocol::ErrorCode;
 
 /// More partitions that somebody asks for.
@@ -27,9 +27,7 @@ pub fn create_partitions(image: &MetadataImage, topics: &[NewPartitions]) -> Dec
     if topics.iter().map(|topic| partitions_asked(image, topic)).sum::<usize>()
         > MAX_PARTITIONS_PER_REQUEST
     {
-        let message = "Excessively large number of partitions per request.";
-        let error = ApiError::new(ErrorCode::PolicyViolation, message);
-        return (Vec::new(), vec![Err(error); topics.len()]);
+        return (Vec::new(), vec![Err(excessive()); topics.len()]);
     }
     let mut records = Vec::new();
     let answers = topics.iter().map(|topic| {

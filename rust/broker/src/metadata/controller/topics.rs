@@ -64,6 +64,12 @@ pub enum TopicName {
     Id(Uuid),
 }
 
+/// The refusal of a request that asks for more than [`MAX_PARTITIONS_PER_REQUEST`].
+pub fn excessive() -> ApiError {
+    let message = "Excessively large number of partitions per request.";
+    ApiError::new(ErrorCode::PolicyViolation, message)
+}
+
 /// Decides which of `topics` are made; `ids` has one for each.
 pub fn create_topics(
     image: &MetadataImage,
@@ -78,9 +84,7 @@ pub fn create_topics(
     if topics.iter().map(|topic| partitions_asked(topic, defaults)).sum::<usize>()
         > MAX_PARTITIONS_PER_REQUEST
     {
-        let message = "Excessively large number of partitions per request.";
-        let error = ApiError::new(ErrorCode::PolicyViolation, message);
-        return (records, vec![Err(error); topics.len()]);
+        return (records, vec![Err(excessive()); topics.len()]);
     }
     let taken = TakenNames::of(image, topics.len());
     for (topic, id) in topics.iter().zip(ids) {

@@ -224,3 +224,50 @@ fn the_time_a_frame_took_to_arrive_is_told_when_it_is_taken() {
     assert_eq!(house.connection.frame_taken(6_000), 5_000);
     assert_eq!(house.connection.frame_taken(7_000), 0);
 }
+
+/// Fetches that waited were in no account: 300 of them, 56 KB each, held 80 MiB as long as their
+/// `max_wait_ms` said.
+#[test]
+fn a_large_request_does_not_begin_while_others_that_wait_hold_too_much() {
+    let mut house = house();
+    house.queue.parked().set_max_bytes(100_000);
+    let held = house.queue.parked().hold_fetch(100_000);
+    house.arrive(frame(FETCH, 11, 2_000), 0);
+    assert_eq!(name(&house.step()), "await room");
+    assert_eq!(name(&house.step()), "await room");
+    drop(held);
+    let (responder, place) = house.submitted();
+    drop((responder, place));
+
+    // A small one takes no more than its connection: only twice as much keeps it back.
+    let mut house = self::house();
+    house.queue.parked().set_max_bytes(100_000);
+    let first = house.queue.parked().hold_fetch(100_000);
+    house.arrive(frame(FETCH, 11, 100), 0);
+    let second = house.queue.parked().hold_fetch(100_000);
+    assert_eq!(name(&house.step()), "await room");
+    drop(second);
+    let (responder, place) = house.submitted();
+    drop((responder, place));
+    drop(first);
+}
+
+#[test]
+fn fetches_that_wait_keep_no_produce_back() {
+    let mut house = house();
+    house.queue.parked().set_max_bytes(100_000);
+    let held = house.queue.parked().hold_fetch(1_000_000);
+    house.arrive(frame(PRODUCE, 9, 2_000), 0);
+    let (responder, place) = house.submitted();
+    drop((responder, place, held));
+}
+
+/// A peer that had sent all it had and was reading a large answer was cut off after five seconds.
+#[test]
+fn a_peer_that_sends_no_more_has_time_as_long_as_it_reads() {
+    let mut house = house();
+    let second = 1_000 * NS_PER_MS;
+    assert_eq!(house.connection.lingers_until(10 * second), 15 * second);
+    house.connection.touch(14 * second);
+    assert_eq!(house.connection.lingers_until(10 * second), 19 * second);
+}

@@ -1,6 +1,7 @@
 //! A client with a fetch session, and what a full fetch would have told it.
 
-use super::super::{partition_data, reader};
+use super::super::answers::partition_data;
+use super::super::reader;
 use super::house::{Answer, House};
 use crate::fetch_sessions::{FetchTarget, Look, Reader, TopicRef};
 use crate::replication::Fetched;
@@ -181,7 +182,8 @@ impl Client {
                 Err(error) => Fetched::refused(error),
             };
             let bytes = fetched.bytes;
-            let data = partition_data(&Look::once(target), fetched, reader, &mut Vec::new());
+            let records = Records::External { token: 0, len: bytes };
+            let data = partition_data(&Look::once(target), &fetched, reader, records);
             (name.clone(), (data, bytes))
         });
         all.collect()
@@ -194,7 +196,7 @@ impl Client {
             TopicRef::Name(name.0.as_str().into())
         };
         FetchTarget {
-            topic,
+            topic: topic.into(),
             partition: name.2,
             fetch_offset: wish.offset,
             max_bytes: 1 << 20,
@@ -323,7 +325,7 @@ fn react(house: &House, name: &Name, wish: &mut Wish, data: &PartitionData) {
 /// The offset after the last whole batch; `None` if there is none.
 fn next_offset(data: &PartitionData, files: &[Vec<FileSlice>]) -> Option<i64> {
     let Some(Records::External { token, .. }) = &data.records else { return None };
-    let slices = files[*token as usize].iter();
+    let slices = files.get(*token as usize)?.iter();
     let bytes: Vec<u8> = slices.flat_map(|slice| slice.read().expect("it is there")).collect();
     let mut rest = &bytes[..];
     let mut next = None;

@@ -1,6 +1,6 @@
 //! The rooms of a fetch, without a socket: logs on the disk, the image by hand, time that stands.
 
-use super::super::response;
+use super::super::answers::Answers;
 use crate::clock::{Clock, ManualClock};
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchSessions, Opening, Reader};
@@ -204,7 +204,8 @@ impl House {
             let read = operation.read();
             looked_at.add(read.len() as u64);
             // The test may have ended before a timer did.
-            let _ = answered.send(response(&noted, read, reader));
+            let (answers, files) = Answers::new(&noted, read, reader);
+            let _ = answered.send((answers.whole(), files));
         });
         Ok(answer)
     }

@@ -1,0 +1,108 @@
+//! Memory of requests that wait for something to move, and the bound above which no more begin.
+//!
+//! What a request takes while it waits is known only when it is decoded, and it cannot be sent back
+//! then: so it is counted whatever it takes, and while too much is held the network threads leave
+//! further requests of its kind in their connections' buffers ([`Parked::admits`]). A small one, as
+//! the fetches of clients with sessions are, goes on until twice as much is held: it takes no more
+//! than its connection does. So one who lists thousands of partitions in each fetch holds up
+//! himself and his like.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::room::RoomWaiters;
+use crate::metrics::Metrics;
+use crate::response_queue::Overlap;
+
+/// Up to here, in bytes, what waits costs no more than its connection.
+const SMALL_BYTES: usize = 4 << 10;
+/// A frame below this many bytes is small as well: a partition takes 16 bytes of it at least, and
+/// 64 while it waits.
+const SMALL_FRAME_BYTES: usize = SMALL_BYTES / 4;
+
+/// What fetches and produces hold while they wait.
+pub struct Parked {
+    fetches: Arc<AtomicUsize>,
+    produces: Arc<AtomicUsize>,
+    max_bytes: AtomicUsize,
+    waiters: Arc<RoomWaiters>,
+}
+
+/// What one request holds, until it is dropped.
+pub struct Held {
+    bytes: usize,
+    total: Arc<AtomicUsize>,
+    waiters: Arc<RoomWaiters>,
+}
+
+impl Parked {
+    /// Nothing waits yet, and without a bound. `waiters` are woken when memory is given back.
+    pub(super) fn new(waiters: &Arc<RoomWaiters>, metrics: &Metrics) -> Arc<Self> {
+        let total = |operation: &str| {
+            let total = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&total);
+            let help = "Memory of large requests that wait in purgatory.";
+            let labels = vec![("operation", operation.to_owned())];
+            metrics.computed("kafkalite_purgatory_bytes", help, labels, move || {
+                i64::try_from(counted.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+            });
+            total
+        };
+        Arc::new(Self {
+            fetches: total("Fetch"),
+            produces: total("Produce"),
+            max_bytes: AtomicUsize::new(usize::MAX),
+            waiters: Arc::clone(waiters),
+        })
+    }
+
+    /// From `max_bytes` held by one kind on, no more of it begin.
+    pub fn set_max_bytes(&self, max_bytes: usize) {
+        self.max_bytes.store(max_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether what waits with this many bytes is counted at all.
+    #[must_use]
+    pub const fn is_large(bytes: usize) -> bool {
+        bytes > SMALL_BYTES
+    }
+
+    /// Counts a fetch that takes `bytes` while it waits, until what is returned is dropped.
+    #[must_use]
+    pub fn hold_fetch(&self, bytes: usize) -> Option<Held> {
+        self.hold(&self.fetches, bytes)
+    }
+
+    /// Counts a produce that takes `bytes` while it waits, until what is returned is dropped.
+    #[must_use]
+    pub fn hold_produce(&self, bytes: usize) -> Option<Held> {
+        self.hold(&self.produces, bytes)
+    }
+
+    fn hold(&self, total: &Arc<AtomicUsize>, bytes: usize) -> Option<Held> {
+        Self::is_large(bytes).then(|| {
+            total.fetch_add(bytes, Ordering::SeqCst);
+            Held { bytes, total: Arc::clone(total), waiters: Arc::clone(&self.waiters) }
+        })
+    }
+
+    /// Whether a request of this kind, a frame of `frame_bytes`, may begin.
+    #[must_use]
+    pub fn admits(&self, kind: Overlap, frame_bytes: usize) -> bool {
+        let held = match kind {
+            Overlap::Fetch => self.fetches.load(Ordering::SeqCst),
+            Overlap::Produce => self.produces.load(Ordering::SeqCst),
+            Overlap::Alone => return true,
+        };
+        let most = self.max_bytes.load(Ordering::Relaxed);
+        let small = frame_bytes < SMALL_FRAME_BYTES;
+        held < if small { most.saturating_mul(2) } else { most }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.waiters.wake();
+    }
+}
