@@ -19,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::connection_limits::ConnectionLimits;
 use super::network_thread::{Accepted, Door};
 use super::peer_log::PeerLog;
+use super::socket::{ListeningSocket, PeerSocket};
 use super::{ListenerConfig, NetworkConfig, NetworkParts, socket};
 use crate::clock::Clock;
 use crate::error::panics;
@@ -96,7 +97,7 @@ impl BindError {
 pub struct Listener {
     name: Arc<str>,
     address: SocketAddr,
-    socket: TcpListener,
+    socket: ListeningSocket,
     /// Congestion control of connections that do not come over loopback, if not the listener's.
     congestion_elsewhere: Option<String>,
 }
@@ -117,7 +118,7 @@ impl Listener {
         let none = || unknown(io::Error::other("the name has no address"));
         let mut addresses = (host, config.port).to_socket_addrs().map_err(unknown)?;
         let address = addresses.next().ok_or_else(none)?;
-        let listen = || -> io::Result<(SocketAddr, TcpListener)> {
+        let listen = || -> io::Result<(SocketAddr, ListeningSocket)> {
             let socket = Socket::new(
                 Domain::for_address(address),
                 Type::STREAM.nonblocking().cloexec(),
@@ -131,7 +132,7 @@ impl Listener {
             }
             socket.bind(&address.into())?;
             socket.listen(network.backlog)?;
-            let socket = TcpListener::from_std(socket.into());
+            let socket = ListeningSocket::new(TcpListener::from_std(socket.into()));
             Ok((socket.local_addr()?, socket))
         };
         let (address, socket) = listen().map_err(|error| BindError::new(config, error))?;
@@ -175,7 +176,7 @@ impl Acceptor {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         for (i, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(&mut listener.socket, Token(i), Interest::READABLE)?;
+            poll.registry().register(&mut *listener.socket, Token(i), Interest::READABLE)?;
         }
         let addresses = listeners.iter().map(|l| (Arc::clone(&l.name), l.address)).collect();
         let stopped = Arc::new(AtomicBool::new(false));
@@ -282,7 +283,7 @@ impl Accepting {
     fn accept_all(&mut self, i: usize) -> bool {
         while self.limits.has_room() {
             match self.listeners[i].socket.accept() {
-                Ok((stream, peer)) => self.hand_over(i, stream, peer),
+                Ok((stream, peer)) => self.hand_over(i, PeerSocket::new(stream), peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) if is_about_one_connection(&error) => self.failed.add(1),
                 Err(error) => {
@@ -298,7 +299,7 @@ impl Accepting {
         false
     }
 
-    fn hand_over(&mut self, i: usize, stream: mio::net::TcpStream, peer: SocketAddr) {
+    fn hand_over(&mut self, i: usize, stream: PeerSocket, peer: SocketAddr) {
         let Some(permit) = ConnectionLimits::open(&self.limits, peer.ip()) else {
             self.refused.add(1);
             if self.peer_log.may_name(peer.ip(), self.clock.monotonic_ns()) {

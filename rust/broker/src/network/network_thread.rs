@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam::queue::SegQueue;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use slab::Slab;
@@ -24,6 +23,7 @@ use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
 use super::peer_log::PeerLog;
+use super::socket::PeerSocket;
 use super::{NetworkConfig, NetworkParts};
 use crate::error::panics;
 use crate::metrics::Counter;
@@ -39,7 +39,7 @@ const WAKE: Token = Token(usize::MAX);
 /// A connection on its way from the acceptor.
 pub struct Accepted {
     /// Its socket, non-blocking.
-    pub stream: TcpStream,
+    pub stream: PeerSocket,
     /// Where its requests come from.
     pub context: RequestContext,
     /// Its share of the limits.
@@ -109,7 +109,7 @@ impl ThreadHandle {
 
 /// A connection and what the loop knows of its socket.
 struct Served {
-    stream: TcpStream,
+    stream: PeerSocket,
     connection: Connection,
     /// The socket may have bytes for us.
     readable: bool,
@@ -298,6 +298,10 @@ impl NetworkThread {
             }
         }
         self.close_all(CloseReason::Stopped);
+        // Those that came too late to be served: others hold this thread's inbox as well.
+        while self.shared.inbox.pop().is_some() {
+            self.shared.load.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn close_all(&mut self, reason: CloseReason) {
@@ -371,7 +375,7 @@ impl NetworkThread {
             let entry = self.connections.vacant_entry();
             let key = entry.key();
             let interest = Interest::READABLE | Interest::WRITABLE;
-            if let Err(error) = self.poll.registry().register(&mut stream, Token(key), interest) {
+            if let Err(error) = self.poll.registry().register(&mut *stream, Token(key), interest) {
                 tracing::warn!(peer = %context.peer, %error, "cannot serve a connection");
                 self.shared.load.fetch_sub(1, Ordering::Relaxed);
                 continue;
@@ -416,7 +420,7 @@ impl NetworkThread {
     fn close(&mut self, key: usize, reason: CloseReason, why: &str) {
         let Some(mut served) = self.connections.try_remove(key) else { return };
         // Closing the descriptor would deregister it as well; a failure changes nothing.
-        let _ = self.poll.registry().deregister(&mut served.stream);
+        let _ = self.poll.registry().deregister(&mut *served.stream);
         self.shared.load.fetch_sub(1, Ordering::Relaxed);
         self.totals.closed[reason as usize].add(1);
         let peer = served.connection.context().peer;

@@ -1,7 +1,8 @@
 //! The system calls of one connected socket, and its options.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 
 use bytes::Bytes;
@@ -12,6 +13,81 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::NetworkConfig;
 use super::output::Sink;
+
+/// A connected socket whose connection ends when it is dropped.
+///
+/// Closing a descriptor ends nothing while a process that was forked meanwhile has a copy of it:
+/// the peer would wait for answers as long as that child lives. So the connection is shut down
+/// first, which holds for every copy.
+pub struct PeerSocket(TcpStream);
+
+impl PeerSocket {
+    /// The socket of a connection that was accepted.
+    #[must_use]
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self(stream)
+    }
+}
+
+impl Deref for PeerSocket {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+impl DerefMut for PeerSocket {
+    fn deref_mut(&mut self) -> &mut TcpStream {
+        &mut self.0
+    }
+}
+
+impl Drop for PeerSocket {
+    fn drop(&mut self) {
+        // Refused where the peer has ended the connection before.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// A listening socket that gives its port back when it is dropped, also where a process that was
+/// forked meanwhile has a copy: shut down, it listens no more, and the port can be bound again.
+#[derive(Debug)]
+pub(super) struct ListeningSocket(TcpListener);
+
+impl ListeningSocket {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        Self(listener)
+    }
+}
+
+impl Deref for ListeningSocket {
+    type Target = TcpListener;
+
+    fn deref(&self) -> &TcpListener {
+        &self.0
+    }
+}
+
+impl DerefMut for ListeningSocket {
+    fn deref_mut(&mut self) -> &mut TcpListener {
+        &mut self.0
+    }
+}
+
+impl Drop for ListeningSocket {
+    fn drop(&mut self) {
+        shut_down(&self.0);
+    }
+}
+
+/// Ends what a socket does, in every process that has a copy of it.
+fn shut_down(socket: &impl AsFd) {
+    if let Err(error) = rustix::net::shutdown(socket, rustix::net::Shutdown::Both) {
+        // macOS refuses it for listeners; there only a forked child with a copy would notice.
+        tracing::debug!(%error, "a socket was not shut down");
+    }
+}
 
 impl Sink for TcpStream {
     fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {

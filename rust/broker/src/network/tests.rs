@@ -18,6 +18,8 @@ use crate::metrics::Value;
 use crate::request_queue::{LaneBounds, Request, RunRequest};
 use crate::response_queue::Piece;
 
+#[cfg(target_os = "linux")]
+mod forks;
 mod hostile;
 mod order;
 mod sending;

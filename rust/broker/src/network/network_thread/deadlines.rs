@@ -7,12 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{NetworkThread, Served};
-use crate::clock::NS_PER_MS;
 use crate::network::NetworkConfig;
 use crate::network::connection::CloseReason;
-
-/// How long answers to a peer that sends no more are waited for.
-const LINGER_NS: u64 = 5_000 * NS_PER_MS;
 
 impl NetworkThread {
     /// How long the thread may sleep; `None` without bound.
@@ -63,7 +59,7 @@ impl Served {
     /// When the connection has to end, and why, as long as nothing moves.
     fn deadline(&self, config: &NetworkConfig) -> (u64, CloseReason) {
         if let Some(ended_ns) = self.ended_ns {
-            return (ended_ns.saturating_add(LINGER_NS), CloseReason::Peer);
+            return (self.connection.lingers_until(ended_ns), CloseReason::Peer);
         }
         self.connection.deadline(config, self.paused)
     }

@@ -188,7 +188,7 @@ impl Served {
         spare: &mut Option<Buffer>,
         now_ns: u64,
     ) -> io::Result<Progress> {
-        let result = self.connection.frames.read(&mut self.stream, pool, spare);
+        let result = self.connection.frames.read(&mut *self.stream, pool, spare);
         match &result {
             Ok(Progress::Read { drained, .. }) => {
                 self.connection.touch(now_ns);

@@ -92,7 +92,7 @@ impl NetworkThread {
         let mut sent = SentBytes::default();
         let connection_id = served.connection.context().connection_id;
         let output = &mut served.connection.output;
-        let flushed = output.flush(&mut served.stream, TURN_BYTES, &mut sent);
+        let flushed = output.flush(&mut *served.stream, TURN_BYTES, &mut sent);
         let now_ns = self.parts.clock.monotonic_ns();
         while let Some(sending) = output.pop_sent() {
             let api_key = sending.slot.api_key;
