@@ -9,6 +9,8 @@
 //!
 //! One thread with a runtime of its own serves them, so that a scrape never waits for a request
 //! and a request never for a scrape. The port is bound apart from that, before the broker starts.
+//! Connections are few and have deadlines (`listener.rs`); a host name that is not the broker's is
+//! answered with 421 (`host.rs`).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -25,8 +27,12 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use host::Names;
+use listener::{BoundedListener, Limits};
 
 mod exposition;
+mod host;
+mod listener;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -50,11 +56,27 @@ impl AdminListener {
         Ok(Self { listener, address })
     }
 
-    /// Serves `metrics`, taken by `clock`, on a thread of its own; ready from now on.
+    /// Serves `metrics`, taken by `clock`, on a thread of its own; ready from now on. Beside
+    /// addresses and `localhost` it may be called by `names`.
     ///
     /// # Errors
     /// The system refuses a thread or an event queue.
-    pub fn start(self, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> io::Result<AdminHttp> {
+    pub fn start(
+        self,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        names: impl IntoIterator<Item = String>,
+    ) -> io::Result<AdminHttp> {
+        self.start_within(Limits::default(), metrics, clock, Names::new(names))
+    }
+
+    fn start_within(
+        self,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        names: Names,
+    ) -> io::Result<AdminHttp> {
         let ready = Arc::new(AtomicBool::new(true));
         let state = Shared { metrics, clock, ready: ready.clone() };
         let (stop, stopped) = oneshot::channel();
@@ -64,8 +86,9 @@ impl AdminListener {
         let thread =
             std::thread::Builder::new().name("admin-http".to_owned()).spawn(move || {
                 runtime.block_on(async {
+                    let serving = serve(listener, limits, state, names);
                     tokio::select! {
-                        served = serve(listener, state) => if let Err(error) = served {
+                        served = serving => if let Err(error) = served {
                             tracing::error!(%error, "metrics and health are no longer served");
                         },
                         // Dropped or stopped: either way it is over.
@@ -123,14 +146,20 @@ pub fn api_name(api_key: i16) -> String {
     known.map_or_else(|| api_key.to_string(), |api| api.name().to_owned())
 }
 
-async fn serve(listener: TcpListener, state: Shared) -> io::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    limits: Limits,
+    state: Shared,
+    names: Names,
+) -> io::Result<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/requests", get(last_requests))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
-        .with_state(state);
-    axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
+        .with_state(state)
+        .layer(axum::middleware::from_fn_with_state(names, host::check));
+    axum::serve(BoundedListener::new(listener, limits)?, router).await
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {

@@ -1,14 +1,24 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use super::*;
 use crate::clock::ManualClock;
 use crate::metrics::{RecentRequest, Stage};
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
+    get_from("localhost", address, path)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(crate::awaited::LIMIT)).expect("a valid timeout");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream
+}
+
+fn get_from(host: &str, address: SocketAddr, path: &str) -> String {
+    let mut stream = connect(address);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers in text");
@@ -17,7 +27,70 @@ fn get(address: SocketAddr, path: &str) -> String {
 
 fn serving(metrics: Arc<Metrics>) -> AdminHttp {
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    listener.start(metrics, Arc::new(ManualClock::new(0))).expect("a thread")
+    let names = ["kafka.example".to_owned()];
+    listener.start(metrics, Arc::new(ManualClock::new(0)), names).expect("a thread")
+}
+
+/// A page of `evil.example` whose name resolved to this machine read the metrics.
+#[test]
+fn only_addresses_localhost_and_the_brokers_own_names_are_answered() {
+    let admin = serving(Arc::new(Metrics::new()));
+    for (host, status) in [
+        ("localhost", 200),
+        ("LOCALHOST:9644", 200),
+        ("a.localhost", 200),
+        ("127.0.0.1:9644", 200),
+        ("192.0.2.7", 200),
+        ("[::1]:9644", 200),
+        ("Kafka.Example:9644", 200),
+        ("kafka.example.", 200),
+        ("evil.example", 421),
+        ("evil.example:9644", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("notlocalhost", 421),
+    ] {
+        let answer = get_from(host, admin.address(), "/health/live");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer}");
+        assert_eq!(answer.contains("advertised.listeners"), status == 421, "{host}: {answer}");
+    }
+}
+
+/// One who opened connections and sent half a request each kept them, and all of the port's, for
+/// ever.
+#[test]
+fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
+    let (request, idle) = (Duration::from_millis(50), Duration::from_secs(60));
+    let limits = Limits { connections: 3, request, idle };
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
+    let names = Names::new([]);
+    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let half = |_| {
+        let mut stream = connect(admin.address());
+        stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: local").expect("it reads");
+        stream
+    };
+    let mut half_sent: Vec<TcpStream> = (0..3).map(half).collect();
+    // Waits in the backlog until one of them is ended.
+    assert!(get(admin.address(), "/health/live").starts_with("HTTP/1.1 200"));
+    for stream in &mut half_sent {
+        let end = stream.read(&mut [0; 1]);
+        let is_over = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+        assert!(matches!(&end, Ok(0)) || end.as_ref().is_err_and(is_over), "{end:?}");
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_is_let_go() {
+    let (request, idle) = (Duration::from_secs(60), Duration::from_millis(50));
+    let limits = Limits { connections: 1, request, idle };
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
+    let names = Names::new([]);
+    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let mut silent = connect(admin.address());
+    assert_eq!(silent.read(&mut [0; 1]).expect("an end"), 0);
 }
 
 #[test]

@@ -70,7 +70,11 @@ pub fn start_admin(
     broker: &Broker,
 ) -> Result<Option<AdminHttp>, Failure> {
     let (metrics, clock) = (broker.metrics(), &broker.rooms().clock);
-    let started = listener.map(|listener| listener.start(metrics.clone(), clock.clone()));
+    let config = broker.rooms().config();
+    let listeners = config.listeners.iter().chain(&config.advertised_listeners);
+    let names: Vec<String> = listeners.map(|listener| listener.host.clone()).collect();
+    let names = names.into_iter().chain([config.admin_host.clone()]);
+    let started = listener.map(|listener| listener.start(metrics.clone(), clock.clone(), names));
     let started = started.transpose();
     started.map_err(|error| {
         Failure::refused(

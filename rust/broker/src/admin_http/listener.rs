@@ -1,0 +1,180 @@
+//! Connections of the admin port: few, each with a deadline, and ended in every process.
+//!
+//! A client has [`Limits::request`] from the first byte of a request to the last byte of its head,
+//! and [`Limits::idle`] to begin a request or to take more of an answer. At
+//! [`Limits::connections`] the next ones wait in the listen backlog until one ends.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::serve::Listener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Pause after an `accept` that failed, for want of descriptors for instance.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// How many clients there may be, and how slow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Open connections.
+    pub connections: usize,
+    /// From the first byte of a request to the end of its head.
+    pub request: Duration,
+    /// Without a byte in either direction.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (request, idle) = (Duration::from_secs(5), Duration::from_secs(15));
+        Self { connections: 64, request, idle }
+    }
+}
+
+/// Accepts within its limits. Dropped, it listens no more, also where a process that was forked
+/// meanwhile has a copy of the socket.
+pub(super) struct BoundedListener {
+    listener: TcpListener,
+    free: Arc<Semaphore>,
+    limits: Limits,
+}
+
+impl BoundedListener {
+    pub(super) fn new(listener: std::net::TcpListener, limits: Limits) -> io::Result<Self> {
+        let free = Arc::new(Semaphore::new(limits.connections));
+        Ok(Self { listener: TcpListener::from_std(listener)?, free, limits })
+    }
+}
+
+impl Drop for BoundedListener {
+    fn drop(&mut self) {
+        // Refused on macOS, where only a forked child with a copy would notice.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Listener for BoundedListener {
+    type Io = BoundedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (BoundedStream, SocketAddr) {
+        loop {
+            let permit = Arc::clone(&self.free).acquire_owned().await;
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    let deadline = Box::pin(sleep(self.limits.idle));
+                    let (limits, has_begun) = (self.limits, false);
+                    let _permit = permit.ok();
+                    let stream = BoundedStream { stream, limits, deadline, has_begun, _permit };
+                    return (stream, peer);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept a connection to the admin port");
+                    sleep(BACK_OFF).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// One connection; shut down when it is dropped.
+pub(super) struct BoundedStream {
+    stream: TcpStream,
+    limits: Limits,
+    deadline: Pin<Box<Sleep>>,
+    /// Part of a request was read since the last answer.
+    has_begun: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl BoundedStream {
+    /// What came of an operation, or the end of the connection if it has waited for too long.
+    fn in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        outcome
+    }
+
+    fn has_written(&mut self) {
+        self.has_begun = false;
+        self.deadline.as_mut().reset(Instant::now() + self.limits.idle);
+    }
+}
+
+impl Drop for BoundedStream {
+    fn drop(&mut self) {
+        // Refused where the peer has ended the connection before.
+        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+    }
+}
+
+impl AsyncRead for BoundedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if matches!(outcome, Poll::Ready(Ok(()))) && !self.has_begun {
+            self.has_begun = true;
+            let until = Instant::now() + self.limits.request;
+            self.deadline.as_mut().reset(until);
+        }
+        self.in_time(context, outcome)
+    }
+}
+
+impl AsyncWrite for BoundedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if matches!(outcome, Poll::Ready(Ok(_))) {
+            self.has_written();
+        }
+        self.in_time(context, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        if matches!(outcome, Poll::Ready(Ok(_))) {
+            self.has_written();
+        }
+        self.in_time(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
