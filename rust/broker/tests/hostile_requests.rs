@@ -6,6 +6,7 @@ mod client;
 use bytes::Bytes;
 use client::{Client, awaited, batch, create_topic, start};
 use kafkalite_broker::broker::Broker;
+use kafkalite_broker::metrics::Value;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
@@ -348,6 +349,54 @@ fn a_fetch_that_names_one_partition_many_times_waits_there_once() {
     // As in Kafka the last wish counts: offset 0, where there is a record. Offset 7 is an error.
     assert_eq!(told[0].error_code, 0);
     broker.stop();
+}
+
+/// Fetches that waited were in no account: 300 of them, 56 KB each, held 80 MiB as long as their
+/// `max_wait_ms` said.
+#[test]
+fn fetches_that_wait_hold_no_more_than_the_budget_together() {
+    const BUDGET: i64 = 200_000;
+    let settings = [("kafkalite.memory.budget.bytes", "200000"), ("num.partitions", "1")];
+    let (_directory, broker, mut client) = broker(&settings);
+    create_topic(&broker, "wide", 500, &[]);
+    let partition = |partition| FetchPartition {
+        partition,
+        partition_max_bytes: 1 << 20,
+        ..FetchPartition::default()
+    };
+    let mut request = fetch_request((0..500).map(partition).collect(), i32::MAX);
+    request.topics[0].topic = "wide".into();
+    let mut clients: Vec<Client> = (0..30).map(|_| Client::connect(&broker)).collect();
+    for client in &mut clients {
+        client.send(&request, 11);
+    }
+    // 30 fetches of 32,000 bytes take five rounds of half a second.
+    let answered = std::thread::spawn(move || {
+        let answers = clients.iter_mut().filter_map(|client| client.receive::<FetchRequest>(11));
+        answers.count()
+    });
+    let mut most = 0;
+    while !answered.is_finished() {
+        most = most.max(held_by_fetches(&broker));
+        assert_eq!(client.produce("t", batch(&["v"], None), -1).error_code, 0);
+    }
+    assert_eq!(answered.join().unwrap(), 30);
+    assert!((1..2 * BUDGET).contains(&most), "{most} bytes were held at once");
+    assert_eq!(held_by_fetches(&broker), 0);
+    broker.stop();
+}
+
+fn held_by_fetches(broker: &Broker) -> i64 {
+    let mut held = 0;
+    broker.metrics().for_each_scalar(|name, _, labels, value| {
+        let is_fetch = labels.iter().any(|(_, value)| value == "Fetch");
+        if let (true, true, Value::Gauge(bytes)) =
+            (name == "kafkalite_purgatory_bytes", is_fetch, value)
+        {
+            held = bytes;
+        }
+    });
+    held
 }
 
 /// A refusal named its topic for each partition: 4 MB of such a request were answered by 32 GB.

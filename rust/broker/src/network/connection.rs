@@ -191,7 +191,10 @@ impl Connection {
         if !begins || !self.requests.has_room(length) {
             return Step::AwaitRoom;
         }
-        let Some(place) = queue.enter(Lane::of(api_key), length) else { return Step::AwaitRoom };
+        let Some(mut place) = queue.enter(Lane::of(api_key), length) else {
+            return Step::AwaitRoom;
+        };
+        place.hold(queue.parked().expect(Overlap::of(api_key), length));
         let mut reader = Reader::new(self.frames.take(length));
         let header = match RequestHeader::decode(&mut reader) {
             Ok(header) => header,

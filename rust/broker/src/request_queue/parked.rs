@@ -29,7 +29,7 @@ pub struct Parked {
 }
 
 /// What one request holds, until it is dropped.
-pub struct Held {
+pub struct ParkedBytes {
     bytes: usize,
     total: Arc<AtomicUsize>,
     waiters: Arc<RoomWaiters>,
@@ -40,11 +40,10 @@ impl Parked {
     pub(super) fn new(waiters: &Arc<RoomWaiters>, metrics: &Metrics) -> Arc<Self> {
         let total = |operation: &str| {
             let total = Arc::new(AtomicUsize::new(0));
-            let counted = Arc::clone(&total);
             let help = "Memory of large requests that wait in purgatory.";
             let labels = vec![("operation", operation.to_owned())];
-            metrics.computed("kafkalite_purgatory_bytes", help, labels, move || {
-                i64::try_from(counted.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
+            metrics.computed("kafkalite_purgatory_bytes", help, labels, &total, |total| {
+                i64::try_from(total.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
             });
             total
         };
@@ -69,20 +68,30 @@ impl Parked {
 
     /// Counts a fetch that takes `bytes` while it waits, until what is returned is dropped.
     #[must_use]
-    pub fn hold_fetch(&self, bytes: usize) -> Option<Held> {
+    pub fn hold_fetch(&self, bytes: usize) -> Option<ParkedBytes> {
         self.hold(&self.fetches, bytes)
     }
 
     /// Counts a produce that takes `bytes` while it waits, until what is returned is dropped.
     #[must_use]
-    pub fn hold_produce(&self, bytes: usize) -> Option<Held> {
+    pub fn hold_produce(&self, bytes: usize) -> Option<ParkedBytes> {
         self.hold(&self.produces, bytes)
     }
 
-    fn hold(&self, total: &Arc<AtomicUsize>, bytes: usize) -> Option<Held> {
+    /// Counts a large fetch, a frame of `frame_bytes`, for what it may take while it waits, from
+    /// its admission until its handler knows: or a burst of them would begin before the first is
+    /// counted. `None` for all others.
+    #[must_use]
+    pub fn expect(&self, kind: Overlap, frame_bytes: usize) -> Option<ParkedBytes> {
+        let is_fetch = kind == Overlap::Fetch && frame_bytes >= SMALL_FRAME_BYTES;
+        let most = frame_bytes.saturating_mul(SMALL_BYTES / SMALL_FRAME_BYTES);
+        if is_fetch { self.hold(&self.fetches, most) } else { None }
+    }
+
+    fn hold(&self, total: &Arc<AtomicUsize>, bytes: usize) -> Option<ParkedBytes> {
         Self::is_large(bytes).then(|| {
             total.fetch_add(bytes, Ordering::SeqCst);
-            Held { bytes, total: Arc::clone(total), waiters: Arc::clone(&self.waiters) }
+            ParkedBytes { bytes, total: Arc::clone(total), waiters: Arc::clone(&self.waiters) }
         })
     }
 
@@ -100,7 +109,7 @@ impl Parked {
     }
 }
 
-impl Drop for Held {
+impl Drop for ParkedBytes {
     fn drop(&mut self) {
         self.total.fetch_sub(self.bytes, Ordering::SeqCst);
         self.waiters.wake();

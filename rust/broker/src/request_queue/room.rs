@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
+use super::parked::ParkedBytes;
 use crate::response_queue::ResponseQueue;
 
 /// A bound shared by everything of one kind.
@@ -63,7 +64,7 @@ impl Room {
             held.count += 1;
             held.bytes += bytes;
         }
-        Some(Place { room: Arc::clone(room), bytes, overdraws: false })
+        Some(Place { room: Arc::clone(room), bytes, overdraws: false, held: None })
     }
 
     /// A place for the first `bytes` of something that arrives bit by bit, under the rule of
@@ -78,7 +79,7 @@ impl Room {
             }
             held.count += 1;
         }
-        Some(Place { room: Arc::clone(room), bytes, overdraws })
+        Some(Place { room: Arc::clone(room), bytes, overdraws, held: None })
     }
 
     /// Who is told when a place is left.
@@ -105,6 +106,8 @@ pub struct Place {
     room: Arc<Room>,
     bytes: usize,
     overdraws: bool,
+    /// Given back with the place: what the request may take once it waits.
+    held: Option<Box<ParkedBytes>>,
 }
 
 impl Place {
@@ -112,6 +115,11 @@ impl Place {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Keeps `held` as long as the place.
+    pub fn hold(&mut self, held: Option<ParkedBytes>) {
+        self.held = held.map(Box::new);
     }
 
     /// Takes room for `more` bytes. `false` while there is none and another place is overdrawn.

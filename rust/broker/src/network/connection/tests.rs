@@ -271,3 +271,19 @@ fn a_peer_that_sends_no_more_has_time_as_long_as_it_reads() {
     house.connection.touch(14 * second);
     assert_eq!(house.connection.lingers_until(10 * second), 19 * second);
 }
+
+/// A burst of fetches begins before the first of them is known to wait.
+#[test]
+fn a_large_fetch_is_counted_from_its_admission_on() {
+    let (mut first, mut second) = (house(), house());
+    second.queue = Arc::clone(&first.queue);
+    first.queue.parked().set_max_bytes(8_000);
+    first.arrive(frame(FETCH, 11, 2_000), 0);
+    second.arrive(frame(FETCH, 11, 2_000), 0);
+    let (responder, place) = first.submitted();
+    assert_eq!(name(&second.step()), "await room");
+    // Its handler returned: from here on what it holds counts.
+    drop((responder, place));
+    let (responder, place) = second.submitted();
+    drop((responder, place));
+}
