@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from . import plan
-from .beginnings import recorded_start, start_kept_by_spark, with_start
 from .cluster import Cluster
 from .errors import MissingError, OptionError, ReadError
+from .notes import Notes, notes_of, start_kept_by_spark, with_notes
 from .offsets import Offsets, Partition, from_json, to_json
 from .options import ReadOptions
 from .pace import Pace
@@ -81,7 +81,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         #: What Spark was told: the start of the query, and the end of the last micro-batch.
         self._first_told: dict[str, Any] | None = None
         self._planned: dict[str, Any] | None = None
+        #: The end that Spark was told last: another one is replayed.
+        self._answered: dict[str, Any] | None = None
         self._topic_ids: dict[str, str | None] = {}
+        self._noted_ids: Mapping[str, str] = {}
         #: What the group was told last, and when it may be told again after a refusal.
         self._committed: Offsets | None = None
         self._commit_again_at = float("-inf")
@@ -149,6 +152,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         elif given:
             # Spark asks when the micro-batch that ends here is finished and written down.
             self._commit_to_group(from_json(start))
+        # After a restart the checkpoint knows which topics they were.
+        self._noted_ids = notes_of(start).ids
         begun = from_json(start)
         end = self._next_end(begun)
         if getattr(limit, "max_rows", None) is not None:
@@ -158,10 +163,16 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._pace.asked(now, found=end != begun)
         if end != begun:
             self._triggered_at = now
-        if is_new:
-            return with_start(end, begun)
-        # Spark compares offsets as text.
-        return to_json(end) if end != begun else dict(start)
+        if end == begun and not is_new:
+            # Spark compares offsets as text.
+            self._answered = dict(start)
+        else:
+            self._answered = with_notes(end, Notes(self._ids_of(end), begun if is_new else None))
+        return self._answered
+
+    def _ids_of(self, offsets: Offsets) -> dict[str, str]:
+        known = ((topic, self._topic_ids.get(topic)) for topic, _ in offsets)
+        return {topic: one for topic, one in known if one is not None}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return what there is, whatever the limits: lag is measured against it."""
@@ -171,7 +182,12 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         latest = self._latest()
         anew = self._made_anew(begun, latest)
         if anew:
-            self._lost(f"{', '.join(anew)} was deleted and made anew while the query ran")
+            shorter = [
+                f"{_name(one)} ends at {latest[one]}, before {at}"
+                for one, at in sorted(begun.items())
+                if one[0] in anew and latest.get(one, at) < at
+            ]
+            self._lost("; ".join([f"{', '.join(anew)} was deleted and made anew", *shorter]))
             # Its partitions begin as those do that are new.
             begun = {partition: at for partition, at in begun.items() if partition[0] not in anew}
             if self._pinned is not None:
@@ -203,15 +219,15 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         """Return the topics that are others than those of the same names at the last look.
 
         Their ids are asked for behind the ends of their logs: if they are the same as before, the
-        ends were theirs. While no end moves nobody needs to know.
+        ends were theirs. Topics are asked about at the first look, and when an end moves.
         """
         moved = {partition[0] for partition, at in latest.items() if begun.get(partition) != at}
         asked = moved | ({topic for topic, _ in latest} - self._topic_ids.keys())
         if not asked:
             return []
         ids = self._asked().topic_ids(asked)
-        known = self._topic_ids
-        self._topic_ids = known | ids
+        known = {**self._noted_ids, **self._topic_ids}
+        self._topic_ids |= ids
         # One that went at one look and came at another is new as it is.
         read = {topic for topic, _ in begun}
         return sorted(
@@ -268,7 +284,20 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         until = from_json(end)
         begun = self._first_start(end) if start == self._first_told else from_json(start)
         ranges = plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until)
+        if end != self._answered:
+            ranges = self._of_the_same_topics(ranges, notes_of(end).ids)
         return in_tasks(ranges, self._options, self._asked())
+
+    def _of_the_same_topics(
+        self, ranges: list[plan.Range], ids: Mapping[str, str]
+    ) -> list[plan.Range]:
+        """Return those ranges of a replay whose topics were not deleted and made anew since."""
+        asked = ids.keys() & {one.topic for one in ranges}
+        now = self._asked().topic_ids(asked) if asked else {}
+        anew = sorted(topic for topic in asked if now.get(topic) not in (None, ids[topic]))
+        if anew:
+            self._lost(f"{', '.join(anew)} was deleted and made anew")
+        return [one for one in ranges if one.topic not in anew]
 
     def _first_start(self, end: dict[str, Any]) -> Offsets:
         """Return where the first micro-batch begins, which may be replayed.
@@ -279,9 +308,9 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         - case B: the checkpoint, if Spark's own connector began the query
         - case C: the options, unless the log may have lost records since then
         """
-        recorded = recorded_start(end)
-        if recorded is not None:
-            return recorded
+        began = notes_of(end).began
+        if began is not None:
+            return began
         until = from_json(end)
         if self._options.checkpoint is not None:
             kept = start_kept_by_spark(self._options.checkpoint, until)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kafkalite_spark.beginnings import recorded_start
 from kafkalite_spark.cluster import Cluster
 from kafkalite_spark.errors import MissingError, OptionError, ReadError
-from kafkalite_spark.offsets import Offsets, Partition, from_json
+from kafkalite_spark.notes import notes_of
+from kafkalite_spark.offsets import Offsets, Partition, from_json, to_json
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
@@ -58,6 +58,11 @@ def stream(**given: str) -> tuple[KafkaliteStreamReader, Growing]:
     return KafkaliteStreamReader(options, ["value"], cluster=cluster), cluster
 
 
+def plain(told: dict[str, Any]) -> dict[str, Any]:
+    """Return offsets without notes."""
+    return to_json(from_json(told))
+
+
 def read(reader: KafkaliteStreamReader, start: Any, end: Any) -> list[tuple[int, int, int]]:
     """Return partition, first and end offset of what a micro-batch reads."""
     tasks = reader.partitions(start, end)
@@ -74,10 +79,11 @@ def test_the_end_of_the_first_micro_batch_records_where_the_query_begins() -> No
     reader, _ = stream(startingOffsets="earliest")
     first = reader.initialOffset()
     end = reader.latestOffset(first)
-    assert (from_json(end), recorded_start(end)) == ({("a", 0): 80}, {("a", 0): 0})
+    assert (plain(end), notes_of(end).began) == ({"a": {"0": 80}}, {("a", 0): 0})
     assert read(reader, first, end) == [(0, 0, 80)]
     second = reader.latestOffset(end)
-    assert second == {"a": {"0": 90}}
+    assert plain(second) == {"a": {"0": 90}}
+    assert notes_of(second) == ({"a": "first"}, None)
     assert read(reader, end, second) == [(0, 80, 90)]
 
 
@@ -114,7 +120,7 @@ def test_a_first_micro_batch_is_replayed_though_its_topic_has_a_partition_more_b
     cluster.count, cluster.end = 2, 500
     assert read(again, again.initialOffset(), planned) == read(reader, first, planned)
     after = again.latestOffset(planned)
-    assert after == {"a": {"0": cluster.end, "1": 0}}
+    assert plain(after) == {"a": {"0": cluster.end, "1": 0}}
 
 
 def test_a_new_query_whose_options_leave_a_partition_out_is_refused() -> None:
@@ -229,7 +235,42 @@ def test_a_topic_that_a_pattern_loses_between_two_looks_is_left_out_at_once(left
     begun = reader.latestOffset(reader.initialOffset())
     assert from_json(begun) == {("a", 0): 80, ("a", 1): 80}
     cluster.count = left
-    assert reader.latestOffset(begun) == ({"a": {"0": 80}} if left else {})
+    assert plain(reader.latestOffset(begun)) == ({"a": {"0": 80}} if left else {})
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+@pytest.mark.parametrize("end", [40, 80, 500])
+def test_a_topic_made_anew_while_its_query_does_not_run_is_noticed_however_long_it_is(
+    end: int, may_lose: bool
+) -> None:
+    # A checkpoint had names alone: a longer topic of another life was read from the middle.
+    given = {"failOnDataLoss": str(not may_lose).lower()}
+    reader, _ = stream(startingOffsets="earliest", **given)
+    finished = reader.latestOffset(reader.initialOffset())
+    unfinished = reader.latestOffset(finished)
+    for begun, replayed in ((finished, None), (finished, unfinished)):
+        again, cluster = stream(startingOffsets="earliest", **given)
+        cluster.id, cluster.end = "second", end - 10
+        if not may_lose:
+            with pytest.raises(ReadError, match="a was deleted and made anew"):
+                again.partitions(begun, replayed) if replayed else again.latestOffset(begun)
+            continue
+        if replayed:
+            assert read(again, begun, replayed) == []
+            begun = replayed
+        after = again.latestOffset(begun)
+        assert read(again, begun, after) == []
+        assert read(again, after, again.latestOffset(after)) == [(0, 0, cluster.end)]
+        assert notes_of(after).ids == {"a": "second"}
+
+
+def test_the_first_micro_batch_of_a_topic_made_anew_is_not_replayed() -> None:
+    reader, _ = stream(startingOffsets="earliest")
+    planned = reader.latestOffset(reader.initialOffset())
+    again, cluster = stream(startingOffsets="earliest")
+    cluster.id = "second"
+    with pytest.raises(ReadError, match="a was deleted and made anew"):
+        again.partitions(again.initialOffset(), planned)
 
 
 def test_a_topic_made_anew_that_grew_past_what_was_read_fails_the_query() -> None:
@@ -270,7 +311,7 @@ def test_a_topic_whose_id_nobody_tells_is_taken_for_the_same(ids: tuple[Any, Any
     begun = reader.latestOffset(reader.initialOffset())
     begun = reader.latestOffset(begun)
     cluster.id = ids[1]
-    assert reader.latestOffset(begun) == {"a": {"0": 110}}
+    assert plain(reader.latestOffset(begun)) == {"a": {"0": 110}}
 
 
 def test_topics_are_asked_for_their_ids_only_when_an_end_moved() -> None:

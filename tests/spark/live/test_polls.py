@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkalite_spark.cluster import Cluster
+from kafkalite_spark.offsets import from_json
 from kafkalite_spark.options import parse_read
 from kafkalite_spark.stream_reader import KafkaliteStreamReader, ReadMaxRows
 
@@ -87,13 +88,13 @@ def test_every_poll_ends_with_a_question_to_the_broker_so_that_no_answer_is_old(
 
 def test_what_comes_after_a_silence_is_seen_within_50_ms() -> None:
     cluster = Quiet({0: 70, 140.0: 80})
-    assert poll_until(reader_of(cluster), cluster, 150.0) == {"a": {"0": 80}}
+    assert from_json(poll_until(reader_of(cluster), cluster, 150.0)) == {("a", 0): 80}
     assert cluster.now == pytest.approx(140.025, abs=0.026)
 
 
 def test_what_comes_soon_after_the_last_is_seen_at_once() -> None:
     cluster = Quiet({0: 70, 100.2: 80})
-    assert poll_until(reader_of(cluster), cluster, 150.0) == {"a": {"0": 80}}
+    assert from_json(poll_until(reader_of(cluster), cluster, 150.0)) == {("a", 0): 80}
     assert cluster.now <= 100.2 + 0.012
 
 
@@ -102,7 +103,7 @@ def test_max_trigger_delay_is_kept_within_50_ms_while_too_little_waits() -> None
     reader = reader_of(cluster, minOffsetsPerTrigger=10, maxTriggerDelay="20s")
     # The first micro-batch of a query comes without a delay; it starts the clock.
     first = poll_until(reader, cluster, 110.0)
-    assert first == {"a": {"0": 71}}
+    assert from_json(first) == {("a", 0): 71}
     cluster._come[102.0] = 72
     begun = cluster.now
     while reader.latestOffset(first) == first:
@@ -118,4 +119,4 @@ def test_available_now_never_waits() -> None:
     reader.prepareForTriggerAvailableNow()
     while (latest := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
         at = latest
-    assert (at, cluster.now) == ({"a": {"0": 1_000}}, 100.0)
+    assert (from_json(at), cluster.now) == ({("a", 0): 1_000}, 100.0)

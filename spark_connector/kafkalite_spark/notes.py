@@ -1,13 +1,17 @@
-r"""Where a query began: the checkpoint's only word about it, for Spark itself keeps ends alone.
+r"""What a checkpoint says beside names and offsets: notes at the end of each micro-batch.
 
-When the first micro-batch is replayed, Spark asks the source once more where the query begins. The
-log has moved by then. So the offsets at which the first micro-batch ends record its start as well,
-in the name of a topic without partitions, which no topic can have:
+Spark keeps the end of each micro-batch and nothing else of a Python source. Two things are missing:
 
-    {"orders": {"0": 100}, "began {\"orders\":{\"0\":0}}": {}}
+- where the query began. When the first micro-batch is replayed, Spark asks the source once more,
+  and the log has moved by then
+- which topic it was: a topic that is deleted and created again has the same name and another id
+
+So the offsets carry notes, in the name of a topic without partitions, which no topic can have:
+
+    {"orders": {"0": 7}, "notes {\"ids\":{\"orders\":\"…\"},\"began\":{\"orders\":{\"0\":0}}}": {}}
 
 Programs that read offsets in this shape pass over a topic without partitions: Spark's own
-connector, and the versions of this one that recorded no start.
+connector, and the versions of this one that wrote no notes.
 
 Spark's own connector keeps the start in a file of the checkpoint, ``sources/<number>/0``:
 a zero byte, ``v1``, a line feed, and the offsets. Source: Spark's `KafkaSourceInitialOffsetWriter`.
@@ -18,30 +22,47 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from .errors import ReadError
 from .offsets import Offsets, from_json, to_json, value_of
 
-__all__ = ["recorded_start", "start_kept_by_spark", "with_start"]
+__all__ = ["Notes", "notes_of", "start_kept_by_spark", "with_notes"]
 
 #: A topic's name has no blanks.
-PREFIX = "began "
+PREFIX = "notes "
 
 
-def with_start(end: Offsets, start: Offsets) -> dict[str, dict[str, int]]:
-    """Return the end of a first micro-batch as Spark keeps it, with the start beside it."""
-    told = json.dumps(to_json(start), separators=(",", ":"))
-    return {**to_json(end), PREFIX + told: {}}
+class Notes(NamedTuple):
+    """What the end of a micro-batch says beside its offsets."""
+
+    #: The id of each topic, as far as brokers tell ids.
+    ids: Mapping[str, str]
+    #: Where the query began; only the end of the first micro-batch says so.
+    began: Offsets | None = None
 
 
-def recorded_start(end: Mapping[str, Any]) -> Offsets | None:
-    """Return the start that the end of a first micro-batch records, or ``None``."""
+def with_notes(end: Offsets, notes: Notes) -> dict[str, dict[str, int]]:
+    """Return the end of a micro-batch as Spark keeps it, with the notes beside it."""
+    noted: dict[str, Any] = {}
+    if notes.ids:
+        noted["ids"] = dict(sorted(notes.ids.items()))
+    if notes.began is not None:
+        noted["began"] = to_json(notes.began)
+    if not noted:
+        return to_json(end)
+    return {**to_json(end), PREFIX + json.dumps(noted, separators=(",", ":")): {}}
+
+
+def notes_of(end: Mapping[str, Any]) -> Notes:
+    """Return the notes of the end of a micro-batch; they are empty if it has none."""
     for name in end:
         if name.startswith(PREFIX):
-            return from_json(value_of(name.removeprefix(PREFIX)))
-    return None
+            noted = value_of(name.removeprefix(PREFIX))
+            began = noted.get("began")
+            return Notes(noted.get("ids", {}), None if began is None else from_json(began))
+    return Notes({})
 
 
 def start_kept_by_spark(checkpoint: str, end: Offsets) -> Offsets | None:
