@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 SIZES_STAY_S = 60.0
 #: How long planning waits for the sizes of logs, in seconds.
 SIZES_TIMEOUT_S = 2.0
+#: How long a query waits for the commit to its group, in seconds.
+COMMIT_TIMEOUT_S = 5.0
 
 
 def admin_client(kafka: Mapping[str, str]) -> AdminClient:
@@ -176,8 +178,8 @@ class Cluster:
         return {one: logs[one] / count for one, count in counts.items() if count > 0}
 
     def committed_to(self, group: str, offsets: Offsets) -> None:
-        """Commit offsets for a group without members."""
-        self._admin.alter_group_offsets(group, offsets)
+        """Commit offsets for a group without members; the query waits meanwhile."""
+        self._admin.alter_group_offsets(group, offsets, timeout=COMMIT_TIMEOUT_S)
 
     def resolved(self, at: At, partitions: list[Partition]) -> Resolved:
         """Return the offset of each partition that ``at`` means.

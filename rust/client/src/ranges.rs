@@ -201,7 +201,8 @@ impl RangeReader {
             self.note_progress();
             let waited = now.saturating_duration_since(self.last_progress);
             let doubtful = now.saturating_duration_since(self.doubted);
-            if waited >= DOUBT_AFTER && doubtful >= DOUBT_AFTER {
+            let patience = self.patience();
+            if waited >= patience && doubtful >= patience {
                 self.doubted = now;
                 self.look_for_missing()?;
                 self.look_for_loss()?;
@@ -211,6 +212,13 @@ impl RangeReader {
                 return Ok(Step::Nothing);
             }
         }
+    }
+
+    /// How long nothing may come before the log is asked: well below the stall timeout, and sooner
+    /// where a partition was missing at the last look.
+    fn patience(&self) -> Duration {
+        let most = if self.missing.is_empty() { DOUBT_AFTER } else { GONE_AFTER };
+        most.min(self.options.stall_timeout / 4)
     }
 
     /// An error is the end, unless
@@ -328,7 +336,8 @@ impl RangeReader {
             let since = *self.missing.entry(partition.clone()).or_insert(now);
             let end = self.ends.get(&partition).copied().unwrap_or_default();
             let from = self.position(&partition).unwrap_or(end);
-            if now.saturating_duration_since(since) < GONE_AFTER || self.has_more(&partition) {
+            let gone_after = GONE_AFTER.min(self.options.stall_timeout / 4);
+            if now.saturating_duration_since(since) < gone_after || self.has_more(&partition) {
                 continue;
             }
             if !self.options.may_lose {
