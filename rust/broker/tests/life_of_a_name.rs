@@ -29,7 +29,7 @@ use std::sync::mpsc::sync_channel;
 use tempfile::TempDir;
 
 /// Programs that run each time, and steps of one.
-const ROUNDS: u64 = 12;
+const ROUNDS: u64 = 8;
 const STEPS: usize = 60;
 
 const NAMES: [&str; 2] = ["t", "u-0"];
