@@ -256,10 +256,16 @@ impl Partitions {
 
     /// Works every topic's settings out anew: the broker's defaults changed.
     pub fn renew_settings(&self) {
-        let maps = self.maps.read();
-        for topic in maps.by_id.values() {
-            let settings = (self.config.settings)(&topic.image);
-            for partition in topic.here() {
+        let _following = self.following.lock();
+        let topics: Vec<(Arc<TopicImage>, Vec<Arc<Partition>>)> = {
+            let maps = self.maps.read();
+            let topics = maps.by_id.values();
+            topics.map(|topic| (topic.image.clone(), topic.here().cloned().collect())).collect()
+        };
+        // Not under the lock of the maps: new settings wake requests, which look partitions up.
+        for (image, here) in topics {
+            let settings = (self.config.settings)(&image);
+            for partition in here {
                 partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
             }
         }
