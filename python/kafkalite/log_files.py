@@ -33,6 +33,8 @@ __all__ = [
 
 #: Bytes of batches that are read at once.
 _CHUNK_BYTES = 1 << 20
+#: Of a batch with more bytes the checksum alone is checked.
+LARGE_BYTES = 64 << 20
 #: Entries of an index that are read at once.
 _ENTRIES = 10_000
 

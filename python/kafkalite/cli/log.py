@@ -51,7 +51,8 @@ def dump(
 ) -> None:
     """Show the batches and records of a partition's directory, or of one .log file.
 
-    Of an .index or a .timeindex its entries. With --json every batch is one line.
+    Of an .index or a .timeindex its entries. With --json every batch is one line. Of a batch above
+    64 MiB the records are not shown.
     """
     if log_files.is_index(path):
         return _show_index(path, offset, count, as_json)
@@ -97,6 +98,8 @@ def _show(batch: log_files.LogBatch, decodes: bool) -> None:
             f"producer {batch.producer_id} epoch {batch.producer_epoch} "
             f"sequence {batch.base_sequence}"
         )
+    if batch.size > log_files.LARGE_BYTES:
+        marks.append("too large: its records are not shown")
     if batch.flaw:
         marks.append(f"DAMAGED: {batch.flaw}")
     click.echo(
