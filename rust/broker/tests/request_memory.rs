@@ -50,6 +50,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Elements of the large array of each request: one topic or group is named beside it.
 const MANY: usize = 900_000;
+/// Partitions that topic `t` has.
+const PARTITIONS: usize = 100;
 /// What one request may cost, in bytes.
 const MOST: usize = 200 << 20;
 
@@ -139,7 +141,7 @@ const DATA: &[MakeCase] = &[
         case("ListOffsets", &request, 7)
     },
     || commit("OffsetCommit", 1),
-    || commit("OffsetCommit of real partitions", 1_000),
+    || commit("OffsetCommit of real partitions", PARTITIONS),
     || {
         let topic = m::offset_fetch::OffsetFetchRequestTopics {
             name: "t".into(),
@@ -216,10 +218,14 @@ fn fetch(name: &'static str, version: i16) -> Case {
     case(name, &request, version)
 }
 
-/// Commits of partitions that are there, or not: topic `t` has a thousand.
+/// Commits of partitions that are there, or not.
 fn commit(name: &'static str, partitions: usize) -> Case {
     let partition = |i| m::offset_commit::OffsetCommitRequestPartition {
-        partition_index: if partitions > 1 { (i % partitions) as i32 } else { 1_000 + i as i32 },
+        partition_index: if partitions > 1 {
+            (i % partitions) as i32
+        } else {
+            (PARTITIONS + i) as i32
+        },
         committed_metadata: None,
         ..m::offset_commit::OffsetCommitRequestPartition::default()
     };
@@ -454,8 +460,9 @@ const DESCRIBING: &[MakeCase] = &[
 #[test]
 fn no_request_takes_two_hundred_mebibytes() {
     let directory = tempfile::tempdir().unwrap();
-    let broker = start(directory.path(), &[("offsets.topic.num.partitions", "1")]);
-    create_topic(&broker, "t", 1_000, &[]);
+    let settings = [("offsets.topic.num.partitions", "1"), ("kafkalite.disk.sync", "false")];
+    let broker = start(directory.path(), &settings);
+    create_topic(&broker, "t", PARTITIONS as i32, &[]);
     let mut too_much = Vec::new();
     for make in [DATA, ADMIN, DESCRIBING].concat() {
         let Case { name, frame } = make();
