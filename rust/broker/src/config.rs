@@ -45,7 +45,7 @@ pub use describe::{Described, SynonymValue, describe_broker, describe_topic};
 pub use error::ConfigError;
 pub use kafkalite_protocol::nearest;
 pub use key::{ConfigKey, DefaultValue, Dynamic, Importance, Kind, Synonym, TopicKey, Valid};
-pub use listeners::{AdvertisedListener, ListenerConfig, parse_host_port};
+pub use listeners::{AdvertisedListener, ListenerConfig, parse_host_port, parse_listener};
 pub use sources::{Sources, load};
 pub use topic_config::TopicConfig;
 pub use topic_values::TopicValues;

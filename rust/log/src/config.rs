@@ -59,6 +59,9 @@ pub struct LogConfig {
     pub message_timestamp_after_max_ms: i64,
     /// `compression.type`; `None` is `producer`: whatever came.
     pub compression_type: Option<Codec>,
+    /// The level for that codec: `compression.gzip.level` or `compression.zstd.level`; `None` is
+    /// the codec's default. LZ4 has one level here.
+    pub compression_level: Option<i32>,
     /// `preallocate`
     pub preallocate: bool,
     /// `file.delete.delay.ms`
@@ -94,6 +97,7 @@ impl Default for LogConfig {
             message_timestamp_before_max_ms: i64::MAX,
             message_timestamp_after_max_ms: HOUR_MS,
             compression_type: None,
+            compression_level: None,
             preallocate: false,
             file_delete_delay_ms: 60_000,
             validation: BatchValidation::Strict,

@@ -7,7 +7,7 @@
 //! `LogValidator`.
 
 use bytes::Bytes;
-use kafkalite_protocol::compression::{Codec, compress, decompress};
+use kafkalite_protocol::compression::{Codec, compress_into, decompress};
 use kafkalite_protocol::record_batch::{
     BatchHeader, HEADER_LENGTH, MAGIC_END, NO_TIMESTAMP, RecordBatch, RecordBatchError,
     RecordShape, TimestampType, walk_records,
@@ -363,7 +363,10 @@ fn rewrite(
         // All of it at once, so bounded by what a batch may reasonably hold.
         let cap = (config.max_message_bytes as usize).saturating_mul(64).max(64 << 20);
         let plain = decompress(codec, &payload, cap).map_err(ValidationError::invalid)?;
-        payload = compress(wanted, &plain).map_err(ValidationError::invalid)?.into();
+        let mut packed = Vec::with_capacity(plain.len() / 2);
+        compress_into(wanted, config.compression_level, &plain, &mut packed)
+            .map_err(ValidationError::invalid)?;
+        payload = packed.into();
         header.set_codec(wanted);
         changed = true;
     }

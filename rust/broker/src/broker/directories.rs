@@ -65,6 +65,7 @@ pub(super) fn open(
         listeners: advertised(config, listeners),
         rack: config.broker_rack.clone(),
         log_dirs: ids.clone(),
+        min_insync_replicas: config.min_insync_replicas,
     };
     let controller = Arc::new(Controller::open(options, storage.clone(), clock)?);
     let image = controller.image();

@@ -307,6 +307,16 @@ impl Reader<'_> {
             let why = format!("{} is not the name of a listener", stray.name);
             return Err(self.invalid("advertised.listeners", &why));
         }
+        if let Some(nowhere) = advertised.iter().find(|listener| listener.is_unspecified()) {
+            let why = match nowhere.host.as_str() {
+                "" => "A host is needed that clients can connect to".to_owned(),
+                host => format!(
+                    "advertised.listeners cannot use the nonroutable meta-address {host}. Use a \
+                     routable IP address."
+                ),
+            };
+            return Err(self.invalid("advertised.listeners", &why));
+        }
         self.check_protocols(&listeners)?;
         Ok((listeners, advertised))
     }

@@ -83,7 +83,7 @@ pub const TOPICS: &[ConfigKey] = keys! {
     Medium ReadOnly Int "default.replication.factor" = Text("1"), Any,
         "Replicas of a topic that is created without a number.";
     High ClusterWide Int "min.insync.replicas" = Text("1"), AtLeast(1),
-        "In-sync replicas without which acks=all is refused.";
+        "In-sync replicas without which acks=all is refused. Stored at a cluster's first start.";
     High ClusterWide Boolean "unclean.leader.election.enable" = Text("false"), Any,
         "Let a replica that is not in sync lead when no other is left, and lose records.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,

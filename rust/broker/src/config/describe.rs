@@ -71,7 +71,11 @@ pub fn describe_topic(
     overrides: &BTreeMap<String, String>,
 ) -> Vec<Described> {
     let values = TopicValues::new(&broker.values, overrides);
-    let listed = topic_keys().filter(|topic| !topic.key.name.starts_with("internal."));
+    // As Kafka: an internal key is listed where it is set, as it is obeyed.
+    let listed = |topic: &&'static TopicKey| {
+        !topic.key.name.starts_with("internal.") || values.is_own(topic.key.name)
+    };
+    let listed = topic_keys().filter(listed);
     let mut described: Vec<_> = listed.map(|topic| topic_entry(broker, &values, topic)).collect();
     described.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     described
@@ -106,7 +110,7 @@ fn broker_entry(broker: &BrokerConfig, key: &'static ConfigKey) -> Described {
 /// Nobody can tell what a key means that nobody knows: it may be a secret.
 fn kept_entry(name: &str, settings: &[Setting]) -> Described {
     let known = kept_key(name);
-    let sensitive = known.is_none();
+    let sensitive = known.is_none_or(|key| key.kind == Kind::Password);
     let said = settings.iter().rev().map(|setting| SynonymValue {
         name: name.to_owned().into(),
         value: (!sensitive).then(|| setting.value.clone()),
@@ -117,7 +121,7 @@ fn kept_entry(name: &str, settings: &[Setting]) -> Described {
     Described {
         name: name.to_owned().into(),
         value: known.and_then(|key| Some(told(key, first?.value.as_deref()?))),
-        read_only: sensitive,
+        read_only: known.is_none(),
         source: first.map_or(ConfigSource::Default, |synonym| synonym.source),
         sensitive,
         synonyms,

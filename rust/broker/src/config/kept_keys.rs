@@ -1,15 +1,17 @@
 //! Keys that may be altered while a broker of Kafka's runs, and that nothing here acts upon.
 //!
 //! They are checked, kept and described as in Kafka, so that a tool which sets them on its way, as
-//! `kafka-reassign-partitions --throttle` does, gets there. Keys about security and about where
-//! data is placed are not among them: whoever sets such a key has to hear that it has no effect.
-//! So are those nobody has heard of, as in Kafka, but these are secrets in its answers.
+//! `kafka-reassign-partitions --throttle` does, gets there. Those of TLS and SASL have no effect in
+//! Kafka either where every listener is PLAINTEXT. Keys that open listeners or say where data is
+//! placed are not among them: success would be a promise.
+//! Keys that nobody has heard of are kept as well, as in Kafka, but these are secrets in its
+//! answers.
 //!
 //! Source: `DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS` and `QuotaConfig`, types as DescribeConfigs
 //! of Kafka 4.3 tells them.
 
 use super::key::DefaultValue::Null;
-use super::key::Valid::{Any, AtLeast};
+use super::key::Valid::{Any, AtLeast, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
 
 const REPLICATION: &str = "Kept as given: there is one broker, so nothing is replicated.";
@@ -18,6 +20,7 @@ const CLEANER: &str = "Kept as given: the cleaner has no such buffer and no such
 const CONNECTIONS: &str = "Kept as given: see max.connections and max.connections.per.ip.";
 const TIERED: &str = "Kept as given: tiered storage is not served.";
 const GROUPS: &str = "Kept as given: only classic groups are served.";
+const SECURITY: &str = "Kept as given: listeners are PLAINTEXT, without TLS and without SASL.";
 const OTHER: &str = "Kept as given.";
 
 /// In no order; a handful.
@@ -50,6 +53,30 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low ClusterWide Int "group.streams.assignment.interval.ms" = Null, AtLeast(0), GROUPS;
     Low ClusterWide Int "group.coordinator.cached.buffer.max.bytes" = Null, AtLeast(512), OTHER;
     Low ClusterWide Int "share.coordinator.cached.buffer.max.bytes" = Null, AtLeast(512), GROUPS;
+    Low PerBroker Long "sasl.kerberos.min.time.before.relogin" = Null, Any, SECURITY;
+    Low PerBroker Double "sasl.kerberos.ticket.renew.jitter" = Null, Any, SECURITY;
+    Low PerBroker Double "sasl.kerberos.ticket.renew.window.factor" = Null, Any, SECURITY;
+    Low PerBroker String "sasl.kerberos.kinit.cmd" = Null, Any, SECURITY;
+    Low PerBroker List "sasl.kerberos.principal.to.local.rules" = Null, Any, SECURITY;
+    Low PerBroker String "sasl.kerberos.service.name" = Null, Any, SECURITY;
+    Low PerBroker Short "sasl.login.refresh.buffer.seconds" = Null, Any, SECURITY;
+    Low PerBroker Short "sasl.login.refresh.min.period.seconds" = Null, Any, SECURITY;
+    Low PerBroker Double "sasl.login.refresh.window.factor" = Null, Any, SECURITY;
+    Low PerBroker Double "sasl.login.refresh.window.jitter" = Null, Any, SECURITY;
+    Low PerBroker List "sasl.enabled.mechanisms" = Null, Any, SECURITY;
+    Low PerBroker Password "sasl.jaas.config" = Null, Any, SECURITY;
+    Low PerBroker String "sasl.mechanism.inter.broker.protocol" = Null, Any, SECURITY;
+    Low PerBroker List "ssl.cipher.suites" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.client.auth" = Null,
+        OneOf(&["required", "requested", "none"]), SECURITY;
+    Low PerBroker List "ssl.enabled.protocols" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.endpoint.identification.algorithm" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.keymanager.algorithm" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.protocol" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.provider" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.secure.random.implementation" = Null, Any, SECURITY;
+    Low PerBroker String "ssl.trustmanager.algorithm" = Null, Any, SECURITY;
+    Low ClusterWide List "config.providers" = Null, Any, OTHER;
     Low ClusterWide List "metric.reporters" = Null, Any, OTHER;
     Low ClusterWide Boolean "transaction.partition.verification.enable" = Null, Any, OTHER;
 };

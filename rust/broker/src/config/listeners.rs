@@ -14,6 +14,15 @@ pub struct ListenerConfig {
 }
 
 impl ListenerConfig {
+    /// It names an address that is none to connect to: no host, or that of every interface.
+    #[must_use]
+    pub fn is_unspecified(&self) -> bool {
+        match self.host.parse::<std::net::IpAddr>() {
+            Ok(address) => address.is_unspecified(),
+            Err(_) => self.host.is_empty(),
+        }
+    }
+
     /// Only this machine can reach it: 127.0.0.0/8, `::1` or `localhost`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {

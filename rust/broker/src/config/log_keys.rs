@@ -131,7 +131,7 @@ pub const TOPIC: &[TopicKey] = topic_keys! {
     List "follower.replication.throttled.replicas" = Text(""), [], ThrottledReplicas,
         "Replicas whose fetching is throttled: partition:broker pairs, or * for all.";
     Int "internal.segment.bytes" = Null, [], AtLeast(14),
-        "Takes the place of segment.bytes without its lower bound; for tests, and never listed.";
+        "Takes the place of segment.bytes without its lower bound; for tests, listed where set.";
     Int "index.interval.bytes" = Null, ["log.index.interval.bytes" x 1], AtLeast(0),
         "Bytes of log between two entries of the index.";
     List "leader.replication.throttled.replicas" = Text(""), [], ThrottledReplicas,

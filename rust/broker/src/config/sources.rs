@@ -114,17 +114,17 @@ fn is_service_link(variable: &str, value: &str) -> bool {
 }
 
 fn read_file(path: &Path) -> Result<Vec<(String, String, String)>, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::UnreadableFile {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let unreadable = |reason: String| ConfigError::UnreadableFile { path: path.to_owned(), reason };
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
     let malformed =
         |(line, reason)| ConfigError::MalformedFile { path: path.to_owned(), line, reason };
     let shown = path.display();
     if path.extension().is_some_and(|extension| extension == "toml") {
-        let entries = toml_file::entries(&text).map_err(malformed)?;
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        let text = std::str::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
+        let entries = toml_file::entries(text).map_err(malformed)?;
         return Ok(entries.into_iter().map(|(k, v)| (k, v, shown.to_string())).collect());
     }
-    let entries = properties::entries(&text).map_err(malformed)?;
+    let entries = properties::entries(&properties::decode(&bytes)).map_err(malformed)?;
     Ok(entries.into_iter().map(|(line, k, v)| (k, v, format!("{shown} line {line}"))).collect())
 }

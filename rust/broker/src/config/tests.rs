@@ -221,6 +221,45 @@ fn properties_are_read_as_java_reads_them() {
     assert_eq!(properties::entries("a=\\uZZ").unwrap_err().0, 1);
 }
 
+/// A server.properties in Latin-1 or with a byte order mark was refused, CR line ends were misread.
+#[test]
+fn properties_are_read_in_every_encoding_and_with_every_line_end() {
+    let read = |bytes: &[u8]| {
+        let entries = properties::entries(&properties::decode(bytes)).unwrap().into_iter();
+        entries.map(|(line, key, value)| format!("{line} {key}={value}")).collect::<Vec<_>>()
+    };
+    assert_eq!(read(b"a=1\rb=2\r\rc=x\\\r  y\r\nd=3\n"), ["1 a=1", "2 b=2", "4 c=xy", "6 d=3"]);
+    assert_eq!(read(b"\xef\xbb\xbfa=\xc3\xa4\n"), ["1 a=\u{e4}"]);
+    assert_eq!(read(b"# \xe4\na=\xe4\xa0\n"), ["2 a=\u{e4}\u{a0}"]);
+    assert_eq!(read(b"\x0ca\x0c=\x0c1\n"), ["1 a=1"]);
+    assert_eq!(read(b"a=\\ud83d\\ude00\\u0041\n"), ["1 a=\u{1f600}A"]);
+    for broken in ["a=\\ud83d", "a=\\ud83d\\u0041", "a=\\u+041", "a=\\u00"] {
+        assert_eq!(properties::entries(broken).unwrap_err().0, 1, "{broken}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("server.properties", &b"\xef\xbb\xbfnum.partitions=3\rlog.dirs=/data/\xe4"[..]),
+        ("kafkalite.toml", b"\xef\xbb\xbf\"num.partitions\" = 3\n"),
+    ] {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let read = load(&Sources { file: Some(file), ..Sources::default() });
+        assert_eq!(read.unwrap().num_partitions, 3, "{name}");
+    }
+}
+
+/// Clients were sent to addresses that are none to connect to.
+#[test]
+fn an_advertised_address_is_one_that_clients_can_connect_to() {
+    for (host, is_taken) in
+        [("", false), ("0.0.0.0", false), ("[::]", false), ("kafka.example", true), ("[::1]", true)]
+    {
+        let listener = format!("PLAINTEXT://{host}:9092");
+        let read = with_flags(&[("advertised.listeners", &listener)]);
+        assert_eq!(read.is_ok(), is_taken, "{listener}: {read:?}");
+    }
+}
+
 #[test]
 fn toml_keys_may_be_quoted_or_nested() {
     let text = "\"num.partitions\" = 3\n[log]\nsegment.bytes = 1048576\ndirs = [\"a\", \"b\"]\n";
@@ -366,7 +405,10 @@ fn what_is_kept_without_effect_is_checked_and_told() {
         ("leader.replication.throttled.rate", "-1", false),
         ("leader.replication.throttled.rate", "fast", false),
         ("num.replica.fetchers", "3", true),
-        ("sasl.jaas.config", "x", false),
+        ("cordoned.log.dirs", "x", false),
+        ("listeners", "PLAINTEXT://:1", false),
+        ("ssl.client.auth", "perhaps", false),
+        ("log.local.retention.ms", "-2", true),
         ("principal.builder.class", "x", false),
         ("no.such.key", "x", true),
     ] {

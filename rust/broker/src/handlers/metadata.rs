@@ -1,9 +1,8 @@
 //! Metadata: brokers, topics, partitions, and who leads them. Topics that are not there are made
 //! when allowed.
 //!
-//! Kafka answers UNKNOWN_TOPIC_OR_PARTITION to the request that makes a topic, because its
-//! controller is elsewhere; here the topic is there when the request is answered, so the answer has
-//! it.
+//! The request that makes a topic is answered with UNKNOWN_TOPIC_OR_PARTITION, as by Kafka, whose
+//! controller is elsewhere: clients ask again, and some tests count on the topic not being there.
 //! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the
 //! operations.
 
@@ -17,7 +16,7 @@ use kafkalite_protocol::messages::metadata::{
     MetadataResponseTopic,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Handles one request.
@@ -34,8 +33,9 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         return reply.send_each(&MetadataResponse::default(), refused);
     }
     let asked = asked(&request, reply.version);
-    let not_made = create_missing(rooms, &asked, request.allow_auto_topic_creation);
+    // Of before the topics are made that are not there.
     let image = rooms.controller.image();
+    create_missing(rooms, &asked, &image, request.allow_auto_topic_creation);
     let with_operations = request.include_topic_authorized_operations;
     let brokers = image.brokers.values().map(|broker| {
         let (host, port) = endpoint(rooms, &reply.context, broker);
@@ -61,7 +61,7 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         let topic = match &asked {
             Asked::All => all.next().map(|topic| found(&image, topic)).unwrap_or_default(),
             Asked::Ids(ids) => by_id(&image, ids[place]),
-            Asked::Names(names) => by_name(&image, names[place], &not_made),
+            Asked::Names(names) => by_name(&image, names[place]),
         };
         MetadataResponseTopic {
             // Kafka says nothing of what may be done to a topic that it cannot name.
@@ -106,31 +106,25 @@ fn asked(request: &MetadataRequest, version: i16) -> Asked<'_> {
     Asked::Names(names.filter(|name| seen.insert(*name)).collect())
 }
 
-/// Why topics that were to be made are not there.
-enum NotMade<'a> {
-    /// Each for its own reason, or none failed.
-    Each(HashMap<&'a str, ErrorCode>),
-    /// They were too many.
-    All,
-}
-
-/// Makes the topics that are asked for and are not there; says of which ones it could not.
-fn create_missing<'a>(rooms: &Rooms, asked: &Asked<'a>, is_allowed: bool) -> NotMade<'a> {
-    let Asked::Names(names) = asked else { return NotMade::Each(HashMap::new()) };
+/// Makes the topics that are asked for and are not in `image`. One that cannot be made is answered
+/// like one that is being made, as in Kafka.
+fn create_missing(rooms: &Rooms, asked: &Asked<'_>, image: &MetadataImage, is_allowed: bool) {
+    let Asked::Names(names) = asked else { return };
     if !is_allowed || !rooms.config().auto_create_topics_enable {
-        return NotMade::Each(HashMap::new());
+        return;
     }
-    let image = rooms.controller.image();
     let missing = names.iter().copied();
     let missing = missing.filter(|name| image.topic(name).is_none() && is_valid(name));
     // Each has a partition at least, so the controller would refuse them all, one by one.
     if missing.clone().nth(MAX_PARTITIONS_PER_REQUEST).is_some() {
-        return NotMade::All;
+        tracing::debug!("a request asks for more topics than may be made at once");
+        return;
     }
     let missing: Vec<&str> = missing.collect();
     let answers = rooms.controller.create_automatically(&missing, &rooms.config());
-    let failed = missing.into_iter().zip(answers);
-    NotMade::Each(failed.filter_map(|(name, answer)| Some((name, answer.err()?.code))).collect())
+    for (topic, refused) in missing.iter().zip(answers).filter_map(|(t, a)| Some((t, a.err()?))) {
+        tracing::debug!(topic, error = refused.code.name(), "a topic is not made");
+    }
 }
 
 fn is_valid(name: &str) -> bool {
@@ -149,16 +143,14 @@ fn by_id(image: &MetadataImage, topic_id: Uuid) -> MetadataResponseTopic {
     }
 }
 
-fn by_name(image: &MetadataImage, name: &str, not_made: &NotMade<'_>) -> MetadataResponseTopic {
+fn by_name(image: &MetadataImage, name: &str) -> MetadataResponseTopic {
     if let Some(topic) = image.topic(name) {
         return found(image, topic);
     }
-    let error = match not_made {
-        _ if !is_valid(name) => ErrorCode::InvalidTopicException,
-        NotMade::All => ErrorCode::PolicyViolation,
-        NotMade::Each(failed) => {
-            failed.get(name).copied().unwrap_or(ErrorCode::UnknownTopicOrPartition)
-        }
+    let error = if is_valid(name) {
+        ErrorCode::UnknownTopicOrPartition
+    } else {
+        ErrorCode::InvalidTopicException
     };
     MetadataResponseTopic {
         error_code: error.code(),

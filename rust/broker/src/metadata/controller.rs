@@ -56,6 +56,8 @@ pub struct ControllerOptions {
     pub rack: Option<String>,
     /// The ids of the log directories that it has now.
     pub log_dirs: Vec<Uuid>,
+    /// `min.insync.replicas`, for a cluster that has none yet.
+    pub min_insync_replicas: i32,
 }
 
 /// Producer ids that are one broker's to give out.
@@ -113,6 +115,7 @@ impl Controller {
         });
         records.push(MetadataRecord::RaiseLeaderEpochs { broker_id });
         let removed_topics = log.removed_topics().clone();
+        records.extend(configs::safety_records(&image, broker_id, options.min_insync_replicas));
         let quorum = QuorumOfOne::new(broker_id, log, image);
         quorum.propose(records, clock.wall_ms())?;
         Ok(Self { removed_topics, ..Self::over(Box::new(quorum), clock) })

@@ -32,6 +32,8 @@ mod tests;
 /// Pause after an `accept` that failed for want of resources.
 const BACK_OFF: Duration = Duration::from_millis(100);
 const WAKE: Token = Token(usize::MAX);
+/// How often a port is looked for that is free at every address of a host.
+const PORT_TRIES: usize = 16;
 
 /// Why a listener could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +98,12 @@ impl BindError {
 #[derive(Debug)]
 pub struct Listener {
     name: Arc<str>,
+    /// One for each address of its host; one at least. They share a port.
+    sockets: Vec<BoundSocket>,
+}
+
+#[derive(Debug)]
+struct BoundSocket {
     address: SocketAddr,
     socket: ListeningSocket,
     /// Congestion control of connections that do not come over loopback, if not the listener's.
@@ -103,7 +111,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds and listens.
+    /// Binds all addresses of the host, and listens: `localhost` is two on most machines, and a
+    /// client may try either first.
     ///
     /// # Errors
     /// As [`BindError`] tells.
@@ -115,35 +124,34 @@ impl Listener {
             host: config.host.clone(),
             source,
         };
-        let none = || unknown(io::Error::other("the name has no address"));
-        let mut addresses = (host, config.port).to_socket_addrs().map_err(unknown)?;
-        let address = addresses.next().ok_or_else(none)?;
-        let listen = || -> io::Result<(SocketAddr, ListeningSocket)> {
-            let socket = Socket::new(
-                Domain::for_address(address),
-                Type::STREAM.nonblocking().cloexec(),
-                Some(Protocol::TCP),
-            )?;
-            // A restarted broker takes its port back while old connections linger in TIME_WAIT.
-            socket.set_reuse_address(true)?;
-            if let Some(bytes) = network.receive_buffer_bytes {
-                // Accepted sockets inherit it; set later it could not widen the TCP window.
-                socket.set_recv_buffer_size(bytes)?;
+        let mut addresses = Vec::new();
+        for address in (host, config.port).to_socket_addrs().map_err(unknown)? {
+            if !addresses.contains(&address) {
+                addresses.push(address);
             }
-            socket.bind(&address.into())?;
-            socket.listen(network.backlog)?;
-            let socket = ListeningSocket::new(TcpListener::from_std(socket.into()));
-            Ok((socket.local_addr()?, socket))
-        };
-        let (address, socket) = listen().map_err(|error| BindError::new(config, error))?;
-        let congestion_elsewhere = socket::keep_bbr_off_loopback(&socket);
-        Ok(Self { name: config.name.as_str().into(), address, socket, congestion_elsewhere })
+        }
+        if addresses.is_empty() {
+            return Err(unknown(io::Error::other("the name has no address")));
+        }
+        let mut tries = PORT_TRIES;
+        loop {
+            tries -= 1;
+            match listen_on_all(&addresses, network) {
+                Ok(sockets) => return Ok(Self { name: config.name.as_str().into(), sockets }),
+                // The port that the system chose for the first address is taken at another.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && config.port == 0
+                        && tries > 0 => {}
+                Err(error) => return Err(BindError::new(config, error)),
+            }
+        }
     }
 
-    /// The address it is bound to, with the port the system chose.
+    /// The first address it is bound to, with the port the system chose.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.sockets[0].address
     }
 
     /// Its name.
@@ -151,6 +159,56 @@ impl Listener {
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
+}
+
+/// Listens on every address that this machine has; all get the port of the first.
+fn listen_on_all(
+    addresses: &[SocketAddr],
+    network: &NetworkConfig,
+) -> io::Result<Vec<BoundSocket>> {
+    let mut sockets: Vec<BoundSocket> = Vec::with_capacity(addresses.len());
+    let mut missing = None;
+    for address in addresses {
+        let mut address = *address;
+        if let Some(first) = sockets.first() {
+            address.set_port(first.address.port());
+        }
+        match listen_on(address, network) {
+            Ok(socket) => sockets.push(socket),
+            // A name may have addresses of a family that is switched off here.
+            Err(error) if is_missing(&error) => missing = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match missing {
+        Some(error) if sockets.is_empty() => Err(error),
+        _ => Ok(sockets),
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+fn listen_on(address: SocketAddr, network: &NetworkConfig) -> io::Result<BoundSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking().cloexec(),
+        Some(Protocol::TCP),
+    )?;
+    // A restarted broker takes its port back while old connections linger in TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    if let Some(bytes) = network.receive_buffer_bytes {
+        // Accepted sockets inherit it; set later it could not widen the TCP window.
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(network.backlog)?;
+    let socket = ListeningSocket::new(TcpListener::from_std(socket.into()));
+    let address = socket.local_addr()?;
+    let congestion_elsewhere = socket::keep_bbr_off_loopback(&socket);
+    Ok(BoundSocket { address, socket, congestion_elsewhere })
 }
 
 /// The accepting thread.
@@ -168,17 +226,22 @@ impl Acceptor {
     /// # Errors
     /// When the operating system refuses a thread or an epoll instance.
     pub fn start(
-        mut listeners: Vec<Listener>,
+        listeners: Vec<Listener>,
         config: &Arc<NetworkConfig>,
         doors: Vec<Door>,
         parts: &NetworkParts,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        for (i, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(&mut *listener.socket, Token(i), Interest::READABLE)?;
+        let addresses = listeners.iter().map(|l| (Arc::clone(&l.name), l.address())).collect();
+        let open = |listener: Listener| {
+            let name = listener.name;
+            listener.sockets.into_iter().map(move |socket| (Arc::clone(&name), socket))
+        };
+        let mut sockets: Vec<_> = listeners.into_iter().flat_map(open).collect();
+        for (i, (_, listening)) in sockets.iter_mut().enumerate() {
+            poll.registry().register(&mut *listening.socket, Token(i), Interest::READABLE)?;
         }
-        let addresses = listeners.iter().map(|l| (Arc::clone(&l.name), l.address)).collect();
         let stopped = Arc::new(AtomicBool::new(false));
         let on_room = Arc::clone(&waker);
         let limits = ConnectionLimits::new(
@@ -194,7 +257,7 @@ impl Acceptor {
         let count = |name, help| parts.metrics.counter(name, help, vec![]);
         let accepting = Accepting {
             poll,
-            listeners,
+            sockets,
             config: Arc::clone(config),
             doors,
             limits,
@@ -214,7 +277,7 @@ impl Acceptor {
         Ok(Self { addresses, limits: kept, stopped, waker, thread: Mutex::new(Some(thread)) })
     }
 
-    /// The address each listener is bound to.
+    /// The first address each listener is bound to.
     #[must_use]
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         &self.addresses
@@ -245,7 +308,8 @@ static NEXT_CONNECTION_ID: AtomicU64 = AtomicU64::new(1);
 
 struct Accepting {
     poll: Poll,
-    listeners: Vec<Listener>,
+    /// Each with the name of its listener.
+    sockets: Vec<(Arc<str>, BoundSocket)>,
     config: Arc<NetworkConfig>,
     doors: Vec<Door>,
     limits: Arc<ConnectionLimits>,
@@ -270,25 +334,25 @@ impl Accepting {
                     return;
                 }
             }
-            // Every listener, whatever the events say: readiness that was left unused while the
+            // Every socket, whatever the events say: readiness that was left unused while the
             // bound was reached or descriptors were out is not announced again.
-            let count = self.listeners.len();
+            let count = self.sockets.len();
             let accept = || (0..count).all(|i| self.accept_all(i));
             let all_empty = panics::contain("accepting", accept).unwrap_or(false);
             timeout = (!all_empty && self.limits.has_room()).then_some(BACK_OFF);
         }
     }
 
-    /// Accepts until the backlog of listener `i` is empty; `false` if it had to stop before.
+    /// Accepts until the backlog of socket `i` is empty; `false` if it had to stop before.
     fn accept_all(&mut self, i: usize) -> bool {
         while self.limits.has_room() {
-            match self.listeners[i].socket.accept() {
+            match self.sockets[i].1.socket.accept() {
                 Ok((stream, peer)) => self.hand_over(i, PeerSocket::new(stream), peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) if is_about_one_connection(&error) => self.failed.add(1),
                 Err(error) => {
                     self.failed.add(1);
-                    let local = self.listeners[i].address;
+                    let local = self.sockets[i].1.address;
                     if self.peer_log.may_name(local.ip(), self.clock.monotonic_ns()) {
                         tracing::warn!(%local, %error, "cannot accept connections, trying again");
                     }
@@ -308,12 +372,13 @@ impl Accepting {
             }
             return;
         };
-        let elsewhere = self.listeners[i].congestion_elsewhere.as_deref();
+        let (listener, listening) = &self.sockets[i];
+        let elsewhere = listening.congestion_elsewhere.as_deref();
         socket::configure(&stream, peer, &self.config, elsewhere);
         let context = RequestContext {
             peer,
-            local: stream.local_addr().unwrap_or(self.listeners[i].address),
-            listener: Arc::clone(&self.listeners[i].name),
+            local: stream.local_addr().unwrap_or(listening.address),
+            listener: Arc::clone(listener),
             connection_id: NEXT_CONNECTION_ID.fetch_add(1, Ordering::Relaxed),
         };
         self.accepted.add(1);

@@ -67,11 +67,12 @@ impl ConnectionLimits {
     #[must_use]
     pub fn open(limits: &Arc<Self>, ip: IpAddr) -> Option<Permit> {
         let mut open = limits.open.lock();
-        let count = open.by_ip.entry(ip).or_insert(0);
-        if *count >= limits.max_per_ip() {
+        // An address that is refused leaves nothing behind.
+        let count = open.by_ip.get(&ip).copied().unwrap_or(0);
+        if count >= limits.max_per_ip() {
             return None;
         }
-        *count += 1;
+        open.by_ip.insert(ip, count + 1);
         open.total += 1;
         Some(Permit { limits: Arc::clone(limits), ip })
     }
@@ -125,5 +126,15 @@ mod tests {
         let second = ConnectionLimits::open(&limits, here);
         limits.set_bounds(1, 2);
         assert!(second.is_some() && !limits.has_room() && limits.total() == 2);
+    }
+
+    /// Every address that was refused left an entry in the table for ever.
+    #[test]
+    fn an_address_that_is_refused_leaves_nothing_behind() {
+        let limits = ConnectionLimits::new(9, 0, Box::new(|| {}));
+        for last in 0..=255 {
+            assert!(ConnectionLimits::open(&limits, IpAddr::from([10, 0, 0, last])).is_none());
+        }
+        assert!(limits.open.lock().by_ip.is_empty());
     }
 }

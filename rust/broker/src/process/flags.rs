@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::failure::Failure;
-use crate::config::{Sources, parse_host_port};
+use crate::config::{Sources, parse_host_port, parse_listener};
 
 /// The text of `serve --help`.
 pub const HELP: &str = "\
@@ -111,7 +111,7 @@ fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
     };
     match flag {
         "--listen" => set("listeners", &endpoint(flag, value)?),
-        "--advertise" => set("advertised.listeners", &endpoint(flag, value)?),
+        "--advertise" => set("advertised.listeners", &destination(flag, value)?),
         "--data-dir" => set("log.dirs", &directory(value)?),
         "--admin-port" => set("kafkalite.admin.port", value),
         "--config" => sources.file = Some(PathBuf::from(value)),
@@ -137,6 +137,15 @@ fn endpoint(flag: &str, value: &str) -> Result<String, Failure> {
         return Err(bad(format!("{flag} wants HOST:PORT, not {value}")));
     }
     Ok(format!("PLAINTEXT://{value}"))
+}
+
+/// An endpoint that clients can connect to.
+fn destination(flag: &str, value: &str) -> Result<String, Failure> {
+    let listener = endpoint(flag, value)?;
+    if parse_listener(&listener).is_ok_and(|listener| listener.is_unspecified()) {
+        return Err(bad(format!("{flag} wants a host that clients can connect to, not {value}")));
+    }
+    Ok(listener)
 }
 
 /// `NAME` or `NAME:PARTITIONS`; a topic's name has no colon.

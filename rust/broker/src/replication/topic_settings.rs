@@ -54,6 +54,7 @@ fn log_config(topic: &TopicConfig) -> LogConfig {
         message_timestamp_before_max_ms: topic.message_timestamp_before_max_ms,
         message_timestamp_after_max_ms: topic.message_timestamp_after_max_ms,
         compression_type: codec(&topic.compression_type),
+        compression_level: level(topic),
         preallocate: topic.preallocate,
         file_delete_delay_ms: topic.file_delete_delay_ms,
         validation: match topic.batch_validation {
@@ -61,6 +62,15 @@ fn log_config(topic: &TopicConfig) -> LogConfig {
             config::BatchValidation::Relaxed => BatchValidation::Relaxed,
         },
         producer_id_expiration_ms: topic.producer_id_expiration_ms,
+    }
+}
+
+/// The level of the codec that a topic insists on; gzip's -1 is its default.
+fn level(topic: &TopicConfig) -> Option<i32> {
+    match codec(&topic.compression_type)? {
+        Codec::Gzip => Some(topic.compression_gzip_level).filter(|level| *level != -1),
+        Codec::Zstd => Some(topic.compression_zstd_level),
+        Codec::None | Codec::Snappy | Codec::Lz4 => None,
     }
 }
 

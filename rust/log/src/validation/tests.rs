@@ -186,6 +186,27 @@ fn a_topic_with_a_codec_of_its_own_recompresses() {
     }
 }
 
+/// Whatever level a topic asked for, its batches were compressed at the codec's default.
+#[test]
+fn a_topic_with_a_level_of_its_own_recompresses_at_that_level() {
+    let text: String = (0..4_000).map(|n| format!("{} {};", n * 7_919 % 1_013, n % 17)).collect();
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    builder.append(NOW_MS, Some(b"a"), Some(text.as_bytes()), &[]);
+    let sent = builder.build(Offset(0), LeaderEpoch(-1)).unwrap().to_vec();
+    for (codec, low, high) in [(Codec::Gzip, 1, 9), (Codec::Zstd, -50, 19)] {
+        let size = |level| {
+            let config = LogConfig {
+                compression_type: Some(codec),
+                compression_level: level,
+                ..LogConfig::default()
+            };
+            outcome(sent.clone(), &config).unwrap().payload.len()
+        };
+        assert!(size(Some(low)) > size(Some(high)), "{codec:?}");
+        assert!(size(None) <= size(Some(low)), "{codec:?}");
+    }
+}
+
 #[test]
 fn relaxed_validation_believes_compressed_batches_only() {
     let config = LogConfig { validation: BatchValidation::Relaxed, ..LogConfig::default() };

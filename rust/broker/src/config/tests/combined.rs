@@ -34,6 +34,7 @@ fn a_topic_keeps_every_override_but_the_one_that_does_not_hold() {
         ("min.compaction.lag.ms", "3600000"),
         ("retention.ms", "never"),
         ("segment.bytes", "1000"),
+        ("internal.segment.bytes", "14"),
         ("no.such.key", "1"),
         ("remote.storage.enable", "true"),
         ("max.message.bytes", "5000"),
@@ -41,7 +42,7 @@ fn a_topic_keeps_every_override_but_the_one_that_does_not_hold() {
     let topic = TopicConfig::new(&broker, &own);
     assert_eq!((topic.cleanup_compact, topic.cleanup_delete), (true, false));
     assert_eq!((topic.min_compaction_lag_ms, topic.max_compaction_lag_ms), (3_600_000, 3_600_000));
-    assert_eq!((topic.retention_ms, topic.segment_bytes), (604_800_000, 1 << 30));
+    assert_eq!((topic.retention_ms, topic.segment_bytes), (604_800_000, 14));
     assert_eq!(topic.max_message_bytes, 5_000);
     assert_eq!(TopicValues::new(&broker.values, &own).problems().len(), 5);
     let told = |key: &str| {
@@ -56,6 +57,8 @@ fn a_topic_keeps_every_override_but_the_one_that_does_not_hold() {
         ("retention.ms", "604800000", ConfigSource::Default),
         ("segment.bytes", "1073741824", ConfigSource::Default),
         ("remote.storage.enable", "false", ConfigSource::Default),
+        // As Kafka: listed where it is set.
+        ("internal.segment.bytes", "14", ConfigSource::DynamicTopic),
     ] {
         assert_eq!(told(key), (value.to_owned(), source), "{key}");
     }

@@ -163,6 +163,7 @@ fn altered(
     // As Kafka: whether a key is a list was asked before whose it would be.
     expect_name(resource)?;
     rules.validate(image, resource, &before, &after)?;
+    keep_min_insync_replicas(change, &before, &after)?;
     // As Kafka: what is wrong with keys and values is told also of a topic that is not there.
     if resource.resource_type == ConfigResourceType::Topic && image.topic(&resource.name).is_none()
     {
@@ -170,6 +171,60 @@ fn altered(
         return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
     }
     Ok(after)
+}
+
+/// The key that eligible leader replicas rest upon (KIP-966). As in Kafka the cluster stores it at
+/// its first start, and no broker has one of its own.
+const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+
+/// As Kafka with eligible leader replicas: the key is altered for the cluster only, and never taken
+/// away from it.
+fn keep_min_insync_replicas(
+    change: &ConfigChange,
+    before: &Configs,
+    after: &Configs,
+) -> Result<(), ApiError> {
+    let ConfigResource { resource_type: ConfigResourceType::Broker, name } = &change.resource
+    else {
+        return Ok(());
+    };
+    let is_named = change.operations.iter().any(|(key, _)| key == MIN_INSYNC_REPLICAS);
+    let touched = is_named || before.get(MIN_INSYNC_REPLICAS) != after.get(MIN_INSYNC_REPLICAS);
+    let message = match name.as_str() {
+        "" if touched && !after.contains_key(MIN_INSYNC_REPLICAS) => {
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        }
+        "" => return Ok(()),
+        _ if touched => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        _ => return Ok(()),
+    };
+    Err(ApiError::new(ErrorCode::InvalidConfig, message))
+}
+
+/// The records that give a cluster its min.insync.replicas: what its broker had altered for itself,
+/// or else `configured`. None if it has one.
+pub(super) fn safety_records(
+    image: &MetadataImage,
+    broker_id: i32,
+    configured: i32,
+) -> Vec<MetadataRecord> {
+    let (cluster, broker) = (ConfigResource::cluster(), ConfigResource::broker(broker_id));
+    let set = |resource: &ConfigResource| image.configs_of(resource)?.get(MIN_INSYNC_REPLICAS);
+    let record = |resource: ConfigResource, value: Option<String>| MetadataRecord::SetConfig {
+        resource,
+        name: MIN_INSYNC_REPLICAS.to_owned(),
+        value,
+    };
+    let mut records = Vec::new();
+    let own = set(&broker);
+    if own.is_some() || set(&cluster).is_none() {
+        let value = own.cloned().unwrap_or_else(|| configured.to_string());
+        records.push(record(cluster, Some(value)));
+    }
+    if own.is_some() {
+        records.push(record(broker, None));
+    }
+    records
 }
 
 /// Topics and groups have names, and no configs that hold for all of them.

@@ -20,6 +20,7 @@ pub(super) fn open(dir: &Path) -> Controller {
         listeners: vec![listener("PLAINTEXT", 9092)],
         rack: None,
         log_dirs: vec![],
+        min_insync_replicas: 1,
     };
     Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()
 }
@@ -248,6 +249,7 @@ fn a_registration_tells_every_listener_and_never_forgets_a_log_directory() {
             listeners: vec![listener("INSIDE", 1), listener("OUTSIDE", 2)],
             rack: None,
             log_dirs: log_dirs.iter().map(|id| Uuid([*id; 16])).collect(),
+            min_insync_replicas: 1,
         };
         let clock = Arc::new(ManualClock::new(0));
         let image = Controller::open(options, Arc::new(RealStorage), clock).unwrap().image();
@@ -271,7 +273,61 @@ fn the_log_of_another_cluster_is_refused() {
         listeners: vec![listener("PLAINTEXT", 9092)],
         rack: None,
         log_dirs: vec![],
+        min_insync_replicas: 1,
     };
     let opened = Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0)));
     assert!(matches!(opened, Err(MetadataError::ClusterId { .. })));
+}
+
+/// The key's source was another than in Kafka 4.3, which stores it for eligible leader replicas.
+#[test]
+fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |min_insync_replicas| {
+        let options = ControllerOptions {
+            node_id: 1,
+            cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+            dir: dir.path().to_owned(),
+            listeners: vec![listener("PLAINTEXT", 9092)],
+            rack: None,
+            log_dirs: vec![],
+            min_insync_replicas,
+        };
+        Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()
+    };
+    let stored = |controller: &Controller, resource: &ConfigResource| {
+        let image = controller.image();
+        image.configs_of(resource).and_then(|configs| configs.get("min.insync.replicas").cloned())
+    };
+    let (cluster, broker) = (ConfigResource::cluster(), ConfigResource::broker(1));
+    assert_eq!(stored(&open(2), &cluster).as_deref(), Some("2"));
+    let controller = open(3);
+    assert_eq!(stored(&controller, &cluster).as_deref(), Some("2"));
+    let change = |resource: &ConfigResource, operation, replace| {
+        let operations = Vec::from_iter(operation).into_iter();
+        let operations = operations.map(|one| ("min.insync.replicas".to_owned(), one)).collect();
+        let change = ConfigChange { resource: resource.clone(), replace, operations };
+        let answer = controller.alter_configs(&[change], &NoRules, false).pop().unwrap();
+        answer.map_err(|error| error.code)
+    };
+    let set = || Some(ConfigOperation::Set("4".to_owned()));
+    assert_eq!(change(&broker, set(), false), Err(ErrorCode::InvalidConfig));
+    assert_eq!(
+        change(&broker, Some(ConfigOperation::Delete), false),
+        Err(ErrorCode::InvalidConfig)
+    );
+    assert_eq!(
+        change(&cluster, Some(ConfigOperation::Delete), false),
+        Err(ErrorCode::InvalidConfig)
+    );
+    assert_eq!(change(&cluster, None, true), Err(ErrorCode::InvalidConfig));
+    assert_eq!(change(&cluster, set(), false), Ok(()));
+    // An earlier release let brokers have one.
+    let (name, value) = ("min.insync.replicas".to_owned(), Some("5".to_owned()));
+    let record = MetadataRecord::SetConfig { resource: broker.clone(), name, value };
+    controller.change(false, 1, |_| (vec![record], vec![Ok(())])).pop().unwrap().unwrap();
+    drop(controller);
+    let controller = open(1);
+    assert_eq!(stored(&controller, &cluster).as_deref(), Some("5"));
+    assert_eq!(stored(&controller, &broker), None);
 }

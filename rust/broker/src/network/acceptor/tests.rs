@@ -1,5 +1,6 @@
 //! What can go wrong with a listener is told apart.
 
+#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn config(host: &str, port: u16) -> ListenerConfig {
@@ -20,6 +21,32 @@ fn port_0_is_told_as_the_port_the_system_chose() {
 #[test]
 fn a_name_is_resolved() {
     assert!(bind("localhost", 0).expect("a free port").address().ip().is_loopback());
+}
+
+/// A client that tries ::1 first was refused where localhost was bound at 127.0.0.1 only.
+#[test]
+fn every_address_of_a_host_is_bound_at_one_port() {
+    let here: Vec<_> =
+        ["127.0.0.1:0", "[::1]:0"].iter().map(|text| text.parse().unwrap()).collect();
+    // This machine may have no IPv6; then there is one.
+    let expected = here.iter().filter(|one| std::net::TcpListener::bind(one).is_ok()).count();
+    let network = NetworkConfig::default();
+    let bound = (0..PORT_TRIES).find_map(|_| listen_on_all(&here, &network).ok()).unwrap();
+    assert_eq!(bound.len(), expected);
+    for listening in &bound {
+        assert_eq!(listening.address.port(), bound[0].address.port());
+        assert!(std::net::TcpStream::connect(listening.address).is_ok());
+    }
+    // An address that is not this machine's is passed over as long as there is another.
+    let foreign = ["192.0.2.1:0".parse().unwrap(), here[0]];
+    assert_eq!(listen_on_all(&foreign, &network).unwrap().len(), 1);
+    assert!(listen_on_all(&foreign[..1], &network).is_err());
+    let resolved = ("localhost", 0).to_socket_addrs().unwrap();
+    let resolved: std::collections::BTreeSet<_> = resolved.map(|address| address.ip()).collect();
+    let listener = bind("localhost", 0).expect("a free port");
+    let ips: std::collections::BTreeSet<_> =
+        listener.sockets.iter().map(|socket| socket.address.ip()).collect();
+    assert!(ips.is_subset(&resolved) && (expected < 2 || ips == resolved), "{ips:?}");
 }
 
 #[test]
