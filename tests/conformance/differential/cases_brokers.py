@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.differential.cases_admin import alter, described
-from tests.conformance.differential.session import Session, case, each
+from tests.conformance.differential.session import Session, case, each, wait_for
 
 #: Keys of Kafka's that are ours too, and whose values do not depend on the machine.
 KEYS = [
@@ -88,6 +88,14 @@ ALTERATIONS: dict[str, tuple[str, str]] = {
     "coordinator threads": ("group.coordinator.threads", "2"),
     "a keystore": ("ssl.keystore.location", "/no/such/file"),
     "an unknown class": ("principal.builder.class", "no.such.Class"),
+    "a kerberos key": ("sasl.kerberos.min.time.before.relogin", "1000"),
+    "a login": ("sasl.jaas.config", "x"),
+    "client certificates": ("ssl.client.auth", "requested"),
+    "client certificates by chance": ("ssl.client.auth", "perhaps"),
+    "config providers": ("config.providers", ""),
+    "min isr": ("min.insync.replicas", "1"),
+    "no flushes": ("log.flush.interval.ms", "-1"),
+    "no retention": ("log.retention.ms", "0"),
 }
 
 
@@ -112,6 +120,57 @@ def a_config_of_one_broker(s: Session, change: tuple[str, str]) -> Any:
 @each(ALTERATIONS)
 def a_config_of_all_brokers(s: Session, change: tuple[str, str]) -> Any:
     return altered(s, "", change)
+
+
+#: The smallest lag and the largest, of all brokers.
+LAGS = ["log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"]
+
+
+def may_have(s: Session, key: str, value: str) -> bool:
+    """Whether a topic could be created with this config."""
+    topic = {"Name": s.name(), "NumPartitions": 1, "ReplicationFactor": 1, "Assignments": []}
+    topic["Configs"] = [{"Name": key, "Value": value}]
+    answer = s.call("CreateTopics", 7, Topics=[topic], timeoutMs=5000, validateOnly=True)
+    return bool(answer["Topics"][0]["ErrorCode"] == 0)
+
+
+def lags_taken_back(s: Session) -> int:
+    """Take the lags of all brokers back, and wait until topics may have any."""
+    code = alter(s, "", [(key, 1, None) for key in LAGS], kind=4)
+    wait_for(lambda: may_have(s, "min.compaction.lag.ms", "3600000"))
+    wait_for(lambda: may_have(s, "max.compaction.lag.ms", "1"))
+    return code
+
+
+@case
+def a_brokers_lags_that_contradict_each_other(s: Session) -> Any:
+    low, high = [(LAGS[0], 0, "2000"), (LAGS[1], 0, "1000")]
+    seen = [alter(s, "", changes, kind=4) for changes in ([low, high], [low], [high])]
+    return seen, lags_taken_back(s)
+
+
+@case
+def a_lag_of_all_brokers_that_contradicts_a_topics(s: Session) -> Any:
+    topic = s.topic(cleanup_policy="compact", min_compaction_lag_ms="3600000")
+    seen = [alter(s, "", [(LAGS[1], 0, "60000")], kind=4)]
+    keys = ["cleanup.policy", "min.compaction.lag.ms"]
+    return [*seen, described(s, topic, keys), lags_taken_back(s)]
+
+
+@case
+def a_topics_lag_that_contradicts_that_of_all_brokers(s: Session) -> Any:
+    topic = s.topic()
+    seen = [alter(s, "", [(LAGS[0], 0, "2000")], kind=4)]
+    wait_for(lambda: not may_have(s, "max.compaction.lag.ms", "1999"))
+    seen += [alter(s, topic, [("max.compaction.lag.ms", 0, value)]) for value in ("1000", "2000")]
+    return [*seen, lags_taken_back(s)]
+
+
+@case
+def min_isr_is_never_taken_from_the_cluster(s: Session) -> Any:
+    key = "min.insync.replicas"
+    told = described(s, "", [key], kind=4, IncludeSynonyms=True)
+    return told, alter(s, "", [(key, 1, None)], kind=4), alter(s, "", [(key, 0, "1")], kind=4)
 
 
 @case

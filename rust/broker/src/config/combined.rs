@@ -26,13 +26,7 @@ pub(super) fn check(values: &BrokerValues) -> Result<(), ConfigError> {
         let why = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1";
         return Err(read.invalid(&retention, why.to_owned()));
     }
-    if read.number("log.cleaner.dedupe.buffer.size") / read.number("log.cleaner.threads").max(1)
-        <= 1 << 20
-    {
-        let keys = ["log.cleaner.dedupe.buffer.size", "log.cleaner.threads"];
-        let why = "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.";
-        return Err(read.invalid(&keys, why.to_owned()));
-    }
+    read.cleaners()?;
     read.connections()?;
     read.queue()?;
     read.node_id()?;
@@ -63,6 +57,20 @@ impl Read<'_> {
         let keys = ["log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"];
         let why = format!("conflict config setting {} ({min}) > {} ({max})", keys[0], keys[1]);
         Err(self.invalid(&keys, why))
+    }
+
+    fn cleaners(&self) -> Result<(), ConfigError> {
+        let (buffer, threads) = ("log.cleaner.dedupe.buffer.size", "log.cleaner.threads");
+        let cleaners = self.number(threads);
+        if cleaners < 1 {
+            let why = format!("Invalid value {cleaners} for configuration {threads}");
+            return Err(self.invalid(&[threads], format!("{why}: Value must be at least 1")));
+        }
+        if self.number(buffer) / cleaners <= 1 << 20 {
+            let why = format!("{buffer} must be at least 1MB per cleaner thread.");
+            return Err(self.invalid(&[buffer, threads], why));
+        }
+        Ok(())
     }
 
     /// Zero would shut everybody out; there are no overrides for single addresses here.

@@ -432,6 +432,7 @@ fn what_is_kept_without_effect_is_checked_and_told() {
 #[test]
 fn a_broker_takes_no_number_that_leaves_it_without_clients_records_or_room() {
     let threads = ("log.cleaner.threads", "2");
+    assert!(with_flags(&[("log.cleaner.threads", "0")]).is_err());
     for (key, value, is_taken) in [
         ("max.connections", "0", false),
         ("max.connections", "1", true),

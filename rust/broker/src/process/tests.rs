@@ -115,3 +115,14 @@ fn a_failure_reads_as_what_why_and_hint() {
     let failure = Failure::refused("a".to_owned(), "b".to_owned(), "c");
     assert_eq!(failure.to_string(), "error: a\n  b\nhint: c\n");
 }
+
+/// Clients were sent to an address without a host, or to that of every interface.
+#[test]
+fn an_address_to_advertise_is_one_that_clients_can_connect_to() {
+    for address in [":9092", "0.0.0.0:9092", "[::]:9092"] {
+        let failure = failure_of(&["--advertise", address]);
+        assert_eq!(failure.exit_code, 2, "{address}");
+        assert!(failure.to_string().contains(address), "{failure}");
+    }
+    assert!(parse(&["--listen", ":9092"]).is_ok());
+}
