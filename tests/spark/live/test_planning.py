@@ -358,3 +358,15 @@ def test_a_group_that_cannot_be_told_is_left_alone_for_a_while() -> None:
     now = 11.0
     reader.latestOffset(end)
     assert cluster.committed == [("g", from_json(end))]
+
+
+def test_spark_4_1_reads_partitions_that_came_meanwhile_in_its_first_micro_batch() -> None:
+    # It may run one micro-batch only, and tells where the checkpoint ends by an empty range.
+    reader, cluster = stream()
+    cluster.count = 2
+    checkpoint = {"a": {"0": 30}}
+    assert reader.partitions(checkpoint, checkpoint) == []
+    end = reader.latestOffset()
+    assert read(reader, checkpoint, end) == [(0, 30, 80), (1, 0, 80)]
+    cluster.end -= 10
+    assert plain(reader.latestOffset()) == end
