@@ -20,16 +20,17 @@ fn reader(broker: &FakeBroker) -> RangeReader {
 }
 
 fn reader_with_clock(broker: &FakeBroker, clock: Clock) -> RangeReader {
-    reader_of(&broker.place.to_string(), clock)
+    // A broker that is there answers, however long the machine takes.
+    reader_of(&broker.place.to_string(), "20000", clock)
 }
 
-fn reader_of(servers: &str, clock: Clock) -> RangeReader {
+fn reader_of(servers: &str, bootstrap_ms: &str, clock: Clock) -> RangeReader {
     let pairs = [
         ("bootstrap.servers", servers),
         ("retry.backoff.ms", "1"),
         ("reconnect.backoff.ms", "1"),
         ("reconnect.backoff.max.ms", "1"),
-        ("kafkalite.bootstrap.timeout.ms", "20"),
+        ("kafkalite.bootstrap.timeout.ms", bootstrap_ms),
         ("kafkalite.fetch.buffer.max.bytes", "1"),
         ("isolation.level", "read_committed"),
     ];
@@ -207,7 +208,7 @@ fn a_broker_that_was_never_reached_is_waited_for_until_the_stall_timeout() {
     let broker = FakeBroker::start(|_| Answer::Close);
     let place = broker.stop().to_string();
     let seconds = Arc::new(AtomicU64::new(0));
-    let mut reader = reader_of(&place, clock_of(&seconds));
+    let mut reader = reader_of(&place, "20", clock_of(&seconds));
     let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
     reader.start(&[range(0, 9)], options).expect("a range");
     let several_searches = || Instant::now() + Duration::from_millis(100);
@@ -222,7 +223,7 @@ fn a_broker_that_was_never_reached_is_waited_for_until_the_stall_timeout() {
     });
     assert_eq!(read_all(&mut reader), Ok((0..9).collect()));
     broker.stop();
-    let mut reader = reader_of(&place, clock_of(&seconds));
+    let mut reader = reader_of(&place, "20", clock_of(&seconds));
     reader.start(&[range(0, 9)], options).expect("a range");
     assert!(matches!(reader.next(ALL, several_searches()), Ok(Step::Nothing)));
     seconds.store(300, Ordering::SeqCst);
