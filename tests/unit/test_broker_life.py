@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,29 @@ def test_a_handler_that_raises_loses_no_other_lines(
         logger.removeHandler(refusing)
     assert refusing.error is None
     assert type(error).__name__ in capsys.readouterr().err
+
+
+def test_a_broker_that_was_forked_away_starts_again_and_its_clients_see_it_go() -> None:
+    """A child of a fork held copies of the sockets: the port stayed taken, connections open."""
+    with kafkalite.Broker(topics="t", admin_port=0) as broker:
+        servers, admin_url = broker.bootstrap_servers, broker.admin_url
+        with kafkalite.Producer(bootstrap_servers=servers) as producer:
+            producer.send("t", b"1").result(timeout=PATIENCE_S)
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(write)
+                os.read(read, 1)
+                os._exit(0)
+            try:
+                os.close(read)
+                broker.restart()
+                assert (broker.bootstrap_servers, broker.admin_url) == (servers, admin_url)
+                producer.send("t", b"2").result(timeout=PATIENCE_S)
+                with urllib.request.urlopen(f"{admin_url}/health/ready", timeout=10) as answer:
+                    assert answer.status == 200
+                records = broker.expect("t", 2, timeout=PATIENCE_S)
+            finally:
+                os.close(write)
+                os.waitpid(child, 0)
+        assert [record.value for record in records] == [b"1", b"2"]
