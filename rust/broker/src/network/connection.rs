@@ -13,10 +13,11 @@ use kafkalite_protocol::primitives::Reader;
 use super::NetworkConfig;
 use super::buffer_pool::BufferPool;
 use super::frames::{FrameReader, Front};
+use super::half_frames::HalfFrames;
 use super::output::Output;
 use crate::clock::NS_PER_MS;
 use crate::request_queue::{
-    ConnectionRequests, Lane, Place, Request, RequestContext, RequestQueue, Room,
+    ConnectionRequests, Lane, Place, Request, RequestContext, RequestQueue,
 };
 use crate::response_queue::{ConnectionResponses, Overlap, Slot};
 
@@ -153,12 +154,12 @@ impl Connection {
         &self.context
     }
 
-    /// What to do next. `half_frames` is the room for large frames that are still arriving, `pool`
-    /// has the buffers for them.
+    /// What to do next. `half_frames` has the rooms for large frames that are still arriving, and
+    /// `pool` the buffers for them.
     pub fn next_step(
         &mut self,
         queue: &RequestQueue,
-        half_frames: &Arc<Room>,
+        half_frames: &HalfFrames,
         pool: &Arc<BufferPool>,
         now_ns: u64,
     ) -> Step {
@@ -170,8 +171,10 @@ impl Connection {
             Front::Large { api_key } if !self.responses.may_open(Overlap::of(api_key)) => {
                 Step::AwaitAnswers
             }
-            Front::Large { .. } if self.frames.begin_large(half_frames, pool) => Step::Read,
-            Front::Large { .. } => Step::AwaitMemory,
+            Front::Large { api_key } => {
+                let room = half_frames.of(Overlap::of(api_key));
+                if self.frames.begin_large(room, pool) { Step::Read } else { Step::AwaitMemory }
+            }
             Front::BadSize(_) if self.responses.unanswered() > 0 => Step::AwaitAnswers,
             Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
             Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),

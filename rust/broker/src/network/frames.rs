@@ -110,7 +110,7 @@ impl FrameReader {
         let Some(length) = usize::try_from(size).ok().filter(|&n| n <= self.max_frame_bytes) else {
             return Front::BadSize(size);
         };
-        let api_key = rest.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
+        let api_key = self.api_key();
         if rest.len() >= length {
             let api_key = if length < 2 { -1 } else { api_key };
             Front::Frame { length, api_key }
@@ -120,6 +120,13 @@ impl FrameReader {
         } else {
             Front::Incomplete
         }
+    }
+
+    /// The first two bytes of the frame at the front; -1 if they have not arrived.
+    #[must_use]
+    pub fn api_key(&self) -> i16 {
+        let key = self.bytes().get(SIZE_BYTES..).and_then(|rest| rest.first_chunk::<2>());
+        key.map_or(-1, |key| i16::from_be_bytes(*key))
     }
 
     /// Whether part of a frame has arrived, and not all of it.

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::request_queue::{InlineMode, IsCheap, RequestQueue, Room};
+use crate::request_queue::{InlineMode, IsCheap, RequestQueue};
 use crate::response_queue::{Response, Slot};
 
 pub mod acceptor;
@@ -27,6 +27,7 @@ pub mod buffer_pool;
 pub mod connection;
 pub mod connection_limits;
 pub mod frames;
+pub mod half_frames;
 pub mod network_thread;
 pub mod output;
 pub mod peer_log;
@@ -37,6 +38,7 @@ mod tests;
 pub use acceptor::{Acceptor, BindError, Listener};
 use buffer_pool::BufferPool;
 pub use connection_limits::ConnectionLimits;
+use half_frames::HalfFrames;
 use network_thread::{NetworkThread, ThreadHandle};
 
 /// Read buffers kept although nothing is in them, at most.
@@ -158,12 +160,10 @@ impl Network {
         parts: NetworkParts,
     ) -> std::io::Result<Self> {
         let config = Arc::new(config);
-        // Waiters of its own: a thousand stalled large frames must not be looked at again whenever
-        // some small request leaves its lane.
-        let half_frames = Room::new(usize::MAX, config.half_frame_bytes, Arc::default());
-        let help = "Memory held by large half-sent frames.";
-        parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], &half_frames, |room| {
-            i64::try_from(room.bytes()).unwrap_or(i64::MAX)
+        let half_frames = HalfFrames::new(config.half_frame_bytes);
+        let help = "Memory held by large frames that are half-sent or wait to begin.";
+        parts.metrics.computed("kafkalite_half_frame_bytes", help, vec![], &half_frames, |held| {
+            i64::try_from(held.bytes()).unwrap_or(i64::MAX)
         });
         let pool = BufferPool::new(MAX_UNUSED_BUFFER_BYTES, config.half_frame_bytes);
         let help = "Memory of read buffers that nothing is in.";

@@ -22,12 +22,13 @@ use slab::Slab;
 use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
+use super::half_frames::HalfFrames;
 use super::peer_log::PeerLog;
 use super::socket::PeerSocket;
 use super::{NetworkConfig, NetworkParts};
 use crate::error::panics;
 use crate::metrics::Counter;
-use crate::request_queue::{InlineGate, RequestContext, Room};
+use crate::request_queue::{InlineGate, RequestContext};
 use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
 
 mod deadlines;
@@ -174,7 +175,7 @@ pub struct NetworkThread {
     shared: Arc<Shared>,
     config: Arc<NetworkConfig>,
     parts: NetworkParts,
-    half_frames: Arc<Room>,
+    half_frames: Arc<HalfFrames>,
     /// Set while some connection here waits for room in a lane; who frees some clears it.
     wants_room: Arc<AtomicBool>,
     /// As `wants_room`, for memory of large frames.
@@ -184,7 +185,8 @@ pub struct NetworkThread {
     to_read: VecDeque<usize>,
     to_write: VecDeque<usize>,
     awaiting_room: VecDeque<usize>,
-    awaiting_memory: VecDeque<usize>,
+    /// By [`Overlap`]: what has no memory holds up none of another kind.
+    awaiting_memory: [VecDeque<usize>; 3],
     pool: Arc<BufferPool>,
     /// What small reads go into before they are copied out.
     spare: Option<Buffer>,
@@ -205,7 +207,7 @@ impl NetworkThread {
         i: usize,
         config: Arc<NetworkConfig>,
         parts: &NetworkParts,
-        half_frames: Arc<Room>,
+        half_frames: Arc<HalfFrames>,
         pool: Arc<BufferPool>,
     ) -> io::Result<ThreadHandle> {
         let poll = Poll::new()?;
@@ -249,7 +251,7 @@ impl NetworkThread {
             to_read: VecDeque::new(),
             to_write: VecDeque::new(),
             awaiting_room: VecDeque::new(),
-            awaiting_memory: VecDeque::new(),
+            awaiting_memory: Default::default(),
             pool,
             spare: None,
             ready: Vec::new(),

@@ -35,6 +35,7 @@ const HEARTBEAT: i16 = 12;
 struct Broker {
     network: Network,
     io_threads: IoThreads,
+    queue: Arc<RequestQueue>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
 }
@@ -57,7 +58,7 @@ impl Broker {
         let io_threads =
             IoThreads::start(2, Arc::clone(&queue), &clock, &metrics).expect("threads");
         let parts = NetworkParts {
-            queue,
+            queue: Arc::clone(&queue),
             is_cheap: Arc::new(|_| true),
             on_panic: Arc::new(|slot, _| Some(frame(slot.correlation_id, b"UNKNOWN_SERVER_ERROR"))),
             clock: Arc::clone(&clock),
@@ -65,7 +66,7 @@ impl Broker {
         };
         let listeners = Network::bind(&config).expect("a free port");
         let network = Network::start(config, listeners, parts).expect("threads");
-        Self { network, io_threads, metrics, clock }
+        Self { network, io_threads, queue, metrics, clock }
     }
 
     fn connect(&self) -> Client {

@@ -7,7 +7,7 @@ use kafkalite_protocol::primitives::Writer;
 use super::*;
 use crate::clock::ManualClock;
 use crate::metrics::Metrics;
-use crate::request_queue::{LaneBounds, RoomWaiters};
+use crate::request_queue::LaneBounds;
 use crate::response_queue::{Piece, Responder, Response, ResponseQueue};
 
 const PRODUCE: i16 = 0;
@@ -30,7 +30,7 @@ impl std::io::Read for Bytes {
 struct House {
     connection: Connection,
     queue: Arc<RequestQueue>,
-    half_frames: Arc<Room>,
+    half_frames: Arc<HalfFrames>,
     pool: Arc<BufferPool>,
 }
 
@@ -51,7 +51,7 @@ impl House {
         Self {
             connection: Connection::new(context, responses, config, 0),
             queue: RequestQueue::new(lane, lane, run, clock, metrics),
-            half_frames: Room::new(usize::MAX, 1 << 20, Arc::new(RoomWaiters::default())),
+            half_frames: HalfFrames::new(4 << 20),
             pool: BufferPool::new(1 << 20, usize::MAX),
         }
     }

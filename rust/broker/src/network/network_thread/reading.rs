@@ -8,6 +8,7 @@ use super::{NetworkThread, Served};
 use crate::network::buffer_pool::{Buffer, BufferPool};
 use crate::network::connection::{CloseReason, Step};
 use crate::network::frames::Progress;
+use crate::response_queue::Overlap;
 
 /// Requests of one connection begun in a turn.
 const TURN_REQUESTS: usize = 64;
@@ -127,7 +128,8 @@ impl NetworkThread {
         if let Some(served) = self.connections.get_mut(key)
             && !std::mem::replace(&mut served.awaits_memory, true)
         {
-            self.awaiting_memory.push_back(key);
+            let kind = Overlap::of(served.connection.frames.api_key());
+            self.awaiting_memory[kind as usize].push_back(key);
         }
         if self.half_frames.waiters().wait(&self.wants_memory) {
             self.queue_to_read(key);
@@ -149,18 +151,21 @@ impl NetworkThread {
         }
     }
 
-    /// If memory became free, those that waited for it go on, oldest first, until it is used up.
+    /// If memory became free, those that waited for it go on, oldest first, until that of their
+    /// kind is used up.
     pub(super) fn retry_awaiting_memory(&mut self) {
         if self.wants_memory.load(Ordering::Acquire) {
             return;
         }
-        for _ in 0..self.awaiting_memory.len() {
-            let Some(key) = self.awaiting_memory.pop_front() else { return };
-            let Some(served) = self.connections.get_mut(key) else { continue };
-            served.awaits_memory = false;
-            self.read_turn(key);
-            if self.connections.get(key).is_some_and(|served| served.awaits_memory) {
-                return;
+        for kind in 0..self.awaiting_memory.len() {
+            for _ in 0..self.awaiting_memory[kind].len() {
+                let Some(key) = self.awaiting_memory[kind].pop_front() else { break };
+                let Some(served) = self.connections.get_mut(key) else { continue };
+                served.awaits_memory = false;
+                self.read_turn(key);
+                if self.connections.get(key).is_some_and(|served| served.awaits_memory) {
+                    break;
+                }
             }
         }
     }

@@ -197,6 +197,34 @@ fn half_sent_large_frames_share_a_bounded_room_and_all_get_through() {
     }
 }
 
+/// A complete frame keeps its memory until it may begin, and all kinds had one room: while the
+/// fetches that waited held too much, further large ones filled it, and no large produce arrived.
+#[test]
+fn large_fetches_that_may_not_begin_keep_no_large_produce_from_arriving() {
+    let config = NetworkConfig { half_frame_bytes: 1 << 20, ..NetworkConfig::default() };
+    let broker = Broker::start(config, echo);
+    broker.queue.parked().set_max_bytes(1);
+    let held = broker.queue.parked().hold_fetch(10_000);
+    let mut fetchers: Vec<Client> = (0..20).map(|_| broker.connect()).collect();
+    for (id, client) in (0..).zip(&mut fetchers) {
+        client.send(&request(FETCH, id, &[0; 100_000]));
+    }
+    let mut other = broker.connect();
+    for id in 0..2 {
+        // What arrived before it was looked at before it is answered.
+        other.send(&request(HEARTBEAT, id, b""));
+        assert_eq!(other.receive_id(), id);
+    }
+    for (id, api_key) in [(2, PRODUCE), (3, METADATA)] {
+        other.send(&request(api_key, id, &[0; 200_000]));
+        assert_eq!(other.receive_id(), id, "of {api_key}");
+    }
+    drop(held);
+    for (id, client) in (0..).zip(&mut fetchers) {
+        assert_eq!(client.receive_id(), id);
+    }
+}
+
 #[test]
 fn connections_above_the_bound_of_one_address_are_closed_at_once() {
     let config = NetworkConfig { max_connections_per_ip: 2, ..NetworkConfig::default() };
