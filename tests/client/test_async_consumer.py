@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from kafkalite import CommittedOffset, TopicPartition, errors
+from kafkalite import AsyncAdminClient, CommittedOffset, TopicPartition, errors
 from kafkalite.aio.consumer import RECORDS_AT_A_TIME
 from tests.client.consuming import PATIENCE_S, Cluster, numbered, part, values
 
@@ -184,6 +186,119 @@ def test_listeners_may_be_coroutines_and_commits_are_awaited(cluster: Cluster) -
 
     run(main())
     assert seen == [("assign", 1), ("revoke", 1)]
+
+
+def test_a_listener_goes_on_when_the_call_that_shows_it_something_is_cancelled(
+    cluster: Cluster,
+) -> None:
+    """The listener was cancelled with the call: it sought nothing, and records came again."""
+    topic, group = cluster.topic(), cluster.group()
+    cluster.write(topic, numbered(10))
+
+    async def main() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def assigned(partitions: list[TopicPartition]) -> None:
+            begun.set()
+            await go_on.wait()
+            consumer.seek(partitions[0], 5)
+
+        consumer = cluster.async_consumer(topic, group_id=group, on_assign=assigned)
+        async with consumer:
+            first = asyncio.create_task(consumer.poll())
+            await begun.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            second = asyncio.create_task(consumer.poll())
+            await asyncio.sleep(0)
+            go_on.set()
+            record = await second
+            assert record is not None
+            assert record.value == b"v5"
+
+    run(main())
+
+
+def test_what_a_listener_raises_after_its_call_was_cancelled_is_raised_by_the_next(
+    cluster: Cluster,
+) -> None:
+    topic, group = cluster.topic(), cluster.group()
+
+    async def main() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def assigned(_: list[TopicPartition]) -> None:
+            begun.set()
+            await go_on.wait()
+            raise ZeroDivisionError
+
+        async with cluster.async_consumer(topic, group_id=group, on_assign=assigned) as consumer:
+            first = asyncio.create_task(consumer.poll())
+            await begun.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            go_on.set()
+            with pytest.raises(ZeroDivisionError):
+                await consumer.poll()
+            assert await consumer.poll(0) is None
+
+    run(main())
+
+
+def test_a_close_ends_a_listener_that_takes_longer_than_it_may(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), cluster.group()
+    ended: list[str] = []
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def assigned(_: list[TopicPartition]) -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("assign")
+
+        consumer = cluster.async_consumer(topic, group_id=group, on_assign=assigned)
+        waiting = asyncio.create_task(consumer.poll())
+        await begun.wait()
+        waiting.cancel()
+        await consumer.close(timeout=0.05)
+        assert consumer.closed
+
+    run(main())
+    assert ended == ["assign"]
+
+
+def test_the_end_of_a_client_needs_none_of_the_threads_of_a_loop(cluster: Cluster) -> None:
+    """The loop's own threads were all busy: `close` began when the program was done with them."""
+    topic = cluster.topic()
+
+    async def main() -> None:
+        hold, held = threading.Event(), threading.Event()
+
+        def occupy() -> None:
+            held.set()
+            assert hold.wait(PATIENCE_S)
+
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+        busy = loop.run_in_executor(None, occupy)
+        while not held.is_set():
+            await asyncio.sleep(0)
+        try:
+            consumer = cluster.async_consumer(topic)
+            assert await consumer.poll(0) is None
+            admin = AsyncAdminClient(bootstrap_servers=cluster.bootstrap)
+            await asyncio.wait_for(consumer.close(), PATIENCE_S / 2)
+            await asyncio.wait_for(admin.close(), PATIENCE_S / 2)
+        finally:
+            hold.set()
+        await busy
+
+    run(main())
 
 
 def test_two_members_share_a_topic_and_lose_nothing(cluster: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
@@ -26,7 +25,7 @@ from ..descriptions import (
     TopicDescription,
 )
 from ..records import Place, TopicPartition
-from .waiting import result_of
+from .waiting import in_thread, result_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -66,7 +65,7 @@ class AsyncAdminClient:
 
     async def close(self, timeout: float = 5.0) -> None:
         """End its connections and its thread; calls under way raise ``ClosedError``."""
-        await asyncio.to_thread(self._native.close, timeout)
+        await in_thread(self._native.close, timeout)
 
     def __repr__(self) -> str:
         """Return what it is, and whether it is open."""

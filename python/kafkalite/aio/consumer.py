@@ -11,7 +11,7 @@ from .. import consumer_calls as calls
 from .._native import Handover
 from ..consumer_base import BaseConsumer
 from ..errors import KafkaliteError
-from .waiting import result_of
+from .waiting import in_thread, result_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -54,10 +54,13 @@ class AsyncConsumer(BaseConsumer):
     _handed_out = 0
     _woken: asyncio.Future[None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
+    #: A change of hands that listeners have not seen to their end.
+    _shown: asyncio.Task[None] | None = None
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, and leave the group; see ``Consumer.unsubscribe``."""
         try:
+            await self._seen()
             partitions = self.assignment()
             if partitions:
                 await result_of(self._native.before_unsubscribe())
@@ -77,6 +80,8 @@ class AsyncConsumer(BaseConsumer):
         deadline = calls.deadline_after(timeout)
         if self._handed_out >= RECORDS_AT_A_TIME:
             await self._breathe()
+        if self._shown is not None:
+            await self._seen()
         while True:
             record = self._native.poll(0)
             if isinstance(record, Handover):
@@ -95,6 +100,7 @@ class AsyncConsumer(BaseConsumer):
         calls.checked_limits(limit, 1)
         deadline = calls.deadline_after(timeout)
         await self._breathe()
+        await self._seen()
         while True:
             records = self._native.consume(limit, 0)
             if isinstance(records, Handover):
@@ -112,6 +118,7 @@ class AsyncConsumer(BaseConsumer):
         calls.checked_limits(max_records, max_bytes)
         deadline = calls.deadline_after(timeout)
         await self._breathe()
+        await self._seen()
         while True:
             batch = self._native.next_batch(max_records, max_bytes, 0)
             if isinstance(batch, Handover):
@@ -242,10 +249,11 @@ class AsyncConsumer(BaseConsumer):
         if self._native.closed:
             return
         try:
+            await self._seen(timeout)
             await self._tell("revoke", self.assignment())
         finally:
             try:
-                await asyncio.to_thread(self._native.close, timeout, not commit)
+                await in_thread(self._native.close, timeout, not commit)
             finally:
                 self._forget_loop()
                 # Whoever waits hears of it now, and not when its wait is over.
@@ -265,7 +273,33 @@ class AsyncConsumer(BaseConsumer):
         await self.close(commit=kind is None)
 
     async def _show(self, handover: Handover) -> None:
-        """Let whoever listens see what changes hands, then let it happen."""
+        """Let listeners see what changes hands, then let it happen.
+
+        A task of its own does it: a caller that is cancelled ends neither the last commit of what
+        is given up nor a listener that is about to seek.
+        """
+        self._shown = asyncio.create_task(self._shown_to_listeners(handover))
+        await self._seen()
+
+    async def _seen(self, timeout: float | None = None) -> None:
+        """Wait until listeners have seen the last change of hands; after `timeout` end that."""
+        shown = self._shown
+        if shown is None or shown is asyncio.current_task():
+            return
+        if shown.get_loop() is not asyncio.get_running_loop():
+            self._shown = None
+            return
+        _, late = await asyncio.wait([shown], timeout=timeout)
+        if late:
+            self._shown = None
+            shown.cancel()
+            await asyncio.wait(late)
+        if self._shown is shown:
+            self._shown = None
+            # What a listener raises is raised where the consumer is called next.
+            shown.result()
+
+    async def _shown_to_listeners(self, handover: Handover) -> None:
         try:
             if handover.what == "revoke":
                 try:
