@@ -9,7 +9,7 @@
 //! position under one lock. Records that go back to the partition move the position of them all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -20,6 +20,12 @@ pub const NO_EPOCH: i32 = -1;
 
 /// The tenure of a partition that no group assigned.
 pub const NO_TENURE: u64 = 0;
+
+/// A tenure that begins now: no two in a process have the same number.
+pub(crate) fn next_tenure() -> u64 {
+    static TENURES: AtomicU64 = AtomicU64::new(NO_TENURE + 1);
+    TENURES.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A place in a partition: the next offset to read, and what is known of the record before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,8 +127,9 @@ impl Cursor {
         }
     }
 
-    /// Since when the group's member has held the partition without a break: a number that no other
-    /// time of holding a partition has in this process. [`NO_TENURE`] without a group.
+    /// Since when the group's member has held the partition without a break, and its topic was the
+    /// same: a number that no other time of holding a partition has in this process.
+    /// [`NO_TENURE`] without a group.
     #[must_use]
     pub fn tenure(&self) -> u64 {
         self.tenure

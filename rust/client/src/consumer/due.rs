@@ -139,7 +139,8 @@ impl Moment<'_> {
         let (code, why) = if is_given_up && may_come_back {
             (ErrorCode::RebalanceInProgress, "may get the partition again when it is over: poll")
         } else {
-            let why = "does not hold the partition any more, or got it again since";
+            let why = "does not hold the partition any more, got it again since, or read the \
+                       records of an earlier topic of its name";
             (ErrorCode::IllegalGeneration, why)
         };
         let about = format!("commit of {partition}: this consumer of group {group} {why}");

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::{GroupEvent, GroupMember, Phase};
 use crate::assignors::protocol::{NO_GENERATION, encode_assignment, encode_subscription};
 use crate::assignors::{Assignor, MemberSubscription, PartitionCounts};
-use crate::cursor::NO_TENURE;
+use crate::cursor::{NO_TENURE, next_tenure};
 use crate::topic_partition::TopicPartition;
 
 impl GroupMember {
@@ -108,10 +107,4 @@ impl GroupMember {
     pub fn tenure(&self, partition: &TopicPartition) -> u64 {
         self.tenures.get(partition).copied().unwrap_or(NO_TENURE)
     }
-}
-
-/// No two members of a process have the same.
-fn next_tenure() -> u64 {
-    static TENURES: AtomicU64 = AtomicU64::new(NO_TENURE + 1);
-    TENURES.fetch_add(1, Ordering::Relaxed)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use kafkalite_protocol::Uuid;
 
 use super::FetchWish;
-use crate::cursor::{Cursor, NO_EPOCH, Position};
+use crate::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
 /// Who leads a partition, and since which epoch.
@@ -263,7 +263,9 @@ impl PartitionState {
         self.committed = None;
         self.watermarks = None;
         if start != Status::NoPosition {
-            self.seek(Position::at(-1));
+            let held = self.cursor.tenure() != NO_TENURE;
+            let tenure = if held { next_tenure() } else { NO_TENURE };
+            self.go_on_with(Cursor::held(self.partition.clone(), Position::at(-1), tenure));
             self.status = start;
         }
     }

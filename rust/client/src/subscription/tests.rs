@@ -286,6 +286,26 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     assert_eq!(subscription.to_commit(), BTreeMap::from([(x, at(10, 0))]));
 }
 
+/// A record of the former topic could be committed for the new one: its first records were never
+/// read by whoever came after that.
+#[test]
+fn records_of_the_former_topic_of_a_name_are_not_committed_for_the_new_one() {
+    let id = |number: u8| Some(Uuid::from_random([number; 16]));
+    let x = TopicPartition::new("x", 0);
+    let mut subscription = Subscription::new();
+    subscription.add_held([(x.clone(), 7)], Status::Committed);
+    subscription.see_topics(|_| id(1), Status::Committed);
+    subscription.start_at_committed(&x, None, Some(EARLIEST));
+    assert!(subscription.may_commit(&x, 7));
+    subscription.see_topics(|_| id(2), Status::Committed);
+    assert!(!subscription.may_commit(&x, 7), "that was another topic");
+    let tenure = subscription.get(&x).expect("it is assigned").cursor().tenure();
+    assert!(subscription.may_commit(&x, tenure));
+    assert!(subscription.may_commit(&x, NO_TENURE), "an offset without a record");
+    subscription.seek(&x, at(3, 0));
+    assert_eq!(subscription.get(&x).expect("it is assigned").cursor().tenure(), tenure);
+}
+
 #[test]
 fn of_a_topic_that_was_made_again_the_position_stays_where_no_policy_says_how_to_begin() {
     let id = |number: u8| Some(Uuid::from_random([number; 16]));
