@@ -73,15 +73,19 @@ def read(spark: SparkSession, servers: str, place: Path, **options: Any) -> list
     return sorted(had)
 
 
+@pytest.mark.parametrize(
+    "lives",
+    [pytest.param(LIVES[-1:], marks=pytest.mark.slice, id="one"), pytest.param(LIVES, id="all")],
+)
 def test_a_stream_sees_nothing_of_another_life_of_its_topic(
-    spark: SparkSession, processes: Processes, tmp_path: Path
+    lives: list[tuple[int, str]], spark: SparkSession, processes: Processes, tmp_path: Path
 ) -> None:
     # The checkpoint had names and offsets alone: a longer topic was read on from the middle.
     cluster, place = Cluster(processes, tmp_path / "data"), tmp_path / "checkpoint"
     cluster.restart()
     cluster.make(0, 10)
     assert read(spark, cluster.servers, place) == sorted(f"0-{n}" for n in range(10))
-    for life, (count, policy) in enumerate(LIVES, start=1):
+    for life, (count, policy) in enumerate(lives, start=1):
         cluster.delete()
         cluster.make(life, count, policy)
         with pytest.raises(PySparkException, match="orders was deleted and made anew"):
