@@ -133,13 +133,15 @@ impl GroupOffsets {
     }
 
     /// The offsets that were committed for a topic that its name is no longer given to; `id_of`
-    /// says which topic has a name now.
+    /// says which topic has a name now. Not those of partitions with a commit on its way, which a
+    /// tombstone would remove as well.
     pub fn former(&self, id_of: impl Fn(&str) -> Option<Uuid>) -> Vec<TopicPartition> {
         let mut former = Vec::new();
         for (topic, partitions) in &self.topics {
             let id = id_of(topic);
             let gone = partitions.iter().filter(|(_, stored)| !is_current(&stored.value, id));
-            former.extend(gone.map(|(partition, _)| (topic.clone(), *partition)));
+            let gone = gone.map(|(partition, _)| (topic.clone(), *partition));
+            former.extend(gone.filter(|key| !self.pending.contains_key(key)));
         }
         former
     }

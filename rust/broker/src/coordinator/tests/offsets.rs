@@ -233,6 +233,27 @@ fn an_offset_is_not_one_of_the_next_topic_of_its_name() {
     assert_eq!(broker.restarted().committed("g", "t"), Some(0));
 }
 
+/// The check for offsets of former topics found the old offset while a commit for the next topic of
+/// the name was on its way, and its tombstone came behind that commit: it was answered, and gone.
+#[test]
+fn a_commit_on_its_way_outlives_the_offset_of_the_former_topic() {
+    let broker = Broker::new();
+    broker.gives("t", Some(FORMER));
+    assert_eq!(broker.commit_for(FORMER, 9, 5), ErrorCode::None);
+    broker.gives("t", Some(LATER));
+    broker.topic.inner.lock().holds = true;
+    let (answer, got) = slot();
+    let commit = Commit { topic_id: LATER, ..one("t", 7) };
+    let who = Committer { group_id: "g".to_owned(), ..outsider() };
+    broker.groups.commit(&who, vec![commit], answer);
+    broker.groups.expire();
+    broker.topic.commit(None);
+    broker.topic.inner.lock().holds = false;
+    assert_eq!(taken(&got), [ErrorCode::None]);
+    assert_eq!(broker.committed("g", "t"), Some(7));
+    assert_eq!(broker.restarted().committed("g", "t"), Some(7));
+}
+
 /// The tombstone that the deletion could not store is stored by the next start.
 #[test]
 fn offsets_of_a_topic_that_is_gone_are_removed_when_they_are_loaded() {
