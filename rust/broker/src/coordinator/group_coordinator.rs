@@ -147,6 +147,11 @@ impl GroupCoordinator {
         }
     }
 
+    /// Whether the groups of this group's partition are here.
+    pub fn coordinates(&self, group_id: &str) -> bool {
+        self.active_partition(group_id).is_ok()
+    }
+
     /// The group, if there is one.
     pub(super) fn group(&self, group_id: &str) -> Result<Option<Arc<Group>>, ErrorCode> {
         self.active_partition(group_id)?;

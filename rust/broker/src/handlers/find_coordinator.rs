@@ -23,22 +23,45 @@ const BATCH_VERSION: i16 = 4;
 pub fn handle(rooms: &Rooms, call: Call<FindCoordinatorRequest>) {
     let Call { request, reply } = call;
     let found = find(rooms, &reply.context, request.key_type);
+    // A partition that does not load costs its own groups and no others.
+    let all_loaded = found.error_code != 0 || is_loaded(rooms);
+    let of = |key: &str| match all_loaded || rooms.groups.coordinates(key) {
+        true => found.clone(),
+        false => not_available(),
+    };
     if reply.version < BATCH_VERSION {
-        return reply.send(&of_one(found));
+        return reply.send(&of_one(of(&request.key)));
     }
     let keys = request.coordinator_keys.into_iter();
-    let coordinators = keys.map(|key| Coordinator { key, ..found.clone() });
+    let coordinators = keys.map(|key| Coordinator { key: key.clone(), ..of(&key) });
     reply.send_each(&FindCoordinatorResponse::default(), coordinators);
 }
 
-fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
-    let nobody = |error: ErrorCode, message: &str| Coordinator {
+fn nobody(error: ErrorCode, message: &str) -> Coordinator {
+    Coordinator {
         node_id: -1,
         port: -1,
         error_code: error.code(),
         error_message: Some(message.to_owned()),
         ..Coordinator::default()
-    };
+    }
+}
+
+fn not_available() -> Coordinator {
+    nobody(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
+}
+
+/// Whether all of `__consumer_offsets` is loaded, or being loaded; it is made if need be.
+fn is_loaded(rooms: &Rooms) -> bool {
+    let ready = rooms.groups.ensure_topic();
+    if let Err(error) = ready {
+        tracing::warn!(?error, "__consumer_offsets is not available");
+    }
+    ready.is_ok()
+}
+
+/// Who coordinates every group that can be coordinated.
+fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
     if key_type == TRANSACTION {
         let message = "This broker does not serve transactions.";
         return nobody(ErrorCode::TransactionalIdAuthorizationFailed, message);
@@ -47,15 +70,9 @@ fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
         let message = "No coordinator of this type is served here.";
         return nobody(ErrorCode::InvalidRequest, message);
     }
-    if let Err(error) = rooms.groups.ensure_topic() {
-        tracing::warn!(?error, "__consumer_offsets is not available");
-        return nobody(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.");
-    }
     let image = rooms.controller.image();
     let node_id = rooms.config().node_id;
-    let Some(broker) = image.brokers.get(&node_id) else {
-        return nobody(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.");
-    };
+    let Some(broker) = image.brokers.get(&node_id) else { return not_available() };
     let (host, port) = endpoint(rooms, context, broker);
     Coordinator { node_id, host, port, ..Coordinator::default() }
 }
