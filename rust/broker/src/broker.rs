@@ -343,7 +343,7 @@ impl Foundation<'_> {
             .map_err(system("the cold-read threads"))?;
         // The last that can fail: from here on the rooms end this thread.
         let flushed = partitions.clone();
-        let flush = move |key| flush(&flushed, key);
+        let flush = move |key| flushed.flush(key);
         partitions.committer().start(flush).map_err(system("group commit"))?;
         Ok(Rooms {
             config: swapped,
@@ -364,17 +364,6 @@ impl Foundation<'_> {
             ),
             producer_ids: ProducerIds::new(config.node_id),
         })
-    }
-}
-
-fn flush(partitions: &Partitions, key: u64) {
-    let Some(partition) = partitions.by_key(key) else { return };
-    match partition.flush() {
-        // Deleted meanwhile.
-        Ok(_) | Err(LogError::Closed { .. }) => {}
-        Err(error) => {
-            tracing::error!(log = %partition.log().path().display(), %error, "flush failed");
-        }
     }
 }
 

@@ -13,11 +13,12 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsRequest, DescribeLogDirsResult,
 };
+use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::produce::ProduceRequest;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -77,29 +78,134 @@ fn a_disk_that_fails_takes_its_own_partitions_with_it() {
     broker.stop();
 }
 
+/// The flush after a roll writes a small file. When it found the disk full, acknowledgements waited
+/// for the next append, also when there was room again; who sends a batch again appends nothing.
+#[test]
+fn a_flush_that_found_the_disk_full_is_tried_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = Arc::new(AtomicBool::new(false));
+    let refused = Arc::new(AtomicUsize::new(0));
+    let (is_full, counted) = (full.clone(), refused.clone());
+    let storage = Asking::new(move |_, path| {
+        let is_epochs = path.to_string_lossy().ends_with("t-0/leader-epoch-checkpoint.tmp");
+        if is_epochs && is_full.load(Ordering::SeqCst) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    });
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let settings = config(directory.path(), &[]);
+    let broker = Broker::start_with(settings, clock.clone(), storage).unwrap();
+    create_topic(&broker, "t", 1, &[("flush.messages", "1"), ("segment.bytes", "1048576")]);
+    let value = "v".repeat(700_000);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.produce("t", batch(&[&value], None), -1).error_code, 0);
+    full.store(true, Ordering::SeqCst);
+    let waits = produce_request("t", batch(&[&value], None), -1);
+    let waits = ProduceRequest { timeout_ms: i32::MAX, ..waits };
+    let produced = std::thread::spawn(move || client.call(&waits, 9));
+    awaited::until("a flush finds the disk full", || refused.load(Ordering::SeqCst) > 0);
+    full.store(false, Ordering::SeqCst);
+    awaited::until("the flush is tried again", || {
+        clock.advance_ms(100);
+        produced.is_finished()
+    });
+    let answers = produced.join().unwrap().responses.remove(0).partition_responses;
+    let produced = &answers[0];
+    assert_eq!((produced.error_code, produced.base_offset), (0, 1));
+    broker.stop();
+}
+
+/// One partition of `__consumer_offsets` that did not load kept the coordinator of every group from
+/// being found, until a restart that could read it.
+#[test]
+fn a_lost_directory_costs_the_groups_that_live_there_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let both = two(directory.path());
+    let settings = [("log.dirs", both.as_str()), ("offsets.topic.num.partitions", "2")];
+    let settings = config(directory.path(), &settings);
+    let find = |client: &mut Client| {
+        let coordinator_keys = ["a", "b"].map(str::to_owned).to_vec();
+        let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
+        let found = client.call(&request, 6).coordinators;
+        found.into_iter().map(|found| (found.key, found.error_code)).collect::<Vec<_>>()
+    };
+    let broker = Broker::start(settings.clone()).unwrap();
+    let all_well = [("a".to_owned(), 0), ("b".to_owned(), 0)];
+    assert_eq!(find(&mut Client::connect(&broker)), all_well);
+    broker.stop();
+    // The hash of a name of one character is that character.
+    let lost = |group: &str| {
+        let partition = group.bytes().map(i32::from).sum::<i32>() % 2;
+        directory.path().join(format!("two/__consumer_offsets-{partition}")).exists()
+    };
+    let not_available = ErrorCode::CoordinatorNotAvailable as i16;
+    let expected =
+        ["a", "b"].map(|group| (group.to_owned(), if lost(group) { not_available } else { 0 }));
+    assert_ne!(expected, all_well);
+
+    let broken = Arc::new(AtomicBool::new(true));
+    let storage = failing(directory.path().join("two"), broken);
+    let broker = Broker::start_with(settings, Arc::new(SystemClock::new()), storage).unwrap();
+    let mut client = Client::connect(&broker);
+    awaited::until("what can be loaded is", || find(&mut client) == expected);
+    broker.stop();
+}
+
 /// Lets nobody on before `wanted` different ones have come, or half a minute is over.
 struct Meeting {
     wanted: usize,
     there: Mutex<BTreeSet<PathBuf>>,
     came: Condvar,
+    /// Somebody waited for too long; nobody waits any more.
+    given_up: AtomicBool,
 }
 
 impl Meeting {
     fn of(wanted: usize) -> Arc<Self> {
-        Arc::new(Self { wanted, there: Mutex::default(), came: Condvar::new() })
+        let (there, came) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { wanted, there, came, given_up: AtomicBool::new(false) })
     }
 
     fn join(&self, who: &Path) {
         let mut there = self.there.lock().unwrap();
         there.insert(who.to_owned());
         self.came.notify_all();
-        let missing = |there: &mut BTreeSet<PathBuf>| there.len() < self.wanted;
-        drop(self.came.wait_timeout_while(there, Duration::from_secs(30), missing).unwrap());
+        let missing = |there: &mut BTreeSet<PathBuf>| {
+            there.len() < self.wanted && !self.given_up.load(Ordering::SeqCst)
+        };
+        let waited = self.came.wait_timeout_while(there, awaited::LIMIT, missing).unwrap();
+        self.given_up.fetch_or(waited.1.timed_out(), Ordering::SeqCst);
     }
 
     fn took_place(&self) -> bool {
-        self.there.lock().unwrap().len() >= self.wanted
+        let are_here = self.there.lock().unwrap().len() >= self.wanted;
+        are_here && !self.given_up.load(Ordering::SeqCst)
     }
+}
+
+/// Each new partition waits for the disk twice, and they did so one after the other: a topic of 50
+/// partitions took ten times as long as before they waited at all.
+#[test]
+fn new_logs_are_made_side_by_side_and_spread_over_the_directories() {
+    let directory = tempfile::tempdir().unwrap();
+    let meeting = Meeting::of(4);
+    let met = meeting.clone();
+    let storage = Asking::new(move |what, path| {
+        if what == Use::List && path.to_string_lossy().contains("/t-") {
+            met.join(path);
+        }
+        Ok(())
+    });
+    let settings = config(directory.path(), &[("log.dirs", &two(directory.path()))]);
+    let broker = Broker::start_with(settings, Arc::new(SystemClock::new()), storage).unwrap();
+    create_topic(&broker, "t", 4, &[]);
+    assert!(meeting.took_place(), "four logs at a time");
+    let dirs = described(&mut Client::connect(&broker));
+    let counts = dirs.iter().map(|dir| dir.topics.iter().map(|t| t.partitions.len()).sum());
+    assert_eq!(counts.collect::<Vec<usize>>(), [2, 2]);
+    broker.stop();
 }
 
 #[test]

@@ -174,6 +174,7 @@ fn tasks(partitions: &Arc<Partitions>, intervals: &Maintenance, start_ms: u64) -
     let mut unflushed = Unflushed::new();
     let (next_removal, removed) = (partitions.clone(), partitions.clone());
     let (next_retry, retried) = (partitions.clone(), partitions.clone());
+    let (next_flush, flushed_again) = (partitions.clone(), partitions.clone());
     vec![
         Task::every(intervals.retention_ms, start_ms, move |now_ms| retain(&retained, now_ms)),
         Task::every(intervals.flush_ms, start_ms, move |now_ms| {
@@ -184,6 +185,7 @@ fn tasks(partitions: &Arc<Partitions>, intervals: &Maintenance, start_ms: u64) -
         note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
         Task::at(move || next_removal.next_removal_ms(), move |_| removed.remove_deleted()),
         Task::at(move || next_retry.next_retry_ms(), move |_| retried.retry_unopened()),
+        Task::at(move || next_flush.next_flush_ms(), move |_| flushed_again.flush_again()),
     ]
 }
 

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod deleting;
+mod flushing;
 mod opening;
 
 use deleting::Deleted;
@@ -139,8 +140,12 @@ pub struct Partitions {
     checkpointing: Mutex<()>,
     /// The greatest producer id that a log held when it was opened; -1 if none did.
     greatest_producer_id: AtomicI64,
-    /// Logs that were opened at the start, until their topics are followed.
+    /// Logs that are opened, until their topics are followed.
     opened: Mutex<Opened>,
+    /// One new log at a time is given its directory.
+    placing: Mutex<()>,
+    /// When the flushes that failed are tried again, by the keys of their partitions.
+    unflushed: Mutex<HashMap<u64, u64>>,
 }
 
 impl Partitions {
@@ -160,6 +165,8 @@ impl Partitions {
             checkpointing: Mutex::default(),
             greatest_producer_id: AtomicI64::new(-1),
             opened: Mutex::default(),
+            placing: Mutex::default(),
+            unflushed: Mutex::default(),
         }
     }
 
@@ -248,10 +255,10 @@ impl Partitions {
         if any_deleted {
             self.forget_deleted();
         }
-        for topic in before.topics.changes(&after.topics).into_iter().filter_map(|(_, topic)| topic)
-        {
-            self.follow_topic(topic);
-        }
+        let changed = before.topics.changes(&after.topics);
+        let changed: Vec<_> = changed.into_iter().filter_map(|(_, topic)| topic).collect();
+        self.open_new(&changed);
+        changed.into_iter().for_each(|topic| self.follow_topic(topic));
     }
 
     /// Works every topic's settings out anew: the broker's defaults changed.

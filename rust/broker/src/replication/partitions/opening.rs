@@ -2,8 +2,8 @@
 //! stops.
 //!
 //! At a start each directory has `num.recovery.threads.per.data.dir` threads, as disks are what a
-//! scan after a crash waits for. A clean stop is all fsyncs, which a disk takes together: there the
-//! number of threads is our own.
+//! scan after a crash waits for. New logs and a clean stop are all fsyncs, which a disk takes
+//! together: there the number of threads is our own.
 //!
 //! A log that does not open, for want of descriptors, of space, or by a bug that panics, answers
 //! as a storage error and is tried again after a while. Until it opens, what the checkpoints say of
@@ -14,7 +14,7 @@ use super::{Partition, Partitions, Slot};
 use crate::error::panics;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::replication::checkpoints::Checkpoint;
-use crate::replication::log_dirs::Made;
+use crate::replication::log_dirs::{Made, Place};
 use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What became of logs that were opened before their partitions are made, by topic and partition.
-pub(super) type Opened = HashMap<(Uuid, i32), Result<CommitLog, String>>;
+pub(super) type Opened = HashMap<(Uuid, i32), (Made, Result<CommitLog, String>)>;
 
-/// Threads that close the logs of one directory.
-const CLOSING_THREADS: usize = 16;
+/// Threads that make new logs, or close those of one directory.
+const SYNCING_THREADS: usize = 16;
 
 /// Between the first two attempts at a log, in ms; then twice as long, and so on.
 const FIRST_RETRY_MS: u64 = 1_000;
@@ -69,7 +69,28 @@ impl Partitions {
         let threads = self.config.recovery_threads;
         in_parallel(&queues, threads, |(topic, index)| {
             let log = self.try_to_open(topic, *index, Made::Before, true);
-            self.opened.lock().insert((topic.id, *index), log);
+            self.opened.lock().insert((topic.id, *index), (Made::Before, log));
+        });
+    }
+
+    /// Makes the logs of new partitions of these topics, side by side: each waits for the disk.
+    pub(super) fn open_new(&self, topics: &[&Arc<TopicImage>]) {
+        let mut new: Vec<(&Arc<TopicImage>, i32)> = Vec::new();
+        {
+            let (maps, opened) = (self.maps.read(), self.opened.lock());
+            for topic in topics {
+                let there = maps.by_id.get(&topic.id).map_or(0, |topic| topic.partitions.len());
+                for (index, partition) in (0..).zip(&topic.partitions).skip(there) {
+                    let is_here = partition.replicas.contains(&self.config.local_id);
+                    if is_here && !opened.contains_key(&(topic.id, index)) {
+                        new.push((topic, index));
+                    }
+                }
+            }
+        }
+        in_parallel(&[new], SYNCING_THREADS, |(topic, index)| {
+            let log = self.try_to_open(topic, *index, Made::Now, true);
+            self.opened.lock().insert((topic.id, *index), (Made::Now, log));
         });
     }
 
@@ -77,7 +98,7 @@ impl Partitions {
     pub(super) fn open(&self, topic: &TopicImage, index: i32) -> Slot {
         let opened = self.opened.lock().remove(&(topic.id, index));
         match opened {
-            Some(opened) => self.take_in(topic, index, Made::Before, opened),
+            Some((made, opened)) => self.take_in(topic, index, made, opened),
             None => {
                 let opened = self.try_to_open(topic, index, Made::Now, true);
                 self.take_in(topic, index, Made::Now, opened)
@@ -171,19 +192,37 @@ impl Partitions {
         may_be_clean: bool,
     ) -> Result<CommitLog, LogError> {
         let name = format!("{}-{index}", topic.name);
+        let place = {
+            // New logs are made side by side, and go where the fewest are.
+            let _placing = (made == Made::Now).then(|| self.placing.lock());
+            let place = self.dirs.place(&name, topic.id, made)?;
+            self.dirs.count(place.directory.log_dir(), true);
+            place
+        };
+        let opened = self.open_at(&place, &name, topic, index, may_be_clean);
+        opened.inspect_err(|_| self.dirs.count(place.directory.log_dir(), false))
+    }
+
+    fn open_at(
+        &self,
+        place: &Place<'_>,
+        name: &str,
+        topic: &TopicImage,
+        index: i32,
+        may_be_clean: bool,
+    ) -> Result<CommitLog, LogError> {
         let settings = (self.config.settings)(topic);
-        let place = self.dirs.place(&name, topic.id, made)?;
         let log_dir = place.directory.log_dir();
         if place.stored != Some(topic.id) {
             // Before there is anything else: records never lie in a directory that is nobody's.
-            let (storage, path) = (log_dir.storage().as_ref(), log_dir.path().join(&name));
+            let (storage, path) = (log_dir.storage().as_ref(), log_dir.path().join(name));
             storage.create_dir(&path).map_err(|error| LogError::io(&path, error))?;
             write_topic_id(storage, &path, topic.id)?;
         }
         let noted = place.directory.checkpoints().open_state(&topic.name, topic.id, index);
         let state = OpenState { clean: noted.clean && may_be_clean, ..noted };
         let now_ms = self.config.clock.wall_ms();
-        let (log, report) = CommitLog::open(log_dir, &name, settings.log.clone(), state, now_ms)?;
+        let (log, report) = CommitLog::open(log_dir, name, settings.log.clone(), state, now_ms)?;
         let greatest = report.greatest_producer_id.unwrap_or(-1);
         self.greatest_producer_id.fetch_max(greatest, Ordering::AcqRel);
         if report.truncated_bytes > 0 || report.lost_below_recovery_point {
@@ -194,7 +233,6 @@ impl Partitions {
             // power cut.
             log.flush()?;
         }
-        self.dirs.count(log_dir, true);
         Ok(log)
     }
 
@@ -209,7 +247,7 @@ impl Partitions {
             queues[self.dirs.position(partition.log().log_dir())].push(partition);
         }
         let failed: Mutex<HashMap<usize, LogError>> = Mutex::default();
-        in_parallel(&queues, CLOSING_THREADS, |partition| {
+        in_parallel(&queues, SYNCING_THREADS, |partition| {
             let log = partition.log();
             let panicked = || LogError::io(&*log.path(), io::Error::other("closing it panicked"));
             let closed = panics::contain("closing a log", || log.close(true));
