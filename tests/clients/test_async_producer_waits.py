@@ -146,6 +146,29 @@ def test_a_close_does_not_wait_behind_batches_that_wait_for_room() -> None:
     run(main)
 
 
+def test_records_come_behind_those_of_a_batch_whose_wait_was_cancelled() -> None:
+    """The batch left its place when it was cancelled, and went on: later records came between."""
+
+    async def main() -> None:
+        with kl.Broker(in_process=False, topics=["t"]) as broker:
+            async with kl.AsyncProducer(
+                bootstrap_servers=broker.bootstrap_servers, buffer_memory=50_000
+            ) as producer:
+                await producer.send("t", b"first")
+                broker.kill()
+                batch = asyncio.ensure_future(producer.send_batch("t", [b"x" * 900] * 1_000))
+                while producer.metrics()["buffer-available-bytes"] > 5_000:
+                    await asyncio.sleep(0)
+                batch.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await batch
+                later = asyncio.ensure_future(producer.send("t", b"later"))
+                await asyncio.to_thread(broker.start)
+                assert (await later).offset == 1_001
+
+    run(main)
+
+
 def test_a_serializer_is_called_once_for_a_record_that_waits(
     kafkalite_bootstrap: str, name: str
 ) -> None:

@@ -10,10 +10,11 @@ from .. import _native
 from ..arguments import absent, checked_callables, refuse_positional
 from ..config import merged, warn
 from ..errors import IllegalStateError
-from .waiting import in_thread
+from .waiting import in_thread, on_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
     from types import TracebackType
     from typing import Never, Unpack
 
@@ -44,8 +45,10 @@ class _Place:
         self._lines = lines
         self._topic = topic
         self._turn = turn
+        self._loop = asyncio.get_running_loop()
+        self._adding: Future[_native.BatchDelivery] | None = None
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         """Wait behind the calls that came before.
 
         Raises:
@@ -62,6 +65,12 @@ class _Place:
             if turn is not None and isinstance(error, TimeoutError):
                 raise turn.error() from None
             raise
+        return self
+
+    async def add(self, call: Callable[[], _native.BatchDelivery]) -> _native.BatchDelivery:
+        """Return ``call()`` from a thread: it may wait for room, and the loop goes on meanwhile."""
+        self._adding = on_thread(call)
+        return await asyncio.wrap_future(self._adding)
 
     async def __aexit__(
         self,
@@ -69,7 +78,18 @@ class _Place:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let the next one in."""
+        """Let the next one in: when all is added, also if the call was cancelled."""
+        if self._adding is None or self._adding.done():
+            self._let_next_in()
+        else:
+            self._adding.add_done_callback(self._added)
+
+    def _added(self, _: object) -> None:
+        # A loop that was closed has nobody who waits.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._let_next_in)
+
+    def _let_next_in(self) -> None:
         self._line.lock.release()
         self._leave()
 
@@ -223,8 +243,8 @@ class AsyncProducer:
                 loop.call_soon_threadsafe(settle)
 
         # A batch may be larger than the buffer: a thread waits for room, not the loop.
-        async with _Place(self._lines, topic, None):
-            delivery = await in_thread(
+        async with _Place(self._lines, topic, None) as place:
+            delivery = await place.add(
                 lambda: self._native.send_batch(
                     topic,
                     values,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
@@ -51,14 +51,19 @@ async def result_of(operation: Operation) -> Any:
     return operation.result(0)
 
 
-async def in_thread(call: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    """Return ``call(*arguments)``, which may block, from a thread of its own.
+def on_thread(call: Callable[[*Arguments], Result], *arguments: *Arguments) -> Future[Result]:
+    """Begin ``call(*arguments)``, which may block, on a thread of its own.
 
     The loop's own threads are the program's: calls that block there for long would keep others, a
     ``close`` for one, from ever beginning.
     """
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafkalite")
     try:
-        return await asyncio.get_running_loop().run_in_executor(executor, call, *arguments)
+        return executor.submit(call, *arguments)
     finally:
         executor.shutdown(wait=False)
+
+
+async def in_thread(call: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """Return ``call(*arguments)`` from a thread of its own; to be cancelled does not end that."""
+    return await asyncio.wrap_future(on_thread(call, *arguments))
