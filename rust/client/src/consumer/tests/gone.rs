@@ -12,7 +12,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 use super::commits::{commit_three, coordinated, fetched};
 use super::*;
 use crate::cluster::Wanted;
-use crate::fake_broker::{Held, hold, metadata, release, topic};
+use crate::fake_broker::{Held, hold, metadata, release, topic, wait_held};
 
 /// Partition and offset of every commit, in their order.
 type Commits = Arc<Mutex<Vec<(String, i64)>>>;
@@ -164,7 +164,7 @@ fn what_assign_takes_away_is_committed_and_read_on_from_there_when_it_comes_back
     assert_eq!(read(&consumer, 4), Ok(vec![0, 1, 2, 3]));
     consumer.assign(&BTreeSet::new()).expect("nothing is subscribed to");
     consumer.assign(&BTreeSet::from([x()])).expect("nothing is subscribed to");
-    broker.wait_for(ApiKey::OffsetCommit, 1);
+    wait_held(&held);
     release(&held);
     assert_eq!(read(&consumer, 2), Ok(vec![4, 5]));
     assert_eq!(*commits.lock(), [("x-0".to_owned(), 4)]);
@@ -189,7 +189,7 @@ fn a_committed_offset_that_was_asked_for_in_another_life_is_asked_for_again() {
         Answer::Usual
     });
     let consumer = reading(&broker, &[EARLIEST_RESET, ("group.id", "g")]);
-    broker.wait_for(ApiKey::OffsetFetch, 1);
+    wait_held(&held);
     consumer.assign(&BTreeSet::new()).expect("nothing is subscribed to");
     consumer.assign(&BTreeSet::from([x()])).expect("nothing is subscribed to");
     release(&held);

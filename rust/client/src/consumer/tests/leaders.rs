@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster::LeaderNews;
-use crate::fake_broker::{Held, OTHER, hold, release, two};
+use crate::fake_broker::{Held, OTHER, hold, release, two, wait_held};
 
 /// Four records in every partition, whose epochs nobody knows: positions are not validated.
 const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
@@ -38,7 +38,7 @@ fn what_the_leader_before_answers_late_is_not_handed_out_again() {
     consumer.assign(&BTreeSet::from([y.clone()])).expect("nothing is subscribed to");
     let position = calls::position(Arc::clone(consumer.shared()), y.clone(), soon());
     consumer.runtime().call(position, soon()).expect("it is known");
-    first.wait_for(ApiKey::Fetch, 1);
+    wait_held(&held);
     consumer.shared().cluster.learn_leader(&second_leads("y"));
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()), "of the second");
     // The first broker is asked for this one when its late answer was taken.
