@@ -104,6 +104,8 @@ pub struct Subscription {
     partitions: BTreeMap<TopicPartition, PartitionState>,
     /// What was held since it last asked for nothing, and is not held any more.
     given_up: BTreeSet<TopicPartition>,
+    /// Tenures in which a topic was made again: the group's, and the one that began with that.
+    renewed: BTreeMap<TopicPartition, (u64, u64)>,
 }
 
 impl Default for Subscription {
@@ -116,7 +118,8 @@ impl Subscription {
     /// Nothing asked for, nothing assigned.
     #[must_use]
     pub fn new() -> Self {
-        Self { wish: Wish::Nothing, partitions: BTreeMap::new(), given_up: BTreeSet::new() }
+        let (partitions, renewed) = (BTreeMap::new(), BTreeMap::new());
+        Self { wish: Wish::Nothing, partitions, given_up: BTreeSet::new(), renewed }
     }
 
     /// What was asked for.
@@ -133,6 +136,7 @@ impl Subscription {
         }
         if matches!(wish, Wish::Nothing) {
             self.given_up.clear();
+            self.renewed.clear();
         }
         self.wish = wish;
     }
@@ -178,10 +182,19 @@ impl Subscription {
     ) {
         for (partition, tenure) in partitions {
             self.given_up.remove(&partition);
+            let tenure = self.own_tenure(&partition, tenure);
             self.partitions
                 .entry(partition.clone())
                 .or_insert_with(|| PartitionState::new(partition, start, tenure));
         }
+    }
+
+    /// The tenure of a partition's records where the group's is `tenure`: another one since its
+    /// topic was made again.
+    #[must_use]
+    pub fn own_tenure(&self, partition: &TopicPartition, tenure: u64) -> u64 {
+        let renewed = self.renewed.get(partition).filter(|(of_group, _)| *of_group == tenure);
+        renewed.map_or(tenure, |(_, own)| *own)
     }
 
     /// Whether a member of a group may commit for `partition` what it read in `tenure`, if that is
@@ -327,8 +340,14 @@ impl Subscription {
     /// under the same name nothing is known, and its partitions begin with `start`.
     pub fn see_topics(&mut self, id_of: impl Fn(&str) -> Option<Uuid>, start: Status) {
         for (partition, state) in &mut self.partitions {
-            if let Some(id) = id_of(&partition.topic) {
-                state.see_topic(id, start);
+            let Some(id) = id_of(&partition.topic) else { continue };
+            let before = state.cursor().tenure();
+            state.see_topic(id, start);
+            let own = state.cursor().tenure();
+            if own != before {
+                let earlier = self.renewed.get(partition).filter(|(_, own)| *own == before);
+                let of_group = earlier.map_or(before, |(of_group, _)| *of_group);
+                self.renewed.insert(partition.clone(), (of_group, own));
             }
         }
     }

@@ -134,6 +134,7 @@ impl Moment<'_> {
     fn refusal(&self, claim: &Claim, group: &str) -> ClientError {
         let partition = &claim.partition;
         let tenure = self.member.map_or(NO_TENURE, |member| member.tenure(partition));
+        let tenure = self.subscription.own_tenure(partition, tenure);
         let is_given_up = self.subscription.get(partition).is_none();
         let may_come_back = tenure != NO_TENURE && [NO_TENURE, tenure].contains(&claim.tenure);
         let (code, why) = if is_given_up && may_come_back {

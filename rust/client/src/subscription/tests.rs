@@ -304,6 +304,18 @@ fn records_of_the_former_topic_of_a_name_are_not_committed_for_the_new_one() {
     assert!(subscription.may_commit(&x, NO_TENURE), "an offset without a record");
     subscription.seek(&x, at(3, 0));
     assert_eq!(subscription.get(&x).expect("it is assigned").cursor().tenure(), tenure);
+    subscription.remove([&x]);
+    subscription.add_held([(x.clone(), 7)], Status::Committed);
+    assert!(!subscription.may_commit(&x, 7), "a rebalance does not bring the former topic back");
+    assert!(subscription.may_commit(&x, tenure), "it was held all the time");
+    subscription.see_topics(|_| id(2), Status::Committed);
+    subscription.see_topics(|_| id(3), Status::Committed);
+    subscription.remove([&x]);
+    subscription.add_held([(x.clone(), 7)], Status::Committed);
+    assert!(!subscription.may_commit(&x, 7) && !subscription.may_commit(&x, tenure));
+    subscription.remove([&x]);
+    subscription.add_held([(x.clone(), 9)], Status::Committed);
+    assert!(subscription.may_commit(&x, 9), "the group gave it once more");
 }
 
 #[test]
