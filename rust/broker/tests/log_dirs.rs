@@ -14,6 +14,7 @@ use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsRequest, DescribeLogDirsResult,
 };
 use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
+use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
 use kafkalite_protocol::messages::produce::ProduceRequest;
 use std::collections::BTreeSet;
 use std::io;
@@ -150,6 +151,7 @@ fn a_lost_directory_costs_the_groups_that_live_there_and_no_others() {
     let broker = Broker::start_with(settings, Arc::new(SystemClock::new()), storage).unwrap();
     let mut client = Client::connect(&broker);
     awaited::until("what can be loaded is", || find(&mut client) == expected);
+    assert_eq!(client.call(&ListGroupsRequest::default(), 4).error_code, 0);
     broker.stop();
 }
 

@@ -51,8 +51,8 @@ impl GroupCoordinator {
         let is_wanted = |filter: &HashSet<String>, value: &str| {
             filter.is_empty() || filter.contains(&value.to_ascii_lowercase())
         };
-        let is_loaded = |load: &Load| matches!(load, Load::Active | Load::Damaged);
-        let is_loading = !self.loads.read().iter().all(is_loaded)
+        let is_on_its_way = |load: &Load| matches!(load, Load::Pending | Load::Loading);
+        let is_loading = self.loads.read().iter().any(is_on_its_way)
             || (self.loads.read().is_empty() && self.around.topic.partition_count() > 0);
         let error = if is_loading { ErrorCode::CoordinatorLoadInProgress } else { ErrorCode::None };
         let groups = self.all_groups();

@@ -74,6 +74,8 @@ pub(super) enum Load {
     Loading,
     /// Its groups are here.
     Active,
+    /// It could not be read, its log is not open: tried again whenever a coordinator is looked for.
+    Failed,
     /// It cannot be read to its end, and will not be until the broker starts again. As in Kafka,
     /// this broker does not coordinate its groups.
     Damaged,
@@ -142,7 +144,7 @@ impl GroupCoordinator {
         let partition = partition_of(group_id, count);
         match loads.get(usize::try_from(partition).unwrap_or(0)) {
             Some(Load::Active) => Ok(partition),
-            Some(Load::Damaged) => Err(ErrorCode::NotCoordinator),
+            Some(Load::Failed | Load::Damaged) => Err(ErrorCode::NotCoordinator),
             _ => Err(ErrorCode::CoordinatorLoadInProgress),
         }
     }

@@ -149,7 +149,8 @@ impl GroupCoordinator {
 
     fn is_loaded(&self) -> bool {
         let loads = self.loads.read();
-        !loads.is_empty() && !loads.contains(&Load::Pending)
+        let waits = |load: &Load| matches!(load, Load::Pending | Load::Failed);
+        !loads.is_empty() && !loads.iter().any(waits)
     }
 
     /// Loads every partition that is not loaded yet. To be called at start, and whenever the topic
@@ -192,7 +193,7 @@ impl GroupCoordinator {
         let load = match result {
             Ok(()) => Load::Active,
             Err(ErrorCode::CorruptMessage) => Load::Damaged,
-            Err(_) => Load::Pending,
+            Err(_) => Load::Failed,
         };
         if let Some(place) = self.loads.write().get_mut(usize::try_from(partition).unwrap_or(0)) {
             *place = load;
@@ -204,7 +205,7 @@ impl GroupCoordinator {
     fn claim(&self, partition: i32) -> bool {
         let mut loads = self.loads.write();
         match loads.get_mut(usize::try_from(partition).unwrap_or(usize::MAX)) {
-            Some(load @ Load::Pending) => {
+            Some(load @ (Load::Pending | Load::Failed)) => {
                 *load = Load::Loading;
                 true
             }
