@@ -13,6 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+mod former;
+
+use former::Former;
+
 /// A broker and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerImage {
@@ -78,6 +82,7 @@ pub struct ClusterImage {
     names: HashMap<Uuid, String>,
     /// Topics that were asked for and not told of, with the reason.
     refused: HashMap<String, ErrorCode>,
+    former: Former,
 }
 
 /// What an answer says of a partition's leader.
@@ -185,6 +190,7 @@ impl ClusterImage {
         next.cluster_id = response.cluster_id.or(next.cluster_id);
         next.controller = Some(response.controller_id).filter(|id| *id >= 0);
         next.brokers = brokers(&response.brokers)?;
+        next.former.forget(|name| self.topics.contains_key(name), now);
         if whole {
             next.topics.clear();
             next.refused.clear();
@@ -196,7 +202,11 @@ impl ClusterImage {
             if name.is_empty() && (topic.name.is_none() || !topic.topic_id.is_zero()) {
                 continue;
             }
-            match topic_image(topic, self.topics.get(&name), now)? {
+            let known = self.topics.get(&name);
+            match topic_image(topic, known, now)? {
+                Ok(topic) if next.former.gave_way(&name, topic.id, now) => {
+                    next.keep(name, known);
+                }
                 Ok(topic) => {
                     next.refused.remove(&name);
                     next.topics.insert(name, Arc::new(topic));
@@ -209,6 +219,14 @@ impl ClusterImage {
         }
         next.index_names();
         Ok(next)
+    }
+
+    /// What a broker tells that lags behind changes nothing.
+    fn keep(&mut self, name: String, known: Option<&Arc<TopicImage>>) {
+        match known {
+            Some(known) => drop(self.topics.insert(name, Arc::clone(known))),
+            None => drop(self.refused.insert(name, ErrorCode::UnknownTopicOrPartition)),
+        }
     }
 
     fn index_names(&mut self) {

@@ -135,3 +135,37 @@ fn no_answer_that_can_be_decoded_makes_it_panic() {
     }
     assert!(taken > 1_000, "{taken} were good enough");
 }
+
+/// Brokers learn one after the other that a topic was made again. Each answer of one that did not
+/// know made the topic another one: producers failed records of its partitions, and consumers began
+/// the topic from its start.
+#[test]
+fn a_broker_that_lags_behind_does_not_bring_a_former_topic_back() {
+    let of = |id: u8, count: i32| {
+        let mut topic = topic("t", count, 0);
+        topic.topic_id = Uuid([id; 16]);
+        topic
+    };
+    let mut none = topic("t", 0, 0);
+    none.error_code = ErrorCode::UnknownTopicOrPartition as i16;
+    let now = Instant::now();
+    for (gone_between, whole) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut image = image(vec![of(1, 1)]);
+        let mut hear = |topic, now| {
+            image = image.after(told(vec![topic]), whole, now).expect("honest");
+            let known = image.topic("t").map(|topic| (topic.id, topic.partitions.len()));
+            known.map(|(id, count)| (id.0[0], count))
+        };
+        if gone_between {
+            assert_eq!(hear(none.clone(), now), None);
+        }
+        assert_eq!(hear(of(2, 3), now), Some((2, 3)), "another topic of the name");
+        assert_eq!(hear(of(1, 1), now), Some((2, 3)), "a broker that lags behind");
+        assert_eq!(hear(of(2, 4), now), Some((2, 4)));
+        assert_eq!(hear(none.clone(), now), None, "it is deleted");
+        assert_eq!(hear(of(1, 1), now), None, "a broker that lags behind");
+        assert_eq!(hear(of(2, 4), now), Some((2, 4)));
+        let late = now + Duration::from_secs(6);
+        assert_eq!(hear(of(1, 1), late), Some((1, 1)), "no broker lags behind for so long");
+    }
+}
