@@ -29,11 +29,13 @@ use super::{NetworkConfig, NetworkParts};
 use crate::error::panics;
 use crate::metrics::Counter;
 use crate::request_queue::{InlineGate, RequestContext};
-use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
+use crate::response_queue::{ConnectionResponses, Overlap, ReadyResponse, ResponseQueue};
 
 mod deadlines;
 mod reading;
 mod writing;
+
+use reading::Wanted;
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -128,8 +130,8 @@ struct Served {
     paused: bool,
     /// In `awaiting_room` already.
     awaits_room: bool,
-    /// In `awaiting_memory` already.
-    awaits_memory: bool,
+    /// In `awaiting_memory` already, with its frame of this kind.
+    awaits_memory: Option<Overlap>,
     _permit: Permit,
 }
 
@@ -176,10 +178,10 @@ pub struct NetworkThread {
     config: Arc<NetworkConfig>,
     parts: NetworkParts,
     half_frames: Arc<HalfFrames>,
-    /// Set while some connection here waits for room in a lane; who frees some clears it.
-    wants_room: Arc<AtomicBool>,
+    /// Of the connections here that wait for room in a lane.
+    wants_room: Wanted,
     /// As `wants_room`, for memory of large frames.
-    wants_memory: Arc<AtomicBool>,
+    wants_memory: Wanted,
     gate: InlineGate,
     connections: Slab<Served>,
     to_read: VecDeque<usize>,
@@ -228,8 +230,8 @@ impl NetworkThread {
         parts.metrics.computed("kafkalite_response_queue_size", help, labels, &queue, |queue| {
             i64::try_from(queue.len()).unwrap_or(i64::MAX)
         });
-        let wants_room = parts.queue.waiters().register(Arc::clone(&queue));
-        let wants_memory = half_frames.waiters().register(Arc::clone(&queue));
+        let wants_room = Wanted::new(parts.queue.waiters().register(Arc::clone(&queue)));
+        let wants_memory = Wanted::new(half_frames.waiters().register(Arc::clone(&queue)));
         let shared = Arc::new(Shared {
             inbox: SegQueue::new(),
             queue,
@@ -395,7 +397,7 @@ impl NetworkThread {
                 queued_to_write: false,
                 paused: false,
                 awaits_room: false,
-                awaits_memory: false,
+                awaits_memory: None,
                 _permit: permit,
             });
             self.queue_to_read(key);

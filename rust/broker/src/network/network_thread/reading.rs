@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{NetworkThread, Served};
 use crate::network::buffer_pool::{Buffer, BufferPool};
 use crate::network::connection::{CloseReason, Step};
 use crate::network::frames::Progress;
+use crate::request_queue::RoomWaiters;
 use crate::response_queue::Overlap;
 
 /// Requests of one connection begun in a turn.
@@ -27,6 +28,44 @@ enum Pause {
     Room,
     /// Others hold the memory it needs.
     Memory,
+}
+
+/// Whether connections of this thread wait for room, and whether some became free for them.
+pub(super) struct Wanted {
+    /// Set while some wait; who frees some clears it.
+    waits: Arc<AtomicBool>,
+    /// It was set, and what cleared it was not noticed.
+    asked: bool,
+    /// It was cleared, and set for another connection before that was noticed.
+    freed: bool,
+}
+
+impl Wanted {
+    /// None wait. `waits` is what the thread was registered with.
+    pub(super) fn new(waits: Arc<AtomicBool>) -> Self {
+        Self { waits, asked: false, freed: false }
+    }
+
+    /// One more waits. `true`: it has to look once more; see [`RoomWaiters::wait`].
+    fn wait(&mut self, waiters: &RoomWaiters) -> bool {
+        let newly = waiters.wait(&self.waits);
+        if newly {
+            // What became free may be of use to those before it only.
+            self.freed |= self.asked;
+            self.asked = true;
+        }
+        newly
+    }
+
+    /// Whether those that wait have to try again.
+    fn take_freed(&mut self) -> bool {
+        let waits = self.waits.load(Ordering::Acquire);
+        let freed = !waits || self.freed;
+        if freed {
+            (self.asked, self.freed) = (waits, false);
+        }
+        freed
+    }
 }
 
 impl NetworkThread {
@@ -119,26 +158,26 @@ impl NetworkThread {
         {
             self.awaiting_room.push_back(key);
         }
-        if self.parts.queue.waiters().wait(&self.wants_room) {
+        if self.wants_room.wait(self.parts.queue.waiters()) {
             self.queue_to_read(key);
         }
     }
 
     fn await_memory(&mut self, key: usize) {
-        if let Some(served) = self.connections.get_mut(key)
-            && !std::mem::replace(&mut served.awaits_memory, true)
-        {
+        if let Some(served) = self.connections.get_mut(key) {
             let kind = Overlap::of(served.connection.frames.api_key());
-            self.awaiting_memory[kind as usize].push_back(key);
+            if served.awaits_memory.replace(kind) != Some(kind) {
+                self.awaiting_memory[kind as usize].push_back(key);
+            }
         }
-        if self.half_frames.waiters().wait(&self.wants_memory) {
+        if self.wants_memory.wait(self.half_frames.waiters()) {
             self.queue_to_read(key);
         }
     }
 
     /// If room became free in a lane, those that waited for it try again.
     pub(super) fn retry_awaiting_room(&mut self) {
-        if self.wants_room.load(Ordering::Acquire) {
+        if !self.wants_room.take_freed() {
             return;
         }
         for _ in 0..self.awaiting_room.len() {
@@ -154,16 +193,22 @@ impl NetworkThread {
     /// If memory became free, those that waited for it go on, oldest first, until that of their
     /// kind is used up.
     pub(super) fn retry_awaiting_memory(&mut self) {
-        if self.wants_memory.load(Ordering::Acquire) {
+        if !self.wants_memory.take_freed() {
             return;
         }
-        for kind in 0..self.awaiting_memory.len() {
-            for _ in 0..self.awaiting_memory[kind].len() {
-                let Some(key) = self.awaiting_memory[kind].pop_front() else { break };
-                let Some(served) = self.connections.get_mut(key) else { continue };
-                served.awaits_memory = false;
+        for kind in [Overlap::Produce, Overlap::Fetch, Overlap::Alone] {
+            for _ in 0..self.awaiting_memory[kind as usize].len() {
+                let Some(key) = self.awaiting_memory[kind as usize].pop_front() else { break };
+                let served = self.connections.get_mut(key);
+                // One that went on by itself may be in the line of another kind by now.
+                let Some(served) = served.filter(|served| served.awaits_memory == Some(kind))
+                else {
+                    continue;
+                };
+                served.awaits_memory = None;
                 self.read_turn(key);
-                if self.connections.get(key).is_some_and(|served| served.awaits_memory) {
+                let served = self.connections.get(key);
+                if served.is_some_and(|served| served.awaits_memory == Some(kind)) {
                     break;
                 }
             }

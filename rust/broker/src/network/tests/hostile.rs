@@ -225,6 +225,55 @@ fn large_fetches_that_may_not_begin_keep_no_large_produce_from_arriving() {
     }
 }
 
+/// Memory of one kind became free, and before those that waited for it were looked at, a frame of
+/// another kind began to wait: that it was noted for both, and the former waited on.
+#[test]
+fn memory_that_became_free_is_not_forgotten_because_another_kind_begins_to_wait() {
+    let config = NetworkConfig {
+        half_frame_bytes: 8,
+        network_threads: 1,
+        inline: InlineMode::Always,
+        ..NetworkConfig::default()
+    };
+    let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel());
+    let (begun, may_go_on) = (Mutex::new(begun), Mutex::new(may_go_on));
+    let broker = Broker::start(config, move |request| {
+        if &request.body[..] == b"hold the thread" {
+            begun.lock().send(()).expect("the test waits");
+            may_go_on.lock().recv_timeout(PATIENCE).expect("the test lets it go on");
+        }
+        echo(request);
+    });
+    let mut other = broker.connect();
+    let mut looked_at = || {
+        for id in 0..2 {
+            other.send(&request(HEARTBEAT, id, b""));
+            assert_eq!(other.receive_id(), id);
+        }
+    };
+    let [produce, fetch] = [PRODUCE, FETCH].map(|api_key| request(api_key, 7, &[0; 100_000]));
+    let [mut producer, mut late_producer] = [broker.connect(), broker.connect()];
+    let [mut fetcher, mut late_fetcher] = [broker.connect(), broker.connect()];
+    producer.send(&produce[..1_000]);
+    fetcher.send(&fetch[..1_000]);
+    looked_at();
+    late_producer.send(&produce);
+    late_fetcher.send(&fetch[..1_000]);
+    looked_at();
+    let mut blocking = broker.connect();
+    blocking.send(&request(HEARTBEAT, 1, b"hold the thread"));
+    has_begun.recv_timeout(PATIENCE).expect("the thread is held");
+    producer.send(&produce[1_000..]);
+    late_fetcher.send(&fetch[1_000..2_000]);
+    go_on.send(()).expect("the handler waits");
+    assert_eq!(producer.receive_id(), 7);
+    assert_eq!(late_producer.receive_id(), 7, "the memory of produces is free");
+    fetcher.send(&fetch[1_000..]);
+    assert_eq!(fetcher.receive_id(), 7);
+    late_fetcher.send(&fetch[2_000..]);
+    assert_eq!(late_fetcher.receive_id(), 7);
+}
+
 #[test]
 fn connections_above_the_bound_of_one_address_are_closed_at_once() {
     let config = NetworkConfig { max_connections_per_ip: 2, ..NetworkConfig::default() };
