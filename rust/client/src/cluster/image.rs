@@ -353,6 +353,10 @@ fn topic_image(
             *partition = known.clone();
         }
     }
+    // The same topic never loses a partition: a broker that lags behind does not know all.
+    if let Some(known) = known.filter(|known| !known.id.is_zero() && known.id == told.topic_id) {
+        partitions.extend(known.partitions.iter().skip(partitions.len()).cloned());
+    }
     Ok(Ok(TopicImage {
         name,
         id: told.topic_id,

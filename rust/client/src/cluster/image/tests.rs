@@ -169,3 +169,22 @@ fn a_broker_that_lags_behind_does_not_bring_a_former_topic_back() {
         assert_eq!(hear(of(1, 1), late), Some((1, 1)), "no broker lags behind for so long");
     }
 }
+
+/// A consumer without a group gave up the partitions that such an answer lacked, and read them
+/// from their beginning once the next one had them.
+#[test]
+fn a_broker_that_lags_behind_takes_no_partition_from_a_topic() {
+    let of = |id: u8, count: i32| {
+        let mut topic = topic("t", count, 3);
+        topic.topic_id = Uuid([id; 16]);
+        topic
+    };
+    let image = image(vec![of(1, 4)]);
+    for (told_id, told_count, known_count) in [(1, 2, 4), (1, 5, 5), (2, 2, 2), (0, 2, 2)] {
+        let next = image.after(told(vec![of(told_id, told_count)]), false, Instant::now());
+        let next = next.expect("honest");
+        let indexes: Vec<_> =
+            next.topic("t").expect("known").partitions.iter().map(|one| one.index).collect();
+        assert_eq!(indexes, (0..known_count).collect::<Vec<_>>(), "id {told_id}, {told_count}");
+    }
+}
