@@ -17,8 +17,10 @@ use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
 use crate::network::{BindError, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::partitions::{
+    LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig, TopicSettings,
+};
 use crate::purgatory::{Purgatory, Timer};
-use crate::replication::{LogManager, Maintenance, Partitions, PartitionsConfig, TopicSettings};
 use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
 use kafkalite_log::LogError;
@@ -312,7 +314,7 @@ impl Foundation<'_> {
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
         let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
         let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
-        let partitions_config = PartitionsConfig {
+        let partitions_config = ReplicaManagerConfig {
             local_id: config.node_id,
             clock: clock.clone(),
             settings: topic_settings(swapped.clone()),
@@ -321,7 +323,7 @@ impl Foundation<'_> {
             recovery_threads: config.recovery_threads,
             removed_topics: controller.removed_topics().clone(),
         };
-        let partitions = Arc::new(Partitions::new(partitions_config, log_dirs));
+        let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
         tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped);
         let topic = OffsetsPartitions {

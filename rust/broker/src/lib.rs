@@ -1,4 +1,4 @@
-//! The broker: network threads, request queue, I/O threads, handlers, purgatory, replication,
+//! The broker: network threads, request queue, I/O threads, handlers, purgatory, partitions,
 //! coordinator.
 //!
 //! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call
@@ -21,8 +21,8 @@ pub mod meta_properties;
 pub mod metadata;
 pub mod metrics;
 pub mod network;
+pub mod partitions;
 pub mod process;
 pub mod purgatory;
-pub mod replication;
 pub mod request_queue;
 pub mod response_queue;

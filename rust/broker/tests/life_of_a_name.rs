@@ -17,7 +17,7 @@ use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::coordinator::{Commit, Committer};
 use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults, TopicName};
-use kafkalite_broker::replication::{Checkpoint, Partition};
+use kafkalite_broker::partitions::{Checkpoint, Partition};
 use kafkalite_log::ValidatedBatch;
 use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use kafkalite_protocol::compression::Codec;

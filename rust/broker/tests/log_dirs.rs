@@ -8,7 +8,7 @@ use client::{Client, awaited, batch, config, create_topic, produce_request, reco
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
-use kafkalite_broker::replication::Partition;
+use kafkalite_broker::partitions::Partition;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsRequest, DescribeLogDirsResult,

@@ -9,7 +9,7 @@ use client::{Client, awaited, batch, config, create_topic, record_count, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
-use kafkalite_broker::replication::Partition;
+use kafkalite_broker::partitions::Partition;
 use kafkalite_protocol::messages::delete_records::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
 };

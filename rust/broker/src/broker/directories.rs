@@ -12,7 +12,7 @@ use crate::metadata::Controller;
 use crate::metadata::controller::ControllerOptions;
 use crate::metadata::records::ListenerRecord;
 use crate::network::Listener;
-use crate::replication::{Checkpoints, LogDirs};
+use crate::partitions::{Checkpoints, LogDirs};
 use kafkalite_log::storage::Storage;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::Uuid;

@@ -5,14 +5,14 @@ use crate::config::{BrokerConfig, TopicValues};
 use crate::metadata::controller::altered_config;
 use crate::metadata::{Controller, MetadataImage};
 use crate::network::ConnectionLimits;
+use crate::partitions::ReplicaManager;
 use crate::purgatory::Timer;
-use crate::replication::Partitions;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
 /// Whoever waits at a partition is told when the disk fails, by a task of its own: it may fail
 /// under any lock.
-pub(super) fn tell_when_offline(partitions: &Arc<Partitions>, timer: &Arc<Timer>) {
+pub(super) fn tell_when_offline(partitions: &Arc<ReplicaManager>, timer: &Arc<Timer>) {
     for dir in partitions.dirs().iter() {
         let (told, timer) = (Arc::downgrade(partitions), timer.clone());
         let failed = Arc::downgrade(dir.log_dir());
@@ -32,7 +32,7 @@ pub(super) fn tell_when_offline(partitions: &Arc<Partitions>, timer: &Arc<Timer>
 /// there is.
 pub(super) fn follow_images(
     controller: &Controller,
-    partitions: &Arc<Partitions>,
+    partitions: &Arc<ReplicaManager>,
     config: &Arc<ArcSwap<BrokerConfig>>,
 ) {
     let (partitions, config) = (partitions.clone(), config.clone());

@@ -12,8 +12,8 @@ use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::metadata::Controller;
 use crate::metadata::controller::{OFFSETS_TOPIC, TableRules, TopicDefaults, auto_topic};
+use crate::partitions::{FetchReader, Partition, ReplicaManager};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory};
-use crate::replication::{FetchReader, Partition, Partitions};
 use bytes::{Bytes, BytesMut};
 use kafkalite_log::ValidatedBatch;
 use kafkalite_protocol::record_batch::RecordBatch;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The coordinator's topic over this broker's partitions.
 pub struct OffsetsPartitions {
     /// The replicas here.
-    pub partitions: Arc<Partitions>,
+    pub partitions: Arc<ReplicaManager>,
     /// Who makes the topic.
     pub controller: Arc<Controller>,
     /// Where appends wait for the high watermark.

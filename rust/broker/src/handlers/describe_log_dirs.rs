@@ -3,7 +3,7 @@
 //! Source: Kafka's `ReplicaManager.describeLogDirs`.
 
 use super::{Call, Rooms};
-use crate::replication::{LogDirectory, Partition};
+use crate::partitions::{LogDirectory, Partition};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,

@@ -7,8 +7,8 @@
 
 use super::{Call, Rooms};
 use crate::fetch_sessions::{Opening, Reader};
+use crate::partitions::FetchReader;
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
-use crate::replication::FetchReader;
 use crate::request_queue::Parked;
 use answers::Answers;
 use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};

@@ -14,7 +14,7 @@
 //! KIP-1005, KIP-1023.
 
 use super::{Call, Rooms};
-use crate::replication::{FetchReader, Partition};
+use crate::partitions::{FetchReader, Partition};
 use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopicResponse,

@@ -8,8 +8,8 @@ use crate::coordinator::GroupCoordinator;
 use crate::fetch_sessions::FetchSessions;
 use crate::metadata::Controller;
 use crate::metrics::{Counter, Metrics};
+use crate::partitions::ReplicaManager;
 use crate::purgatory::{Purgatory, WatchList};
-use crate::replication::Partitions;
 use crate::request_queue::Parked;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Rooms {
     /// The control plane.
     pub controller: Arc<Controller>,
     /// The replicas on this broker.
-    pub partitions: Arc<Partitions>,
+    pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
     /// Memory of requests that wait.

@@ -15,7 +15,7 @@
 
 use super::{Completion, DelayedOperation, Purgatory, WatchList};
 use crate::fetch_sessions::{FetchContext, Look, SharedSession};
-use crate::replication::{FetchReader, Fetched, Partition, Partitions};
+use crate::partitions::{FetchReader, Fetched, Partition, ReplicaManager};
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
@@ -52,7 +52,7 @@ type Answer = Box<dyn FnOnce(Arc<DelayedFetch>) + Send>;
 /// The waiting request.
 pub struct DelayedFetch {
     session: Option<Session>,
-    partitions: Arc<Partitions>,
+    partitions: Arc<ReplicaManager>,
     /// Replaced as a whole, so that a look holds no lock.
     wanted: Mutex<Arc<Vec<Wanted>>>,
     asks_for_nothing: bool,
@@ -74,7 +74,7 @@ impl DelayedFetch {
     pub fn start(
         context: &FetchContext<Arc<WatchList>>,
         looks: Vec<Look>,
-        partitions: Arc<Partitions>,
+        partitions: Arc<ReplicaManager>,
         limits: FetchLimits,
         fetches: &Purgatory<u64>,
         answer: impl FnOnce(Arc<Self>) + Send + 'static,
@@ -194,7 +194,7 @@ impl FetchRead {
 
 /// The partitions behind `looks`. Ropes of the session are hung at those that have none yet, before
 /// anybody looks at them.
-fn find(looks: Vec<Look>, partitions: &Partitions, session: Option<&Session>) -> Vec<Wanted> {
+fn find(looks: Vec<Look>, partitions: &ReplicaManager, session: Option<&Session>) -> Vec<Wanted> {
     let found = looks.into_iter().map(|look| {
         let partition = partitions.find(&look.target.topic, look.target.partition);
         Wanted { look, partition }

@@ -11,7 +11,7 @@
 //! Source: Kafka's `DelayedProduce`.
 
 use super::{Completion, DelayedOperation};
-use crate::replication::Partition;
+use crate::partitions::Partition;
 use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;

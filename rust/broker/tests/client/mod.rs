@@ -12,7 +12,7 @@ use kafkalite_broker::metadata::ConfigResource;
 use kafkalite_broker::metadata::controller::{
     ConfigChange, ConfigOperation, NewTopic, NoRules, TopicDefaults,
 };
-use kafkalite_broker::replication::Partition;
+use kafkalite_broker::partitions::Partition;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::produce::{

@@ -4,9 +4,9 @@
 //! it is encoded are a few bytes, and its struct lives only while it is written.
 
 use crate::fetch_sessions::{FetchContext, Look, TopicRef};
+use crate::partitions::{FetchReader, Fetched};
 use crate::purgatory::WatchList;
 use crate::purgatory::delayed_fetch::FetchRead;
-use crate::replication::{FetchReader, Fetched};
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{
     AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,

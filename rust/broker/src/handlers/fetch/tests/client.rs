@@ -4,7 +4,7 @@ use super::super::answers::partition_data;
 use super::super::reader;
 use super::house::{Answer, House};
 use crate::fetch_sessions::{FetchTarget, Look, Reader, TopicRef};
-use crate::replication::Fetched;
+use crate::partitions::Fetched;
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{
     FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData,

@@ -7,11 +7,11 @@ use crate::fetch_sessions::{FetchSessions, Opening, Reader};
 use crate::metadata::MetadataImage;
 use crate::metadata::records::{MetadataRecord, PartitionRecord, RecordsBatch};
 use crate::metrics::{Counter, Metrics};
+use crate::partitions::{
+    Checkpoints, LogDirs, Partition, ReplicaManager, ReplicaManagerConfig, TopicSettings,
+};
 use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::purgatory::{Purgatory, RunExpired, Timer, WatchList};
-use crate::replication::{
-    Checkpoints, LogDirs, Partition, Partitions, PartitionsConfig, TopicSettings,
-};
 use bytes::Bytes;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::validation::ValidatedBatch;
@@ -42,7 +42,7 @@ pub struct House {
     pub timer: Arc<Timer>,
     pub fetches: Arc<Purgatory<u64>>,
     pub sessions: FetchSessions<Arc<WatchList>>,
-    pub partitions: Arc<Partitions>,
+    pub partitions: Arc<ReplicaManager>,
     pub looked_at: Counter,
     /// Of a batch of one record.
     pub batch_bytes: u64,
@@ -68,7 +68,7 @@ impl House {
         let config = BrokerConfig::default();
         let settings =
             move |topic: &crate::metadata::TopicImage| TopicSettings::new(&config, &topic.configs);
-        let parts = PartitionsConfig {
+        let parts = ReplicaManagerConfig {
             local_id: ME,
             clock: clock.clone(),
             settings: Box::new(settings),
@@ -81,7 +81,7 @@ impl House {
         let log_dir = log_dir.expect("a directory of its own");
         let checkpoints = Checkpoints::read(log_dir.clone()).expect("nothing to be read");
         let dirs = LogDirs::new(vec![checkpoints], vec![], false);
-        let partitions = Arc::new(Partitions::new(parts, dirs));
+        let partitions = Arc::new(ReplicaManager::new(parts, dirs));
         let (told, failed) = (Arc::downgrade(&partitions), Arc::downgrade(&log_dir));
         log_dir.on_offline(move || {
             if let (Some(partitions), Some(failed)) = (told.upgrade(), failed.upgrade()) {

@@ -8,7 +8,7 @@
 
 use super::checkpoints::Checkpoint;
 use super::partition::Partition;
-use super::partitions::Partitions;
+use super::replica_manager::ReplicaManager;
 use kafkalite_log::LogError;
 use kafkalite_protocol::Offset;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What cleans the logs of a broker; its threads share it.
 pub struct LogCleaner {
-    partitions: Arc<Partitions>,
+    partitions: Arc<ReplicaManager>,
     /// Of one thread.
     max_keys: usize,
     state: Mutex<State>,
@@ -41,7 +41,7 @@ struct Chosen {
 impl LogCleaner {
     /// A cleaner whose maps of keys hold `max_keys` of them, in all its `threads` together.
     #[must_use]
-    pub fn new(partitions: Arc<Partitions>, max_keys: usize, threads: usize) -> Self {
+    pub fn new(partitions: Arc<ReplicaManager>, max_keys: usize, threads: usize) -> Self {
         Self { partitions, max_keys: max_keys / threads.max(1), state: Mutex::default() }
     }
 

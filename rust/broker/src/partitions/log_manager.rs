@@ -7,7 +7,7 @@
 
 use super::checkpoints::Checkpoint;
 use super::log_cleaner::LogCleaner;
-use super::partitions::Partitions;
+use super::replica_manager::ReplicaManager;
 use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_log::LogError;
@@ -107,7 +107,7 @@ impl LogManager {
     /// # Errors
     /// The operating system refuses a thread.
     pub fn start(
-        partitions: &Arc<Partitions>,
+        partitions: &Arc<ReplicaManager>,
         clock: Arc<dyn Clock>,
         intervals: Maintenance,
     ) -> std::io::Result<Self> {
@@ -161,7 +161,7 @@ impl Drop for LogManager {
 }
 
 /// Everything but compaction.
-fn tasks(partitions: &Arc<Partitions>, intervals: &Maintenance, start_ms: u64) -> Vec<Task> {
+fn tasks(partitions: &Arc<ReplicaManager>, intervals: &Maintenance, start_ms: u64) -> Vec<Task> {
     let note = |which, interval_ms| {
         let noted = partitions.clone();
         Task::every(interval_ms, start_ms, move |_| {
@@ -222,7 +222,7 @@ fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
     }
 }
 
-fn retain(partitions: &Partitions, now_ms: i64) {
+fn retain(partitions: &ReplicaManager, now_ms: i64) {
     let mut moved = false;
     for partition in partitions.all() {
         match partition.retain(now_ms) {
@@ -243,7 +243,7 @@ fn retain(partitions: &Partitions, now_ms: i64) {
     }
 }
 
-fn flush_overdue(partitions: &Partitions, unflushed: &mut Unflushed, now_ms: i64) {
+fn flush_overdue(partitions: &ReplicaManager, unflushed: &mut Unflushed, now_ms: i64) {
     let all = partitions.all();
     let mut still = Unflushed::new();
     for partition in all {

@@ -7,10 +7,10 @@
 //! Source: Kafka's `LogManager.asyncDelete`, `deleteLogs` and `isStrayKraftReplica`.
 
 use super::opening::Unopened;
-use super::{Partitions, Slot, Topic};
+use super::{ReplicaManager, Slot, Topic};
 use crate::metadata::{CLUSTER_METADATA_TOPIC, MetadataImage};
-use crate::replication::checkpoints::Checkpoint;
-use crate::replication::log_dirs::{LogDirectory, left_name};
+use crate::partitions::checkpoints::Checkpoint;
+use crate::partitions::log_dirs::{LogDirectory, left_name};
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
@@ -31,7 +31,7 @@ pub(super) struct Deleted {
     storage: Arc<dyn Storage>,
 }
 
-impl Partitions {
+impl ReplicaManager {
     pub(super) fn delete(&self, topic: &Topic) {
         for (index, slot) in (0..).zip(&topic.partitions) {
             match slot {

@@ -1,7 +1,7 @@
 //! Replicas on this broker: which partitions there are, who leads them, how far they are readable.
 //!
-//! [`PartitionState`] is pure, [`Partition`] puts it beside its log, [`Partitions`] finds them and
-//! follows the control plane's image. Replica fetchers come here with more brokers.
+//! [`PartitionState`] is pure, [`Partition`] puts it beside its log, [`ReplicaManager`] finds them
+//! and follows the control plane's image. Replica fetchers get a room of their own, `replication`.
 
 mod checkpoints;
 mod group_commit;
@@ -10,7 +10,7 @@ mod log_dirs;
 mod log_manager;
 mod partition;
 mod partition_state;
-mod partitions;
+mod replica_manager;
 mod topic_settings;
 
 pub use checkpoints::{Checkpoint, Checkpoints};
@@ -19,5 +19,5 @@ pub use log_dirs::{LogDirectory, LogDirs};
 pub use log_manager::{LogManager, Maintenance};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, Readable};
 pub use partition_state::PartitionState;
-pub use partitions::{Partitions, PartitionsConfig};
+pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
 pub use topic_settings::TopicSettings;

@@ -3,13 +3,13 @@
 //! A flush that finds the disk full is tried again: acknowledgements wait for it, and a producer
 //! that sends its batch again appends nothing that would ask for another one.
 
-use super::Partitions;
+use super::ReplicaManager;
 use kafkalite_log::LogError;
 
 /// Between two attempts, in ms.
 const RETRY_MS: u64 = 1_000;
 
-impl Partitions {
+impl ReplicaManager {
     /// Flushes the log of the partition with this key, if there is one.
     pub fn flush(&self, key: u64) {
         let Some(partition) = self.by_key(key) else { return };

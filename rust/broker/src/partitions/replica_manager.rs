@@ -30,7 +30,7 @@ use deleting::Deleted;
 use opening::{Opened, Unopened};
 
 /// What the set needs from above.
-pub struct PartitionsConfig {
+pub struct ReplicaManagerConfig {
     /// This broker's id.
     pub local_id: i32,
     /// The time.
@@ -121,8 +121,8 @@ impl Maps {
 }
 
 /// The partitions of this broker.
-pub struct Partitions {
-    config: PartitionsConfig,
+pub struct ReplicaManager {
+    config: ReplicaManagerConfig,
     dirs: LogDirs,
     committer: Arc<GroupCommit>,
     maps: RwLock<Maps>,
@@ -134,7 +134,7 @@ pub struct Partitions {
     deleted: Mutex<Vec<Deleted>>,
     /// Logs that did not open, by topic and partition.
     unopened: Mutex<HashMap<(Uuid, i32), Unopened>>,
-    /// Hears of deadlines; see [`Partitions::on_deadline`].
+    /// Hears of deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
@@ -148,10 +148,10 @@ pub struct Partitions {
     unflushed: Mutex<HashMap<u64, u64>>,
 }
 
-impl Partitions {
+impl ReplicaManager {
     /// No partitions yet: the first image brings them.
     #[must_use]
-    pub fn new(config: PartitionsConfig, dirs: LogDirs) -> Self {
+    pub fn new(config: ReplicaManagerConfig, dirs: LogDirs) -> Self {
         Self {
             config,
             dirs,
@@ -203,7 +203,7 @@ impl Partitions {
     /// The partition of the topic with this id.
     ///
     /// # Errors
-    /// As [`Partitions::find`].
+    /// As [`ReplicaManager::find`].
     pub fn find_by_id(&self, id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         let maps = self.maps.read();
         maps.by_id.get(&id).ok_or(ErrorCode::UnknownTopicId)?.at(index)
@@ -212,7 +212,7 @@ impl Partitions {
     /// The partition of the topic of this name.
     ///
     /// # Errors
-    /// As [`Partitions::find`].
+    /// As [`ReplicaManager::find`].
     pub fn find_by_name(&self, name: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         let maps = self.maps.read();
         let topic = maps.ids.get(name).and_then(|id| maps.by_id.get(id));

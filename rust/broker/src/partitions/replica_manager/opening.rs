@@ -10,11 +10,11 @@
 //! it stays in them, and its directory's stop does not count as clean.
 //! Source: Kafka's `LogManager.loadLogs` and `shutdown`.
 
-use super::{Partition, Partitions, Slot};
+use super::{Partition, ReplicaManager, Slot};
 use crate::error::panics;
 use crate::metadata::{MetadataImage, TopicImage};
-use crate::replication::checkpoints::Checkpoint;
-use crate::replication::log_dirs::{Made, Place};
+use crate::partitions::checkpoints::Checkpoint;
+use crate::partitions::log_dirs::{Made, Place};
 use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
@@ -45,7 +45,7 @@ pub(super) struct Unopened {
     retry_at_ms: u64,
 }
 
-impl Partitions {
+impl ReplicaManager {
     /// Opens what was there before the broker started, the logs of all directories side by side.
     pub(super) fn open_existing(&self, image: &MetadataImage) {
         for dir in self.dirs.iter() {
