@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import kafkalite as kl
-from tests.conftest import Process
+from tests.harness.process import Process
 
 _numbers = itertools.count()
 

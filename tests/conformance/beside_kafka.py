@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.conformance import brokers
+from tests.harness import brokers
 
 
 def main(command: list[str]) -> int:

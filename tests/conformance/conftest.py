@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import brokers, places
 from tests.conformance.budget import Budget
+from tests.harness import brokers, places
 
 _names = itertools.count()
 #: So that two runs against the same external broker do not meet.

@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.wire import batches, schemas
-from tests.conformance.wire.codec import default_of
-from tests.conformance.wire.connection import request_frame
-from tests.conformance.wire.schemas import Field, Message
+from tests.harness.wire import batches, schemas
+from tests.harness.wire.codec import default_of
+from tests.harness.wire.connection import request_frame
+from tests.harness.wire.schemas import Field, Message
 
 #: Numbers that readers of lengths trip over.
 NASTY = (-1, -2, 0, 1, 127, 128, 2**15, 2**20, 2**24, 100 * 2**20, 2**30, 2**31 - 1, -(2**31))

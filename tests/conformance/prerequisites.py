@@ -21,7 +21,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.conformance import places
+from tests.harness import places
 
 MIN_JAVA = 17
 MIN_GO = (1, 21)  # the first that fetches the toolchain that go.mod asks for

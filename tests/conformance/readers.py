@@ -13,7 +13,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer, TopicPartition
 
-from tests.conformance import java, places, records
+from tests.conformance import java, records
+from tests.harness import places
 
 Row = tuple[int, int, str, str]
 Reader = Callable[[str, str, int], list[Row]]

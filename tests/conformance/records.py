@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import kafkalite as kl
-from tests.conformance import java, places
+from tests.conformance import java
+from tests.harness import places
 
 #: Seconds a client may take for everything.
 PATIENCE = 240.0
@@ -180,7 +181,7 @@ def _java(*words: str, stdin: str = "") -> str:
     if places.java() is None or not places.clients_jar().exists():
         pytest.skip("JDK or jars missing: python tests/conformance/prerequisites.py --install")
     # The launcher compiles a source file by itself.
-    source = str(places.HERE / "java" / "Records.java")
+    source = str(places.CONFORMANCE / "java" / "Records.java")
     return java.succeed(source, *words, stdin=stdin, timeout=PATIENCE).out
 
 

@@ -15,7 +15,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from tests.conformance import places, prerequisites
+from tests.conformance import prerequisites
+from tests.harness import places
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def bound_in_slice(seconds_left: float, name: str, later: list[str]) -> float:
 def run_suite(name: str, bound: float, options: argparse.Namespace, rest: list[str]) -> str:
     """Run one suite in a process group of its own, for ``bound`` seconds; what became of it."""
     suite = SUITES[name]
-    files = [str((places.HERE / file).resolve()) for file in suite.files]
+    files = [str((places.CONFORMANCE / file).resolve()) for file in suite.files]
     python, environment = sys.executable, dict(os.environ)
     if suite.frameworks:
         python = str(places.FRAMEWORKS_PYTHON)

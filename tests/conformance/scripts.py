@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import brokers, places
+from tests.harness import brokers, places
 
 GOLDEN_FILE = places.GOLDEN / "scripts.json"
 

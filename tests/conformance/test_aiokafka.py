@@ -13,8 +13,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.conformance.brokers import Broker
-from tests.conformance.load import create_topic
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]

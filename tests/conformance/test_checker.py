@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.conformance import checker
-from tests.conformance.checker import Fate, History, Mark, Outcome, Poll, Send
-from tests.conformance.wire.batches import simple
+from tests.harness import checker
+from tests.harness.checker import Fate, History, Mark, Outcome, Poll, Send
+from tests.harness.wire.batches import simple
 
 BUGS: dict[str, set[str]] = {
     "acknowledge before the append": {"lost-write", "unseen"},

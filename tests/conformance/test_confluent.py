@@ -27,9 +27,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.conformance.brokers import Broker
-from tests.conformance.load import create_topic
-from tests.conformance.patience import eventually
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
+from tests.harness.patience import eventually
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import checker
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
-from tests.conformance.load import LoadProducer, LoadReader, create_topic, history_of
+from tests.harness import checker
+from tests.harness.brokers import Broker
+from tests.harness.load import LoadProducer, LoadReader, create_topic, history_of
 
 PARTITIONS = 4
 PRODUCERS = 4

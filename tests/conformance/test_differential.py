@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import brokers
 from tests.conformance.differential import script
-from tests.conformance.differential.session import ANSWER_SOON
+from tests.harness import brokers
+from tests.harness.session import ANSWER_SOON
 
 
 @pytest.fixture(scope="module")

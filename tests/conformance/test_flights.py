@@ -13,11 +13,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
 from tests.conformance.flights import table
-from tests.conformance.load import create_topic
 from tests.conformance.readers import READERS, Row
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 PARTITIONS = 6
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

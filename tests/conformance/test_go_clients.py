@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
 from tests.conformance.scripts import SCRIPTS, golden
+from tests.harness.brokers import Broker
 
 
 def see(broker: Broker, name: str) -> None:

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 import pytest
 
 from tests.conformance import hostile_frames
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
-from tests.conformance.load import create_topic
-from tests.conformance.wire import batches
-from tests.conformance.wire.connection import Connection, request_frame
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
+from tests.harness.wire import batches
+from tests.harness.wire.connection import Connection, request_frame
 
 MIB = 1 << 20
 #: How far above its idle resident memory the broker may go under attack.

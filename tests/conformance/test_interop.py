@@ -8,9 +8,7 @@ import pytest
 from confluent_kafka import Producer as Confluent
 from kafka import KafkaProducer
 
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
-from tests.conformance.load import create_topic
 from tests.conformance.records import (
     BEGAN_MS,
     READERS,
@@ -22,6 +20,8 @@ from tests.conformance.records import (
     read_kafkalite,
     rows,
 )
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 12

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import java
-from tests.conformance.brokers import Broker
+from tests.harness.brokers import Broker
 
 pytestmark = pytest.mark.usefixtures("jars")
 Unique = Callable[[str], str]

@@ -13,9 +13,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTo
 from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
-from tests.conformance.brokers import Broker
-from tests.conformance.load import wait_until_led
-from tests.conformance.patience import eventually
+from tests.harness.brokers import Broker
+from tests.harness.load import wait_until_led
+from tests.harness.patience import eventually
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.brokers import Broker
 from tests.conformance.scripts import SCRIPTS, golden
+from tests.harness.brokers import Broker
 
 
 def test_every_step_ends_as_on_apache_kafka(broker: Broker) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.brokers import Broker
+from tests.harness.brokers import Broker
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

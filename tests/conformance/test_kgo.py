@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import places
-from tests.conformance.brokers import Broker
 from tests.conformance.budget import Budget
+from tests.harness import places
+from tests.harness.brokers import Broker
 
 #: What a test calls to get at the seed brokers, directly or for a topic of its own.
 _DIALS = re.compile(
@@ -60,7 +60,7 @@ def dialing_tests() -> frozenset[str]:
 
 def excluded_tests() -> dict[str, str]:
     """Excluded names and their reasons."""
-    table = tomllib.loads((places.HERE / "kgo_excluded.toml").read_text())
+    table = tomllib.loads((places.CONFORMANCE / "kgo_excluded.toml").read_text())
     return {name: group["reason"] for group in table.values() for name in group["tests"]}
 
 

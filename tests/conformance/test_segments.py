@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.conformance import brokers, places
-from tests.conformance.brokers import Broker
-from tests.conformance.load import create_topic
+from tests.harness import brokers, places
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 pytestmark = pytest.mark.usefixtures("jars")
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.conformance import java, places
-from tests.conformance.brokers import Broker, java_command
-from tests.conformance.load import create_topic
-from tests.conformance.patience import eventually
+from tests.conformance import java
+from tests.harness import places
+from tests.harness.brokers import Broker, java_command
+from tests.harness.load import create_topic
+from tests.harness.patience import eventually
 
 pytestmark = pytest.mark.usefixtures("streams_jar")
 #: An instance is compiled and started, and joins: some seconds on a busy machine.
@@ -37,7 +38,7 @@ class Instance:
     """A running ``java/WordCount.java``, and the lines that it said."""
 
     def __init__(self, bootstrap: str, application: str, folder: Path, name: str) -> None:
-        source = str(places.HERE / "java" / "WordCount.java")
+        source = str(places.CONFORMANCE / "java" / "WordCount.java")
         words = [bootstrap, application, str(folder / name), name]
         self.process = subprocess.Popen(
             [*java_command(source), *words],

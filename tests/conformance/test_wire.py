@@ -8,7 +8,7 @@ import gzip
 import pytest
 
 from tests.conformance import hostile_frames
-from tests.conformance.wire import batches, codec, schemas
+from tests.harness.wire import batches, codec, schemas
 
 MESSAGES = sorted(
     name for name, one in schemas.messages().items() if one.valid.low <= one.valid.high

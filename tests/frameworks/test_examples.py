@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import brokers
-from tests.conformance.brokers import Broker
 from tests.frameworks.conftest import EXAMPLES, Run
+from tests.harness import brokers
+from tests.harness.brokers import Broker
 
 #: What each prints in the end.
 WANTED = {

@@ -13,8 +13,8 @@ import faststream.kafka
 import pytest
 from faststream import AckPolicy
 
-from tests.conformance.brokers import Broker
-from tests.conformance.load import create_topic
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 KINDS = pytest.mark.parametrize(
     "kind", [faststream.kafka, faststream.confluent], ids=["aiokafka", "confluent"]

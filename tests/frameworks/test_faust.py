@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.conformance.brokers import Broker
-from tests.conformance.load import create_topic
+from tests.harness.brokers import Broker
+from tests.harness.load import create_topic
 
 Unique = Callable[[str], str]
 

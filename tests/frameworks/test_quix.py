@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ConfigResource
 from quixstreams import Application
 
-from tests.conformance.brokers import Broker
+from tests.harness.brokers import Broker
 
 Unique = Callable[[str], str]
 

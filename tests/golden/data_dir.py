@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import kafkalite as kl
-from tests.conformance.differential.cases_groups import join, sync
-from tests.conformance.differential.cases_idempotence import producer
-from tests.conformance.differential.session import BASE_MS, Session, wait_for
-from tests.conformance.wire.batches import Batch, Record
-from tests.conftest import Process, Processes
+from tests.harness.process import Process, Processes
+from tests.harness.requests import join, producer, sync
+from tests.harness.session import BASE_MS, Session, wait_for
+from tests.harness.wire.batches import Batch, Record
 
 GOLDEN = Path(__file__).parent
 ARCHIVE = GOLDEN / "data_dir_v0_1.tar.gz"

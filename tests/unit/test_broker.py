@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import kafkalite
-from tests.conftest import PATIENCE_S
+from tests.harness.process import PATIENCE_S
 from tests.unit.test_serve import api_versions_error
 
 both = pytest.mark.parametrize("in_process", [True, False], ids=["threads", "child"])

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import kafkalite
-from tests.conftest import PATIENCE_S
+from tests.harness.process import PATIENCE_S
 from tests.unit.test_broker import Collected, both, collected, has_ended
 from tests.unit.test_serve import api_versions_error
 

@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 import kafkalite
-from tests.conftest import PATIENCE_S, Process, Processes
+from tests.harness.process import PATIENCE_S, Process, Processes
 
 
 def told(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

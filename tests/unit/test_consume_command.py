@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkalite.cli.failures import ExitCode
-from tests.conftest import PATIENCE_S, Process, Processes
+from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import on_a_terminal, told
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.conftest import Processes
+from tests.harness.process import Processes
 from tests.unit.test_serve import api_versions_error
 
 

@@ -21,7 +21,7 @@ from kafkalite import _native
 from kafkalite.cli.program import COMMANDS
 
 if TYPE_CHECKING:
-    from tests.conftest import Process
+    from tests.harness.process import Process
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

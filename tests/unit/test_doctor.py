@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.conftest import Process, Processes
+from tests.harness.process import Process, Processes
 from tests.unit.test_command_line import told
 
 STEPS = ["dns", "tcp", "apiversions", "login", "metadata"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.conftest import PATIENCE_S, Process
+from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
 

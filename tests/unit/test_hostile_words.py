@@ -14,7 +14,7 @@ import pytest
 
 import kafkalite
 from kafkalite.cli.program import program
-from tests.conftest import PATIENCE_S
+from tests.harness.process import PATIENCE_S
 
 #: How long one command may take, in seconds, and all of one group.
 LIMIT_S, ALL_S = 60, 900

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.conftest import Process, Processes
+from tests.harness.process import Process, Processes
+from tests.harness.session import Session
 
 ADVERTISED = {"INSIDE": ("inside.example", 1111), "OUTSIDE": ("outside.example", 2222)}
 

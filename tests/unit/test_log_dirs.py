@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.conftest import Processes
+from tests.harness.process import Processes
+from tests.harness.session import Session
 
 STORAGE_ERROR = 56
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.conftest import PATIENCE_S, Processes
+from tests.harness.process import PATIENCE_S, Processes
 from tests.unit.test_command_line import told
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

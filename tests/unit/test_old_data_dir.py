@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_idempotence import producer
-from tests.conformance.differential.session import Session
-from tests.conftest import Processes
 from tests.golden.data_dir import ARCHIVE, SEEN, Sent, observe, serve
+from tests.harness.process import Processes
+from tests.harness.requests import producer
+from tests.harness.session import Session
 
 
 def opened(name: str, tmp_path: Path) -> tuple[Path, dict[str, Any], Sent]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.conftest import Process
+from tests.harness.process import Process
 from tests.unit.test_command_line import told
 
 

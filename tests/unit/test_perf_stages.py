@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kafkalite.cli.stages import Durations, parse
-from tests.conftest import Process
+from tests.harness.process import Process
 from tests.unit.test_command_line import told
 from tests.unit.test_serve import api_versions_error
 

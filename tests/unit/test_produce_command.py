@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PATIENCE_S, Process
+from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from kafkalite import AdminClient, ConfigError, KafkaliteError
 from kafkalite.ranges import RangeReader
-from tests.conftest import Process
+from tests.harness.process import Process
 
 _numbers = itertools.count()
 

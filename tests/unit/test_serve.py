@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Process, Processes, port_of
+from tests.harness.process import Process, Processes, port_of
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 

@@ -8,7 +8,7 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from tests.conftest import PATIENCE_S, Process
+from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
 

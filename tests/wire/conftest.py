@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.brokers import SUITE_CONFIG
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.connection import Connection
-from tests.conftest import Processes
+from tests.harness.brokers import SUITE_CONFIG
+from tests.harness.process import Processes
+from tests.harness.session import Session
+from tests.harness.wire.connection import Connection
 
 _numbers = itertools.count()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.cases_admin import described
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import described
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 def replace(s: Session, name: str, key: str, value: str | None, version: int = 2) -> int:

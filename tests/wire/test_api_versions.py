@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.wire import frames
-from tests.wire.versions import SERVED, edges
+from tests.harness.session import Session
+from tests.harness.wire import frames
+from tests.harness.wire.versions import SERVED, edges
 
 
 @pytest.mark.parametrize("version", edges("ApiVersions"))

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("kafka.protocol.schemas.resources", reason="needs kafka-python 3")
 
-from tests.conformance.wire import codec, schemas
+from tests.harness.wire import codec, schemas
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "messages.txt"
 #: Messages that kafka-python 3.0 does not define, and why. It has every version of the others.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", edges("CreateAcls"))

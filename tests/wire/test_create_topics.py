@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_admin import create
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import create
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 def error_of(s: Session, **topic: Any) -> int:

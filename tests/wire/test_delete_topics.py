@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 def delete(s: Session, *topics: dict[str, Any]) -> list[int]:

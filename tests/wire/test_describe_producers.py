@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.differential.cases_idempotence import batch, producer
-from tests.conformance.differential.session import Session
+from tests.harness.requests import batch, producer
+from tests.harness.session import Session
 
 
 def described(s: Session, topic: str, partition: int = 0) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.session import Session
+from tests.harness.session import Session
 
 
 def test_a_page_ends_at_its_limit_and_says_where_the_next_begins(s: Session) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.differential.cases_fetch import epoch_end
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.batches import Batch, Record
-from tests.conftest import Processes
+from tests.harness.process import Processes
+from tests.harness.requests import epoch_end
+from tests.harness.session import Session
+from tests.harness.wire.batches import Batch, Record
 
 #: The epoch in a request after one restart: any, the old one, the one that holds, one to come.
 BELIEVED = {-1: 0, 0: 74, 1: 0, 2: 75, 99: 75}

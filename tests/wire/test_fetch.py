@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_fetch import delete
-from tests.conformance.differential.cases_produce import zstd_batch
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.batches import batch_heads, simple
-from tests.conftest import Processes
-from tests.wire.versions import edges
+from tests.harness.process import Processes
+from tests.harness.requests import delete, zstd_batch
+from tests.harness.session import Session
+from tests.harness.wire.batches import batch_heads, simple
+from tests.harness.wire.versions import edges
 
 
 def only(answer: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.connection import request_frame
-from tests.wire.frames import header, is_closed, sized
-from tests.wire.versions import SERVED
+from tests.harness.session import Session
+from tests.harness.wire.connection import request_frame
+from tests.harness.wire.frames import header, is_closed, sized
+from tests.harness.wire.versions import SERVED
 
 CLOSING: dict[str, bytes] = {
     "a size of -1": sized(b"", -1),

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from tests.conformance.differential.cases_groups import beat, join, member_of
-from tests.conformance.differential.session import Session
-from tests.conftest import PATIENCE_S
-from tests.wire.versions import edges
+from tests.harness.process import PATIENCE_S
+from tests.harness.requests import beat, join, member_of
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", edges("Heartbeat"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.cases_admin import CHANGES, alter, described
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.conformance.differential.cases_admin import CHANGES
+from tests.harness.requests import alter, described
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.differential.cases_idempotence import batch, producer
-from tests.conformance.differential.session import Session
-from tests.conftest import Processes
-from tests.wire.versions import edges
+from tests.harness.process import Processes
+from tests.harness.requests import batch, producer
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", edges("InitProducerId"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.session import Session
+from tests.harness.session import Session
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_groups import member_of
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import member_of
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", edges("ListGroups"))

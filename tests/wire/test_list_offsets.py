@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.session import BASE_MS, Session
-from tests.conformance.wire.batches import simple
-from tests.wire.versions import edges
+from tests.harness.session import BASE_MS, Session
+from tests.harness.wire.batches import simple
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", edges("ListOffsets"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.differential.session import Session
+from tests.harness.session import Session
 
 
 def test_no_partition_is_being_reassigned(s: Session) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_groups import commit, committed, member_of
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import commit, committed, member_of
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 @pytest.mark.parametrize("version", [one for one in edges("OffsetCommit") if one < 10])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.differential.cases_groups import commit, committed
-from tests.conformance.differential.session import Session
+from tests.harness.requests import commit, committed
+from tests.harness.session import Session
 
 
 def drop(s: Session, group: str, topic: str, partition: int = 0) -> tuple[int, list[int]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_groups import commit, committed
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import commit, committed
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 def offsets(answer: dict[str, Any]) -> list[int]:

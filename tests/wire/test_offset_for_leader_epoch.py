@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_fetch import epoch_end
-from tests.conformance.differential.session import Session
-from tests.wire.versions import edges
+from tests.harness.requests import epoch_end
+from tests.harness.session import Session
+from tests.harness.wire.versions import edges
 
 
 def outcome(answer: dict[str, Any]) -> tuple[int, int, int]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_groups import join
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.batches import batch_heads, simple
-from tests.conformance.wire.connection import request_frame
+from tests.harness.requests import join
+from tests.harness.session import Session
+from tests.harness.wire.batches import batch_heads, simple
+from tests.harness.wire.connection import request_frame
 
 
 def waiting_fetch(topic: str, max_wait_ms: int = 15_000) -> dict[str, Any]:

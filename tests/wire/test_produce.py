@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.differential.cases_idempotence import batch, producer
-from tests.conformance.differential.cases_produce import changed, zstd_batch
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.batches import Batch, Record, simple
-from tests.wire import frames
-from tests.wire.versions import edges
+from tests.harness.requests import batch, changed, producer, zstd_batch
+from tests.harness.session import Session
+from tests.harness.wire import frames
+from tests.harness.wire.batches import Batch, Record, simple
+from tests.harness.wire.versions import edges
 
 GOOD = simple(b"one", b"two")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.differential.session import Session
-from tests.conformance.wire.batches import simple
-from tests.conformance.wire.connection import Closed
-from tests.conftest import Processes
+from tests.harness.process import Processes
+from tests.harness.session import Session
+from tests.harness.wire.batches import simple
+from tests.harness.wire.connection import Closed
 from tests.wire.conftest import form_groups
 
 

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.conformance import brokers
 from tests.conformance.chance import clients
 from tests.conformance.chance.player import Player
 from tests.conformance.chance.programs import Author
 from tests.conformance.differential.script import places_of
-from tests.conformance.differential.session import wait_for
-from tests.conformance.wire import schemas
-from tests.conformance.wire.connection import Connection
+from tests.harness import brokers
+from tests.harness.session import wait_for
+from tests.harness.wire import schemas
+from tests.harness.wire.connection import Connection
 
 #: Both brokers' keys: records of 2023 stay, and no topic comes unasked.
 CONFIG = {"log.retention.ms": "-1", "auto.create.topics.enable": "false"}

@@ -10,10 +10,10 @@ from typing import Any
 
 from tests.conformance.chance.programs import Ask, Learned, Name, Records
 from tests.conformance.differential.script import MASKED, NODES, TEXTS
-from tests.conformance.differential.session import Session
-from tests.conformance.wire import batches
-from tests.conformance.wire.codec import Unreadable
-from tests.conformance.wire.connection import Closed
+from tests.harness.session import Session
+from tests.harness.wire import batches
+from tests.harness.wire.codec import Unreadable
+from tests.harness.wire.connection import Closed
 
 #: After these a broker is asked to settle: Kafka answers them before it has applied them.
 _CHANGES = {

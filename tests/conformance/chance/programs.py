@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.conformance.wire import batches, schemas
-from tests.conformance.wire.schemas import Field
+from tests.harness.wire import batches, schemas
+from tests.harness.wire.schemas import Field
 
 BASE_MS = 1_700_000_000_000
 

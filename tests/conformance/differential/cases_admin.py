@@ -5,19 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.conformance.differential.session import Session, case, each, wait_for
-
-
-def create(s: Session, *topics: dict[str, Any], version: int = 7, validate: bool = False) -> Any:
-    """CreateTopics; its answer without the list of configs."""
-    filled = [{"NumPartitions": 1, "ReplicationFactor": 1, **one} for one in topics]
-    answer = s.call("CreateTopics", version, Topics=filled, timeoutMs=10_000, validateOnly=validate)
-    for one in answer["Topics"]:
-        one.pop("Name")
-        listed = [config["Name"] for config in one.get("Configs") or ()]
-        # Keys of our own stand beside Kafka's; the cases that list all keys show them.
-        one["Configs"] = len([key for key in listed if not key.startswith("kafkalite.")])
-    return answer["Topics"]
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import alter, create, described
+from tests.harness.session import Session, wait_for
 
 
 @each(range(2, 8))
@@ -228,24 +218,6 @@ def create_partitions_in_odd_ways(s: Session) -> Any:
 
 
 # Configs
-
-
-def alter(
-    s: Session, name: str, changes: list[tuple[str, int, str | None]], kind: int = 2, **body: Any
-) -> int:
-    """IncrementalAlterConfigs of one resource with (key, operation, value); its error."""
-    configs = [{"Name": k, "ConfigOperation": op, "Value": value} for k, op, value in changes]
-    asked = [{"ResourceType": kind, "ResourceName": name, "Configs": configs}]
-    answer = s.call("IncrementalAlterConfigs", 1, Resources=asked, **body)
-    return answer["Responses"][0]["ErrorCode"]
-
-
-def described(s: Session, name: str, keys: list[str] | None, kind: int = 2, **body: Any) -> Any:
-    """DescribeConfigs of one resource: error, and by name what is said of each key."""
-    s.settle()
-    asked = [{"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": keys}]
-    (one,) = s.call("DescribeConfigs", 4, Resources=asked, **body)["Results"]
-    return one["ErrorCode"], {config.pop("Name"): config for config in one["Configs"]}
 
 
 @case

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.differential.cases_admin import alter, described
-from tests.conformance.differential.session import Session, case, each, wait_for
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import alter, described
+from tests.harness.session import Session, wait_for
 
 #: Keys of Kafka's that are ours too, and whose values do not depend on the machine.
 KEYS = [

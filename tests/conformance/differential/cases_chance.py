@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.conformance.differential.cases_groups import join
-from tests.conformance.differential.session import Session, case, each
-from tests.conformance.wire import batches
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import join
+from tests.harness.session import Session
+from tests.harness.wire import batches
 
 
 @each({"zero": 0, "negative": -1})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.conformance.differential.cases_produce import zstd_batch
-from tests.conformance.differential.session import BASE_MS, Session, case, each, wait_for
-from tests.conformance.wire.batches import batch_heads, simple
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import delete, epoch_end, zstd_batch
+from tests.harness.session import BASE_MS, Session, wait_for
+from tests.harness.wire.batches import batch_heads, simple
 
 
 def seen(answer: dict[str, Any]) -> Any:
@@ -317,25 +318,7 @@ def offset_for_leader_epoch_of_an_empty_log(s: Session) -> Any:
     return epoch_end(s, s.topic(), 0)
 
 
-def epoch_end(s: Session, topic: str, epoch: int, version: int = 4, current: int = -1) -> Any:
-    """The end offset of a leader epoch, as OffsetForLeaderEpoch answers."""
-    part = {"Partition": 0, "LeaderEpoch": epoch, "CurrentLeaderEpoch": current}
-    asked = [{"Topic": topic, "Partitions": [part]}]
-    body: dict[str, Any] = {"Topics": asked}
-    if version >= 3:
-        body["ReplicaId"] = -1
-    return s.call("OffsetForLeaderEpoch", version, **body)
-
-
 # DeleteRecords
-
-
-def delete(s: Session, topic: str, offset: int, version: int = 2, partition: int = 0) -> Any:
-    """Delete the records below an offset; the answer for the partition."""
-    parts = [{"PartitionIndex": partition, "Offset": offset}]
-    asked = [{"Name": topic, "Partitions": parts}]
-    answer = s.call("DeleteRecords", version, Topics=asked, TimeoutMs=5000)
-    return answer["Topics"][0]["Partitions"][0]
 
 
 @each({"zero": 0, "inside a batch": 4, "the end": 9, "high watermark": -1, "beyond": 10,

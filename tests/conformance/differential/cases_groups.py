@@ -4,71 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.differential.session import Session, case, each
-
-META = b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"
-
-
-def join(
-    s: Session,
-    group: str,
-    member: str = "",
-    *,
-    version: int = 5,
-    protocols: tuple[str, ...] = ("range",),
-    kind: str = "consumer",
-    timeout_ms: int = 10_000,
-    instance: str | None = None,
-) -> dict[str, Any]:
-    """One JoinGroup and its answer."""
-    listed = [{"Name": name, "Metadata": META} for name in protocols]
-    body: dict[str, Any] = {
-        "GroupId": group,
-        "SessionTimeoutMs": timeout_ms,
-        "MemberId": member,
-        "ProtocolType": kind,
-        "Protocols": listed,
-    }
-    if version >= 1:
-        body["RebalanceTimeoutMs"] = 10_000
-    if version >= 5:
-        body["GroupInstanceId"] = instance
-    return s.call("JoinGroup", version, **body)
-
-
-def member_of(s: Session, group: str, instance: str | None = None) -> tuple[str, int]:
-    """A member that joined and synced a group of its own; its id and generation."""
-    first = join(s, group, instance=instance)
-    member = first["MemberId"]
-    if first["ErrorCode"] == 79:
-        first = join(s, group, member, instance=instance)
-    generation = first["GenerationId"]
-    sync(s, group, member, generation, assign={member: b"share"})
-    return member, generation
-
-
-def sync(
-    s: Session,
-    group: str,
-    member: str,
-    generation: int,
-    *,
-    assign: dict[str, bytes] | None = None,
-    version: int = 3,
-    **more: Any,
-) -> dict[str, Any]:
-    """One SyncGroup and its answer."""
-    listed = [{"MemberId": m, "Assignment": a} for m, a in (assign or {}).items()]
-    return s.call(
-        "SyncGroup", version, GroupId=group, GenerationId=generation, MemberId=member,
-        Assignments=listed, **more,
-    )  # fmt: skip
-
-
-def beat(s: Session, group: str, member: str, generation: int, **more: Any) -> int:
-    """The error of one Heartbeat."""
-    answer = s.call("Heartbeat", 3, GroupId=group, GenerationId=generation, MemberId=member, **more)
-    return answer["ErrorCode"]
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import beat, commit, committed, join, member_of, sync
+from tests.harness.session import Session
 
 
 @each(range(10))
@@ -184,24 +122,6 @@ def a_static_member_that_comes_back_keeps_its_place(s: Session) -> Any:
 
 
 # Committed offsets
-
-
-def commit(s: Session, group: str, topic: str, offset: int, **more: Any) -> Any:
-    """OffsetCommit of one partition; the error of it."""
-    part = {"PartitionIndex": more.pop("partition", 0), "CommittedOffset": offset}
-    part["CommittedMetadata"] = more.pop("metadata", "note")
-    asked = [{"Name": topic, "Partitions": [part]}]
-    answer = s.call("OffsetCommit", more.pop("version", 8), GroupId=group, Topics=asked, **more)
-    return answer["Topics"][0]["Partitions"][0]["ErrorCode"]
-
-
-def committed(s: Session, group: str, topic: str | None, version: int = 7) -> Any:
-    """OffsetFetch up to version 7; None asks for all topics."""
-    asked = None if topic is None else [{"Name": topic, "PartitionIndexes": [0]}]
-    answer = s.call("OffsetFetch", version, GroupId=group, Topics=asked)
-    for one in answer["Topics"]:
-        one.pop("Name")
-    return answer
 
 
 @each(range(2, 10))

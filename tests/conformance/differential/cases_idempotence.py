@@ -4,33 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.differential.session import Session, case, each, wait_for
-from tests.conformance.wire.batches import Batch, Record
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import batch, producer
+from tests.harness.session import Session
 
 TOP = 2**31 - 1
-LOADING = 14
-
-
-def producer(s: Session, version: int = 4) -> tuple[int, int]:
-    """A fresh producer id and its epoch."""
-    got: dict[str, Any] = {}
-
-    def granted() -> bool:
-        body = {"TransactionalId": None, "TransactionTimeoutMs": 60_000}
-        got.update(s.call("InitProducerId", version, **body))
-        # A broker that just started may still wait for its first block of ids.
-        return got["ErrorCode"] != LOADING
-
-    wait_for(granted)
-    assert got["ErrorCode"] == 0, got
-    return got["ProducerId"], got["ProducerEpoch"]
-
-
-def batch(pid: int, epoch: int, sequence: int, count: int = 1) -> bytes:
-    """An idempotent batch."""
-    records = tuple(Record(b"%d" % i) for i in range(count))
-    fields = {"producer_id": pid, "producer_epoch": epoch, "base_sequence": sequence}
-    return Batch(records, **fields).encode()
 
 
 def play(s: Session, steps: list[tuple[int, int, int]]) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.conformance.differential.cases_groups import join, member_of
-from tests.conformance.differential.session import Session, case, each
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import join, member_of
+from tests.harness.session import Session
 
 
 def committed(s: Session) -> tuple[str, str]:

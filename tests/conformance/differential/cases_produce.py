@@ -7,30 +7,13 @@ import time
 import uuid
 from typing import Any
 
-from tests.conformance.differential.session import Session, case, each, wait_for
-from tests.conformance.wire import batches
-from tests.conformance.wire.batches import Batch, Record, simple
+from tests.conformance.differential.registry import case, each
+from tests.harness.requests import changed, with_payload, zstd_batch
+from tests.harness.session import Session, wait_for
+from tests.harness.wire import batches
+from tests.harness.wire.batches import Batch, Record, simple
 
 GOOD = simple(b"one", b"two")
-
-
-def changed(**fields: Any) -> bytes:
-    """A batch of two records with some header fields set by hand."""
-    return Batch((Record(b"one"), Record(b"two")), **fields).encode()
-
-
-def with_payload(attributes: int, payload: bytes, count: int) -> bytes:
-    """A batch whose records are these bytes, whatever they are."""
-    header = {"attributes": attributes, "count": count, "last_offset_delta": count - 1}
-    return Batch((), payload=payload, **header).encode()
-
-
-def zstd_batch() -> bytes:
-    """A good batch of one record in a zstd frame that keeps it as it is (RFC 8878)."""
-    record = Record(b"one").encode(0)
-    block = (1 | len(record) << 3).to_bytes(3, "little")
-    payload = b"\x28\xb5\x2f\xfd\x20" + bytes([len(record)]) + block + record
-    return with_payload(batches.ZSTD, payload, 1)
 
 
 @each(range(3, 14))

@@ -6,9 +6,10 @@ import struct
 import uuid
 from typing import Any
 
-from tests.conformance.differential.session import Closed, Session, case, each, wait_for
-from tests.conformance.wire import codec, schemas
-from tests.conformance.wire.connection import request_frame
+from tests.conformance.differential.registry import case, each
+from tests.harness.session import Session, wait_for
+from tests.harness.wire import codec, schemas
+from tests.harness.wire.connection import Closed, request_frame
 
 #: API keys whose version ranges this broker promises to serve as Kafka does.
 SERVED = [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 31, 32,

@@ -18,9 +18,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import brokers, places
-from tests.conformance.differential.session import ANSWER_WITHIN, CASES, Closed, Session
-from tests.conformance.wire.codec import Unreadable
+from tests.conformance.differential.registry import CASES
+from tests.harness import brokers, places
+from tests.harness.session import ANSWER_WITHIN, Session
+from tests.harness.wire.codec import Unreadable
+from tests.harness.wire.connection import Closed
 
 GOLDEN_FILE = places.GOLDEN / "differential.json"
 DIFFERENCES_FILE = Path(__file__).with_name("differences.toml")

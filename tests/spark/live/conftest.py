@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from kafkalite import AdminClient
-from tests.conftest import Process
+from tests.harness.process import Process
 
 _numbers = itertools.count()
 

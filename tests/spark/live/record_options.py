@@ -11,7 +11,7 @@ from typing import Any
 
 import pyspark
 
-from tests.conformance import brokers, places
+from tests.harness import brokers, places
 from tests.spark.live.conftest import start_session
 from tests.spark.live.option_runner import Asker, prepare
 from tests.spark.option_cases import CASES

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
-from tests.conftest import Processes
+from tests.harness.process import Processes
 from tests.spark.live.conftest import Topic
 
 NOBODY = "127.0.0.1:1"

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
-from tests.conftest import Processes
+from tests.harness.process import Processes
 
 BOTH = ["kafkalite", pytest.param("kafka", marks=pytest.mark.jvm)]
 

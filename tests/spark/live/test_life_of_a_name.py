@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
-from tests.conftest import PATIENCE_S, Process, Processes
+from tests.harness.process import PATIENCE_S, Process, Processes
 
 #: The lives of the topic after its first one of ten records: how many records it has, and how it
 #: keeps them. The first is shorter than what the query has read, the second as long, the third

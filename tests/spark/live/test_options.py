@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.conftest import Process
+from tests.harness.process import Process
 from tests.spark.live.option_runner import Asker, prepare
 from tests.spark.live.record_options import GOLDEN
 from tests.spark.option_cases import CASES, Case

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
-from tests.conftest import PATIENCE_S
+from tests.harness.process import PATIENCE_S
 
 BOTH = pytest.mark.parametrize(
     "format_", ["kafkalite", pytest.param("kafka", marks=pytest.mark.jvm)]

@@ -18,9 +18,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 import kafkalite as kl
 from kafkalite.ranges import RangeReader
-from tests.conformance.wire.batches import simple
-from tests.conformance.wire.connection import Connection
-from tests.conftest import PATIENCE_S, Processes
+from tests.harness.process import PATIENCE_S, Processes
+from tests.harness.wire.batches import simple
+from tests.harness.wire.connection import Connection
 
 BOTH = pytest.mark.parametrize(
     "format_", ["kafkalite", pytest.param("kafka", marks=pytest.mark.jvm)]

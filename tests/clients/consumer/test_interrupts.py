@@ -1,0 +1,54 @@
+"""A deserializer that ends the program or its task, in place of failing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.clients.consumer.consuming import PATIENCE_S, Cluster, numbered, read, values
+
+
+class Interrupted:
+    """A deserializer whose third call raises; records are made again after that."""
+
+    def __init__(self, what: type[BaseException]) -> None:
+        """Raise ``what``."""
+        self._what = what
+        self._calls = 0
+
+    def __call__(self, value: bytes) -> bytes:
+        """Return the value."""
+        self._calls += 1
+        if self._calls == 3:
+            raise self._what
+        return value
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_what_ends_a_program_passes_through_a_deserializer_and_no_record_is_lost(
+    cluster: Cluster, what: type[BaseException]
+) -> None:
+    """Ctrl-C became a SerializationError, or was swallowed with records in front of it."""
+    topic = cluster.topic()
+    cluster.write(topic, numbered(5))
+    with cluster.consumer(topic, value_deserializer=Interrupted(what)) as consumer:
+        seen: list[Any] = []
+        with pytest.raises(what):
+            while len(seen) < 5:
+                seen += values(consumer.consume(timeout=PATIENCE_S))
+        assert seen + values(read(consumer, 5 - len(seen))) == numbered(5)
+    with cluster.consumer(topic, value_deserializer=Interrupted(what)) as consumer:
+        one_by_one = [consumer.poll(PATIENCE_S), consumer.poll(PATIENCE_S)]
+        with pytest.raises(what):
+            consumer.poll(PATIENCE_S)
+        one_by_one += [consumer.poll(PATIENCE_S) for _ in range(3)]
+        assert [record and record.value for record in one_by_one] == numbered(5)
+    with cluster.consumer(topic, value_deserializer=Interrupted(what)) as consumer:
+        batches = []
+        with pytest.raises(what):
+            while batch := consumer.next_batch(timeout=1):
+                batches.append(batch)
+                batch.values()
+        assert batches[-1].values() == numbered(5)[-len(batches[-1]) :]
