@@ -159,6 +159,11 @@ impl ClusterImage {
         self.refused.get(name) == Some(&ErrorCode::UnknownTopicOrPartition)
     }
 
+    /// Whether brokers said something of a topic but what there is of it: it may be there.
+    pub fn is_refused(&self, name: &str) -> bool {
+        self.refused.contains_key(name) && !self.is_missing(name)
+    }
+
     /// Why a topic is not known.
     pub fn topic_error(&self, name: &str) -> ClientError {
         let unknown = ErrorCode::UnknownTopicOrPartition;
@@ -177,12 +182,19 @@ impl ClusterImage {
         })
     }
 
-    /// The image after `response`. `whole` says that all topics were asked for: what is not in the
-    /// answer is gone.
+    /// Brokers that are to be asked for metadata before others now: they know whether the topics
+    /// that they told of are still there.
+    pub(super) fn doubted(&self, now: Instant) -> impl Iterator<Item = NodeId> {
+        self.former.doubted(now)
+    }
+
+    /// The image after `response`, which `teller` gave, if that is known. `whole` says that all
+    /// topics were asked for: what is not in the answer is gone.
     pub(super) fn after(
         &self,
         response: MetadataResponse,
         whole: bool,
+        teller: Option<NodeId>,
         now: Instant,
     ) -> Result<Self, String> {
         let mut next = self.clone();
@@ -204,7 +216,7 @@ impl ClusterImage {
             }
             let known = self.topics.get(&name);
             match topic_image(topic, known, now)? {
-                Ok(topic) if next.former.gave_way(&name, topic.id, now) => {
+                Ok(topic) if next.former.gave_way(&name, topic.id, teller, now) => {
                     next.keep(name, known);
                 }
                 Ok(topic) => {

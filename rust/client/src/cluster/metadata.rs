@@ -1,10 +1,12 @@
 //! Asking for metadata: one task at a time works through the schedule; callers wait for tickets.
 
-use super::schedule::{Batch, Next, Wanted};
+use super::schedule::{Batch, Next, Told, Wanted};
 use super::{Cluster, ClusterImage, Inner, TopicImage};
+use crate::config::HostPort;
+use crate::connection::Connection;
 use crate::error::ClientError;
 use kafkalite_protocol::messages::metadata::{
-    MetadataRequest, MetadataRequestTopic, MetadataResponse,
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
 };
 use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 use std::collections::BTreeSet;
@@ -101,8 +103,10 @@ async fn drive(inner: Arc<Inner>) {
             Next::Ask(batch) => {
                 let error = cluster.ask(&batch).await.err();
                 let image = cluster.image();
-                cluster.0.schedule.lock().answered(&batch, Instant::now(), |name| {
-                    error.is_none() && is_served(&image, name)
+                cluster.0.schedule.lock().answered(&batch, Instant::now(), |name| match &error {
+                    Some(_) => Told::Nothing,
+                    None if is_served(&image, name) => Told::Good,
+                    None => Told::NotYet,
                 });
                 cluster.0.answered.send_replace((batch.ticket, error));
                 cluster.keep_fresh();
@@ -129,9 +133,14 @@ impl Cluster {
         loop {
             tokio::time::sleep(self.0.config.retry_backoff.after(failures)).await;
             failures += 1;
-            let connection = self.any_connection().await?;
+            let connection = match self.doubted_connection() {
+                Some(open) => open,
+                None => self.any_connection().await?,
+            };
             let answer = connection.send(|version| self.request(batch, version)).await;
-            match answer.and_then(|(version, response)| self.take(batch, version, response)) {
+            let taken = answer
+                .and_then(|(version, response)| self.take(batch, &connection, version, response));
+            match taken {
                 Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
                     self.0.change_image(ClusterImage::without_brokers);
                     self.disconnect();
@@ -143,6 +152,12 @@ impl Cluster {
                 result => return result,
             }
         }
+    }
+
+    /// A living connection to a broker that others contradicted, see [`ClusterImage::doubted`].
+    fn doubted_connection(&self) -> Option<Arc<Connection>> {
+        let image = self.image();
+        image.doubted(Instant::now()).find_map(|node| self.0.pool.living(node))
     }
 
     fn request(&self, batch: &Batch, version: i16) -> MetadataRequest {
@@ -168,6 +183,7 @@ impl Cluster {
     fn take(
         &self,
         batch: &Batch,
+        from: &Connection,
         version: i16,
         mut response: MetadataResponse,
     ) -> Result<(), ClientError> {
@@ -179,13 +195,14 @@ impl Cluster {
             let about = "the cluster has told of no broker".to_owned();
             return Err(ClientError::broker(ErrorCode::BrokerNotAvailable, about));
         }
+        let leads_there = |broker: &&MetadataResponseBroker| {
+            HostPort::from_wire(&broker.host, broker.port).is_some_and(|it| from.leads_to(&it))
+        };
+        let teller = response.brokers.iter().find(leads_there).map(|broker| broker.node_id);
         let mut wrong = None;
-        self.0.change_image(|image| match image.after(response, batch.all, Instant::now()) {
-            Ok(next) => Some(next),
-            Err(why) => {
-                wrong = Some(why);
-                None
-            }
+        self.0.change_image(|image| {
+            let next = image.after(response, batch.all, teller, Instant::now());
+            next.map_err(|why| wrong = Some(why)).ok()
         });
         if let Some(why) = wrong {
             let address = "an answer to Metadata".to_owned();

@@ -123,6 +123,13 @@ impl Pool {
         }
     }
 
+    /// The living connection to a broker, if there is one.
+    pub fn living(&self, node: NodeId) -> Option<Arc<Connection>> {
+        let slot = self.slots.lock().get(&(node, Lane::Data)).cloned()?;
+        let open = slot.open.lock();
+        open.as_ref().filter(|open| !open.is_closed()).cloned()
+    }
+
     /// The living connection with the fewest requests under way.
     pub fn least_loaded(&self) -> Option<Arc<Connection>> {
         let slots: Vec<_> = {

@@ -2,8 +2,9 @@
 //!
 //! Wishes are collected in a batch; everybody who wishes while it is pending gets its ticket. A
 //! batch is due when any of its wishes is: a new wish at once, one that was asked for before
-//! after a back-off that doubles while the answers bring no good. Wishes that are not due travel
-//! along.
+//! after a back-off that doubles while the answers bring no good. A topic that an answer lacks may
+//! be made at this moment, by the question: that back-off begins with a few milliseconds. Wishes
+//! that are not due travel along.
 
 use crate::backoff::Backoff;
 use std::collections::{BTreeSet, HashMap};
@@ -46,6 +47,17 @@ pub enum Next {
     Ask(Batch),
 }
 
+/// What an answer tells of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// All that was asked for.
+    Good,
+    /// It is not there yet, or has no leader.
+    NotYet,
+    /// There was no answer.
+    Nothing,
+}
+
 /// What came of asking for something.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -67,10 +79,15 @@ enum Item {
 /// What has been due for this long is forgotten: nothing is owed to it any more.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
+/// A topic that was not there yet is asked for again after this.
+const SOONEST: Duration = Duration::from_millis(8);
+
 /// Collects wishes.
 #[derive(Debug)]
 pub struct Schedule {
     backoff: Backoff,
+    /// The same for topics that were not there yet.
+    soon: Backoff,
     pending: Option<Batch>,
     /// The ticket of the last batch that was made.
     tickets: u64,
@@ -82,7 +99,8 @@ pub struct Schedule {
 impl Schedule {
     /// An empty one.
     pub fn new(backoff: Backoff) -> Self {
-        Self { backoff, pending: None, tickets: 0, asked: HashMap::new(), driven: false }
+        let soon = Backoff { initial: SOONEST.min(backoff.initial), ..backoff };
+        Self { backoff, soon, pending: None, tickets: 0, asked: HashMap::new(), driven: false }
     }
 
     /// Adds a wish; returns the ticket of the batch that will fulfil it.
@@ -113,18 +131,21 @@ impl Schedule {
         Next::Ask(self.pending.take().expect("it was there"))
     }
 
-    /// A batch was answered; `good` says of each topic whether the answer told of it. Without an
-    /// answer nothing is good.
-    pub fn answered(&mut self, batch: &Batch, now: Instant, good: impl Fn(Option<&str>) -> bool) {
+    /// A batch was answered; `told` says what the answer tells of each topic, and of all others.
+    pub fn answered(&mut self, batch: &Batch, now: Instant, told: impl Fn(Option<&str>) -> Told) {
         for item in items(batch) {
             let name = match &item {
                 Item::Topic(name) => Some(name.as_str()),
                 Item::Brokers | Item::All | Item::Known => None,
             };
-            let good = good(name);
+            let told = told(name);
+            let backoff = match name {
+                Some(_) if told == Told::NotYet => &self.soon,
+                _ => &self.backoff,
+            };
             let asked = self.asked.entry(item).or_insert(Asked { again: now, failures: 0 });
-            asked.failures = if good { 0 } else { asked.failures.saturating_add(1) };
-            asked.again = now + self.backoff.after(asked.failures.max(1));
+            asked.failures = if told == Told::Good { 0 } else { asked.failures.saturating_add(1) };
+            asked.again = now + backoff.after(asked.failures.max(1));
         }
     }
 }

@@ -15,7 +15,7 @@ fn told(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
 
 fn image(topics: Vec<MetadataResponseTopic>) -> ClusterImage {
     let image = ClusterImage::default();
-    image.after(told(topics), false, Instant::now()).expect("an honest answer")
+    image.after(told(topics), false, None, Instant::now()).expect("an honest answer")
 }
 
 fn epoch(image: &ClusterImage) -> Option<i32> {
@@ -27,12 +27,13 @@ fn an_answer_changes_what_it_tells_of_and_nothing_else() {
     let image = image(vec![topic("a", 1, 0), topic("b", 2, 0)]);
     let mut gone = topic("a", 0, 0);
     gone.error_code = ErrorCode::UnknownTopicOrPartition as i16;
-    let next = image.after(told(vec![gone]), false, Instant::now()).expect("honest");
+    let next = image.after(told(vec![gone]), false, None, Instant::now()).expect("honest");
     assert!(next.topic("a").is_none());
     assert_eq!(next.topic_error("a").code(), Some(ErrorCode::UnknownTopicOrPartition));
     assert_eq!(next.topic("b").map(|topic| topic.partitions.len()), Some(2));
     assert!(next.generation() > image.generation());
-    let all = image.after(told(vec![topic("c", 1, 0)]), true, Instant::now()).expect("honest");
+    let all =
+        image.after(told(vec![topic("c", 1, 0)]), true, None, Instant::now()).expect("honest");
     assert_eq!(all.topics().count(), 1, "an answer about all topics leaves no other");
 }
 
@@ -53,14 +54,15 @@ fn the_empty_name_is_refused_like_any_other_and_an_id_that_is_gone_is_nobodys() 
 fn a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
     let image = image(vec![topic("t", 1, 5)]);
     for (told_epoch, known_epoch) in [(4, 5), (6, 6), (-1, -1)] {
-        let next = image.after(told(vec![topic("t", 1, told_epoch)]), false, Instant::now());
+        let next = image.after(told(vec![topic("t", 1, told_epoch)]), false, None, Instant::now());
         assert_eq!(epoch(&next.expect("honest")), Some(known_epoch), "told {told_epoch}");
     }
     let mut anew = topic("t", 1, 2);
     anew.topic_id = Uuid([7; 16]);
-    let next = image.after(told(vec![anew]), false, Instant::now()).expect("honest");
+    let next = image.after(told(vec![anew]), false, None, Instant::now()).expect("honest");
     assert_eq!(epoch(&next), Some(2), "a topic with another id is another topic");
-    let older = next.after(told(vec![topic("t", 1, 1)]), false, Instant::now()).expect("honest");
+    let older =
+        next.after(told(vec![topic("t", 1, 1)]), false, None, Instant::now()).expect("honest");
     assert_eq!(epoch(&older), Some(2), "a broker without ids cannot tell of another topic");
     assert_eq!(next.topic_by_id(Uuid([7; 16])).map(|topic| topic.name.as_str()), Some("t"));
 }
@@ -89,7 +91,7 @@ fn answers_that_cannot_be_are_refused() {
     let mut nowhere = told(vec![]);
     nowhere.brokers.push(MetadataResponseBroker { node_id: 9, port: -4, ..Default::default() });
     for answer in [told(vec![gap]), told(vec![twice]), nowhere] {
-        assert!(ClusterImage::default().after(answer, false, Instant::now()).is_err());
+        assert!(ClusterImage::default().after(answer, false, None, Instant::now()).is_err());
     }
 }
 
@@ -128,7 +130,7 @@ fn no_answer_that_can_be_decoded_makes_it_panic() {
         }
         let mut reader = Reader::new(wrong.into());
         let Ok(answer) = MetadataResponse::decode(&mut reader, version) else { continue };
-        if let Ok(next) = image.after(answer, random() % 2 == 0, Instant::now()) {
+        if let Ok(next) = image.after(answer, random() % 2 == 0, None, Instant::now()) {
             taken += 1;
             image = next;
         }
@@ -152,7 +154,7 @@ fn a_broker_that_lags_behind_does_not_bring_a_former_topic_back() {
     for (gone_between, whole) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut image = image(vec![of(1, 1)]);
         let mut hear = |topic, now| {
-            image = image.after(told(vec![topic]), whole, now).expect("honest");
+            image = image.after(told(vec![topic]), whole, None, now).expect("honest");
             let known = image.topic("t").map(|topic| (topic.id, topic.partitions.len()));
             known.map(|(id, count)| (id.0[0], count))
         };
@@ -181,10 +183,33 @@ fn a_broker_that_lags_behind_takes_no_partition_from_a_topic() {
     };
     let image = image(vec![of(1, 4)]);
     for (told_id, told_count, known_count) in [(1, 2, 4), (1, 5, 5), (2, 2, 2), (0, 2, 2)] {
-        let next = image.after(told(vec![of(told_id, told_count)]), false, Instant::now());
+        let next = image.after(told(vec![of(told_id, told_count)]), false, None, Instant::now());
         let next = next.expect("honest");
         let indexes: Vec<_> =
             next.topic("t").expect("known").partitions.iter().map(|one| one.index).collect();
         assert_eq!(indexes, (0..known_count).collect::<Vec<_>>(), "id {told_id}, {told_count}");
     }
+}
+
+/// The topic that a broker had told of, and then one that lags behind had contradicted, was waited
+/// for for five seconds, though both told of it by then.
+#[test]
+fn a_broker_that_knows_better_by_now_ends_the_doubt_which_topic_is_the_later_one() {
+    let mut topics = [topic("t", 1, 0), topic("t", 1, 0)];
+    topics[0].topic_id = Uuid([1; 16]);
+    topics[1].topic_id = Uuid([2; 16]);
+    let (now, mut image) = (Instant::now(), ClusterImage::default());
+    let mut hear = |id: usize, teller: Option<NodeId>| {
+        let answer = told(vec![topics[id - 1].clone()]);
+        image = image.after(answer, false, teller, now).expect("honest");
+        let asked_next: Vec<_> = image.doubted(now).collect();
+        (image.topic("t").map(|topic| topic.id.0[0]), asked_next)
+    };
+    assert_eq!(hear(2, Some(1)), (Some(2), vec![]));
+    assert_eq!(hear(1, Some(3)), (Some(1), vec![]), "nobody knows yet that it lags behind");
+    assert_eq!(hear(2, Some(1)), (Some(1), vec![3]), "one of them lags behind");
+    assert_eq!(hear(2, None), (Some(1), vec![3]), "nobody knows who told that");
+    assert_eq!(hear(1, Some(3)), (Some(1), vec![3]), "it lags behind still");
+    assert_eq!(hear(2, Some(3)), (Some(2), vec![]), "a broker never goes back");
+    assert_eq!(hear(1, Some(4)), (Some(2), vec![1, 3]), "one more that lags behind");
 }

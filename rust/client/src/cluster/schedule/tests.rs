@@ -28,7 +28,7 @@ fn wishes_that_wait_together_are_asked_together() {
 
 #[test]
 fn a_million_wishes_in_a_second_are_a_handful_of_requests() {
-    for (good, most) in [(true, 13), (false, 6)] {
+    for (told, most) in [(Told::Good, 13), (Told::Nothing, 6), (Told::NotYet, 11)] {
         let mut schedule = Schedule::new(BACKOFF);
         let start = Instant::now();
         let mut requests = 0;
@@ -37,10 +37,10 @@ fn a_million_wishes_in_a_second_are_a_handful_of_requests() {
             schedule.want(topics(&["a"]));
             if let Next::Ask(batch) = schedule.next(now) {
                 requests += 1;
-                schedule.answered(&batch, now, |_| good);
+                schedule.answered(&batch, now, |_| told);
             }
         }
-        assert!((3..=most).contains(&requests), "{requests} requests, good: {good}");
+        assert!((3..=most).contains(&requests), "{requests} requests, {told:?}");
     }
 }
 
@@ -50,7 +50,7 @@ fn a_new_wish_does_not_wait_for_the_back_off_of_another() {
     let now = Instant::now();
     schedule.want(topics(&["a"]));
     let batch = ask(schedule.next(now));
-    schedule.answered(&batch, now, |_| false);
+    schedule.answered(&batch, now, |_| Told::Nothing);
     schedule.want(topics(&["a"]));
     let Next::At(due) = schedule.next(now) else { panic!("it has just been asked for") };
     assert!(due >= now + Duration::from_millis(80));
@@ -64,9 +64,32 @@ fn brokers_alone_are_not_asked_for_without_end() {
     let now = Instant::now();
     schedule.want(Wanted::Brokers);
     let batch = ask(schedule.next(now));
-    schedule.answered(&batch, now, |_| true);
+    schedule.answered(&batch, now, |_| Told::Good);
     schedule.want(Wanted::Brokers);
     assert!(matches!(schedule.next(now), Next::At(_)));
     schedule.want(Wanted::All);
     assert!(ask(schedule.next(now)).all);
+}
+
+/// The first record to a topic that the question makes took `retry.backoff.ms`.
+#[test]
+fn a_topic_that_is_not_there_yet_is_asked_for_again_within_milliseconds_at_first() {
+    let ms = Duration::from_millis;
+    let unhurried = Backoff { initial: ms(2), max: ms(4) };
+    let doubled = [8, 16, 32, 64, 128, 256, 512, 1_000, 1_000];
+    for (backoff, waits) in [(BACKOFF, &doubled[..]), (unhurried, &[2, 4, 4])] {
+        let mut schedule = Schedule::new(backoff);
+        let mut now = Instant::now();
+        schedule.want(topics(&["a"]));
+        for wait in waits {
+            let batch = ask(schedule.next(now));
+            schedule.answered(&batch, now, |_| Told::NotYet);
+            schedule.want(topics(&["a"]));
+            let Next::At(due) = schedule.next(now) else { panic!("it has just been asked for") };
+            let took = due - now;
+            assert!(took >= ms(*wait).mul_f64(0.8), "{took:?} for {wait} ms");
+            assert!(took <= ms(*wait).mul_f64(1.2), "{took:?} for {wait} ms");
+            now = due;
+        }
+    }
 }
