@@ -163,7 +163,8 @@ fn tell_of_missing(shared: &Shared, image: &ClusterImage) {
 }
 
 /// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are
-/// read from their beginning: nothing in them is older than our wish.
+/// read from their beginning: nothing in them is older than our wish. A topic that brokers refuse
+/// to tell of keeps its partitions; one that they do not know is set aside.
 fn assign_all(shared: &Shared, image: &ClusterImage) {
     let mut subscription = shared.subscription.lock();
     let names: Vec<Arc<str>> = match subscription.wish() {
@@ -171,9 +172,16 @@ fn assign_all(shared: &Shared, image: &ClusterImage) {
         Wish::Pattern(filter) => matching(shared, image, &**filter),
         Wish::Nothing | Wish::Assigned => return,
     };
-    let before: BTreeSet<Arc<str>> =
-        subscription.assigned().into_iter().map(|partition| partition.topic).collect();
-    let mut wanted = BTreeSet::new();
+    for topic in names.iter().filter_map(|name| image.topic(name)) {
+        subscription.take_back(&topic.name, topic.id);
+    }
+    let by_name = matches!(subscription.wish(), Wish::Topics(_));
+    let mut wanted: BTreeSet<_> = subscription.assigned().into_iter().collect();
+    let before: BTreeSet<Arc<str>> = wanted.iter().map(|one| Arc::clone(&one.topic)).collect();
+    wanted.retain(|TopicPartition { topic, .. }| {
+        let may_be_there = image.is_refused(topic) || (by_name && !image.is_missing(topic));
+        may_be_there && image.topic(topic).is_none() && subscription.wish().may_be(topic)
+    });
     for name in names {
         let Some(topic) = image.topic(&name) else { continue };
         let start = if before.contains(&name) {
@@ -187,7 +195,7 @@ fn assign_all(shared: &Shared, image: &ClusterImage) {
         subscription.add(partitions.iter().cloned(), start);
         wanted.extend(partitions);
     }
-    subscription.keep_only(&wanted, shared.start());
+    subscription.set_aside(&wanted, Instant::now());
 }
 
 /// The topics that a pattern stands for now.
@@ -247,7 +255,7 @@ async fn find_committed(shared: &Shared) {
 }
 
 /// Compares what is assigned with the cluster as it is known now.
-fn see_image(subscription: &mut Subscription, image: &ClusterImage, start: Status) {
+pub(crate) fn see_image(subscription: &mut Subscription, image: &ClusterImage, start: Status) {
     subscription.see_topics(|name| image.topic(name).map(|topic| topic.id), start);
     subscription.see_leaders(|partition| {
         let (node, epoch) = image.leader(&partition.topic, partition.partition)?;

@@ -21,49 +21,20 @@ use crate::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position};
 use crate::topic_partition::TopicPartition;
 
 mod partition_state;
+mod past;
 #[cfg(test)]
 mod tests;
+mod wish;
+
+use past::Past;
 
 pub use partition_state::{LeaderAndEpoch, PartitionState, Status, Watermarks};
+pub use wish::{TopicFilter, Wish};
 
 /// "The first offset" and "the end", as ListOffsets spells them.
 pub const EARLIEST: i64 = -2;
 /// The end of the partition.
 pub const LATEST: i64 = -1;
-
-/// Which topics a pattern stands for.
-pub type TopicFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-/// What the consumer asked for.
-#[derive(Clone)]
-pub enum Wish {
-    /// Nothing yet.
-    Nothing,
-    /// These partitions, without a group's help.
-    Assigned,
-    /// Topics by name; the group decides which of their partitions.
-    Topics(BTreeSet<Arc<str>>),
-    /// Topics whose names match; as they come and go.
-    Pattern(TopicFilter),
-}
-
-impl Wish {
-    /// Whether partitions of this topic may be meant.
-    #[must_use]
-    pub fn may_be(&self, topic: &str) -> bool {
-        match self {
-            Self::Nothing | Self::Assigned => true,
-            Self::Topics(topics) => topics.contains(topic),
-            Self::Pattern(filter) => filter(topic),
-        }
-    }
-
-    /// Whether the group assigns partitions.
-    #[must_use]
-    pub fn is_by_group(&self) -> bool {
-        matches!(self, Self::Topics(_) | Self::Pattern(_))
-    }
-}
 
 /// A partition that is to be fetched.
 #[derive(Clone, Debug)]
@@ -102,10 +73,7 @@ pub struct Truncation {
 pub struct Subscription {
     wish: Wish,
     partitions: BTreeMap<TopicPartition, PartitionState>,
-    /// What was held since it last asked for nothing, and is not held any more.
-    given_up: BTreeSet<TopicPartition>,
-    /// Tenures in which a topic was made again: the group's, and the one that began with that.
-    renewed: BTreeMap<TopicPartition, (u64, u64)>,
+    past: Past,
 }
 
 impl Default for Subscription {
@@ -118,8 +86,7 @@ impl Subscription {
     /// Nothing asked for, nothing assigned.
     #[must_use]
     pub fn new() -> Self {
-        let (partitions, renewed) = (BTreeMap::new(), BTreeMap::new());
-        Self { wish: Wish::Nothing, partitions, given_up: BTreeSet::new(), renewed }
+        Self { wish: Wish::Nothing, partitions: BTreeMap::new(), past: Past::default() }
     }
 
     /// What was asked for.
@@ -134,10 +101,7 @@ impl Subscription {
         for (partition, state) in &mut self.partitions {
             state.set_wanted(wish.may_be(&partition.topic));
         }
-        if matches!(wish, Wish::Nothing) {
-            self.given_up.clear();
-            self.renewed.clear();
-        }
+        self.past.set_wish(&wish);
         self.wish = wish;
     }
 
@@ -181,11 +145,11 @@ impl Subscription {
         start: Status,
     ) {
         for (partition, tenure) in partitions {
-            self.given_up.remove(&partition);
-            let tenure = self.own_tenure(&partition, tenure);
-            self.partitions
-                .entry(partition.clone())
-                .or_insert_with(|| PartitionState::new(partition, start, tenure));
+            if !self.partitions.contains_key(&partition) {
+                let state = self.past.begin(&partition, tenure, start);
+                self.partitions.insert(partition.clone(), state);
+            }
+            self.past.forget(&partition);
         }
     }
 
@@ -193,8 +157,7 @@ impl Subscription {
     /// topic was made again.
     #[must_use]
     pub fn own_tenure(&self, partition: &TopicPartition, tenure: u64) -> u64 {
-        let renewed = self.renewed.get(partition).filter(|(of_group, _)| *of_group == tenure);
-        renewed.map_or(tenure, |(_, own)| *own)
+        self.past.own_tenure(partition, tenure)
     }
 
     /// Whether a member of a group may commit for `partition` what it read in `tenure`, if that is
@@ -203,7 +166,7 @@ impl Subscription {
     pub fn may_commit(&self, partition: &TopicPartition, tenure: u64) -> bool {
         match self.partitions.get(partition) {
             Some(state) => tenure == NO_TENURE || tenure == state.cursor().tenure(),
-            None => tenure == NO_TENURE && !self.given_up.contains(partition),
+            None => tenure == NO_TENURE && !self.past.has(partition),
         }
     }
 
@@ -212,8 +175,45 @@ impl Subscription {
         for partition in partitions {
             if let Some(state) = self.partitions.remove(partition) {
                 state.cursor().retire();
-                self.given_up.insert(partition.clone());
+                self.past.give_up(partition.clone(), &state);
             }
+        }
+    }
+
+    /// Gives up everything else than `partitions`, as brokers know no such topics. A broker that
+    /// lags behind says so as well: what is still wanted is set aside for [`Self::take_back`].
+    pub fn set_aside(&mut self, partitions: &BTreeSet<TopicPartition>, now: Instant) {
+        self.past.forget_old(now);
+        let gone = |one: &&TopicPartition| !partitions.contains(one);
+        for partition in self.partitions.keys().filter(gone).cloned().collect::<Vec<_>>() {
+            let Some(state) = self.partitions.remove(&partition) else { continue };
+            state.cursor().retire();
+            if self.wish.may_be(&partition.topic) {
+                self.past.set_aside(partition, state, now);
+            }
+        }
+    }
+
+    /// Goes on with what was set aside of the topic with this name and id, where it stood.
+    pub fn take_back(&mut self, topic: &str, id: Uuid) {
+        for (partition, mut state) in self.past.take_back(topic, id) {
+            state.rewind();
+            self.partitions.entry(partition).or_insert(state);
+        }
+    }
+
+    /// Records from `from` on were handed out of `cursor` and not kept: they are handed out again,
+    /// unless the partition is read elsewhere by now.
+    pub fn give_back(&mut self, cursor: &Cursor, from: Position) {
+        let partition = cursor.partition();
+        let aside = self.past.aside(partition).map(PartitionState::cursor);
+        if let Some(state) = self.partitions.get_mut(partition) {
+            if state.cursor().is_of_one_place_with(cursor) {
+                cursor.give_back(from);
+                state.rewind();
+            }
+        } else if aside.is_some_and(|place| place.is_of_one_place_with(cursor)) {
+            cursor.give_back(from);
         }
     }
 
@@ -345,9 +345,7 @@ impl Subscription {
             state.see_topic(id, start);
             let own = state.cursor().tenure();
             if own != before {
-                let earlier = self.renewed.get(partition).filter(|(_, own)| *own == before);
-                let of_group = earlier.map_or(before, |(of_group, _)| *of_group);
-                self.renewed.insert(partition.clone(), (of_group, own));
+                self.past.renew(partition, before, own);
             }
         }
     }

@@ -46,13 +46,8 @@ impl Drop for Lease<'_> {
         }
         let mut subscription = self.shared.subscription.lock();
         for slice in self.slices.iter().filter(|slice| !slice.is_empty()) {
-            let cursor = slice.block.cursor();
-            if let Some(state) = subscription.get_mut(cursor.partition())
-                && state.cursor().is_of_one_place_with(cursor)
-            {
-                cursor.give_back(Position::at(slice.block.offset(slice.from)));
-                state.rewind();
-            }
+            let from = Position::at(slice.block.offset(slice.from));
+            subscription.give_back(slice.block.cursor(), from);
         }
         drop(subscription);
         self.shared.look_again();

@@ -13,6 +13,7 @@ use crate::config::{AutoOffsetReset, ConsumerConfig};
 use crate::error::ClientError;
 use crate::fetcher::buffer::FetchBuffer;
 use crate::group_state::{GroupEvent, GroupMember};
+use crate::positions::see_image;
 use crate::subscription::{EARLIEST, LATEST, Status, Subscription, Wish};
 
 /// Errors that nobody asked for are kept up to this many.
@@ -183,6 +184,8 @@ impl Shared {
                 if subscription.wish().is_by_group() {
                     let held = partitions.iter().map(|one| (one.clone(), member.tenure(one)));
                     subscription.add_held(held, self.start());
+                    // At once: nothing is committed for a topic that was made again meanwhile.
+                    see_image(&mut subscription, &self.cluster.image(), self.start());
                 }
             }
             GroupEvent::Revoke(partitions) => subscription.remove(partitions),

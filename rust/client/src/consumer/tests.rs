@@ -30,6 +30,7 @@ mod gone;
 mod last_commit;
 mod late_refusal;
 mod leaders;
+mod missing;
 mod truncation;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.

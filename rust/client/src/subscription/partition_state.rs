@@ -102,6 +102,17 @@ impl PartitionState {
         }
     }
 
+    /// The same of a topic that is known to have this id; zero is unknown.
+    pub(super) fn of_topic(self, topic_id: Uuid) -> Self {
+        Self { topic_id, ..self }
+    }
+
+    /// The id of its topic; zero while that is not known.
+    #[must_use]
+    pub fn topic_id(&self) -> Uuid {
+        self.topic_id
+    }
+
     /// Whether the user heard that there is no such partition.
     #[must_use]
     pub fn told_missing(&self) -> bool {

@@ -316,6 +316,15 @@ fn records_of_the_former_topic_of_a_name_are_not_committed_for_the_new_one() {
     subscription.remove([&x]);
     subscription.add_held([(x.clone(), 9)], Status::Committed);
     assert!(subscription.may_commit(&x, 9), "the group gave it once more");
+    subscription.see_topics(|_| id(3), Status::Committed);
+    subscription.remove([&x]);
+    subscription.add_held([(x.clone(), 9)], Status::Committed);
+    subscription.see_topics(|_| id(3), Status::Committed);
+    assert!(subscription.may_commit(&x, 9), "it is the same topic");
+    subscription.remove([&x]);
+    subscription.add_held([(x.clone(), 9)], Status::Committed);
+    subscription.see_topics(|_| id(4), Status::Committed);
+    assert!(!subscription.may_commit(&x, 9), "it was made again while nobody held it");
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! What a member of a group may still commit.
 
+use kafkalite_protocol::Uuid;
+use kafkalite_protocol::messages::metadata::MetadataRequest;
+
 use super::commits::at_three;
 use super::*;
 use crate::assignors::protocol::encode_assignment;
+use crate::cluster::Wanted;
 use crate::cursor::NO_TENURE;
+use crate::fake_broker::metadata;
 use crate::group_state::Joined;
 
 fn y() -> TopicPartition {
@@ -107,6 +112,51 @@ fn what_is_given_up_for_a_rebalance_may_be_committed_if_it_comes_back() {
         assert_eq!(refusal(&shared, x(), known), Some(ErrorCode::RebalanceInProgress));
     }
     assert_eq!(refusal(&shared, x(), tenure + 1), Some(ErrorCode::IllegalGeneration));
+}
+
+/// Between the end of a rebalance and the next metadata a record of the former topic could be
+/// committed for the new one.
+#[test]
+fn of_a_topic_that_was_made_again_during_a_rebalance_nothing_that_was_read_is_committed() {
+    let broker = FakeBroker::start(|asked| {
+        if !asked.is(ApiKey::Metadata) {
+            return Answer::Usual;
+        }
+        let mut response = metadata(&asked.place, ["x".to_owned()].into_iter());
+        response.topics[0].topic_id = Uuid([1 + asked.before as u8; 16]);
+        asked.answer::<MetadataRequest>(&response)
+    });
+    let shared = member_of_x(&broker);
+    let runtime = Runtime::start("test").expect("a thread");
+    let hear = || {
+        let cluster = shared.cluster.clone();
+        let names = vec!["x".to_owned()];
+        let heard = async move { cluster.refresh(Wanted::Topics(names)).await.map(drop) };
+        assert_eq!(runtime.call(heard, soon()), Ok(()));
+    };
+    hear();
+    let mut member = shared.member.as_ref().expect("it has a group").lock();
+    let now = Instant::now();
+    assert!(matches!(member.next(now), Action::Sync { .. }));
+    member.synced(encode_assignment(1, &[x()]), now);
+    let event = member.show_event().expect("it was assigned");
+    shared.apply(&event, &member);
+    member.acknowledge();
+    let tenure = member.tenure(&x());
+    drop(member);
+    assert_eq!(refusal(&shared, x(), tenure), None);
+    let again = |is_made_again: bool| {
+        let member = shared.member.as_ref().expect("it has a group").lock();
+        shared.apply(&GroupEvent::Revoke(vec![x()]), &member);
+        if is_made_again {
+            hear();
+        }
+        shared.apply(&GroupEvent::Assign(vec![x()]), &member);
+    };
+    again(false);
+    assert_eq!(refusal(&shared, x(), tenure), None, "it is the same topic");
+    again(true);
+    assert_eq!(refusal(&shared, x(), tenure), Some(ErrorCode::IllegalGeneration));
 }
 
 #[test]
