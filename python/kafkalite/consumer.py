@@ -311,8 +311,9 @@ class Consumer(BaseConsumer):
         Raises:
             BrokerError: The last commit was refused; it is closed all the same.
         """
-        if self._native.closed:
+        if self._native.closed or self._closing:
             return
+        self._closing = True
         try:
             self._tell("revoke", self.assignment())
         finally:

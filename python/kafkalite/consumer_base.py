@@ -23,6 +23,9 @@ __all__ = ["BaseConsumer"]
 class BaseConsumer:
     """A consumer but for its waits; see ``Consumer``."""
 
+    #: A listener that closes the consumer while it is closed is not told again.
+    _closing = False
+
     def __init__(
         self,
         *topics: TopicSelection,

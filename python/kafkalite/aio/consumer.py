@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from .. import consumer_calls as calls
 from .._native import Handover
 from ..consumer_base import BaseConsumer
 from ..errors import KafkaliteError
-from .waiting import in_thread, result_of
+from .waiting import end_of, in_thread, result_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -26,6 +27,9 @@ __all__ = ["AsyncConsumer"]
 
 #: Records that are handed out before other tasks have their turn.
 RECORDS_AT_A_TIME = 256
+
+#: The changes of hands that listeners see here, in their own tasks and in those that they begin.
+_listening: ContextVar[tuple[asyncio.Task[Any], ...]] = ContextVar("listening", default=())
 
 
 class AsyncConsumer(BaseConsumer):
@@ -246,11 +250,12 @@ class AsyncConsumer(BaseConsumer):
 
     async def close(self, timeout: float = 5, *, commit: bool = True) -> None:
         """Commit what was handed out, leave the group, end the thread; see ``Consumer.close``."""
-        if self._native.closed:
+        if self._native.closed or self._closing:
             return
+        self._closing = True
         try:
             await self._seen(timeout)
-            await self._tell("revoke", self.assignment())
+            await self._tell_of_the_end(timeout)
         finally:
             try:
                 await in_thread(self._native.close, timeout, not commit)
@@ -284,22 +289,21 @@ class AsyncConsumer(BaseConsumer):
     async def _seen(self, timeout: float | None = None) -> None:
         """Wait until listeners have seen the last change of hands; after `timeout` end that."""
         shown = self._shown
-        if shown is None or shown is asyncio.current_task():
+        if shown is None or shown in _listening.get():
             return
         if shown.get_loop() is not asyncio.get_running_loop():
             self._shown = None
             return
-        _, late = await asyncio.wait([shown], timeout=timeout)
-        if late:
-            self._shown = None
-            shown.cancel()
-            await asyncio.wait(late)
+        in_time = await end_of(shown, timeout)
         if self._shown is shown:
             self._shown = None
-            # What a listener raises is raised where the consumer is called next.
-            shown.result()
+            if in_time:
+                # What a listener raises is raised where the consumer is called next.
+                shown.result()
 
     async def _shown_to_listeners(self, handover: Handover) -> None:
+        if shown := asyncio.current_task():
+            _listening.set((*_listening.get(), shown))
         try:
             if handover.what == "revoke":
                 try:
@@ -309,6 +313,18 @@ class AsyncConsumer(BaseConsumer):
             await self._tell(handover.what, calls.partitions_of(handover.partitions))
         finally:
             self._native.finish_event()
+
+    async def _tell_of_the_end(self, timeout: float) -> None:
+        """Let the listener see that all is given up, for ``timeout`` seconds at most."""
+        if self._listeners["revoke"] is None:
+            return
+        told = asyncio.create_task(self._tell("revoke", self.assignment()))
+        try:
+            if await end_of(told, timeout):
+                told.result()
+        except asyncio.CancelledError:
+            told.cancel()
+            raise
 
     async def _tell(self, what: str, partitions: list[TopicPartition]) -> None:
         listener = self._listeners[what]

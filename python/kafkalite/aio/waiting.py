@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+#: Seconds that a task has to end once it was cancelled.
+CANCELLED_S = 1.0
 
 
 class Operation(Protocol):
@@ -49,6 +53,25 @@ async def result_of(operation: Operation) -> Any:
         operation.cancel()
         raise
     return operation.result(0)
+
+
+async def end_of(task: asyncio.Task[None], timeout: float | None) -> bool:
+    """Wait until the task ends; after ``timeout`` seconds cancel it.
+
+    A task that swallows the cancellation is left alone after a second: it may run for ever.
+
+    Returns:
+        Whether it ended in time.
+    """
+    _, late = await asyncio.wait([task], timeout=timeout)
+    if not late:
+        return True
+    task.cancel()
+    _, deaf = await asyncio.wait(late, timeout=CANCELLED_S)
+    if deaf:
+        text = "a listener took longer than %s s and does not end when it is cancelled"
+        logging.getLogger("kafkalite.consumer").warning(text, timeout)
+    return False
 
 
 def on_thread(call: Callable[[*Arguments], Result], *arguments: *Arguments) -> Future[Result]:

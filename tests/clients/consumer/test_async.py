@@ -272,6 +272,84 @@ def test_a_close_ends_a_listener_that_takes_longer_than_it_may(cluster: Cluster)
     assert ended == ["assign"]
 
 
+@pytest.mark.parametrize("call", ["poll", "consume", "next_batch", "close"])
+def test_a_listener_may_call_the_consumer_from_tasks_that_it_begins(
+    cluster: Cluster, call: str
+) -> None:
+    """The task waited for the listener to end, which waited for the task."""
+    topic, group = cluster.topic(), cluster.group()
+
+    async def main() -> None:
+        async def assigned(_: list[TopicPartition]) -> None:
+            waits = {} if call == "close" else {"timeout": 0}
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(getattr(consumer, call)(**waits))
+
+        consumer = cluster.async_consumer(topic, group_id=group, on_assign=assigned)
+        if call == "close":
+            with pytest.raises(errors.ClosedError):
+                await consumer.poll()
+        else:
+            while not consumer.assignment():
+                await consumer.poll(0.01)
+            await consumer.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("event", ["on_assign", "on_revoke"])
+def test_a_close_ends_although_a_listener_swallows_its_cancellation(
+    cluster: Cluster, event: str
+) -> None:
+    topic, group = cluster.topic(), cluster.group()
+
+    async def main() -> None:
+        begun, free = asyncio.Event(), asyncio.Event()
+
+        async def deaf(_: list[TopicPartition]) -> None:
+            begun.set()
+            while not free.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await free.wait()
+
+        consumer = cluster.async_consumer(topic, group_id=group, **{event: deaf})
+        waiting = asyncio.create_task(consumer.poll())
+        while not (begun.is_set() if event == "on_assign" else consumer.assignment()):
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        closing = asyncio.create_task(consumer.close(timeout=0.05))
+        try:
+            done, _ = await asyncio.wait([closing], timeout=PATIENCE_S / 3)
+            assert done, "the close waits for the listener"
+            assert consumer.closed
+            assert begun.is_set()
+        finally:
+            free.set()
+            await closing
+
+    run(main())
+
+
+def test_a_listener_that_closes_the_consumer_is_told_once(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), cluster.group()
+    told: list[int] = []
+
+    async def main() -> None:
+        async def revoked(partitions: list[TopicPartition]) -> None:
+            told.append(len(partitions))
+            await consumer.close()
+
+        consumer = cluster.async_consumer(topic, group_id=group, on_revoke=revoked)
+        while not consumer.assignment():
+            await consumer.poll(0.01)
+        await consumer.close()
+        assert consumer.closed
+
+    run(main())
+    assert told == [1]
+
+
 def test_the_end_of_a_client_needs_none_of_the_threads_of_a_loop(cluster: Cluster) -> None:
     """The loop's own threads were all busy: `close` began when the program was done with them."""
     topic = cluster.topic()

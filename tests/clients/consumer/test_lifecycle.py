@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite import Consumer, errors
+from kafkalite import Consumer, TopicPartition, errors
 from tests.clients.consumer.consuming import (
     PATIENCE_S,
     Cluster,
@@ -33,6 +33,21 @@ def test_a_closed_consumer_refuses_calls_and_may_be_closed_again(cluster: Cluste
     for call in (consumer.poll, consumer.consume, consumer.commit, consumer.unsubscribe):
         with pytest.raises(errors.ClosedError):
             call()
+
+
+def test_a_listener_that_closes_the_consumer_is_told_once(cluster: Cluster) -> None:
+    """The listener was told again by each close, until the interpreter ran out of stack."""
+    told: list[int] = []
+
+    def revoked(partitions: list[TopicPartition]) -> None:
+        told.append(len(partitions))
+        consumer.close()
+
+    consumer = cluster.consumer(cluster.topic(), group_id=cluster.group(), on_revoke=revoked)
+    settle(consumer, 1)
+    consumer.close()
+    assert consumer.closed
+    assert told == [1]
 
 
 def test_closing_wakes_a_thread_that_waits(cluster: Cluster) -> None:
