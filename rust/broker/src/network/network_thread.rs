@@ -32,9 +32,11 @@ use crate::request_queue::{InlineGate, RequestContext};
 use crate::response_queue::{ConnectionResponses, Overlap, ReadyResponse, ResponseQueue};
 
 mod deadlines;
+mod parting;
 mod reading;
 mod writing;
 
+use parting::Parting;
 use reading::Wanted;
 
 const WAKE: Token = Token(usize::MAX);
@@ -132,6 +134,8 @@ struct Served {
     awaits_room: bool,
     /// In `awaiting_memory` already, with its frame of this kind.
     awaits_memory: Option<Overlap>,
+    /// The broker stops and the peer has every answer that it gets, but maybe not here yet.
+    parting: Option<Parting>,
     _permit: Permit,
 }
 
@@ -353,6 +357,9 @@ impl NetworkThread {
             }
         }
         self.at = None;
+        if self.is_stopping() {
+            self.part();
+        }
         self.end_overdue();
     }
 
@@ -398,6 +405,7 @@ impl NetworkThread {
                 paused: false,
                 awaits_room: false,
                 awaits_memory: None,
+                parting: None,
                 _permit: permit,
             });
             self.queue_to_read(key);
@@ -443,10 +451,10 @@ impl NetworkThread {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// Whether the thread was asked to stop and owes nobody an answer, or has no time left.
+    /// Whether the thread was asked to stop and has parted from everybody, or has no time left.
     fn is_over(&self) -> bool {
         self.is_stopping()
-            && (self.connections.iter().all(|(_, served)| served.connection.is_settled())
+            && (self.connections.is_empty()
                 || self.now_ns() >= self.shared.stop_deadline_ns.load(Ordering::Acquire))
     }
 }

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use kafkalite_log::FileSlice;
 use mio::net::{TcpListener, TcpStream};
 use rustix::buffer::spare_capacity;
+#[cfg(target_os = "linux")]
+use rustix::ioctl;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::NetworkConfig;
@@ -26,6 +28,29 @@ impl PeerSocket {
     #[must_use]
     pub(super) fn new(stream: TcpStream) -> Self {
         Self(stream)
+    }
+
+    /// Nothing is sent after what was given to the socket. The peer sees the end behind it.
+    pub(super) fn end_sending(&self) {
+        // Refused where the peer has ended the connection before.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// Whether the peer's machine has all that was sent. Where the system does not tell: `true`.
+    #[cfg(target_os = "linux")]
+    #[allow(unsafe_code)]
+    pub(super) fn has_arrived(&self) -> bool {
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int and reads nothing.
+        let unsent = unsafe {
+            const SIOCOUTQ: ioctl::Opcode = libc::TIOCOUTQ as ioctl::Opcode;
+            ioctl::ioctl(&self.0, ioctl::Getter::<SIOCOUTQ, libc::c_int>::new())
+        };
+        unsent.is_ok_and(|bytes| bytes == 0)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn has_arrived(&self) -> bool {
+        true
     }
 }
 

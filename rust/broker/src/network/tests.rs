@@ -23,6 +23,7 @@ mod forks;
 mod hostile;
 mod order;
 mod sending;
+mod stopping;
 
 /// Long enough for any machine; a passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{NetworkThread, Served};
+use super::{NetworkThread, Served, parting};
 use crate::network::NetworkConfig;
 use crate::network::connection::CloseReason;
 
@@ -19,6 +19,8 @@ impl NetworkThread {
         let mut until_ns = self.next_scan_ns;
         if self.is_stopping() {
             until_ns = until_ns.min(self.shared.stop_deadline_ns.load(Ordering::Acquire));
+            // Nothing tells that the last byte has arrived at a peer.
+            until_ns = until_ns.min(self.now_ns().saturating_add(parting::LOOK_NS));
         }
         let left = until_ns.saturating_sub(self.now_ns());
         (until_ns != u64::MAX).then_some(Duration::from_nanos(left))

@@ -75,7 +75,7 @@ impl NetworkThread {
         let Some(served) = self.connections.get_mut(key) else { return };
         served.queued_to_read = false;
         if stopping {
-            return;
+            return self.discard(key);
         }
         match self.read_until_pause(key) {
             Ok(Pause::Budget) => self.queue_to_read(key),
@@ -226,7 +226,7 @@ impl NetworkThread {
 }
 
 /// Nothing to read now, or a signal came: no reason to end the connection.
-fn is_passing(error: &io::Error) -> bool {
+pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

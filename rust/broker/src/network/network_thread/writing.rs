@@ -84,6 +84,7 @@ impl NetworkThread {
 
     /// Writes what connection `key` has to send, within its budget. Returns how much that was.
     pub(super) fn write_turn(&mut self, key: usize) -> u64 {
+        let stopping = self.is_stopping();
         let Some(served) = self.connections.get_mut(key) else { return 0 };
         served.queued_to_write = false;
         if !served.writable {
@@ -112,7 +113,7 @@ impl NetworkThread {
             served.connection.touch(now_ns);
         }
         match flushed {
-            Ok(Flushed::All) if served.connection.closing => {
+            Ok(Flushed::All) if served.connection.closing && !stopping => {
                 self.close(key, CloseReason::Answered, "");
             }
             Ok(Flushed::All) => {
