@@ -1,21 +1,24 @@
 //! Connections of the admin port: few, each with a deadline, and ended in every process.
 //!
 //! A client has [`Limits::request`] from the first byte of a request to the last byte of its head,
-//! and [`Limits::idle`] to begin a request or to take more of an answer. At
-//! [`Limits::connections`] the next ones wait in the listen backlog until one ends.
+//! and [`Limits::idle`] to begin a request or to take more of an answer. Beyond
+//! [`Limits::connections`] each new one ends that on which nothing has moved for longest: clients
+//! that keep connections without using them must not keep a health probe waiting.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Pause after an `accept` that failed, for want of descriptors for instance.
@@ -39,25 +42,60 @@ impl Default for Limits {
     }
 }
 
+/// The connections that are open, and when something moved on each.
+#[derive(Default)]
+struct Open {
+    next: u64,
+    connections: BTreeMap<u64, (OwnedFd, Instant)>,
+}
+
+impl Open {
+    /// Adds a connection, and ends another if there are more than `most` now. Returns its number.
+    fn add(&mut self, stream: &TcpStream, most: usize) -> io::Result<u64> {
+        let number = self.next;
+        self.connections.insert(number, (stream.as_fd().try_clone_to_owned()?, Instant::now()));
+        self.next += 1;
+        if self.connections.len() > most {
+            let others = self.connections.iter().filter(|(other, _)| **other != number);
+            let stillest = others.min_by_key(|(_, (_, moved))| *moved).map(|(other, _)| *other);
+            if let Some((socket, _)) = stillest.and_then(|other| self.connections.remove(&other)) {
+                end(&socket);
+            }
+        }
+        Ok(number)
+    }
+
+    fn moved(&mut self, number: u64) {
+        if let Some((_, moved)) = self.connections.get_mut(&number) {
+            *moved = Instant::now();
+        }
+    }
+}
+
+/// Ends a connection for whoever holds a copy of its socket.
+fn end(socket: &impl AsFd) {
+    // Refused where the peer has ended it before; on macOS for listeners, where only a forked
+    // child with a copy would notice.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
 /// Accepts within its limits. Dropped, it listens no more, also where a process that was forked
 /// meanwhile has a copy of the socket.
 pub(super) struct BoundedListener {
     listener: TcpListener,
-    free: Arc<Semaphore>,
+    open: Arc<Mutex<Open>>,
     limits: Limits,
 }
 
 impl BoundedListener {
     pub(super) fn new(listener: std::net::TcpListener, limits: Limits) -> io::Result<Self> {
-        let free = Arc::new(Semaphore::new(limits.connections));
-        Ok(Self { listener: TcpListener::from_std(listener)?, free, limits })
+        Ok(Self { listener: TcpListener::from_std(listener)?, open: Arc::default(), limits })
     }
 }
 
 impl Drop for BoundedListener {
     fn drop(&mut self) {
-        // Refused on macOS, where only a forked child with a copy would notice.
-        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        end(&self.listener);
     }
 }
 
@@ -67,13 +105,17 @@ impl Listener for BoundedListener {
 
     async fn accept(&mut self) -> (BoundedStream, SocketAddr) {
         loop {
-            let permit = Arc::clone(&self.free).acquire_owned().await;
-            match self.listener.accept().await {
-                Ok((stream, peer)) => {
+            let accepted = self.listener.accept().await.and_then(|(stream, peer)| {
+                let number = self.open.lock().add(&stream, self.limits.connections)?;
+                Ok((stream, peer, number))
+            });
+            match accepted {
+                Ok((stream, peer, number)) => {
                     let deadline = Box::pin(sleep(self.limits.idle));
                     let (limits, has_begun) = (self.limits, false);
-                    let _permit = permit.ok();
-                    let stream = BoundedStream { stream, limits, deadline, has_begun, _permit };
+                    let open = Arc::clone(&self.open);
+                    let stream =
+                        BoundedStream { stream, limits, deadline, has_begun, open, number };
                     return (stream, peer);
                 }
                 Err(error) => {
@@ -96,7 +138,8 @@ pub(super) struct BoundedStream {
     deadline: Pin<Box<Sleep>>,
     /// Part of a request was read since the last answer.
     has_begun: bool,
-    _permit: Option<OwnedSemaphorePermit>,
+    open: Arc<Mutex<Open>>,
+    number: u64,
 }
 
 impl BoundedStream {
@@ -113,6 +156,7 @@ impl BoundedStream {
     }
 
     fn has_written(&mut self) {
+        self.open.lock().moved(self.number);
         self.has_begun = false;
         self.deadline.as_mut().reset(Instant::now() + self.limits.idle);
     }
@@ -120,8 +164,9 @@ impl BoundedStream {
 
 impl Drop for BoundedStream {
     fn drop(&mut self) {
-        // Refused where the peer has ended the connection before.
-        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+        end(&self.stream);
+        let left = self.open.lock().connections.remove(&self.number);
+        drop(left);
     }
 }
 
@@ -132,10 +177,13 @@ impl AsyncRead for BoundedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if matches!(outcome, Poll::Ready(Ok(()))) && !self.has_begun {
-            self.has_begun = true;
-            let until = Instant::now() + self.limits.request;
-            self.deadline.as_mut().reset(until);
+        if matches!(outcome, Poll::Ready(Ok(()))) {
+            self.open.lock().moved(self.number);
+            if !self.has_begun {
+                self.has_begun = true;
+                let until = Instant::now() + self.limits.request;
+                self.deadline.as_mut().reset(until);
+            }
         }
         self.in_time(context, outcome)
     }

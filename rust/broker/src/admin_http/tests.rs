@@ -72,13 +72,51 @@ fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
         stream
     };
     let mut half_sent: Vec<TcpStream> = (0..3).map(half).collect();
-    // Waits in the backlog until one of them is ended.
+    // In the place of one of them.
     assert!(get(admin.address(), "/health/live").starts_with("HTTP/1.1 200"));
     for stream in &mut half_sent {
         let end = stream.read(&mut [0; 1]);
         let is_over = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
         assert!(matches!(&end, Ok(0)) || end.as_ref().is_err_and(is_over), "{end:?}");
     }
+}
+
+/// A probe waited up to 15 s in the backlog while others kept all connections and used none.
+#[test]
+fn a_probe_is_answered_in_place_of_the_connection_that_stood_still_for_longest() {
+    let (request, idle) = (Duration::from_secs(600), Duration::from_secs(600));
+    let limits = Limits { connections: 3, request, idle };
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
+    let names = Names::new([]);
+    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let ask = |stream: &mut TcpStream| {
+        stream
+            .write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .expect("it reads");
+        let mut answer = [0; 15];
+        stream.read_exact(&mut answer).expect("it answers");
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    };
+    let mut kept: Vec<TcpStream> = (0..3).map(|_| connect(admin.address())).collect();
+    // In this order, so the second has stood still for longest.
+    for place in [1, 0, 2] {
+        ask(&mut kept[place]);
+    }
+    assert!(get(admin.address(), "/health/live").starts_with("HTTP/1.1 200"));
+    let mut rest = Vec::new();
+    kept[1].read_to_end(&mut rest).expect("an end");
+    ask_again(&mut kept[0]);
+    ask_again(&mut kept[2]);
+}
+
+/// Whoever was not ended is served as before, behind what is left of the answer before.
+fn ask_again(stream: &mut TcpStream) {
+    let request = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers in text");
+    assert!(answer.ends_with("ready\n"), "{answer}");
 }
 
 #[test]
