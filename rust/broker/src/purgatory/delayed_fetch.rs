@@ -57,8 +57,7 @@ pub struct DelayedFetch {
     wanted: Mutex<Arc<Vec<Wanted>>>,
     asks_for_nothing: bool,
     limits: FetchLimits,
-    /// Bytes that were still missing at the last full look; appends count it down.
-    missing: AtomicU64,
+    missing: Missing,
     answer: Mutex<Option<Answer>>,
 }
 
@@ -94,7 +93,7 @@ impl DelayedFetch {
             wanted: Mutex::new(Arc::new(wanted)),
             asks_for_nothing,
             limits,
-            missing: AtomicU64::new(0),
+            missing: Missing::default(),
             answer: Mutex::new(Some(Box::new(answer))),
         });
         match bell {
@@ -117,6 +116,22 @@ impl DelayedFetch {
 
     fn wanted(&self) -> Arc<Vec<Wanted>> {
         self.wanted.lock().clone()
+    }
+
+    /// Bytes that can be read now; `None` if it is no use to wait for more.
+    fn readable(&self) -> Option<u64> {
+        self.add_moved();
+        let mut readable = 0;
+        for Wanted { look, partition } in self.wanted().iter() {
+            let partition = partition.as_ref().ok()?;
+            let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
+            let now = partition.readable(&look.target, self.limits.reader).ok()?;
+            if now.will_not_grow {
+                return None;
+            }
+            readable += now.bytes.min(most);
+        }
+        Some(readable)
     }
 
     /// What [`DelayedFetch::read`] reads of files itself, before it knows the ranges to answer.
@@ -235,27 +250,45 @@ fn merge(wanted: &mut Vec<Wanted>, newer: Vec<Wanted>) {
     wanted.extend(newer.into_iter().flatten());
 }
 
+/// Bytes that a fetch found missing at its last look. Who adds some counts them down, and asks the
+/// fetch to look again when none is missing.
+#[derive(Default)]
+struct Missing(AtomicU64);
+
+impl Missing {
+    /// `bytes` more can be read. Returns whether that may be all that was missing.
+    fn count(&self, bytes: u64) -> bool {
+        let missing = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |missing| {
+            Some(missing.saturating_sub(bytes))
+        });
+        missing.is_ok_and(|missing| missing <= bytes)
+    }
+
+    /// Whether `look` finds `min_bytes`, or `None`.
+    fn are_there(&self, min_bytes: u64, mut look: impl FnMut() -> Option<u64>) -> bool {
+        loop {
+            // Before the look, not after it: bytes that another thread adds meanwhile must count,
+            // and counting them twice only makes for a look too many.
+            self.0.store(min_bytes, Ordering::Relaxed);
+            let Some(found) = look() else { return true };
+            if found >= min_bytes {
+                return true;
+            }
+            if !self.count(found) {
+                return false;
+            }
+            // What was found and what was added behind the look are enough together. Who added it
+            // did not know what would be found, and asked nobody.
+        }
+    }
+}
+
 impl DelayedOperation for DelayedFetch {
     fn is_satisfied(&self) -> bool {
         if self.asks_for_nothing || self.limits.min_bytes == 0 {
             return true;
         }
-        // Before the look, not after it: bytes that another thread adds meanwhile must count, and
-        // counting them twice only makes for a look too many.
-        self.missing.store(self.limits.min_bytes, Ordering::Relaxed);
-        self.add_moved();
-        let mut readable = 0;
-        for Wanted { look, partition } in self.wanted().iter() {
-            let Ok(partition) = partition else { return true };
-            let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
-            match partition.readable(&look.target, self.limits.reader) {
-                Ok(now) if now.will_not_grow => return true,
-                Ok(now) => readable += now.bytes.min(most),
-                Err(_) => return true,
-            }
-        }
-        self.add_bytes(readable);
-        readable >= self.limits.min_bytes
+        self.missing.are_there(self.limits.min_bytes, || self.readable())
     }
 
     fn complete(self: Arc<Self>, _how: Completion) {
@@ -271,9 +304,9 @@ impl DelayedOperation for DelayedFetch {
     }
 
     fn add_bytes(&self, bytes: u64) -> bool {
-        let missing = self.missing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |missing| {
-            Some(missing.saturating_sub(bytes))
-        });
-        missing.is_ok_and(|missing| missing <= bytes)
+        self.missing.count(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;
