@@ -142,6 +142,7 @@ pub struct Purgatory<K> {
     shards: Box<[Shard<K>; SHARDS]>,
     /// Lists without a key, kept by those who gave them out: the bells of fetch sessions.
     unkeyed: Mutex<Vec<Weak<WatchList>>>,
+    stopped: AtomicBool,
 }
 
 impl<K: Hash + Eq + Clone> Purgatory<K> {
@@ -162,6 +163,7 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
             hasher: RandomState::new(),
             shards: Box::new([const { None::<Shard<K>> }; SHARDS].map(|_| Mutex::default())),
             unkeyed: Mutex::default(),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -197,7 +199,10 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         self.arm(&waiter, timeout_ms);
         // Look again: a partition that moved after the first look and before `add` woke nobody.
         fence(Ordering::SeqCst);
-        waiter.complete_if_satisfied();
+        if !waiter.complete_if_satisfied() && self.stopped.load(Ordering::SeqCst) {
+            // It came too late for `stop` to find it.
+            waiter.complete(Completion::Stopped);
+        }
     }
 
     /// Asks what waits under `key` again. Returns how many operations that completed.
@@ -247,8 +252,9 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         self.len() == 0
     }
 
-    /// Completes everything that waits as [`Completion::Stopped`].
+    /// Completes everything that waits, now or later, as [`Completion::Stopped`].
     pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
         let mut lists: Vec<_> = self.unkeyed.lock().iter().filter_map(Weak::upgrade).collect();
         for shard in self.shards.iter() {
             lists.extend(shard.lock().values().cloned());

@@ -170,6 +170,18 @@ fn stopping_completes_everything_that_waits() {
     assert!(house.purgatory.is_empty());
 }
 
+/// A fetch that was queued when the broker stopped waited out its time, and the stop with it.
+#[test]
+fn what_would_wait_after_the_stop_completes_at_once() {
+    let house = house();
+    house.purgatory.stop();
+    house.purgatory.watch(house.operation(5, 1_000), &[1]);
+    house.value.store(7, Ordering::Release);
+    house.purgatory.watch(house.operation(6, 1_000), &[1]);
+    assert_eq!(house.completed(), [(5, Completion::Stopped), (6, Completion::Satisfied)]);
+    assert!(house.purgatory.is_empty());
+}
+
 #[test]
 fn an_operation_may_watch_and_check_while_it_completes() {
     struct Chain {
