@@ -150,6 +150,30 @@ fn delete_records(client: &mut Client, topic: &str, offset: i64) {
     assert_eq!(client.call(&request, 2).topics[0].partitions[0].low_watermark, offset);
 }
 
+/// Both were deleted below, and Kafka would have kept what the last one spares.
+#[test]
+fn of_a_partition_that_a_delete_names_twice_the_last_offset_counts() {
+    let broker = start(tempfile::tempdir().unwrap().path(), &[]);
+    let mut client = Client::connect(&broker);
+    let of = |offset| DeleteRecordsPartition { partition_index: 0, offset };
+    let named = |name: &str, offsets: &[i64]| DeleteRecordsTopic {
+        name: name.into(),
+        partitions: offsets.iter().copied().map(of).collect(),
+    };
+    for (name, topics) in [
+        ("a", vec![named("a", &[3, 1])]),
+        ("b", vec![named("b", &[3]), named("gone", &[1]), named("b", &[1])]),
+    ] {
+        create_topic(&broker, name, 1, &[]);
+        client.produce(name, batch(&["a", "b", "c"], None), -1);
+        let answer = client.call(&DeleteRecordsRequest { topics, timeout_ms: 5_000 }, 2);
+        let told: Vec<_> = answer.topics[0].partitions.iter().map(|p| p.low_watermark).collect();
+        assert_eq!(told, [1], "{answer:?}");
+        assert_eq!(values(&client.call(&fetch_request(name, 1, 1, 0), 11)), ["a", "b", "c"]);
+    }
+    broker.stop();
+}
+
 fn make_again(broker: &Broker, topic: &str) {
     let gone = [TopicName::Name(topic.into())];
     broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();

@@ -47,7 +47,18 @@ Places = dict[str, tuple[Any, Any]]
 #: Names that a session makes up.
 _OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
 
-_FILES = ("produce", "idempotence", "fetch", "groups", "admin", "brokers", "odd", "chance", "wire")
+_FILES = (
+    "produce",
+    "idempotence",
+    "fetch",
+    "groups",
+    "admin",
+    "brokers",
+    "odd",
+    "twice",
+    "chance",
+    "wire",
+)
 for _module in _FILES:
     importlib.import_module(f"tests.conformance.differential.cases_{_module}")
 

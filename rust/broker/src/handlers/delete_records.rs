@@ -1,18 +1,20 @@
 //! DeleteRecords: moves the log start offset forward, and answers when that is on disk.
 //!
-//! Offset -1 means the high watermark. Source: Kafka's `ReplicaManager.deleteRecords`.
+//! Offset -1 means the high watermark. Of a partition that is named several times the last offset
+//! counts. Source: Kafka's `KafkaApis.handleDeleteRecordsRequest`, `ReplicaManager.deleteRecords`.
 
 use super::{Call, Rooms};
 use kafkalite_protocol::messages::delete_records::{
-    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 };
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
+    let asked = each_once(call.request.topics);
     // As in Kafka's answers, a topic is there with its partitions or not at all.
-    let asked = call.request.topics.iter().filter(|topic| !topic.partitions.is_empty());
+    let asked = asked.iter().filter(|topic| !topic.partitions.is_empty());
     let deleted = asked.map(|topic| DeleteRecordsTopicResult {
         name: topic.name.clone(),
         partitions: (topic.partitions.iter())
@@ -32,6 +34,27 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
         }
     }
     call.reply.send(&DeleteRecordsResponse { topics, ..Default::default() });
+}
+
+/// What is asked, each topic once and below it each partition once: as in Kafka with the offset
+/// that the request names last. In the order of names and indexes.
+fn each_once(mut topics: Vec<DeleteRecordsTopic>) -> Vec<DeleteRecordsTopic> {
+    // Both sorts are stable, and in place of maps: a request may name a million.
+    topics.sort_by(|one, other| one.name.cmp(&other.name));
+    topics.dedup_by(|again, first| {
+        let is_same = again.name == first.name;
+        if is_same {
+            first.partitions.append(&mut again.partitions);
+        }
+        is_same
+    });
+    for topic in &mut topics {
+        // Of a run of equals the first is kept.
+        topic.partitions.reverse();
+        topic.partitions.sort_by_key(|partition| partition.partition_index);
+        topic.partitions.dedup_by_key(|partition| partition.partition_index);
+    }
+    topics
 }
 
 fn answer(

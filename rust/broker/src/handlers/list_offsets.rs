@@ -70,9 +70,10 @@ pub fn handle(rooms: &Rooms, call: Call<ListOffsetsRequest>) {
             };
             answer(asked, found)
         });
-        let topic =
-            ListOffsetsTopicResponse { name: topic.name.clone(), partitions: partitions.collect() };
-        response.topics.push(topic);
+        let partitions: Vec<_> = partitions.collect();
+        if !partitions.is_empty() {
+            response.topics.push(ListOffsetsTopicResponse { name: topic.name.clone(), partitions });
+        }
     }
     call.reply.send(&response);
 }
