@@ -217,6 +217,12 @@ impl ConnectionResponses {
         }
     }
 
+    /// Whether no request is open: all are answered, and their responses taken.
+    #[must_use]
+    pub fn are_taken(&self) -> bool {
+        self.unanswered() == 0 && self.slots.lock().is_empty()
+    }
+
     /// Takes the responses whose turn it is.
     pub fn take_ready(&self, ready: &mut Vec<ReadyResponse>) {
         self.slots.lock().take_ready(ready);

@@ -272,16 +272,17 @@ impl Connection {
             let ms = config.half_frame_timeout_ms.saturating_add(earned_ms);
             return (after(since_ns, ms), CloseReason::SlowFrame);
         }
-        if self.responses.unanswered() > 0 {
+        if !self.responses.are_taken() {
             return (u64::MAX, CloseReason::Idle);
         }
         (after(self.active_ns, config.max_idle_ms), CloseReason::Idle)
     }
 
-    /// Whether everything begun is answered and every answer is out.
+    /// Whether everything begun is answered and every answer is out. One that was given and not yet
+    /// taken is not out.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.output.is_empty() && self.responses.unanswered() == 0
+        self.output.is_empty() && self.responses.are_taken()
     }
 }
 

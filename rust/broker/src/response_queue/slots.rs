@@ -103,6 +103,12 @@ impl ResponseSlots {
         }
     }
 
+    /// Whether every request that was begun has been answered and its response taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.opened.is_empty()
+    }
+
     /// Opens the next slot and returns its sequence number.
     pub fn open(&mut self, slot: Slot) -> u64 {
         *self.waiting(slot.api_key) += 1;

@@ -210,8 +210,22 @@ fn a_connection_with_a_request_that_waits_has_no_deadline() {
     assert_eq!(house.connection.deadline(&config, false).0, u64::MAX);
     assert!(!house.connection.is_settled());
     fetch.send(Response::NoResponse);
+    house.connection.responses.take_ready(&mut Vec::new());
     assert_eq!(house.connection.deadline(&config, false).1, CloseReason::Idle);
     assert!(house.connection.is_settled());
+}
+
+/// The connection of a client that sends no more, and at a stop that of any client, was closed
+/// between the answer and its way to the socket.
+#[test]
+fn a_connection_whose_answer_is_not_taken_is_neither_settled_nor_idle() {
+    let config = NetworkConfig::default();
+    let mut house = House::new(&config, WIDE);
+    house.arrive(frame(PRODUCE, 9, 5), 0);
+    let (produce, _) = house.submitted();
+    produce.send(Response::NoResponse);
+    assert!(!house.connection.is_settled());
+    assert_eq!(house.connection.deadline(&config, false).0, u64::MAX);
 }
 
 #[test]
