@@ -229,6 +229,12 @@ impl Connection {
         ended_ns.max(self.active_ns).saturating_add(LINGER_NS)
     }
 
+    /// Whether a byte moved at `since_ns` or later.
+    #[must_use]
+    pub fn has_moved_since(&self, since_ns: u64) -> bool {
+        self.active_ns >= since_ns
+    }
+
     /// Notes that bytes moved.
     pub fn touch(&mut self, now_ns: u64) {
         self.active_ns = now_ns;

@@ -3,7 +3,8 @@
 //! A socket that is closed while requests lie in it unread, or before more of them come, is reset,
 //! and what the peer had not taken of its answers is gone. So sending ends first, which the peer
 //! sees behind its last answer; what it still sends is read and thrown away until it ends, too.
-//! Nobody is waited for who has every answer and asked nothing more.
+//! Nobody is waited for who has every answer and asks nothing more; whoever was just served may be
+//! about to, and is given a moment.
 
 use std::io::{self, Read};
 
@@ -16,6 +17,10 @@ use crate::network::connection::CloseReason;
 pub(super) const LOOK_NS: u64 = 5 * NS_PER_MS;
 /// How long a peer that asked more than is answered has to find the end behind its answers.
 const LINGER_NS: u64 = 1_000 * NS_PER_MS;
+/// How long a peer that was just served has to ask more, or to find the end.
+const MOMENT_NS: u64 = 20 * NS_PER_MS;
+/// Whoever moved no byte for so long is not about to ask.
+const JUST_NS: u64 = 1_000 * NS_PER_MS;
 /// Bytes thrown away in one read.
 const DISCARD_BYTES: usize = 16 << 10;
 /// Reads of one connection in a turn.
@@ -25,8 +30,22 @@ const DISCARDS: usize = 64;
 pub(super) struct Parting {
     /// The peer sent what nobody will answer: it may not look for the end before it has sent more.
     asks: bool,
+    /// It was just served, or asked just now.
+    is_busy: bool,
     /// Since when the peer's machine has all that was sent.
     arrived_ns: Option<u64>,
+}
+
+impl Parting {
+    /// Whether nobody loses anything by the end of the connection.
+    fn is_over(&self, now_ns: u64) -> bool {
+        let linger_ns = match self {
+            Self { asks: true, .. } => LINGER_NS,
+            Self { is_busy: true, .. } => MOMENT_NS,
+            Self { .. } => 0,
+        };
+        self.arrived_ns.is_some_and(|arrived_ns| now_ns >= arrived_ns + linger_ns)
+    }
 }
 
 impl NetworkThread {
@@ -41,7 +60,8 @@ impl NetworkThread {
             if served.parting.is_none() {
                 served.stream.end_sending();
                 let asks = served.connection.frames.arrived() > 0;
-                served.parting = Some(Parting { asks, arrived_ns: None });
+                let is_busy = served.connection.has_moved_since(now_ns.saturating_sub(JUST_NS));
+                served.parting = Some(Parting { asks, is_busy, arrived_ns: None });
                 // What lies in the socket since before has to be read.
                 self.discard(key);
             }
@@ -79,8 +99,25 @@ impl Served {
         if parting.arrived_ns.is_none() && self.stream.has_arrived() {
             parting.arrived_ns = Some(now_ns);
         }
-        let has_arrived = |arrived_ns| !parting.asks || now_ns >= arrived_ns + LINGER_NS;
         // One that sends no more causes no reset, so the system delivers the rest by itself.
-        self.ended_ns.is_some() || parting.arrived_ns.is_some_and(has_arrived)
+        self.ended_ns.is_some() || parting.is_over(now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_more_is_waited_for_and_who_was_just_served_a_moment() {
+        let at = |asks, is_busy| Parting { asks, is_busy, arrived_ns: Some(5) };
+        assert!(at(false, false).is_over(5));
+        let busy = at(false, true);
+        assert!(!busy.is_over(4 + MOMENT_NS) && busy.is_over(5 + MOMENT_NS));
+        for asks in [at(true, true), at(true, false)] {
+            assert!(!asks.is_over(4 + LINGER_NS) && asks.is_over(5 + LINGER_NS));
+        }
+        let on_its_way = Parting { arrived_ns: None, ..at(false, false) };
+        assert!(!on_its_way.is_over(u64::MAX), "until the deadline of the stop");
     }
 }
