@@ -1,22 +1,25 @@
 //! A group's committed offsets: written and read at its coordinator.
 //!
-//! Source: OffsetCommit and OffsetFetch of the Kafka protocol, up to version 9: newer ones tell
-//! topics by id, and only for the next generation of groups.
+//! An offset is committed for a topic by id where that is known: what was read of a topic that was
+//! made again meanwhile must not count for its successor, whose records nobody would read then.
+//! Source: OffsetCommit of the Kafka protocol, by id from version 10 on; OffsetFetch up to version
+//! 9, by name: coordinators leave out what was committed for an earlier topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 };
 use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
     OffsetFetchResponse,
 };
+use kafkalite_protocol::{ErrorCode, Uuid};
 
-use crate::cluster::{Cluster, CoordinatorKind, Wanted};
+use crate::cluster::{Cluster, ClusterImage, CoordinatorKind, Wanted};
 use crate::cursor::Position;
 use crate::error::ClientError;
 use crate::group_state::Membership;
@@ -24,6 +27,8 @@ use crate::topic_partition::TopicPartition;
 
 /// The newest version that tells topics by name.
 const BY_NAME: i16 = 9;
+/// From this version on OffsetCommit tells topics by id.
+const BY_ID_FROM: i16 = 10;
 /// From this version on several groups are asked for at once.
 const BATCHED_FROM: i16 = 8;
 
@@ -39,26 +44,29 @@ pub struct Committed {
 /// Offsets to be committed, by partition.
 pub type Offsets = BTreeMap<TopicPartition, Committed>;
 
+/// The topics that offsets belong to, by name, as far as they are known.
+pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
+
 /// What came of each partition.
 pub type Answers = BTreeMap<TopicPartition, Result<(), ClientError>>;
 
-/// Commits `offsets` for `group`, as `member` or as nobody in particular. Those partitions that are
-/// refused in a way that passes are tried again until `deadline`, and no others: one that is gone
-/// holds up none that is there.
+/// Commits `offsets` of the topics with these ids for `group`, as `member` or as nobody in
+/// particular. Those partitions that are refused in a way that passes are tried again until
+/// `deadline`, and no others: one that is gone holds up none that is there.
 pub async fn commit(
     cluster: &Cluster,
     group: &str,
     member: Option<&Membership>,
-    offsets: &Offsets,
+    (offsets, ids): (&Offsets, &TopicIds),
     deadline: Instant,
 ) -> Answers {
     let (mut answers, mut left, mut failures) = (Answers::new(), offsets.clone(), 0);
     while !left.is_empty() {
-        let told = match commit_once(cluster, group, member, &left).await {
+        let told = match commit_once(cluster, group, member, (&left, ids)).await {
             Ok(told) => told,
             Err(error) => left.keys().map(|one| (one.clone(), Err(error.clone()))).collect(),
         };
-        let gone = gone(cluster, &told, deadline).await;
+        let gone = gone(cluster, &told, ids, deadline).await;
         let mut passing = None;
         for (partition, answer) in told {
             let error = answer.as_ref().err().filter(|error| may_pass(cluster, error));
@@ -78,10 +86,15 @@ pub async fn commit(
 
 /// The partitions among those that the coordinator does not know which are not there: one that was
 /// deleted does not come back by waiting. None if nobody can tell.
-async fn gone(cluster: &Cluster, told: &Answers, deadline: Instant) -> BTreeSet<TopicPartition> {
+async fn gone(
+    cluster: &Cluster,
+    told: &Answers,
+    ids: &TopicIds,
+    deadline: Instant,
+) -> BTreeSet<TopicPartition> {
     let unknown = told.iter().filter(|(_, answer)| {
         let code = answer.as_ref().err().and_then(ClientError::code);
-        code == Some(ErrorCode::UnknownTopicOrPartition)
+        matches!(code, Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId))
     });
     let mut unknown: BTreeSet<_> = unknown.map(|(partition, _)| partition.clone()).collect();
     if unknown.is_empty() {
@@ -90,41 +103,48 @@ async fn gone(cluster: &Cluster, told: &Answers, deadline: Instant) -> BTreeSet<
     let names: BTreeSet<_> = unknown.iter().map(|partition| partition.topic.to_string()).collect();
     let wanted = Wanted::Topics(names.into_iter().collect());
     match tokio::time::timeout_at(deadline.into(), cluster.refresh(wanted)).await {
-        Ok(Ok(image)) => {
-            unknown.retain(|one| image.is_missing(&one.topic) || image.lacks(one).is_some());
-        }
+        Ok(Ok(image)) => unknown.retain(|one| is_gone(&image, one, ids)),
         _ => unknown.clear(),
     }
     unknown
+}
+
+/// Whether there is no such partition, or another topic has the name now.
+fn is_gone(image: &ClusterImage, one: &TopicPartition, ids: &TopicIds) -> bool {
+    let is_other = image.topic(&one.topic).is_some_and(|topic| {
+        ids.get(&one.topic).is_some_and(|id| !topic.id.is_zero() && topic.id != *id)
+    });
+    is_other || image.is_missing(&one.topic) || image.lacks(one).is_some()
 }
 
 async fn commit_once(
     cluster: &Cluster,
     group: &str,
     member: Option<&Membership>,
-    offsets: &Offsets,
+    (offsets, ids): (&Offsets, &TopicIds),
 ) -> Result<Answers, ClientError> {
     let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
     let connection = cluster.connection(node).await?;
     let timeout = cluster.config().request_timeout;
-    let (_, response) = connection
-        .send_with(BY_NAME, timeout, |_| OffsetCommitRequest {
+    let ids_allowed =
+        connection.version::<OffsetCommitRequest>().is_some_and(|version| version >= BY_ID_FROM);
+    let has_id = |one: &TopicPartition| ids_allowed && ids.contains_key(&one.topic);
+    let mut told = Answers::new();
+    for (most, by_id) in [(i16::MAX, true), (BY_NAME, false)] {
+        let topics = commit_topics(offsets.iter().filter(|(one, _)| has_id(one) == by_id), ids);
+        if topics.is_empty() {
+            continue;
+        }
+        let build = |_| OffsetCommitRequest {
             group_id: group.to_owned(),
             generation_id_or_member_epoch: member.map_or(-1, |member| member.generation),
             member_id: member.map(|member| member.member_id.clone()).unwrap_or_default(),
             group_instance_id: member.and_then(|member| member.instance_id.clone()),
             retention_time_ms: -1,
-            topics: commit_topics(offsets),
-        })
-        .await?;
-    let mut told = Answers::new();
-    for topic in response.topics {
-        let name: Arc<str> = topic.name.into();
-        for answer in topic.partitions {
-            let partition = TopicPartition::new(Arc::clone(&name), answer.partition_index);
-            let about = || format!("commit of {partition}");
-            told.insert(partition.clone(), ClientError::check(answer.error_code, None, about));
-        }
+            topics,
+        };
+        let (version, response) = connection.send_with(most, timeout, build).await?;
+        told.extend(answers_of(response, version, ids));
     }
     let missing = |one: &_| Err(ClientError::left_out(format!("broker {node}"), one));
     let mut answer =
@@ -132,7 +152,29 @@ async fn commit_once(
     Ok(offsets.keys().map(&mut answer).collect())
 }
 
-fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {
+/// What the coordinator answers about each partition; topics that nobody asked about are left out.
+fn answers_of(response: OffsetCommitResponse, version: i16, ids: &TopicIds) -> Answers {
+    let mut told = Answers::new();
+    for topic in response.topics {
+        let name = if version < BY_ID_FROM {
+            Some(Arc::from(topic.name))
+        } else {
+            ids.iter().find(|(_, id)| **id == topic.topic_id).map(|(name, _)| Arc::clone(name))
+        };
+        let Some(name) = name else { continue };
+        for answer in topic.partitions {
+            let partition = TopicPartition::new(Arc::clone(&name), answer.partition_index);
+            let about = || format!("commit of {partition}");
+            told.insert(partition.clone(), ClientError::check(answer.error_code, None, about));
+        }
+    }
+    told
+}
+
+fn commit_topics<'a>(
+    offsets: impl Iterator<Item = (&'a TopicPartition, &'a Committed)>,
+    ids: &TopicIds,
+) -> Vec<OffsetCommitRequestTopic> {
     let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
     for (partition, committed) in offsets {
         let told = OffsetCommitRequestPartition {
@@ -145,8 +187,8 @@ fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {
             Some(last) => last.partitions.push(told),
             None => topics.push(OffsetCommitRequestTopic {
                 name: partition.topic.to_string(),
+                topic_id: ids.get(&partition.topic).copied().unwrap_or(Uuid::ZERO),
                 partitions: vec![told],
-                ..OffsetCommitRequestTopic::default()
             }),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
@@ -24,6 +24,9 @@ use crate::topic_partition::TopicPartition;
 
 #[cfg(test)]
 mod tests;
+
+/// A topic that brokers do not know any more is looked for after this, if a pattern asks for it.
+const BACK_SOON: Duration = Duration::from_millis(250);
 
 /// Follows the subscription until it is dropped.
 pub async fn run(shared: Arc<Shared>) {
@@ -62,17 +65,26 @@ struct MissingTopics {
 }
 
 impl MissingTopics {
-    /// Asks for all topics when that is due; when it is due next.
-    fn ask_for_all(&mut self, shared: &Arc<Shared>) -> Option<Instant> {
+    /// Asks for all topics when that is due; when it is due next. Partitions that were set aside at
+    /// `aside_since` may come back soon: the wait doubles from there on.
+    fn ask_for_all(
+        &mut self,
+        shared: &Arc<Shared>,
+        aside_since: Option<Instant>,
+    ) -> Option<Instant> {
         let age = shared.config.client.metadata_max_age;
         let now = Instant::now();
-        let due = self.all_asked.and_then(|asked| asked.checked_add(age));
+        let wait = |asked: Instant| match aside_since {
+            Some(since) => asked.saturating_duration_since(since).max(BACK_SOON).min(age),
+            None => age,
+        };
+        let due = self.all_asked.and_then(|asked| asked.checked_add(wait(asked)));
         if self.all_asked.is_some() && due.is_none_or(|due| due > now) {
             return due;
         }
         self.all_asked = Some(now);
         self.spawn(shared, Wanted::All, Vec::new());
-        now.checked_add(age)
+        now.checked_add(wait(now))
     }
 
     /// Asks for topics that the image lacks; one question at a time, and the cluster waits between
@@ -133,11 +145,12 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
         .map(|(partition, _)| Arc::clone(&partition.topic))
         .collect();
     let by_pattern = matches!(subscription.wish(), Wish::Pattern(_));
+    let aside_since = subscription.aside_since();
     drop(subscription);
     let is_unknown = |name: &&Arc<str>| image.topic(name).is_none() || lacking.contains(*name);
     let unknown = names.iter().filter(is_unknown);
     missing.ask(shared, unknown.map(ToString::to_string).collect());
-    if by_pattern { missing.ask_for_all(shared) } else { None }
+    if by_pattern { missing.ask_for_all(shared, aside_since) } else { None }
 }
 
 /// Tells once of each partition that was assigned by hand and is not there, as the brokers said

@@ -61,14 +61,16 @@ async fn commit_each(shared: &Shared, due: &Due, deadline: Instant) -> commits::
     let there = due.offsets.iter().filter(|(one, _)| image.lacks(one).is_none());
     let there: Offsets = there.map(|(one, told)| (one.clone(), told.clone())).collect();
     let me = due.me.as_ref();
-    let mut answers = commits::commit(&shared.cluster, group, me, &there, deadline).await;
+    let mut answers =
+        commits::commit(&shared.cluster, group, me, (&there, &due.ids), deadline).await;
     if there.len() < due.offsets.len() {
         let mut missing = due.offsets.clone();
         missing.retain(|one, _| !there.contains_key(one));
         let lacking = lacking(shared, &missing, deadline).await;
         missing.retain(|one, _| !lacking.contains_key(one));
         answers.extend(lacking);
-        answers.extend(commits::commit(&shared.cluster, group, me, &missing, deadline).await);
+        let late = (&missing, &due.ids);
+        answers.extend(commits::commit(&shared.cluster, group, me, late, deadline).await);
     }
     note(shared, due, &answers);
     answers

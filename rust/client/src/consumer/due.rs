@@ -6,11 +6,12 @@
 //! Source: Kafka's `ConsumerCoordinator`, which raises `CommitFailedException` for both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
 
 use super::Shared;
-use crate::commits::{Committed, Offsets};
+use crate::commits::{Committed, Offsets, TopicIds};
 use crate::cursor::{NO_TENURE, Position};
 use crate::error::ClientError;
 use crate::group_state::{GroupMember, Membership};
@@ -21,6 +22,8 @@ use crate::topic_partition::TopicPartition;
 #[derive(Debug)]
 pub struct Due {
     pub(super) offsets: Offsets,
+    /// The topics that the consumer read them of.
+    pub(super) ids: TopicIds,
     /// Who the consumer was; `None` without a group that assigns.
     pub(super) me: Option<Membership>,
     lives: BTreeMap<TopicPartition, u64>,
@@ -151,7 +154,12 @@ impl Moment<'_> {
     fn due(&self, offsets: Offsets) -> Due {
         let life = |one: &TopicPartition| (one.clone(), self.subscription.life(one));
         let lives = offsets.keys().map(life).collect();
-        Due { offsets, me: self.me.clone(), lives }
+        let id = |one: &TopicPartition| {
+            let id = self.subscription.get(one)?.topic_id();
+            (!id.is_zero()).then(|| (Arc::clone(&one.topic), id))
+        };
+        let ids = offsets.keys().filter_map(id).collect();
+        Due { offsets, ids, me: self.me.clone(), lives }
     }
 }
 

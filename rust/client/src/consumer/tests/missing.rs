@@ -2,10 +2,18 @@
 
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafkalite_protocol::messages::offset_fetch::{
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
 
+use super::commits::fetched;
 use super::*;
 use crate::cluster::Wanted;
-use crate::fake_broker::{metadata, topic};
+use crate::fake_broker::{coordinator, metadata, topic};
 
 /// What brokers tell of topic `x`.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +28,14 @@ const NOT_THERE: Told = Told::Refused(ErrorCode::UnknownTopicOrPartition);
 
 /// Partitions of six records each, of a topic of which brokers tell what `told` says.
 fn telling(told: &Arc<Mutex<Told>>) -> FakeBroker {
+    telling_and(told, |_| Answer::Usual)
+}
+
+/// The same, where `script` says what the broker answers to other requests.
+fn telling_and(
+    told: &Arc<Mutex<Told>>,
+    script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> FakeBroker {
     let (told, log) = (Arc::clone(told), Log { start: 0, end: 6, epoch: 0 });
     FakeBroker::start(move |asked| {
         if asked.is(ApiKey::Fetch) {
@@ -27,7 +43,7 @@ fn telling(told: &Arc<Mutex<Told>>) -> FakeBroker {
         } else if asked.is(ApiKey::ListOffsets) {
             return list_offsets(asked, &log);
         } else if !asked.is(ApiKey::Metadata) {
-            return Answer::Usual;
+            return script(asked);
         }
         let is_about_all = asked.read::<MetadataRequest>().topics.is_none();
         let mut response = metadata(&asked.place, std::iter::empty());
@@ -147,6 +163,76 @@ fn records_that_go_back_while_brokers_do_not_know_their_topic_are_handed_out_aga
     drop(taken);
     hear(&consumer, &told, Told::Topic(1, 1));
     assert_eq!(read(&consumer, 5), Ok((1..6).collect()));
+}
+
+/// A pattern's topic was found again when metadata was five minutes old.
+#[test]
+fn a_topic_of_a_pattern_that_brokers_did_not_know_for_a_while_is_found_again_soon() {
+    let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
+    let broker = telling(&told);
+    let [_, pattern] = both_wishes();
+    let consumer = following(&broker, pattern, "earliest");
+    assert_eq!(read(&consumer, 3), Ok(vec![0, 1, 2]));
+    hear(&consumer, &told, NOT_THERE);
+    assert_eq!(consumer.assignment(), []);
+    *told.lock() = Told::Topic(1, 1);
+    assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
+}
+
+/// A commit by name counted for the topic that was made again meanwhile: its first records were
+/// read by nobody.
+#[test]
+fn what_was_read_of_a_topic_is_not_committed_for_the_next_one_of_its_name() {
+    let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
+    let (commits, of_cluster) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&told));
+    let noted = Arc::clone(&commits);
+    let broker = telling_and(&told, move |asked| match asked.is(ApiKey::OffsetCommit) {
+        true => take_commit(asked, *of_cluster.lock(), &noted),
+        false if asked.is(ApiKey::FindCoordinator) => coordinator(asked),
+        false if asked.is(ApiKey::OffsetFetch) => fetched(asked, vec![nothing_committed()]),
+        false => Answer::Usual,
+    });
+    let consumer = reading(&broker, &[EARLIEST_RESET, ("group.id", "g")]);
+    assert_eq!(read(&consumer, 3), Ok(vec![0, 1, 2]));
+    let commit = || {
+        let due = Due::handed_out(consumer.shared()).expect("it has a group");
+        let commit = calls::commit(Arc::clone(consumer.shared()), due, soon());
+        consumer.runtime().call(commit, soon()).map_err(|error| error.code())
+    };
+    assert_eq!(commit(), Ok(()));
+    *told.lock() = Told::Topic(2, 1);
+    assert_eq!(commit(), Err(Some(ErrorCode::UnknownTopicId)));
+    assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
+    assert_eq!(commit(), Ok(()));
+    assert_eq!(*commits.lock(), [(1, 3), (2, 6)]);
+}
+
+/// Takes a commit if it is for the topic that there is, and notes its id and the offset.
+fn take_commit(asked: &Asked, there: Told, commits: &Mutex<Vec<(u8, i64)>>) -> Answer {
+    let request: OffsetCommitRequest = asked.read();
+    let Told::Topic(id, _) = there else { return Answer::Close };
+    let mut topics = Vec::new();
+    for OffsetCommitRequestTopic { name, topic_id, partitions } in request.topics {
+        let is_known = name == "x" || topic_id == Uuid([id; 16]);
+        let error_code = if is_known { 0 } else { ErrorCode::UnknownTopicId as i16 };
+        let told = |one: OffsetCommitRequestPartition| {
+            if is_known {
+                commits.lock().push((id, one.committed_offset));
+            }
+            let partition_index = one.partition_index;
+            OffsetCommitResponsePartition { partition_index, error_code }
+        };
+        let partitions = partitions.into_iter().map(told).collect();
+        topics.push(OffsetCommitResponseTopic { name, topic_id, partitions });
+    }
+    let told = OffsetCommitResponse { topics, ..Default::default() };
+    asked.answer::<OffsetCommitRequest>(&told)
+}
+
+fn nothing_committed() -> OffsetFetchResponseTopics {
+    let none = OffsetFetchResponsePartitions { committed_offset: -1, ..Default::default() };
+    let (name, partitions) = ("x".to_owned(), vec![none]);
+    OffsetFetchResponseTopics { name, partitions, ..Default::default() }
 }
 
 #[test]
