@@ -28,8 +28,9 @@ fn index_lookup(criterion: &mut Criterion) {
         .expect("an empty log opens");
     let (bytes, records) = frames::record_batch(16 << 10, 1000, NOW_MS);
     let batch = validate(&Bytes::from(bytes), &config, NOW_MS, 9).expect("it is valid");
+    log.become_leader(LeaderEpoch(0)).expect("nobody led before");
     for _ in 0..BATCHES {
-        log.append(&batch, LeaderEpoch(0), NOW_MS).expect("the disk has room");
+        log.append_as_leader(&batch, LeaderEpoch(0), NOW_MS).expect("the disk has room");
     }
     let end = log.log_end_offset();
     let read = |from| log.read(black_box(Offset(from)), FETCH_BYTES, end, true).expect("it reads");

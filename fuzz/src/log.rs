@@ -82,7 +82,9 @@ pub fn recovery(data: &[u8]) {
     builder.append(NOW_MS, None, Some(b"new"), &[]);
     let bytes = builder.build(Offset(0), LeaderEpoch(-1)).expect("nothing to compress");
     let batch = validation::validate(&bytes, &log.config(), NOW_MS, 9).expect("an honest batch");
-    let appended = log.append(&batch, LeaderEpoch(i32::MAX), NOW_MS);
+    let epoch = LeaderEpoch(i32::MAX);
+    log.become_leader(epoch).expect("no epoch is greater");
+    let appended = log.append_as_leader(&batch, epoch, NOW_MS);
     let expected = if appended.is_ok() { Offset(end.0 + 1) } else { end };
     assert_eq!(log.log_end_offset(), expected);
     log.close(false).expect("the disk is sound");

@@ -1,8 +1,8 @@
 //! From what went wrong to what the wire says: the one place where log errors become Kafka's error
 //! codes.
 
-use kafkalite_log::LogError;
 use kafkalite_log::validation::ValidationError;
+use kafkalite_log::{LogError, Role};
 use kafkalite_protocol::{ApiKey, DecodeError, ErrorCode, LeaderEpoch, Offset};
 
 pub mod panics;
@@ -131,8 +131,11 @@ pub fn log_error_code(error: &LogError) -> ErrorCode {
         LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
         LogError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
         LogError::BatchLargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
-        LogError::StaleLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
-        LogError::Batch(_) => ErrorCode::CorruptMessage,
+        LogError::WrongRole { role: Role::Gone, .. } => ErrorCode::UnknownTopicOrPartition,
+        LogError::StaleLeaderEpoch { .. } | LogError::WrongRole { .. } => {
+            ErrorCode::NotLeaderOrFollower
+        }
+        LogError::Batch(_) | LogError::NotContiguous { .. } => ErrorCode::CorruptMessage,
         LogError::DiskFull { .. }
         | LogError::OutOfDescriptors { .. }
         | LogError::Io { .. }

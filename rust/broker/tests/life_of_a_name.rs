@@ -17,7 +17,7 @@ use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::coordinator::{Commit, Committer};
 use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults, TopicName};
-use kafkalite_broker::partitions::{Checkpoint, Partition};
+use kafkalite_broker::partitions::{Checkpoint, CommitStatus, Partition};
 use kafkalite_log::ValidatedBatch;
 use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use kafkalite_protocol::compression::Codec;
@@ -280,7 +280,8 @@ impl World {
             let batch = ValidatedBatch::trusted(&batch).unwrap();
             let appended = partition.map_err(|_| ()).and_then(|partition| {
                 let appended = partition.append(&batch, true, now_ms).map_err(drop)?;
-                let is_safe = || partition.is_acknowledged(appended.end_offset, -1);
+                let (end, epoch) = (appended.end_offset, appended.leader_epoch);
+                let is_safe = || partition.commit_status(end, epoch) == CommitStatus::Committed;
                 let has_failed = || storage.has_crashed();
                 awaited::until("an append is acknowledged", || is_safe() || has_failed());
                 if is_safe() { Ok(appended.base_offset.0) } else { Err(()) }

@@ -33,6 +33,20 @@ impl Stopwatch {
     }
 }
 
+/// With records of `record_bytes` until the batch has `batch_bytes`.
+fn filled(
+    mut builder: RecordBatchBuilder,
+    record_bytes: usize,
+    batch_bytes: usize,
+    now_ms: i64,
+) -> RecordBatchBuilder {
+    while builder.payload_length() < batch_bytes {
+        let value: Vec<u8> = (0..record_bytes).map(|i| (i * 7 + i * i) as u8).collect();
+        builder.append(now_ms, None, Some(&value), &[]);
+    }
+    builder
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: append_speed DIR")?;
     let log_dir = LogDir::open(path, Arc::new(RealStorage), 100)?;
@@ -48,11 +62,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let topic = format!("{name}-{codec:?}-0");
             let (log, _) =
                 CommitLog::open(&log_dir, &topic, config.clone(), OpenState::default(), now_ms)?;
-            let mut builder = RecordBatchBuilder::new(codec);
-            while builder.payload_length() < batch_bytes {
-                let value: Vec<u8> = (0..record_bytes).map(|i| (i * 7 + i * i) as u8).collect();
-                builder.append(now_ms, None, Some(&value), &[]);
-            }
+            log.become_leader(LeaderEpoch(0))?;
+            let builder = filled(RecordBatchBuilder::new(codec), record_bytes, batch_bytes, now_ms);
             let bytes = builder.build(Offset(0), LeaderEpoch(-1))?;
             let started = Stopwatch::start();
             for _ in 0..TURNS {
@@ -70,14 +81,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let batch = validation::validate(&bytes, &config, now_ms, 9)?;
             let started = Stopwatch::start();
             for _ in 0..TURNS {
-                log.append(&batch, LeaderEpoch(0), now_ms)?;
+                log.append_as_leader(&batch, LeaderEpoch(0), now_ms)?;
             }
             let append = started.elapsed();
             let end = log.log_end_offset();
             let count = i64::from(batch.header().record_count);
             log.read(Offset(end.0 - count), 1 << 20, end, true)?;
             for _ in 0..10 {
-                log.append(&batch, LeaderEpoch(0), now_ms)?;
+                log.append_as_leader(&batch, LeaderEpoch(0), now_ms)?;
             }
             let end = log.log_end_offset();
             let started = Stopwatch::start();

@@ -42,8 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let batch = validation::validate(&bytes, &config, 0, 9)?;
     let before = resident_kib()?;
     for log in &logs {
+        log.become_leader(LeaderEpoch(0))?;
         for _ in 0..20 {
-            log.append(&batch, LeaderEpoch(0), 0)?;
+            log.append_as_leader(&batch, LeaderEpoch(0), 0)?;
         }
     }
     println!(

@@ -25,8 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = builder.build(Offset(0), LeaderEpoch(-1))?;
     let batch = validation::validate(&bytes, &config, 0, 9)?;
     let log = open()?.0;
+    log.become_leader(LeaderEpoch(0))?;
     for _ in 0..(mib << 20) / batch.size() {
-        log.append(&batch, LeaderEpoch(0), 0)?;
+        log.append_as_leader(&batch, LeaderEpoch(0), 0)?;
     }
     drop(log);
     let started = Instant::now();

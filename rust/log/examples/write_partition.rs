@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let bytes = builder.build(Offset(0), LeaderEpoch(-1))?;
         let batch = validation::validate(&bytes, &config, now_ms + round * 100 + 9, 9)?;
         let epoch = LeaderEpoch(if round < 250 { 0 } else { 3 });
-        log.append(&batch, epoch, now_ms)?;
+        log.become_leader(epoch)?;
+        log.append_as_leader(&batch, epoch, now_ms)?;
     }
     log.close(true)?;
     Ok(())

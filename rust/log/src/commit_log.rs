@@ -5,6 +5,8 @@
 //! - appends are serial; a batch is visible only after its bytes were written, and either whole or
 //!   not at all, whatever fails
 //! - readers take no lock that an append holds while it writes
+//! - the replica's [`Role`] and what is appended change under one lock: nothing is appended in
+//!   another epoch than the role's
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
 //! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's
@@ -13,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
@@ -32,15 +34,19 @@ use crate::tail_ring::TailRing;
 
 mod append;
 mod flush;
+mod follow;
 mod lookup;
 mod read;
+mod role;
 #[cfg(test)]
 pub(crate) mod tests;
 mod truncate;
 
 pub use append::Appended;
+pub use follow::FollowerAppended;
 pub use lookup::TimestampOffset;
 pub use read::ReadResult;
+pub use role::{DurableEnd, LogEnd, Role};
 
 /// What the checkpoints of a log directory know about a partition before it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +62,8 @@ pub struct OpenState {
 /// What only the holder of the append lock touches.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    /// What this replica may append.
+    role: Role,
     pub(crate) active: Arc<Segment>,
     pub(crate) producers: ProducerState,
     /// Offset of the newest snapshot file, if there is one.
@@ -73,6 +81,8 @@ pub struct CommitLog {
     log_end_offset: AtomicI64,
     /// Everything below is on the disk; Kafka calls it the recovery point.
     durable_offset: AtomicI64,
+    /// Raised by each change that tells where the log ends, see [`LogEnd`].
+    version: AtomicU64,
     pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
     pub(crate) writer: Mutex<Writer>,
     /// Batches of threads that found the writer taken; its holder appends them before it lets go.
@@ -118,13 +128,16 @@ impl CommitLog {
         let log_start = state.log_start_offset.max(first).min(log_end_offset);
         let durable = if state.clean { log_end_offset } else { state.recovery_point };
         let active = segments.last().expect("recovery leaves one segment at least").clone();
-        let writer = Writer { active, producers, snapshot_offset, deleted: Vec::new() };
+        // Nobody said yet who leads.
+        let role = Role::Follower(LeaderEpoch::UNKNOWN);
+        let writer = Writer { role, active, producers, snapshot_offset, deleted: Vec::new() };
         let log = Self {
             dir,
             config: ArcSwap::new(config),
             log_start_offset: AtomicI64::new(log_start.0),
             log_end_offset: AtomicI64::new(log_end_offset.0),
             durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
+            version: AtomicU64::new(0),
             segments: RwLock::new(segments),
             writer: Mutex::new(writer),
             waiting: Mutex::default(),

@@ -9,6 +9,8 @@ use kafkalite_protocol::record_batch::RecordBatchError;
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
 use thiserror::Error;
 
+use crate::commit_log::Role;
+
 /// An operation on a commit log that failed.
 #[derive(Clone, Debug, Error)]
 pub enum LogError {
@@ -57,6 +59,22 @@ pub enum LogError {
         epoch: LeaderEpoch,
         /// The newest in the log.
         current: LeaderEpoch,
+    },
+    /// The replica is in another role, or in another epoch, than the append or truncation needs.
+    #[error("the replica is {role}, not {wanted}")]
+    WrongRole {
+        /// The role that the operation needs.
+        wanted: Role,
+        /// The role that the replica has.
+        role: Role,
+    },
+    /// A batch of the leader that does not continue this log.
+    #[error("the batch at offset {} does not continue the log: {reason}", .base_offset.0)]
+    NotContiguous {
+        /// The first offset of the batch.
+        base_offset: Offset,
+        /// What is wrong with the batch.
+        reason: String,
     },
     /// There is no room on the disk. The log stays as it was and takes appends again when there is.
     #[error("{path}: no space left")]

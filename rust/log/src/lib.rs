@@ -30,7 +30,10 @@ mod tail_ring;
 pub mod validation;
 
 pub use adopt::{Adopted, adopt};
-pub use commit_log::{Appended, CommitLog, OpenState, ReadResult, TimestampOffset};
+pub use commit_log::{
+    Appended, CommitLog, DurableEnd, FollowerAppended, LogEnd, OpenState, ReadResult, Role,
+    TimestampOffset,
+};
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};
 pub use error::LogError;

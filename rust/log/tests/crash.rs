@@ -39,7 +39,9 @@ fn open(
     state: OpenState,
 ) -> Result<CommitLog, LogError> {
     let log_dir = LogDir::open(temp.path(), storage, 10)?;
-    CommitLog::open(&log_dir, "t-0", Arc::new(config()), state, NOW_MS).map(|(log, _)| log)
+    let (log, _) = CommitLog::open(&log_dir, "t-0", Arc::new(config()), state, NOW_MS)?;
+    log.become_leader(log.latest_epoch().unwrap_or(LeaderEpoch(0)))?;
+    Ok(log)
 }
 
 /// What a client and the checkpoints know when the broker is gone.
@@ -56,7 +58,8 @@ fn run(log: &CommitLog, known: &mut Known) -> Result<(), LogError> {
     for number in 0..BATCHES {
         let attempt = || -> Result<Appended, LogError> {
             let epoch = LeaderEpoch(number / 10);
-            log.append(&batch(number), epoch, NOW_MS)
+            log.become_leader(epoch)?;
+            log.append_as_leader(&batch(number), epoch, NOW_MS)
         };
         let appended = match attempt() {
             Err(LogError::DiskFull { .. }) => attempt()?,
@@ -65,7 +68,7 @@ fn run(log: &CommitLog, known: &mut Known) -> Result<(), LogError> {
         known.acknowledged.insert(number, appended.base_offset);
         if number % 5 == 4 {
             match log.flush() {
-                Ok(durable) => known.durable = durable,
+                Ok(durable) => known.durable = durable.offset,
                 Err(LogError::DiskFull { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -116,11 +119,11 @@ fn check_after(temp: &TempDir, known: &Known, promised: impl Fn(Offset) -> bool,
             assert_eq!(there.get(number), Some(offset), "{what}: batch {number}");
         }
     }
-    let epoch = log.latest_epoch().unwrap_or(LeaderEpoch(0));
+    let epoch = log.role().epoch();
     let next = there.keys().last().map_or(0, |last| last + 1);
     let first = if log.producers().is_empty() { 0 } else { next };
     for number in (first - 1).max(0)..BATCHES {
-        let appended = log.append(&batch(number), epoch, NOW_MS).unwrap();
+        let appended = log.append_as_leader(&batch(number), epoch, NOW_MS).unwrap();
         assert_eq!(appended.base_offset, Offset(i64::from(number) * 2), "{what}: batch {number}");
     }
     assert_eq!(log.log_end_offset(), Offset(i64::from(BATCHES) * 2), "{what}");
@@ -184,7 +187,7 @@ fn no_batch_is_appended_behind_one_whose_write_failed() {
     let temp = tempfile::tempdir().unwrap();
     let storage = FaultyStorage::default();
     let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
-    log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
     // More than a segment holds.
     let batches: Vec<_> = (1..BATCHES).map(batch).collect();
     storage.plan(storage.changes(), Fault::Fail(ENOSPC));
@@ -216,7 +219,7 @@ fn a_clean_stop_writes_what_changed_and_nothing_else() {
     let closed = |state: OpenState, appends: i32| {
         let log = open(&temp, Arc::new(storage.clone()), state).unwrap();
         for number in 0..appends {
-            log.append(&batch(number), LeaderEpoch(0), NOW_MS).unwrap();
+            log.append_as_leader(&batch(number), LeaderEpoch(0), NOW_MS).unwrap();
         }
         let before = storage.changes();
         log.close(true).unwrap();
@@ -240,15 +243,15 @@ fn producers_survive_a_power_cut_after_their_records_were_deleted() {
     let temp = tempfile::tempdir().unwrap();
     let storage = FaultyStorage::default();
     let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
-    log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
     log.roll(NOW_MS).unwrap();
-    let durable = log.flush().unwrap();
+    let durable = log.flush().unwrap().offset;
     log.delete_records(Offset(2), NOW_MS).unwrap();
     drop(log);
     storage.cut_power().unwrap();
     let state = OpenState { clean: false, recovery_point: durable, log_start_offset: Offset(2) };
     let log = open(&temp, Arc::new(RealStorage), state).unwrap();
-    assert!(log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap().duplicate);
+    assert!(log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap().duplicate);
 }
 
 /// A sync that found the disk full was tried again, and the records whose pages the first one had
@@ -259,13 +262,13 @@ fn a_flush_that_failed_is_never_tried_again() {
         let temp = tempfile::tempdir().unwrap();
         let storage = FaultyStorage::default();
         let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
-        log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+        log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
         storage.plan(storage.changes(), Fault::Fail(errno));
         assert!(matches!(log.flush(), Err(LogError::Io { .. })));
         let changes = storage.changes();
         for _ in 0..2 {
             assert!(matches!(log.flush(), Err(LogError::Offline { .. })));
-            let appended = log.append(&batch(1), LeaderEpoch(0), NOW_MS);
+            let appended = log.append_as_leader(&batch(1), LeaderEpoch(0), NOW_MS);
             assert!(matches!(appended, Err(LogError::Offline { .. })));
         }
         assert_eq!((storage.changes(), log.durable_offset()), (changes, Offset(0)));
@@ -280,12 +283,12 @@ fn what_a_flush_could_not_do_is_left_to_the_next_one() {
         let temp = tempfile::tempdir().unwrap();
         let storage = FaultyStorage::default();
         let log = open(&temp, Arc::new(storage.clone()), OpenState::default()).unwrap();
-        log.append(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+        log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
         // The sync of the records comes first: after that one fails nothing is tried again.
         storage.plan(storage.changes() + at, Fault::Fail(ENOSPC));
         let first = log.flush();
         assert!(matches!(first, Ok(_) | Err(LogError::DiskFull { .. })), "change {at}: {first:?}");
-        assert_eq!(log.flush().unwrap(), Offset(2));
+        assert_eq!(log.flush().unwrap().offset, Offset(2));
         drop(log);
         storage.cut_power().unwrap();
         let state = OpenState { recovery_point: Offset(2), ..OpenState::default() };
@@ -334,6 +337,7 @@ fn compacted_until(at: u64) -> Interrupted {
     let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
     let state = OpenState::default();
     let (log, _) = CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap();
+    log.become_leader(LeaderEpoch(0)).unwrap();
     for number in 0..30_u8 {
         let mut builder = RecordBatchBuilder::new(Codec::None);
         let key = [b'a' + number % 4];
@@ -341,10 +345,10 @@ fn compacted_until(at: u64) -> Interrupted {
         builder.append(NOW_MS, Some(&key), value.as_ref().map(<[u8; 1]>::as_slice), &[]);
         let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
         let batch = validation::validate(&bytes, &config, NOW_MS, 9).unwrap();
-        log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+        log.append_as_leader(&batch, LeaderEpoch(0), NOW_MS).unwrap();
     }
     let before = last_values(&log);
-    let end = log.flush().unwrap();
+    let end = log.flush().unwrap().offset;
     storage.plan(storage.changes() + at, Fault::Crash);
     let struck = log.compact(Offset(0), end, NOW_MS, 100).is_err();
     Interrupted { temp, storage, config, before, end, struck }

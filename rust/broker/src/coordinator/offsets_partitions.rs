@@ -12,7 +12,7 @@ use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::metadata::Controller;
 use crate::metadata::controller::{OFFSETS_TOPIC, TableRules, TopicDefaults, auto_topic};
-use crate::partitions::{FetchReader, Partition, ReplicaManager};
+use crate::partitions::{CommitStatus, FetchReader, Partition, ReplicaManager};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory};
 use bytes::{Bytes, BytesMut};
 use kafkalite_log::ValidatedBatch;
@@ -80,7 +80,7 @@ impl OffsetsTopic for OffsetsPartitions {
     fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
         match self.try_append(partition, &batch) {
             Err(error) => done(Err(error)),
-            Ok(appended) if appended.is_committed() => done(Ok(appended.base)),
+            Ok(appended) if appended.status() == CommitStatus::Committed => done(Ok(appended.base)),
             Ok(appended) => {
                 let timeout_ms = u64::try_from(self.config.offsets_commit_timeout_ms).unwrap_or(0);
                 let waiting = Waiting { appended, done, late: Some(late) };
@@ -141,12 +141,8 @@ struct Appended {
 }
 
 impl Appended {
-    fn is_committed(&self) -> bool {
-        self.partition.is_acknowledged(self.end, -1)
-    }
-
-    fn is_lost(&self) -> bool {
-        self.partition.is_offline() || !self.partition.leads_in(self.epoch)
+    fn status(&self) -> CommitStatus {
+        self.partition.commit_status(self.end, self.epoch)
     }
 }
 
@@ -179,20 +175,22 @@ struct DelayedAppend {
 
 impl DelayedOperation for DelayedAppend {
     fn is_satisfied(&self) -> bool {
-        self.appended.is_committed() || self.appended.is_lost()
+        self.appended.status() != CommitStatus::Pending
     }
 
     fn complete(self: Arc<Self>, how: Completion) {
         let Some(mut waiting) = self.waiting.lock().take() else { return };
-        if self.appended.is_committed() {
-            (waiting.done)(Ok(self.appended.base));
-        } else if how == Completion::Expired && !self.appended.is_lost() {
-            if let Some(late) = waiting.late.take() {
-                late();
+        match self.appended.status() {
+            CommitStatus::Committed => (waiting.done)(Ok(self.appended.base)),
+            CommitStatus::Pending if how == Completion::Expired => {
+                if let Some(late) = waiting.late.take() {
+                    late();
+                }
+                waiting.watch(&self.purgatory, self.timeout_ms);
             }
-            waiting.watch(&self.purgatory, self.timeout_ms);
-        } else {
-            (waiting.done)(Err(ErrorCode::NotCoordinator));
+            CommitStatus::Pending | CommitStatus::Lost(_) => {
+                (waiting.done)(Err(ErrorCode::NotCoordinator));
+            }
         }
     }
 

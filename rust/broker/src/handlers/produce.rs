@@ -7,6 +7,7 @@
 
 use super::{Call, Reply, Rooms};
 use crate::error::AppendRefusal;
+use crate::partitions::CommitStatus;
 use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use bytes::Bytes;
 use kafkalite_log::validation::{ValidationError, validate};
@@ -143,7 +144,12 @@ impl<'a> Append<'a> {
         let batch = validated.map_err(|error| AppendRefusal::from(error).by_log(log_start))?;
         let appended = partition.append(&batch, self.acks == -1, self.now_ms);
         let appended = appended.map_err(|refusal| refusal.by_log(log_start))?;
-        let waits = self.acks != 0 && !partition.is_acknowledged(appended.end_offset, self.acks);
+        let waits = match appended.status {
+            _ if self.acks == 0 => false,
+            CommitStatus::Committed => false,
+            CommitStatus::Pending => true,
+            CommitStatus::Lost(error) => return Err(error.into()),
+        };
         let answer = PartitionProduceResponse {
             index,
             base_offset: appended.base_offset.0,

@@ -18,6 +18,6 @@ pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs};
 pub use log_manager::{LogManager, Maintenance};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, Readable};
-pub use partition_state::PartitionState;
+pub use partition_state::{CommitStatus, IsrProposal, PartitionState};
 pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
 pub use topic_settings::TopicSettings;

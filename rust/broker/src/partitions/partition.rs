@@ -8,36 +8,21 @@
 
 use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
-use crate::error::{AppendRefusal, log_error_code};
 use crate::metadata::PartitionImage;
 use crate::purgatory::{Rope, WatchList};
-use kafkalite_log::validation::ValidatedBatch;
-use kafkalite_log::{ActiveProducer, Appended, CommitLog, LogConfig, LogError, Retained};
+use kafkalite_log::{ActiveProducer, CommitLog, LogConfig, LogEnd, LogError, Retained, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
+mod appending;
 mod reading;
 #[cfg(test)]
 mod tests;
 
+pub use appending::AppendedToPartition;
 pub use reading::{FetchReader, Fetched, Readable};
-
-/// What an append did.
-#[derive(Clone, Copy, Debug)]
-pub struct AppendedToPartition {
-    /// Offset of the first record; the original one if the batch was here already.
-    pub base_offset: Offset,
-    /// One past the last record.
-    pub end_offset: Offset,
-    /// -1, or the broker's time where the topic asks for it.
-    pub log_append_time_ms: i64,
-    /// First offset there is.
-    pub log_start_offset: Offset,
-    /// The reign in which it happened.
-    pub leader_epoch: LeaderEpoch,
-}
 
 /// What one partition shares with the rooms above it.
 pub struct Partition {
@@ -50,10 +35,6 @@ pub struct Partition {
     state: Mutex<PartitionState>,
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
-    /// `min.insync.replicas` of the topic.
-    min_in_sync_replicas: AtomicUsize,
-    /// The topic is being deleted.
-    gone: AtomicBool,
     committer: Arc<GroupCommit>,
     /// Fetches and produces that wait here, and the fetch sessions that have this partition. They
     /// are told after every move of what a fetch tells: high watermark, log start, leader, epoch,
@@ -92,7 +73,9 @@ impl Partition {
         high_watermark: Offset,
     ) -> Self {
         let PartitionIdentity { key, topic, topic_id, index, internal, .. } = identity;
-        let state = PartitionState::new(local_id, log.log_end_offset(), high_watermark);
+        // The checkpoint may be older than the last deletion of records.
+        let high_watermark = high_watermark.max(log.log_start_offset());
+        let state = PartitionState::new(local_id, log.log_end(), high_watermark);
         Self {
             key,
             topic,
@@ -101,8 +84,6 @@ impl Partition {
             internal,
             high_watermark: AtomicI64::new(state.high_watermark().0),
             leader_epoch: AtomicI32::new(-1),
-            min_in_sync_replicas: AtomicUsize::new(1),
-            gone: AtomicBool::new(false),
             committer: identity.committer,
             state: Mutex::new(state),
             log,
@@ -183,18 +164,10 @@ impl Partition {
         self.log.log_end_offset()
     }
 
-    /// The reign this replica knows of.
+    /// The leader epoch this replica knows of.
     #[must_use]
     pub fn leader_epoch(&self) -> LeaderEpoch {
         LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
-    }
-
-    /// Whether this broker leads the partition in that very epoch. One that is deleted is led by
-    /// nobody.
-    #[must_use]
-    pub fn leads_in(&self, epoch: LeaderEpoch) -> bool {
-        let state = self.state.lock();
-        state.is_leader() && state.leader_epoch() == epoch && !self.gone.load(Ordering::Acquire)
     }
 
     /// Whether a fresh leader cannot say yet where the log ends.
@@ -208,39 +181,47 @@ impl Partition {
     /// # Errors
     /// As [`PartitionState::check_leader`].
     pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
-        if self.gone.load(Ordering::Acquire) {
-            return Err(ErrorCode::UnknownTopicOrPartition);
-        }
         self.state.lock().check_leader(claimed)
     }
 
     /// Follows the control plane's image and wakes the requests that wait here. One call at a time.
     pub fn follow_image(&self, image: &PartitionImage) {
-        // Before a client can see the epoch, so that the log knows where it ends. Not under the
-        // lock: an append may have to end first.
-        let begins = self.state.lock().begins_with(image);
-        if begins && let Err(error) = self.log.begin_leading(image.leader_epoch) {
-            tracing::error!(log = %self.log.path().display(), %error, "cannot lead");
-        }
+        // The log first. A new leader knows where its epoch begins before a client can see the
+        // epoch; a former one appends nothing from here on. Not under the lock of the state: an
+        // append may have to end first.
+        let role = self.state.lock().new_role(image);
+        let log_end = role.and_then(|role| self.take_role(role));
         {
             let mut state = self.state.lock();
-            state.follow_image(image);
+            state.follow_image(image, log_end);
             self.leader_epoch.store(state.leader_epoch().0, Ordering::Release);
             self.publish(&state);
         }
         self.tell_everyone();
     }
 
+    /// Where the log ends in its new role; `None` if it does not take the role.
+    fn take_role(&self, role: Role) -> Option<LogEnd> {
+        let taken = match role {
+            Role::Leader(epoch) => self.log.become_leader(epoch),
+            Role::Follower(epoch) => self.log.become_follower(epoch),
+            Role::Gone => {
+                self.log.become_gone();
+                return None;
+            }
+        };
+        let log = self.log.path();
+        taken.inspect_err(|error| tracing::error!(log = %log.display(), %error, "role kept")).ok()
+    }
+
     /// Takes over the topic's settings.
     pub fn set_config(&self, config: Arc<LogConfig>, min_in_sync_replicas: usize) {
         {
-            // Appends and flushes take this lock after they publish an end. So either they see
-            // these settings, or the end is counted here.
             let mut state = self.state.lock();
+            state.set_rules(config.flush_messages == 1, min_in_sync_replicas);
             self.log.set_config(config);
-            self.count(&mut state);
+            self.publish(&state);
         }
-        self.min_in_sync_replicas.store(min_in_sync_replicas, Ordering::Relaxed);
         // Produce requests may wait for the disk from now on.
         if self.log.needs_flush() {
             self.committer.commit(self.key);
@@ -250,7 +231,8 @@ impl Partition {
 
     /// The topic is being deleted: whoever waits here is told that there is no such partition.
     pub fn vanish(&self) {
-        self.gone.store(true, Ordering::Release);
+        self.take_role(Role::Gone);
+        self.state.lock().vanish();
         self.tell_everyone();
     }
 
@@ -264,50 +246,6 @@ impl Partition {
         self.produce_waiters.check();
     }
 
-    /// Appends one validated batch as the leader.
-    ///
-    /// Completes whoever waited for it, on this thread and with no lock held.
-    ///
-    /// # Errors
-    /// Not the leader, too few in-sync replicas for acks=all, a sequence that does not follow, a
-    /// full or failing disk.
-    pub fn append(
-        &self,
-        batch: &ValidatedBatch,
-        acks_all: bool,
-        now_ms: i64,
-    ) -> Result<AppendedToPartition, AppendRefusal> {
-        let leader_epoch = self.led_epoch(acks_all)?;
-        let appended = self.log.append(batch, leader_epoch, now_ms)?;
-        if !appended.duplicate {
-            self.after_append(&appended);
-        }
-        Ok(AppendedToPartition {
-            base_offset: appended.base_offset,
-            end_offset: appended.end_offset(),
-            log_append_time_ms: appended.log_append_time_ms,
-            log_start_offset: appended.log_start_offset,
-            leader_epoch,
-        })
-    }
-
-    /// The epoch in which this broker may append now.
-    fn led_epoch(&self, acks_all: bool) -> Result<LeaderEpoch, AppendRefusal> {
-        if self.gone.load(Ordering::Acquire) {
-            return Err(ErrorCode::UnknownTopicOrPartition.into());
-        }
-        let state = self.state.lock();
-        if !state.is_leader() {
-            return Err(AppendRefusal::not_leader(state.leader(), state.leader_epoch()));
-        }
-        // It cannot ask for more replicas than there are.
-        let wanted = self.min_in_sync_replicas.load(Ordering::Relaxed).min(state.replica_count());
-        if acks_all && state.in_sync_count() < wanted {
-            return Err(ErrorCode::NotEnoughReplicas.into());
-        }
-        Ok(state.leader_epoch())
-    }
-
     /// Has a fetch session hear of every move from now on.
     pub fn hang(&self, rope: &Arc<Rope>) {
         self.fetch_waiters.hang(rope);
@@ -319,91 +257,6 @@ impl Partition {
     #[must_use]
     pub fn caught_up_ms(&self, id: i32) -> Option<i64> {
         self.fetch_waiters.caught_up_ms(id)
-    }
-
-    fn after_append(&self, appended: &Appended) {
-        let (moved, tells_readers) = {
-            let mut state = self.state.lock();
-            let moved = self.count(&mut state);
-            // Followers read on to the log's end. And also if another append published this one's
-            // end together with its own: that one reported its own bytes only.
-            (moved, moved || !self.waits_for_disk() || state.has_followers())
-        };
-        if moved {
-            self.produce_waiters.check();
-        }
-        if tells_readers {
-            if appended.starts_segment {
-                // Whoever reads the segment before gets what there is: it will not grow.
-                self.fetch_waiters.check();
-            } else {
-                self.fetch_waiters.check_bytes(u64::from(appended.bytes));
-            }
-        }
-        if self.log.needs_flush() {
-            self.committer.commit(self.key);
-        }
-    }
-
-    /// Whether nothing is acknowledged or read before it is on the disk: `flush.messages=1`.
-    fn waits_for_disk(&self) -> bool {
-        self.log.acknowledges_durable_only()
-    }
-
-    /// Puts the log on the disk, and lets everybody see it who waited for that.
-    ///
-    /// # Errors
-    /// The disk failed; the log directory is offline then, and who waits here was told.
-    pub fn flush(&self) -> Result<(), LogError> {
-        let flushed = self.log.flush();
-        if self.count(&mut self.state.lock()) {
-            self.fetch_waiters.check();
-        }
-        // acks=1 waits for the disk and not for the high watermark; and a failure is news as well.
-        self.produce_waiters.check();
-        if flushed.is_err() {
-            self.fetch_waiters.check();
-        }
-        flushed.map(|_| ())
-    }
-
-    /// Reports to `state` how far the log counts: to its end, or, with `flush.messages=1`, to its
-    /// durable offset. Whether the high watermark moved.
-    ///
-    /// Appends, flushes and a change of that setting all come here, and nothing else decides it.
-    fn count(&self, state: &mut PartitionState) -> bool {
-        let end = if self.waits_for_disk() {
-            self.log.durable_offset()
-        } else {
-            self.log.log_end_offset()
-        };
-        let moved = state.log_grew(end).is_some();
-        self.publish(state);
-        moved
-    }
-
-    /// Whether a batch that ends at `end` is as safe as `acks` (1 or -1) asks for.
-    #[must_use]
-    pub fn is_acknowledged(&self, end: Offset, acks: i16) -> bool {
-        if acks == -1 {
-            return self.high_watermark() >= end;
-        }
-        !self.waits_for_disk() || self.log.durable_offset() >= end
-    }
-
-    /// Deletes every record before `to`. The caller puts the new start on the disk before it
-    /// answers.
-    ///
-    /// # Errors
-    /// `OffsetOutOfRange` beyond the high watermark or below zero; a full or failing disk.
-    pub fn delete_records(&self, to: Offset, now_ms: i64) -> Result<Offset, ErrorCode> {
-        if to > self.high_watermark() || to < Offset::ZERO {
-            return Err(ErrorCode::OffsetOutOfRange);
-        }
-        let deleted = self.log.delete_records(to, now_ms);
-        let start = deleted.map_err(|error| log_error_code(&error))?;
-        self.fetch_waiters.check();
-        Ok(start)
     }
 
     /// Deletes what its retention lets go, and tells who waits if the log starts later now.

@@ -1,19 +1,34 @@
 //! One partition as its replica on this broker sees it: leader, epochs, in-sync replicas, high
 //! watermark.
 //!
-//! Pure: no clock, log or lock inside. Facts go in (the image says, the log grew, a follower
+//! Pure: no clock, log or lock inside. Facts go in (the image says, the log ends at, a follower
 //! fetched), facts come out ("the high watermark moved to"). The high watermark never goes back
 //! within a leader epoch.
-//! Source: Kafka's `Partition` and `PartitionState`.
+//!
+//! Facts about the log may come late, from threads that were overtaken. Each carries the log's
+//! version, and an older fact changes nothing: an append that is told of late does not undo a
+//! truncation. An image of an older partition epoch changes nothing either.
+//! Source: Kafka's `Partition` and `PartitionState`; KIP-966.
 
+use crate::error::AppendRefusal;
 use crate::metadata::PartitionImage;
+use kafkalite_log::{DurableEnd, LogEnd, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
-/// What the leader knows of another replica.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Follower {
-    id: i32,
-    log_end_offset: Offset,
+mod in_sync;
+
+use in_sync::InSync;
+pub use in_sync::IsrProposal;
+
+/// What became of a batch that was appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitStatus {
+    /// The batch is not as safe yet as was asked for.
+    Pending,
+    /// The batch is as safe as was asked for, in the epoch in which it was appended.
+    Committed,
+    /// Nobody will know: the answer is this error. The batch may be in the log or not.
+    Lost(ErrorCode),
 }
 
 /// Leadership, in-sync replicas and high watermark of one partition.
@@ -22,10 +37,14 @@ pub struct PartitionState {
     local_id: i32,
     leader: i32,
     leader_epoch: LeaderEpoch,
-    in_sync: Vec<i32>,
-    followers: Vec<Follower>,
-    /// Where this broker's own log ends, as far as it may be counted (see [`Self::log_grew`]).
-    local_end: Offset,
+    is_gone: bool,
+    in_sync: InSync,
+    /// The newest end of this broker's own log that was told.
+    log_end: LogEnd,
+    /// The newest durable offset that was told.
+    durable: DurableEnd,
+    /// `flush.messages=1`: nothing counts that is not on the disk.
+    durable_only: bool,
     high_watermark: Offset,
     /// Where the log ended when this broker began to lead.
     epoch_start: Offset,
@@ -35,109 +54,238 @@ impl PartitionState {
     /// A replica on broker `local_id` whose log ends at `log_end`, with what was known of its high
     /// watermark.
     #[must_use]
-    pub fn new(local_id: i32, log_end: Offset, high_watermark: Offset) -> Self {
+    pub fn new(local_id: i32, log_end: LogEnd, high_watermark: Offset) -> Self {
         Self {
             local_id,
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
-            in_sync: Vec::new(),
-            followers: Vec::new(),
-            local_end: log_end,
-            high_watermark: high_watermark.min(log_end),
-            epoch_start: log_end,
+            is_gone: false,
+            in_sync: InSync::new(),
+            log_end,
+            durable: DurableEnd { offset: log_end.durable, version: log_end.version },
+            durable_only: false,
+            high_watermark: high_watermark.min(log_end.offset),
+            epoch_start: log_end.offset,
         }
     }
 
-    /// Whether this broker begins to lead, in a new epoch, once it follows `image`.
+    /// The role that the log takes before this state follows `image`; `None` if its role stays.
     #[must_use]
-    pub fn begins_with(&self, image: &PartitionImage) -> bool {
-        image.leader == self.local_id && image.leader_epoch > self.leader_epoch
+    pub fn new_role(&self, image: &PartitionImage) -> Option<Role> {
+        let is_same = image.leader == self.leader && image.leader_epoch == self.leader_epoch;
+        if self.is_gone || is_same || self.is_newer_than(image) {
+            None
+        } else if image.leader == self.local_id {
+            Some(Role::Leader(image.leader_epoch))
+        } else {
+            Some(Role::Follower(image.leader_epoch))
+        }
     }
 
-    /// Follows the control plane's image. An image older than the last one changes nothing.
+    fn is_newer_than(&self, image: &PartitionImage) -> bool {
+        image.leader_epoch < self.leader_epoch || image.partition_epoch < self.in_sync.epoch()
+    }
+
+    /// Follows the control plane's image; `log_end` is what the log told when it took its new role.
+    /// An image older than the last one changes nothing.
     ///
     /// Returns the high watermark if it moved: a smaller in-sync set may let it pass.
-    pub fn follow_image(&mut self, image: &PartitionImage) -> Option<Offset> {
-        if image.leader_epoch < self.leader_epoch {
+    pub fn follow_image(
+        &mut self,
+        image: &PartitionImage,
+        log_end: Option<LogEnd>,
+    ) -> Option<Offset> {
+        if let Some(log_end) = log_end {
+            self.take_log_end(log_end);
+        }
+        if self.is_newer_than(image) {
             return None;
         }
-        let begins = self.begins_with(image);
+        let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
-        self.in_sync.clone_from(&image.isr);
-        let others = image.replicas.iter().filter(|id| **id != self.local_id);
-        self.followers = others
-            .map(|id| {
-                let known = self.followers.iter().find(|follower| follower.id == *id && !begins);
-                let unknown = Follower { id: *id, log_end_offset: Offset(-1) };
-                known.cloned().unwrap_or(unknown)
-            })
-            .collect();
+        self.in_sync.follow_image(self.local_id, image, begins);
         if begins {
-            self.epoch_start = self.local_end;
+            self.epoch_start = self.log_end.offset;
         }
         self.advance()
     }
 
-    /// The local log now ends at `end`, as far as an acknowledgement may rely on it: with
-    /// `flush.messages` that is the durable offset, else the log end offset. Returns the high
-    /// watermark if it moved.
-    pub fn log_grew(&mut self, end: Offset) -> Option<Offset> {
-        self.local_end = self.local_end.max(end);
+    /// The partition is being deleted: it is led by nobody, and never again.
+    pub fn vanish(&mut self) {
+        self.is_gone = true;
+    }
+
+    /// Takes over `flush.messages=1` and `min.insync.replicas`. Returns the high watermark if it
+    /// moved.
+    pub fn set_rules(&mut self, durable_only: bool, min_in_sync: usize) -> Option<Offset> {
+        self.durable_only = durable_only;
+        self.in_sync.set_min(min_in_sync);
         self.advance()
     }
 
-    /// The log was cut back to `end`.
-    pub fn log_truncated(&mut self, end: Offset) {
-        self.local_end = self.local_end.min(end);
-        self.high_watermark = self.high_watermark.min(end);
+    /// The log ends at `end` after an append or a truncation. Returns the high watermark if it
+    /// moved up; after a truncation it may have moved down.
+    pub fn log_ended(&mut self, end: LogEnd) -> Option<Offset> {
+        self.take_log_end(end);
+        self.advance()
+    }
+
+    /// As [`Self::log_ended`], after an append of what the leader sent together with its own high
+    /// watermark.
+    pub fn followed(&mut self, end: LogEnd, leaders_high_watermark: Offset) -> Option<Offset> {
+        // What the leader told holds for the log as it was then.
+        if !self.take_log_end(end) || self.is_leader() {
+            return None;
+        }
+        self.raise(leaders_high_watermark.min(end.offset))
+    }
+
+    /// The log is on the disk up to `durable`. Returns the high watermark if it moved.
+    pub fn flushed(&mut self, durable: DurableEnd) -> Option<Offset> {
+        self.take_durable(durable);
+        self.advance()
+    }
+
+    /// Whether it was news.
+    fn take_log_end(&mut self, end: LogEnd) -> bool {
+        self.take_durable(DurableEnd { offset: end.durable, version: end.version });
+        if end.version <= self.log_end.version {
+            return false;
+        }
+        self.log_end = end;
+        self.high_watermark = self.high_watermark.min(end.offset);
+        true
+    }
+
+    fn take_durable(&mut self, durable: DurableEnd) {
+        if durable.version > self.durable.version {
+            self.durable = durable;
+        }
     }
 
     /// Every record before `start` was deleted. Returns the high watermark if it had to follow.
     pub fn log_start_moved(&mut self, start: Offset) -> Option<Offset> {
-        (self.high_watermark < start).then(|| {
-            self.high_watermark = start;
-            start
-        })
+        self.raise(start)
     }
 
-    /// Follower `id` fetches from `offset`, so it holds everything before. Returns the high
-    /// watermark if it moved.
-    pub fn follower_fetched(&mut self, id: i32, offset: Offset) -> Option<Offset> {
-        let follower = self.followers.iter_mut().find(|follower| follower.id == id)?;
-        follower.log_end_offset = offset;
+    /// Follower `id` fetches from `offset`, so it holds everything before. One that is about to
+    /// join the in-sync replicas is waited for: it has caught up, and is neither fenced nor on its
+    /// way down. Returns the high watermark if it moved.
+    pub fn follower_fetched(
+        &mut self,
+        id: i32,
+        offset: Offset,
+        is_joining: bool,
+    ) -> Option<Offset> {
+        self.in_sync.fetched(id, offset, is_joining);
         self.advance()
     }
 
+    /// This leader is about to propose other in-sync replicas to the controller. Until the answer
+    /// comes the high watermark counts over both sets, as either may hold. `None` if it does not
+    /// lead, or a proposal is on its way.
+    pub fn propose_isr(&mut self, isr: &[i32]) -> Option<IsrProposal> {
+        let leader_epoch = self.leader_epoch;
+        self.is_leader().then(|| self.in_sync.propose(isr, leader_epoch)).flatten()
+    }
+
+    /// The controller refused `proposal` for good. Returns the high watermark if it moved. A
+    /// proposal that was accepted comes back as an image, and so does what overtook it.
+    pub fn isr_refused(&mut self, proposal: &IsrProposal) -> Option<Offset> {
+        self.in_sync.refused(proposal);
+        self.advance()
+    }
+
+    /// Where the local log ends, as far as an acknowledgement may rely on it.
+    fn local_end(&self) -> Offset {
+        if self.durable_only {
+            self.durable.offset.min(self.log_end.offset)
+        } else {
+            self.log_end.offset
+        }
+    }
+
     fn advance(&mut self) -> Option<Offset> {
-        if !self.is_leader() {
+        if !self.is_leader() || self.in_sync.is_under_min() {
             return None;
         }
-        let in_sync = self.followers.iter().filter(|follower| self.in_sync.contains(&follower.id));
-        let lowest =
-            in_sync.map(|follower| follower.log_end_offset).fold(self.local_end, Offset::min);
-        (lowest > self.high_watermark).then(|| {
-            self.high_watermark = lowest;
-            lowest
+        self.raise(self.in_sync.lowest_end(self.local_end()))
+    }
+
+    fn raise(&mut self, to: Offset) -> Option<Offset> {
+        (to > self.high_watermark).then(|| {
+            self.high_watermark = to;
+            to
         })
+    }
+
+    /// What became of a batch that was appended in `epoch` and ends at `end`, for acks=all: it is
+    /// committed when the high watermark passed it while this broker leads in that very epoch.
+    #[must_use]
+    pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        self.status(epoch, self.high_watermark >= end)
+    }
+
+    /// As [`Self::commit_status`], for acks=1: with `flush.messages=1` the batch has to be on this
+    /// broker's disk, else it is as safe as can be since its append.
+    #[must_use]
+    pub fn local_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        if !self.durable_only {
+            return CommitStatus::Committed;
+        }
+        self.status(epoch, self.local_end() >= end)
+    }
+
+    fn status(&self, epoch: LeaderEpoch, is_safe: bool) -> CommitStatus {
+        // The log changes its role first: from then on nothing of the epoch is promised.
+        let leads = self.is_leader() && self.leader_epoch == epoch && self.log_end.epoch == epoch;
+        match (leads, is_safe) {
+            (false, _) => CommitStatus::Lost(ErrorCode::NotLeaderOrFollower),
+            (true, true) => CommitStatus::Committed,
+            (true, false) => CommitStatus::Pending,
+        }
+    }
+
+    /// The epoch to append in.
+    ///
+    /// # Errors
+    /// Deleted, not the leader, or, for `acks_all`, too few in-sync replicas.
+    pub fn may_append(&self, acks_all: bool) -> Result<LeaderEpoch, AppendRefusal> {
+        if self.is_gone {
+            return Err(ErrorCode::UnknownTopicOrPartition.into());
+        }
+        if !self.is_leader() {
+            return Err(AppendRefusal::not_leader(self.leader, self.leader_epoch));
+        }
+        if acks_all && self.in_sync.is_under_min() {
+            return Err(ErrorCode::NotEnoughReplicas.into());
+        }
+        Ok(self.leader_epoch)
     }
 
     /// Whether this broker leads the partition.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.leader == self.local_id
+        self.leader == self.local_id && !self.is_gone
     }
 
     /// Whether broker `id` has another replica of this partition.
     #[must_use]
     pub fn is_followed_by(&self, id: i32) -> bool {
-        self.followers.iter().any(|follower| follower.id == id)
+        self.in_sync.is_follower(id)
     }
 
     /// Whether there are other replicas.
     #[must_use]
     pub fn has_followers(&self) -> bool {
-        !self.followers.is_empty()
+        self.in_sync.replica_count() > 1
+    }
+
+    /// Whether nothing is acknowledged or read before it is on the disk: `flush.messages=1`.
+    #[must_use]
+    pub fn counts_durable_only(&self) -> bool {
+        self.durable_only
     }
 
     /// The leader's node id; -1 if there is none.
@@ -146,7 +294,7 @@ impl PartitionState {
         self.leader
     }
 
-    /// The reign this replica knows of.
+    /// The leader epoch this replica knows of.
     #[must_use]
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.leader_epoch
@@ -158,32 +306,24 @@ impl PartitionState {
         self.high_watermark
     }
 
-    /// How many replicas are in sync, the leader among them.
-    #[must_use]
-    pub fn in_sync_count(&self) -> usize {
-        self.in_sync.len()
-    }
-
-    /// How many replicas there are, the local one among them.
-    #[must_use]
-    pub fn replica_count(&self) -> usize {
-        self.followers.len() + 1
-    }
-
     /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say
     /// where the log ends.
     #[must_use]
     pub fn is_catching_up(&self) -> bool {
-        self.high_watermark < self.epoch_start && self.in_sync.len() > 1
+        self.high_watermark < self.epoch_start && self.has_followers()
     }
 
     /// Whether a request may be served here.
     ///
     /// # Errors
-    /// - `FencedLeaderEpoch`: the client knows an older reign
+    /// - `UnknownTopicOrPartition`: it was deleted
+    /// - `FencedLeaderEpoch`: the client knows an older leader epoch
     /// - `UnknownLeaderEpoch`: it knows a newer one than this broker
     /// - `NotLeaderOrFollower`: another broker leads
     pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
+        if self.is_gone {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
         if claimed != LeaderEpoch::UNKNOWN {
             match claimed.cmp(&self.leader_epoch) {
                 std::cmp::Ordering::Less => return Err(ErrorCode::FencedLeaderEpoch),

@@ -11,7 +11,7 @@
 //! Source: Kafka's `DelayedProduce`.
 
 use super::{Completion, DelayedOperation};
-use crate::partitions::Partition;
+use crate::partitions::{CommitStatus, Partition};
 use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
@@ -35,13 +35,16 @@ pub struct Pending {
 impl Pending {
     /// The outcome, once there is one.
     fn outcome(&self) -> Option<ErrorCode> {
-        if self.partition.is_offline() {
-            return Some(ErrorCode::KafkaStorageError);
+        let (end, epoch) = (self.end_offset, self.leader_epoch);
+        let status = match self.acks {
+            -1 => self.partition.commit_status(end, epoch),
+            _ => self.partition.local_status(end, epoch),
+        };
+        match status {
+            CommitStatus::Pending => None,
+            CommitStatus::Committed => Some(ErrorCode::None),
+            CommitStatus::Lost(error) => Some(error),
         }
-        if !self.partition.leads_in(self.leader_epoch) {
-            return Some(ErrorCode::NotLeaderOrFollower);
-        }
-        self.partition.is_acknowledged(self.end_offset, self.acks).then_some(ErrorCode::None)
     }
 }
 

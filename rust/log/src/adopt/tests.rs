@@ -6,7 +6,7 @@ use kafkalite_protocol::types::Uuid;
 
 use super::*;
 use crate::checkpoint::{PartitionOffsets, write_offsets};
-use crate::commit_log::tests::{Fixture, produced, small_segments};
+use crate::commit_log::tests::{Fixture, append_in, produced, small_segments};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -16,7 +16,7 @@ fn foreign() -> (Fixture, CommitLog) {
     let log = fixture.fresh();
     for i in 0..30 {
         let builder = RecordBatchBuilder::new(Codec::ALL[i % 5]).producer(9, 0, i as i32 * 2);
-        log.append(&produced(builder, 2, NOW_MS), LeaderEpoch(30), NOW_MS).unwrap();
+        append_in(&log, &produced(builder, 2, NOW_MS), LeaderEpoch(30), NOW_MS).unwrap();
     }
     (fixture, log)
 }
@@ -55,7 +55,7 @@ fn an_adopted_partition_reads_equal_and_takes_appends() {
     assert_eq!(stored, Some(id));
     // A new producer that got the old one's id, under a lower epoch than the log had.
     let builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0);
-    let appended = log.append(&produced(builder, 2, NOW_MS), LeaderEpoch(1), NOW_MS).unwrap();
+    let appended = append_in(&log, &produced(builder, 2, NOW_MS), LeaderEpoch(1), NOW_MS).unwrap();
     assert_eq!((appended.base_offset, appended.duplicate), (Offset(60), false));
 }
 
@@ -84,7 +84,7 @@ fn damage_and_transactions_are_refused_and_leave_nothing() {
             builder.append(NOW_MS, None, None, &[]);
             let bytes = builder.build(Offset(0), LeaderEpoch(0)).unwrap();
             let batch = crate::ValidatedBatch::trusted(&bytes).unwrap();
-            foreign.append(&batch, LeaderEpoch(30), NOW_MS).unwrap();
+            append_in(&foreign, &batch, LeaderEpoch(30), NOW_MS).unwrap();
         }
         let ours = Fixture::new(small_segments());
         let outcome = adopt(&ours.log_dir, &foreign.path(), "t-0", &ours.config, NOW_MS);

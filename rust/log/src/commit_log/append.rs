@@ -8,7 +8,7 @@ use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH, TimestampType
 use kafkalite_protocol::types::{LeaderEpoch, Offset, Position};
 use parking_lot::Mutex;
 
-use super::{CommitLog, Writer};
+use super::{CommitLog, LogEnd, Role, Writer};
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::producer_state::{Duplicate, Undo};
@@ -37,6 +37,8 @@ pub struct Appended {
     pub duplicate: bool,
     /// It is the first of its segment: those before it will not grow any more.
     pub starts_segment: bool,
+    /// Where the log ends after this batch; `None` for a duplicate, which moves nothing.
+    pub log_end: Option<LogEnd>,
 }
 
 impl Appended {
@@ -58,7 +60,7 @@ pub(crate) struct Waiting {
 
 /// Batches that have offsets and wait for the next write.
 #[derive(Default)]
-struct Group<'a> {
+pub(super) struct Group<'a> {
     batches: Vec<(BatchHeader, [u8; HEADER_LENGTH], &'a [u8])>,
     undo: Vec<Undo>,
     bytes: usize,
@@ -66,12 +68,34 @@ struct Group<'a> {
     first_result: usize,
 }
 
+impl<'a> Group<'a> {
+    /// Whether the write that takes the batches so far should not take `header` as well.
+    pub(super) fn is_full_for(&self, header: &BatchHeader) -> bool {
+        self.batches.len() >= GROUP_BATCHES
+            || self.bytes + header.size() > GROUP_BYTES.max(header.size())
+    }
+
+    pub(super) fn push(&mut self, header: BatchHeader, payload: &'a [u8]) {
+        self.bytes += header.size();
+        self.batches.push((header, header.to_bytes(), payload));
+    }
+
+    pub(super) fn headers(&self) -> impl Iterator<Item = &BatchHeader> {
+        self.batches.iter().map(|(header, ..)| header)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl CommitLog {
-    /// Appends one batch as leader of `epoch`; `now_ms` is the broker's time.
+    /// Appends one batch as the leader of `epoch`; `now_ms` is the broker's time.
     ///
     /// # Errors
-    /// What the producer did wrong, or what the disk did. The log is as before.
-    pub fn append(
+    /// `WrongRole` if the replica does not lead in `epoch` when the batch's turn comes; what the
+    /// producer did wrong, or what the disk did. The log is as before.
+    pub fn append_as_leader(
         &self,
         batch: &ValidatedBatch,
         epoch: LeaderEpoch,
@@ -133,8 +157,11 @@ impl CommitLog {
     ) -> Vec<Result<Appended, LogError>> {
         let mut results = Vec::with_capacity(batches.len());
         let config = self.config.load();
-        let refused = self.check_open().and_then(|()| self.begin_epoch(epoch));
-        if let Err(error) = refused {
+        let accepted = writer
+            .check_role(Role::Leader(epoch))
+            .and_then(|()| self.check_open())
+            .and_then(|()| self.write_new_epoch());
+        if let Err(error) = accepted {
             results.extend(batches.iter().map(|_| Err(error.clone())));
             return results;
         }
@@ -148,41 +175,12 @@ impl CommitLog {
                 }
             }
         }
-        self.write_group(writer, &mut group, &mut results, now_ms, &config);
+        self.write_led(writer, &mut group, &mut results, now_ms, &config);
         results
     }
 
-    /// Notes that this broker leads in `epoch`, which starts at the log's end. A client that knows
-    /// the epoch can ask where it ends before the first append.
-    ///
-    /// The first append writes the epoch. An epoch without records need not outlive the process:
-    /// the next one starts at the same offset and takes its place.
-    ///
-    /// # Errors
-    /// `StaleLeaderEpoch` if the log knows a newer one.
-    pub fn begin_leading(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        // An append of the epoch before publishes its end first.
-        let _writer = self.writer.lock();
-        self.note_epoch(epoch)
-    }
-
-    /// Notes a new leader epoch, which starts at the log's end. The caller holds `writer`.
-    fn note_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        match self.latest_epoch() {
-            Some(current) if current == epoch => Ok(()),
-            Some(current) if current > epoch => Err(LogError::StaleLeaderEpoch { epoch, current }),
-            _ => {
-                if self.epochs.write().assign(epoch, self.log_end_offset()) {
-                    self.epochs_unwritten.store(true, Ordering::Release);
-                }
-                Ok(())
-            }
-        }
-    }
-
     /// Has a leader epoch written before its first record.
-    fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        self.note_epoch(epoch)?;
+    pub(super) fn write_new_epoch(&self) -> Result<(), LogError> {
         if self.epochs_unwritten.load(Ordering::Acquire) {
             self.write_epochs(Durability::PageCache)?;
         }
@@ -202,6 +200,7 @@ impl CommitLog {
             bytes: 0,
             duplicate: true,
             starts_segment: false,
+            log_end: None,
         }
     }
 
@@ -221,11 +220,9 @@ impl CommitLog {
         let mut header = batch.header;
         header.leader_epoch = epoch;
         header.base_offset = self.next_offset(group);
-        let full = group.batches.len() >= GROUP_BATCHES
-            || group.bytes + header.size() > GROUP_BYTES.max(header.size());
         let rolls = must_roll(&writer.active, group.bytes, &header, config, now_ms);
-        if full || rolls {
-            self.write_group(writer, group, results, now_ms, config);
+        if group.is_full_for(&header) || rolls {
+            self.write_led(writer, group, results, now_ms, config);
             // The write may have failed, and with it what this batch's sequence follows.
             if let Err(error) = writer.producers.check(&batch.header) {
                 results.push(Err(error));
@@ -250,8 +247,7 @@ impl CommitLog {
         }
         let starts_segment = group.batches.is_empty() && writer.active.size() == 0;
         group.undo.extend(writer.producers.note(&header));
-        group.bytes += header.size();
-        group.batches.push((header, header.to_bytes(), &batch.payload));
+        group.push(header, &batch.payload);
         results.push(Ok(Appended {
             base_offset: header.base_offset,
             last_offset: header.last_offset(),
@@ -263,6 +259,7 @@ impl CommitLog {
             bytes: header.size() as u32,
             duplicate: false,
             starts_segment,
+            log_end: Some(self.end_at(header.next_offset(), writer)),
         }));
     }
 
@@ -273,8 +270,8 @@ impl CommitLog {
         }
     }
 
-    /// Writes the group with one call and publishes it; takes everything back if that fails.
-    fn write_group(
+    /// Writes the group of a leader; where that fails, its batches are refused.
+    fn write_led(
         &self,
         writer: &mut Writer,
         group: &mut Group<'_>,
@@ -282,33 +279,42 @@ impl CommitLog {
         now_ms: i64,
         config: &LogConfig,
     ) {
+        let first_result = group.first_result;
+        if let Err(error) = self.write_group(writer, group, now_ms, config) {
+            // A duplicate of a batch in this group is as little in the log as the batch is.
+            for result in &mut results[first_result..] {
+                if result.is_ok() {
+                    *result = Err(error.clone());
+                }
+            }
+        }
+    }
+
+    /// Writes the group with one call and publishes it; takes everything back if that fails. The
+    /// group is empty afterwards.
+    pub(super) fn write_group(
+        &self,
+        writer: &mut Writer,
+        group: &mut Group<'_>,
+        now_ms: i64,
+        config: &LogConfig,
+    ) -> Result<(), LogError> {
+        let mut group = std::mem::take(group);
         if group.batches.is_empty() {
-            return;
+            return Ok(());
         }
         let mut buffers: Vec<IoSlice<'_>> = Vec::with_capacity(2 * group.batches.len());
         for (_, head, payload) in &group.batches {
             buffers.push(IoSlice::new(head));
             buffers.push(IoSlice::new(payload));
         }
-        let first_result = group.first_result;
         let in_flight = InFlight { log: self, undo: std::mem::take(&mut group.undo), writer };
         // Loaded before the write: after it, nothing may fail any more.
-        let written = in_flight.writer.active.indexes().map(drop);
+        in_flight.writer.active.indexes().map(drop)?;
         in_flight.writer.active.reserve(group.bytes, None);
-        let written = written.and_then(|()| in_flight.writer.active.write(&mut buffers));
-        match written {
-            Ok(()) => in_flight.publish(group, now_ms, config),
-            Err(error) => {
-                drop(in_flight);
-                // A duplicate of a batch in this group is as little in the log as the batch is.
-                for result in &mut results[first_result..] {
-                    if result.is_ok() {
-                        *result = Err(error.clone());
-                    }
-                }
-            }
-        }
-        *group = Group::default();
+        in_flight.writer.active.write(&mut buffers)?;
+        in_flight.publish(&group, now_ms, config);
+        Ok(())
     }
 
     /// Closes the active segment and starts a new one at the log's end.
@@ -407,7 +413,7 @@ impl Drop for InFlight<'_> {
 /// - case B: its first batch is `segment.ms` older, less some of `segment.jitter.ms`
 /// - case C: its index is full
 /// - case D: the batch's last offset is too far from the base offset for 31 bits
-fn must_roll(
+pub(super) fn must_roll(
     active: &Segment,
     staged_bytes: usize,
     header: &BatchHeader,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use kafkalite_protocol::types::Offset;
 
-use super::CommitLog;
+use super::{CommitLog, DurableEnd};
 use crate::error::LogError;
 use crate::recovery;
 use crate::storage::{Durability, OpenMode};
@@ -18,11 +18,14 @@ impl CommitLog {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn flush(&self) -> Result<Offset, LogError> {
+    pub fn flush(&self) -> Result<DurableEnd, LogError> {
         let _flushing = self.flushing.lock();
         // Under the lock: where a deletion was faster, files are being removed and none may come.
         self.check_open()?;
-        self.flush_to_end(false)
+        self.flush_to_end(false)?;
+        // Under the lock too, which a truncation takes: the version says which came first.
+        let offset = self.durable_offset();
+        Ok(DurableEnd { offset, version: self.next_version() })
     }
 
     /// As [`Self::flush`], with the indexes of the active segment and the leader epochs.
@@ -116,12 +119,6 @@ impl CommitLog {
     pub fn needs_flush(&self) -> bool {
         self.sealed_unflushed.load(Ordering::Relaxed)
             || self.unflushed_messages() >= self.config.load().flush_messages
-    }
-
-    /// Whether an acknowledgement has to wait until its batch is durable: `flush.messages=1`.
-    #[must_use]
-    pub fn acknowledges_durable_only(&self) -> bool {
-        self.config.load().flush_messages == 1
     }
 
     /// Records that were appended and are not known to be on the disk.

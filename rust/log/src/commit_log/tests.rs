@@ -17,6 +17,7 @@ mod healing;
 mod names;
 mod reading;
 mod recovering;
+mod roles;
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const EPOCH: LeaderEpoch = LeaderEpoch(4);
@@ -70,8 +71,31 @@ pub(crate) fn produced(
     validate(&bytes, &LogConfig::default(), timestamp_ms, 9).unwrap()
 }
 
+/// Appends a batch as the leader of the present epoch; one that follows leads in the next.
 pub(crate) fn append(log: &CommitLog, records: i32) -> Appended {
-    log.append(&batch_at(records, NOW_MS), EPOCH, NOW_MS).unwrap()
+    let epoch = match log.role() {
+        Role::Leader(epoch) => epoch,
+        role => EPOCH.max(LeaderEpoch(role.epoch().0 + 1)),
+    };
+    append_in(log, &batch_at(records, NOW_MS), epoch, NOW_MS).unwrap()
+}
+
+/// Appends a batch as the leader of `epoch`, which begins if it did not yet.
+pub(crate) fn append_in(
+    log: &CommitLog,
+    batch: &ValidatedBatch,
+    epoch: LeaderEpoch,
+    now_ms: i64,
+) -> Result<Appended, LogError> {
+    log.become_leader(epoch)?;
+    log.append_as_leader(batch, epoch, now_ms)
+}
+
+/// Truncates as the follower of the next epoch's leader.
+pub(crate) fn truncate(log: &CommitLog, offset: i64) -> LogEnd {
+    let epoch = LeaderEpoch(log.role().epoch().0 + 1);
+    log.become_follower(epoch).unwrap();
+    log.truncate_as_follower(Offset(offset), epoch, NOW_MS).unwrap()
 }
 
 /// Base offsets of all whole batches that a read from `from` gives.

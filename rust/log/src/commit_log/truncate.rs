@@ -14,19 +14,18 @@ use crate::segment::Segment;
 use crate::storage::Durability;
 
 impl CommitLog {
-    /// Drops `offset` and every record after it. A batch that holds `offset` goes as a whole.
-    ///
-    /// # Errors
-    /// If the disk fails. Offsets at or above the end change nothing.
-    pub fn truncate_to(&self, offset: Offset, now_ms: i64) -> Result<(), LogError> {
-        let _flushing = self.flushing.lock();
-        let mut writer = self.writer.lock();
-        self.check_open()?;
+    /// As [`Self::truncate_as_follower`], for who holds the locks `flushing` and `writer`.
+    pub(super) fn truncate_locked(
+        &self,
+        writer: &mut Writer,
+        offset: Offset,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
         if offset >= self.log_end_offset() {
             return Ok(());
         }
         if offset <= self.log_start_offset() {
-            return self.restart_locked(&mut writer, offset, now_ms);
+            return self.restart_locked(writer, offset, now_ms);
         }
         let (keep, gone) = {
             let mut segments = self.segments.write();
@@ -42,11 +41,11 @@ impl CommitLog {
         // Readers are bounded by the end before the files go.
         self.log_end_offset.store(end.0, Ordering::Release);
         self.durable_offset.fetch_min(end.0, Ordering::AcqRel);
-        self.delete_segments(&mut writer, gone, now_ms)?;
+        self.delete_segments(writer, gone, now_ms)?;
         if self.epochs.write().truncate_from_end(end) {
             self.write_epochs(Durability::PageCache)?;
         }
-        self.reload_producers(&mut writer, end)
+        self.reload_producers(writer, end)
     }
 
     /// Empties the log; the next record gets `offset`.

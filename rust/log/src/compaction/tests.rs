@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::commit_log::OpenState;
-use crate::commit_log::tests::{Fixture, append};
+use crate::commit_log::tests::{Fixture, append, append_in, truncate};
 use crate::validation::{ValidatedBatch, validate};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -44,7 +44,7 @@ fn keyed(codec: Codec, records: &[Pair<'_>]) -> ValidatedBatch {
 }
 
 fn put(log: &CommitLog, records: &[Pair<'_>]) -> i64 {
-    log.append(&keyed(Codec::None, records), LeaderEpoch(0), NOW_MS).unwrap().base_offset.0
+    append_in(log, &keyed(Codec::None, records), LeaderEpoch(0), NOW_MS).unwrap().base_offset.0
 }
 
 /// Offset, key and value of every record.
@@ -272,7 +272,7 @@ fn truncation_during_a_compaction_voids_it() {
     let (keys, config) = (KeyOffsets::new(10), config());
     let mut rules =
         rewrite::Rules { keys: &keys, config: &config, now_ms: NOW_MS, left_alone: false };
-    log.truncate_to(Offset(1), NOW_MS).unwrap();
+    truncate(&log, 1);
     log.rewrite_group(&segments[1..2], &mut rules, &mut done).unwrap();
     assert_eq!(log.segment_count(), 1);
     assert_eq!(records(&log).len(), 1);
@@ -296,7 +296,7 @@ proptest! {
                 let value = (!tombstone).then_some("value");
                 let batch = vec![(key.as_str(), value); *count];
                 let codec = Codec::from_id(codec).expect("exists");
-                let done = log.append(&keyed(codec, &batch), LeaderEpoch(0), NOW_MS);
+                let done = append_in(&log, &keyed(codec, &batch), LeaderEpoch(0), NOW_MS);
                 let last = done.expect("appends").last_offset.0;
                 expected.insert(key.clone(), (last, value.map(str::to_string)));
             }
@@ -320,7 +320,7 @@ fn put_bomb(log: &CommitLog) {
     let bytes = bomb.build(Offset(0), LeaderEpoch(-1)).unwrap();
     assert!(bytes.len() * HELD_RATIO < HELD_BYTES);
     let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
-    log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    append_in(log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
 }
 
 /// Base offsets of batches.
@@ -392,7 +392,7 @@ fn the_largest_timestamp_is_that_of_a_record() {
     builder.append(NOW_MS + 1_000, Some(b"a"), Some(b"1"), &[]);
     let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
     let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
-    log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+    append_in(&log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
     put(&log, &[("b", Some("1"))]);
     put(&log, &[("a", Some("2"))]);
     log.roll(NOW_MS).unwrap();

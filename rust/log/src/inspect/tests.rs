@@ -8,7 +8,7 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::types::LeaderEpoch;
 
 use super::*;
-use crate::commit_log::tests::{Fixture, produced, small_segments};
+use crate::commit_log::tests::{Fixture, append_in, produced, small_segments};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const BATCHES: usize = 30;
@@ -20,7 +20,7 @@ fn closed() -> (Fixture, PathBuf) {
     for i in 0..BATCHES {
         let builder = RecordBatchBuilder::new(Codec::ALL[i % 5]);
         let batch = produced(builder, 2, NOW_MS + i as i64);
-        log.append(&batch, LeaderEpoch(0), NOW_MS).unwrap();
+        append_in(&log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
     }
     log.close(true).unwrap();
     let path = log.path().to_path_buf();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit_log::OpenState;
-use crate::commit_log::tests::{Fixture, append, batch_at, read_all, small_segments};
+use crate::commit_log::tests::{Fixture, append, append_in, batch_at, read_all, small_segments};
 use kafkalite_protocol::types::LeaderEpoch;
 
 const DAY_MS: i64 = 86_400_000;
@@ -10,7 +10,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Ten batches of two records, a day apart, the first at day 1; two or three fit into a segment.
 fn ten_days(log: &CommitLog) {
     for day in 1..=10 {
-        log.append(&batch_at(2, day * DAY_MS), LeaderEpoch(0), day * DAY_MS).unwrap();
+        append_in(log, &batch_at(2, day * DAY_MS), LeaderEpoch(0), day * DAY_MS).unwrap();
     }
 }
 
@@ -73,7 +73,7 @@ fn segments_go_while_the_log_is_larger_than_retention_bytes() {
 fn a_timestamp_in_the_future_does_not_keep_a_segment() {
     let fixture = Fixture::new(config());
     let log = fixture.fresh();
-    log.append(&batch_at(2, 900 * DAY_MS), LeaderEpoch(0), DAY_MS).unwrap();
+    append_in(&log, &batch_at(2, 900 * DAY_MS), LeaderEpoch(0), DAY_MS).unwrap();
     log.retain(4 * DAY_MS, Offset(2)).unwrap();
     assert_eq!(log.log_start_offset(), Offset(0));
     log.retain(4 * DAY_MS + 1, Offset(2)).unwrap();

@@ -4,18 +4,20 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kafkalite_log::storage::RealStorage;
-use kafkalite_log::{LogDir, OpenState, validation};
+use kafkalite_log::{LogDir, OpenState, ValidatedBatch, validation};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::*;
 use crate::clock::ManualClock;
 use crate::metrics::Metrics;
+use crate::partitions::CommitStatus;
 use crate::purgatory::{Completion, DelayedOperation, Purgatory, RunExpired, Timer};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 const KEY: u64 = 7;
+const EPOCH: LeaderEpoch = LeaderEpoch(3);
 
 fn config(flush_messages: u64) -> Arc<LogConfig> {
     Arc::new(LogConfig { flush_messages, ..LogConfig::default() })
@@ -38,7 +40,12 @@ struct Waits {
 
 impl DelayedOperation for Waits {
     fn is_satisfied(&self) -> bool {
-        self.partition.is_acknowledged(self.end, self.acks)
+        let (partition, epoch) = (&self.partition, self.partition.leader_epoch());
+        let status = match self.acks {
+            -1 => partition.commit_status(self.end, epoch),
+            _ => partition.local_status(self.end, epoch),
+        };
+        status == CommitStatus::Committed
     }
 
     fn complete(self: Arc<Self>, how: Completion) {
@@ -83,7 +90,7 @@ fn house(flush_messages: u64) -> House {
     partition.set_config(config, 1);
     partition.follow_image(&PartitionImage {
         leader: 1,
-        leader_epoch: LeaderEpoch(3),
+        leader_epoch: EPOCH,
         partition_epoch: 0,
         replicas: vec![1],
         isr: vec![1],
@@ -119,13 +126,14 @@ fn the_high_watermark_moves_when_flush_messages_is_taken_back() {
 }
 
 /// The same in the moment between the two steps of an append: its batch is in the log, and it did
-/// not count it yet. Whoever comes second counts it, by the settings that hold then.
+/// not tell so yet. The state counts by the settings that hold when it hears of the end.
 #[test]
-fn an_append_beside_a_change_of_flush_messages_is_counted_by_who_comes_second() {
+fn an_append_beside_a_change_of_flush_messages_counts_by_the_newer_setting() {
     for (before, after, counted) in [(1, u64::MAX, 1), (u64::MAX, 1, 0)] {
         let house = house(before);
-        house.partition.log().append(&batch(), LeaderEpoch(3), NOW_MS).unwrap();
+        let appended = house.partition.log().append_as_leader(&batch(), EPOCH, NOW_MS).unwrap();
         house.partition.set_config(config(after), 1);
+        house.partition.after_append(&appended, EPOCH, true);
         assert_eq!(house.partition.high_watermark(), Offset(counted), "{before} to {after}");
         // The next append and the next flush take along what is left, in either order.
         house.partition.append(&batch(), true, NOW_MS).unwrap();
@@ -134,15 +142,17 @@ fn an_append_beside_a_change_of_flush_messages_is_counted_by_who_comes_second() 
     }
 }
 
-/// A flush that began under `flush.messages=1` and ended without it moved nothing.
+/// The same between the two steps of a flush.
 #[test]
 fn a_flush_counts_whatever_the_setting_is_when_it_ends() {
-    let house = house(1);
-    house.partition.append(&batch(), true, NOW_MS).unwrap();
-    // Past the partition, so that the flush is the first to come after the change.
-    house.partition.log().set_config(config(u64::MAX));
-    house.partition.flush().unwrap();
-    assert_eq!(house.partition.high_watermark(), Offset(1));
+    for (before, after) in [(1, u64::MAX), (u64::MAX, 1)] {
+        let house = house(before);
+        house.partition.append(&batch(), true, NOW_MS).unwrap();
+        let durable = house.partition.log().flush().unwrap();
+        house.partition.set_config(config(after), 1);
+        house.partition.state.lock().flushed(durable);
+        assert_eq!(house.partition.state.lock().high_watermark(), Offset(1), "{before} to {after}");
+    }
 }
 
 /// A batch that was appended before `flush.messages=1` waits for the disk from then on: nobody
@@ -152,7 +162,8 @@ fn what_waits_for_the_disk_after_flush_messages_is_set_is_flushed() {
     let house = house(u64::MAX);
     let appended = house.partition.append(&batch(), false, NOW_MS).unwrap();
     house.partition.set_config(config(1), 1);
-    assert!(!house.partition.is_acknowledged(appended.end_offset, 1), "it is not on the disk");
+    let status = house.partition.local_status(appended.end_offset, EPOCH);
+    assert_eq!(status, CommitStatus::Pending, "it is not on the disk");
     let told = house.wait(1);
     let partition = house.partition.clone();
     let flush = move |key| {
@@ -171,4 +182,125 @@ fn an_epoch_is_known_to_the_log_before_anybody_is_told_of_it() {
     let epoch = house.partition.leader_epoch();
     assert_eq!(house.partition.end_of_epoch(epoch), Some((epoch, Offset(0))));
     assert_eq!(house.partition.log().latest_epoch(), Some(epoch));
+}
+
+/// An image in which this broker, number 1, or number 2 leads.
+fn led_by(leader: i32, epoch: LeaderEpoch) -> PartitionImage {
+    PartitionImage {
+        leader,
+        leader_epoch: epoch,
+        partition_epoch: epoch.0,
+        replicas: vec![1, 2],
+        isr: vec![leader],
+        elr: Vec::new(),
+        adding_replicas: Vec::new(),
+        removing_replicas: Vec::new(),
+    }
+}
+
+const NEXT: LeaderEpoch = LeaderEpoch(4);
+
+/// What the leader of the next epoch has at `offset`.
+fn of_the_next_leader(offset: i64) -> bytes::Bytes {
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    builder.append(NOW_MS, None, Some(b"other"), &[]);
+    builder.build(Offset(offset), NEXT).unwrap()
+}
+
+/// The epoch was looked up, the lock was released, and the append came to a log that another
+/// broker led by then: the batch went into the log in the old epoch.
+#[test]
+fn a_leader_that_is_demoted_between_its_look_and_its_append_appends_nothing() {
+    let house = house(u64::MAX);
+    let partition = &house.partition;
+    let epoch = partition.state.lock().may_append(true).unwrap();
+    partition.follow_image(&led_by(2, NEXT));
+    let refusal = partition.append_in(epoch, &batch(), true, NOW_MS).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::NotLeaderOrFollower);
+    assert_eq!(refusal.current_leader, Some((2, NEXT.0)));
+    assert_eq!(partition.log_end_offset(), Offset(0));
+}
+
+/// A produce waited for the high watermark in its epoch. Its batch was cut away, others came in its
+/// place, and this broker led again: the high watermark had passed, and the batch was acknowledged.
+#[test]
+fn a_batch_that_was_replaced_is_never_committed() {
+    let house = house(u64::MAX);
+    let partition = &house.partition;
+    let appended = partition.append(&batch(), true, NOW_MS).unwrap();
+    let (end, epoch) = (appended.end_offset, appended.leader_epoch);
+    assert_eq!(appended.status, CommitStatus::Committed);
+    partition.follow_image(&led_by(2, NEXT));
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(partition.commit_status(end, epoch), lost);
+    partition.truncate_as_follower(Offset(0), NEXT, NOW_MS).unwrap();
+    assert_eq!(partition.high_watermark(), Offset(0));
+    partition.append_as_follower(&of_the_next_leader(0), NEXT, Offset(1), NOW_MS).unwrap();
+    assert_eq!(partition.high_watermark(), Offset(1));
+    partition.follow_image(&led_by(1, LeaderEpoch(5)));
+    assert_eq!(partition.commit_status(end, epoch), lost);
+    assert_eq!(partition.commit_status(end, LeaderEpoch(5)), CommitStatus::Committed);
+}
+
+/// The same between the two steps of an append, as threads do it: the log has the batch, and the
+/// thread did not tell so before another one truncated.
+#[test]
+fn an_append_that_tells_of_its_end_late_does_not_undo_a_truncation() {
+    let house = house(u64::MAX);
+    let partition = &house.partition;
+    let late = partition.log().append_as_leader(&batch(), EPOCH, NOW_MS).unwrap();
+    partition.follow_image(&led_by(2, NEXT));
+    partition.truncate_as_follower(Offset(0), NEXT, NOW_MS).unwrap();
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(partition.after_append(&late, EPOCH, true), lost);
+    partition.follow_image(&led_by(1, LeaderEpoch(5)));
+    assert_eq!(partition.high_watermark(), Offset(0));
+    assert_eq!(
+        partition.state.lock().commit_status(Offset(1), LeaderEpoch(5)),
+        CommitStatus::Pending
+    );
+}
+
+#[test]
+fn a_coordinator_appends_in_the_epoch_that_it_loaded_and_in_no_other() {
+    let house = house(u64::MAX);
+    let partition = &house.partition;
+    let appended = partition.append_as_leader(&batch(), EPOCH, NOW_MS).unwrap();
+    assert_eq!((appended.base_offset, appended.leader_epoch), (Offset(0), EPOCH));
+    partition.follow_image(&led_by(1, NEXT));
+    let refusal = partition.append_as_leader(&batch(), EPOCH, NOW_MS).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::NotLeaderOrFollower);
+    assert_eq!(partition.log_end_offset(), Offset(1));
+}
+
+#[test]
+fn a_deleted_partition_is_unknown_to_who_appends_and_lost_to_who_waits() {
+    let house = house(1);
+    let partition = &house.partition;
+    let appended = partition.append(&batch(), true, NOW_MS).unwrap();
+    assert_eq!(appended.status, CommitStatus::Pending);
+    partition.vanish();
+    let refusal = partition.append(&batch(), true, NOW_MS).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::UnknownTopicOrPartition);
+    // The look at the state may lie before the deletion, and the log says the same.
+    let refusal = partition.append_in(EPOCH, &batch(), true, NOW_MS).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::UnknownTopicOrPartition);
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(partition.commit_status(appended.end_offset, EPOCH), lost);
+}
+
+#[test]
+fn a_batch_that_is_sent_again_waits_as_its_first_attempt_does() {
+    let house = house(1);
+    let mut builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0);
+    builder.append(NOW_MS, None, Some(b"value"), &[]);
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    let batch = ValidatedBatch::trusted(&bytes).unwrap();
+    for _ in 0..2 {
+        let appended = house.partition.append(&batch, true, NOW_MS).unwrap();
+        assert_eq!((appended.base_offset, appended.status), (Offset(0), CommitStatus::Pending));
+    }
+    house.partition.flush().unwrap();
+    let again = house.partition.append(&batch, true, NOW_MS).unwrap();
+    assert_eq!(again.status, CommitStatus::Committed);
 }

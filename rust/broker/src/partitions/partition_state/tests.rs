@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 
 const ME: i32 = 1;
@@ -15,10 +17,21 @@ fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
     }
 }
 
-/// Leads epoch 5 with a log that ends at 10.
+/// All of it on the disk.
+fn end(offset: i64, epoch: i32, version: u64) -> LogEnd {
+    let offset = Offset(offset);
+    LogEnd { offset, durable: offset, epoch: LeaderEpoch(epoch), version }
+}
+
+/// A log that ends at 10, whose version is 1.
+fn opened() -> PartitionState {
+    PartitionState::new(ME, end(10, -1, 1), Offset(4))
+}
+
+/// Leads epoch 5 with a log that ends at 10; the version is 2.
 fn leader(isr: &[i32]) -> PartitionState {
-    let mut state = PartitionState::new(ME, Offset(10), Offset(4));
-    state.follow_image(&image(ME, 5, isr));
+    let mut state = opened();
+    state.follow_image(&image(ME, 5, isr), Some(end(10, 5, 2)));
     state
 }
 
@@ -26,43 +39,44 @@ fn leader(isr: &[i32]) -> PartitionState {
 fn alone_the_high_watermark_is_the_log_end() {
     let mut state = leader(&[ME]);
     assert_eq!(state.high_watermark(), Offset(10));
-    assert_eq!(state.log_grew(Offset(12)), Some(Offset(12)));
-    assert_eq!(state.log_grew(Offset(12)), None);
+    assert_eq!(state.log_ended(end(12, 5, 3)), Some(Offset(12)));
+    assert_eq!(state.log_ended(end(12, 5, 4)), None);
 }
 
 #[test]
 fn the_high_watermark_is_the_lowest_end_of_the_in_sync_replicas() {
     let mut state = leader(&[ME, 2]);
     assert_eq!(state.high_watermark(), Offset(4));
-    assert_eq!(state.follower_fetched(2, Offset(7)), Some(Offset(7)));
+    assert_eq!(state.follower_fetched(2, Offset(7), false), Some(Offset(7)));
     // Replica 3 is not in sync, and nobody waits for it.
-    assert_eq!(state.follower_fetched(3, Offset(5)), None);
-    assert_eq!(state.follower_fetched(2, Offset(10)), Some(Offset(10)));
+    assert_eq!(state.follower_fetched(3, Offset(5), false), None);
+    assert_eq!(state.follower_fetched(2, Offset(10), false), Some(Offset(10)));
 }
 
 #[test]
 fn a_smaller_in_sync_set_lets_the_high_watermark_pass() {
     let mut state = leader(&[ME, 2]);
-    assert_eq!(state.follow_image(&image(ME, 5, &[ME])), Some(Offset(10)));
+    assert_eq!(state.follow_image(&image(ME, 5, &[ME]), None), Some(Offset(10)));
 }
 
 #[test]
 fn a_fresh_leader_with_followers_is_catching_up_until_its_epoch_is_committed() {
     let mut state = leader(&[ME, 2]);
     assert!(state.is_catching_up());
-    state.follower_fetched(2, Offset(10));
+    state.follower_fetched(2, Offset(10), false);
     assert!(!state.is_catching_up());
 }
 
 #[test]
 fn a_stranger_that_fetches_moves_nothing() {
-    assert_eq!(leader(&[ME, 2]).follower_fetched(9, Offset(10)), None);
+    assert_eq!(leader(&[ME, 2]).follower_fetched(9, Offset(10), true), None);
 }
 
 #[test]
 fn an_older_image_changes_nothing() {
     let mut state = leader(&[ME]);
-    state.follow_image(&image(2, 4, &[2]));
+    assert_eq!(state.new_role(&image(2, 4, &[2])), None);
+    state.follow_image(&image(2, 4, &[2]), None);
     assert!(state.is_leader());
 }
 
@@ -70,7 +84,7 @@ fn an_older_image_changes_nothing() {
 fn requests_are_fenced_by_epoch_and_leadership() {
     let led = leader(&[ME]);
     let mut followed = leader(&[ME]);
-    followed.follow_image(&image(2, 6, &[2, ME]));
+    followed.follow_image(&image(2, 6, &[2, ME]), Some(end(10, 6, 3)));
     for (state, claimed, outcome) in [
         (&led, LeaderEpoch::UNKNOWN, Ok(())),
         (&led, LeaderEpoch(5), Ok(())),
@@ -86,14 +100,216 @@ fn requests_are_fenced_by_epoch_and_leadership() {
 #[test]
 fn truncation_takes_the_high_watermark_along() {
     let mut state = leader(&[ME]);
-    state.log_truncated(Offset(6));
+    state.follow_image(&image(2, 6, &[2]), Some(end(10, 6, 3)));
+    state.log_ended(end(6, 6, 4));
     assert_eq!(state.high_watermark(), Offset(6));
-    assert_eq!(state.log_grew(Offset(8)), Some(Offset(8)));
 }
 
 #[test]
 fn deleted_records_take_the_high_watermark_along() {
-    let mut state = PartitionState::new(ME, Offset(10), Offset(4));
+    let mut state = opened();
     assert_eq!(state.log_start_moved(Offset(6)), Some(Offset(6)));
     assert_eq!(state.log_start_moved(Offset(5)), None);
+}
+
+/// A thread that appended was overtaken by the truncation of the next epoch's follower: its end
+/// was counted, and with it records that were gone.
+#[test]
+fn an_append_that_is_told_of_late_does_not_undo_a_truncation() {
+    let mut state = leader(&[ME]);
+    let late = end(12, 5, 3);
+    state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 4)));
+    state.log_ended(end(7, 6, 5));
+    assert_eq!(state.log_ended(late), None);
+    assert_eq!(state.high_watermark(), Offset(7));
+    let again = image(ME, 7, &[ME]);
+    assert_eq!(state.follow_image(&again, Some(end(7, 7, 6))), None);
+    assert_eq!(state.high_watermark(), Offset(7));
+}
+
+/// The same with `flush.messages=1`: the disk had had what was cut.
+#[test]
+fn a_flush_that_is_told_of_late_does_not_undo_a_truncation() {
+    let mut state = opened();
+    state.set_rules(true, 1);
+    let late = DurableEnd { offset: Offset(10), version: 2 };
+    let cut = LogEnd { durable: Offset(6), ..end(6, 4, 3) };
+    state.follow_image(&image(2, 4, &[2]), Some(cut));
+    state.flushed(late);
+    let leads = LogEnd { durable: Offset(6), ..end(9, 5, 5) };
+    state.follow_image(&image(ME, 5, &[ME]), Some(leads));
+    assert_eq!(state.high_watermark(), Offset(6), "three records are not on the disk");
+    assert_eq!(state.flushed(DurableEnd { offset: Offset(9), version: 6 }), Some(Offset(9)));
+}
+
+/// A follower's append that is told of late brings the high watermark of an older leader along.
+#[test]
+fn the_high_watermark_of_a_leader_counts_for_the_log_it_came_with() {
+    let mut state = opened();
+    state.follow_image(&image(2, 5, &[2]), Some(end(10, 5, 2)));
+    assert_eq!(state.followed(end(14, 5, 3), Offset(12)), Some(Offset(12)));
+    assert_eq!(state.followed(end(16, 5, 4), Offset(99)), Some(Offset(16)), "no further than here");
+    state.log_ended(end(8, 5, 6));
+    assert_eq!(state.followed(end(18, 5, 5), Offset(18)), None);
+    assert_eq!(state.high_watermark(), Offset(8));
+}
+
+#[test]
+fn whatever_the_order_of_telling_the_newest_end_counts() {
+    let told = [end(11, 5, 3), end(12, 5, 4), end(15, 5, 7), end(13, 5, 5)];
+    let orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]];
+    for order in orders {
+        let mut state = leader(&[ME]);
+        for at in order {
+            state.log_ended(told[at]);
+        }
+        assert_eq!(state.high_watermark(), Offset(15), "{order:?}");
+    }
+}
+
+#[test]
+fn a_batch_is_committed_in_the_epoch_in_which_it_was_appended_or_lost() {
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    let epoch = LeaderEpoch(5);
+    let mut state = leader(&[ME, 2]);
+    state.log_ended(end(12, 5, 3));
+    assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
+    state.follower_fetched(2, Offset(11), false);
+    assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
+    assert_eq!(state.commit_status(Offset(11), epoch), CommitStatus::Committed);
+    assert_eq!(state.commit_status(Offset(11), LeaderEpoch(4)), lost);
+    // Truncated and refilled by others: the high watermark says nothing of the batch.
+    state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 4)));
+    assert_eq!(state.commit_status(Offset(11), epoch), lost);
+    state.log_ended(end(5, 6, 5));
+    state.followed(end(20, 6, 6), Offset(20));
+    assert_eq!(state.commit_status(Offset(12), epoch), lost);
+    state.follow_image(&image(ME, 7, &[ME]), Some(end(20, 7, 7)));
+    assert_eq!(state.commit_status(Offset(12), epoch), lost);
+    assert_eq!(state.commit_status(Offset(20), LeaderEpoch(7)), CommitStatus::Committed);
+}
+
+#[test]
+fn nothing_is_promised_once_the_log_has_another_role() {
+    let mut state = leader(&[ME]);
+    assert_eq!(state.commit_status(Offset(10), LeaderEpoch(5)), CommitStatus::Committed);
+    // Told before the image is followed.
+    state.log_ended(end(10, 6, 3));
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(state.commit_status(Offset(10), LeaderEpoch(5)), lost);
+}
+
+#[test]
+fn a_batch_for_acks_1_waits_for_the_disk_only_where_the_disk_is_asked_for() {
+    let mut state = leader(&[ME, 2]);
+    let unflushed = LogEnd { durable: Offset(10), ..end(12, 5, 3) };
+    state.log_ended(unflushed);
+    let epoch = LeaderEpoch(5);
+    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
+    state.set_rules(true, 1);
+    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Pending);
+    state.flushed(DurableEnd { offset: Offset(12), version: 4 });
+    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
+    state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 5)));
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(state.local_status(Offset(12), epoch), lost);
+}
+
+#[test]
+fn a_deleted_partition_is_led_by_nobody() {
+    let mut state = leader(&[ME]);
+    state.vanish();
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    assert_eq!(state.check_leader(LeaderEpoch::UNKNOWN), Err(unknown));
+    assert_eq!(state.may_append(false).map_err(|refusal| refusal.code), Err(unknown));
+    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(state.commit_status(Offset(1), LeaderEpoch(5)), lost);
+    assert_eq!(state.new_role(&image(ME, 9, &[ME])), None);
+}
+
+#[test]
+fn an_in_sync_set_of_an_older_partition_epoch_changes_nothing() {
+    let at = |partition_epoch, isr| PartitionImage { partition_epoch, ..image(ME, 5, isr) };
+    let mut state = leader(&[ME]);
+    state.follow_image(&at(3, &[ME, 2]), None);
+    assert_eq!(state.follow_image(&at(2, &[ME]), None), None);
+    state.log_ended(end(12, 5, 3));
+    assert_eq!(state.high_watermark(), Offset(10), "replica 2 is waited for");
+    assert_eq!(state.follow_image(&at(4, &[ME]), None), Some(Offset(12)));
+}
+
+#[test]
+fn the_log_takes_a_new_role_with_a_new_leader_or_epoch_and_no_other_image() {
+    let state = leader(&[ME]);
+    let of = |image| state.new_role(&image);
+    assert_eq!(of(image(ME, 5, &[ME, 2])), None, "other in-sync replicas");
+    assert_eq!(of(image(ME, 6, &[ME])), Some(Role::Leader(LeaderEpoch(6))));
+    assert_eq!(of(image(2, 6, &[2])), Some(Role::Follower(LeaderEpoch(6))));
+    assert_eq!(of(image(-1, 6, &[ME])), Some(Role::Follower(LeaderEpoch(6))));
+}
+
+#[test]
+fn while_a_proposal_is_on_its_way_both_in_sync_sets_are_waited_for() {
+    let mut state = leader(&[ME]);
+    state.follower_fetched(2, Offset(10), false);
+    let proposal = state.propose_isr(&[ME, 2]).unwrap();
+    assert_eq!((proposal.leader_epoch, proposal.partition_epoch), (LeaderEpoch(5), 0));
+    assert_eq!(state.propose_isr(&[ME, 2, 3]), None, "one at a time");
+    assert_eq!(state.log_ended(end(12, 5, 3)), None, "replica 2 may be in sync already");
+    let older = IsrProposal { partition_epoch: -1, ..proposal.clone() };
+    assert_eq!(state.isr_refused(&older), None, "the answer to another proposal");
+    assert_eq!(state.isr_refused(&proposal), Some(Offset(12)));
+}
+
+#[test]
+fn a_replica_that_a_proposal_takes_out_is_waited_for_until_the_image_has_it() {
+    let mut state = leader(&[ME, 2]);
+    state.follower_fetched(2, Offset(10), false);
+    state.propose_isr(&[ME]).unwrap();
+    assert_eq!(state.log_ended(end(12, 5, 3)), None);
+    let accepted = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME]) };
+    assert_eq!(state.follow_image(&accepted, None), Some(Offset(12)));
+    assert!(state.propose_isr(&[ME, 2]).is_some());
+}
+
+#[test]
+fn only_a_leader_proposes_in_sync_replicas() {
+    let mut state = leader(&[ME]);
+    state.follow_image(&image(2, 6, &[2]), Some(end(10, 6, 3)));
+    assert_eq!(state.propose_isr(&[ME]), None);
+}
+
+/// KIP-966: a replica that is about to become in sync would otherwise do so without the records
+/// that were committed meanwhile.
+#[test]
+fn a_replica_that_is_about_to_join_is_waited_for() {
+    let mut state = leader(&[ME]);
+    state.follower_fetched(2, Offset(10), true);
+    assert_eq!(state.log_ended(end(12, 5, 3)), None);
+    assert_eq!(state.follower_fetched(2, Offset(11), true), Some(Offset(11)));
+    assert_eq!(state.follower_fetched(2, Offset(11), false), Some(Offset(12)), "it fell behind");
+}
+
+/// KIP-966: what is committed is in `min.insync.replicas` replicas.
+#[test]
+fn the_high_watermark_stands_still_below_min_insync_replicas() {
+    let mut state = leader(&[ME]);
+    state.set_rules(false, 2);
+    assert_eq!(state.log_ended(end(12, 5, 3)), None);
+    assert_eq!(state.high_watermark(), Offset(10));
+    let few = state.may_append(true).map_err(|refusal| refusal.code);
+    assert_eq!(few, Err(ErrorCode::NotEnoughReplicas));
+    assert_eq!(state.may_append(false).unwrap(), LeaderEpoch(5));
+    state.follower_fetched(2, Offset(12), false);
+    let joined = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME, 2]) };
+    assert_eq!(state.follow_image(&joined, None), Some(Offset(12)));
+}
+
+#[test]
+fn min_insync_replicas_asks_for_no_more_replicas_than_there_are() {
+    let mut state = opened();
+    state.set_rules(false, 3);
+    let alone = PartitionImage { replicas: vec![ME], ..image(ME, 5, &[ME]) };
+    assert_eq!(state.follow_image(&alone, Some(end(10, 5, 2))), Some(Offset(10)));
+    assert!(state.may_append(true).is_ok());
 }

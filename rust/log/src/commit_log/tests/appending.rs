@@ -31,10 +31,12 @@ fn several_batches_are_appended_as_if_one_by_one() {
     let fixture = Fixture::new(small_segments());
     let (one_by_one, together) = (fixture.fresh(), Fixture::new(small_segments()));
     let together_log = together.fresh();
+    one_by_one.become_leader(EPOCH).unwrap();
+    together_log.become_leader(EPOCH).unwrap();
     let batches: Vec<_> = (1..100).map(|i| batch_at(i % 5 + 1, NOW_MS + i64::from(i))).collect();
     let results = together_log.append_all(&batches, EPOCH, NOW_MS);
     for (batch, result) in batches.iter().zip(results) {
-        let single = one_by_one.append(batch, EPOCH, NOW_MS).unwrap();
+        let single = one_by_one.append_as_leader(batch, EPOCH, NOW_MS).unwrap();
         assert_eq!(result.unwrap(), single);
     }
     assert_eq!(read_all(&one_by_one, 0), read_all(&together_log, 0));
@@ -48,13 +50,13 @@ fn a_batch_sent_again_gets_its_first_offset_and_is_not_written_again() {
     let batch = |sequence| {
         produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence), 2, NOW_MS)
     };
-    let first = log.append(&batch(0), EPOCH, NOW_MS).unwrap();
-    let second = log.append(&batch(2), EPOCH, NOW_MS).unwrap();
-    let again = log.append(&batch(0), EPOCH, NOW_MS).unwrap();
+    let first = append_in(&log, &batch(0), EPOCH, NOW_MS).unwrap();
+    let second = append_in(&log, &batch(2), EPOCH, NOW_MS).unwrap();
+    let again = append_in(&log, &batch(0), EPOCH, NOW_MS).unwrap();
     assert_eq!((again.base_offset, again.last_offset), (first.base_offset, first.last_offset));
     assert!(again.duplicate);
     assert_eq!(log.log_end_offset(), second.end_offset());
-    let gap = log.append(&batch(6), EPOCH, NOW_MS);
+    let gap = append_in(&log, &batch(6), EPOCH, NOW_MS);
     assert!(matches!(gap, Err(LogError::OutOfOrderSequence { .. })));
 }
 
@@ -64,6 +66,7 @@ fn appends_of_many_threads_each_get_their_own_result() {
     const BATCHES: i32 = 300;
     let fixture = Fixture::new(LogConfig { segment_bytes: 20_000, ..LogConfig::default() });
     let log = fixture.fresh();
+    log.become_leader(EPOCH).unwrap();
     let _ends = awaited::within("the threads append");
     let results: Vec<Vec<(i64, i32, Offset)>> = std::thread::scope(|scope| {
         let append_as = |id: i64| {
@@ -71,7 +74,7 @@ fn appends_of_many_threads_each_get_their_own_result() {
             let one = move |i: i32| {
                 let builder = RecordBatchBuilder::new(Codec::None).producer(id, 0, i);
                 let batch = produced(builder, 1, NOW_MS);
-                (id, i, log.append(&batch, EPOCH, NOW_MS).unwrap().base_offset)
+                (id, i, log.append_as_leader(&batch, EPOCH, NOW_MS).unwrap().base_offset)
             };
             move || (0..BATCHES).map(one).collect()
         };
@@ -97,6 +100,7 @@ fn one_bad_batch_of_several_does_not_keep_the_others_out() {
     let batch = |sequence| {
         produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence), 2, NOW_MS)
     };
+    log.become_leader(EPOCH).unwrap();
     let results = log.append_all(&[batch(0), batch(7), batch(0), batch(2)], EPOCH, NOW_MS);
     assert_eq!(results[0].as_ref().unwrap().base_offset, Offset(0));
     assert!(matches!(results[1], Err(LogError::OutOfOrderSequence { .. })));
@@ -109,9 +113,9 @@ fn an_older_leader_epoch_is_refused() {
     let fixture = Fixture::new(LogConfig::default());
     let log = fixture.fresh();
     append(&log, 1);
-    let stale = log.append(&batch_at(1, NOW_MS), LeaderEpoch(3), NOW_MS);
+    let stale = append_in(&log, &batch_at(1, NOW_MS), LeaderEpoch(3), NOW_MS);
     assert!(matches!(stale, Err(LogError::StaleLeaderEpoch { .. })));
-    log.append(&batch_at(1, NOW_MS), LeaderEpoch(6), NOW_MS).unwrap();
+    append_in(&log, &batch_at(1, NOW_MS), LeaderEpoch(6), NOW_MS).unwrap();
     let end = log.end_offset_for_epoch(LeaderEpoch(5)).unwrap();
     assert_eq!((end.epoch, end.end_offset), (EPOCH, Offset(1)));
 }
@@ -130,8 +134,8 @@ fn a_segment_rolls_by_size_time_and_index() {
         let fixture = Fixture::new(config);
         let log = fixture.fresh();
         for i in 0..3 {
-            log.append(&batch_at(1, NOW_MS + i * step_ms), EPOCH, NOW_MS).unwrap();
-            log.append(&batch_at(1, NOW_MS + i * step_ms), EPOCH, NOW_MS).unwrap();
+            append_in(&log, &batch_at(1, NOW_MS + i * step_ms), EPOCH, NOW_MS).unwrap();
+            append_in(&log, &batch_at(1, NOW_MS + i * step_ms), EPOCH, NOW_MS).unwrap();
         }
         let expected = if why == "index" { log.segment_count().max(segments) } else { segments };
         assert_eq!(log.segment_count(), expected, "{why}");
@@ -147,7 +151,7 @@ fn a_payload_is_written_as_it_came() {
         builder.append(NOW_MS, Some(b"k"), Some(&[7; 500]), &[("h", Some(b"v"))]);
         let sent: Bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
         let valid = validate(&sent, &LogConfig::default(), NOW_MS, 9).unwrap();
-        let at = log.append(&valid, EPOCH, NOW_MS).unwrap().base_offset;
+        let at = append_in(&log, &valid, EPOCH, NOW_MS).unwrap().base_offset;
         let stored = bytes_of(&log.read(at, u32::MAX, log.log_end_offset(), true).unwrap());
         assert_eq!(stored[16..], sent[16..], "{codec:?}: only offset and epoch are ours");
         assert_eq!(RecordBatch::parse(&stored).unwrap().base_offset(), at);

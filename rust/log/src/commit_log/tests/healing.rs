@@ -18,7 +18,7 @@ fn closed(fixture: &Fixture) {
         }
         let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
         let batch = validate(&bytes, &LogConfig::default(), NOW_MS, 9).unwrap();
-        log.append(&batch, EPOCH, NOW_MS).unwrap();
+        append_in(&log, &batch, EPOCH, NOW_MS).unwrap();
     }
     assert_eq!(log.segment_count(), 2);
     log.close(true).unwrap();
@@ -176,7 +176,7 @@ fn a_missing_index_is_no_failure_of_the_disk() {
     let (log, _) = fixture.open(CLEAN);
     append(&log, 2);
     log.roll(NOW_MS).unwrap();
-    assert_eq!(log.flush().unwrap(), Offset(4));
+    assert_eq!(log.flush().unwrap().offset, Offset(4));
     assert!(!fixture.log_dir.is_offline());
     assert_eq!(read_all(&log, 0), [0, 2]);
 }

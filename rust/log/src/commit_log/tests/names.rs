@@ -87,7 +87,7 @@ fn no_name_in_a_partition_is_used_that_could_be_anothers() {
         log.retain(NOW_MS + round, end).unwrap();
         log.remove_deleted(i64::MAX).unwrap();
     }
-    log.truncate_to(Offset(150), NOW_MS).unwrap();
+    truncate(log, 150);
     log.close(true).unwrap();
     assert_eq!(*watched.careless.lock(), Vec::<String>::new());
 }

@@ -121,7 +121,7 @@ fn a_timestamp_finds_the_first_record_at_or_after_it() {
     for i in 1..=40 {
         let codec = if i % 2 == 0 { Codec::Zstd } else { Codec::None };
         let batch = produced(RecordBatchBuilder::new(codec), 3, i * 100);
-        log.append(&batch, EPOCH, NOW_MS).unwrap();
+        append_in(&log, &batch, EPOCH, NOW_MS).unwrap();
     }
     for i in 1..=40 {
         for (timestamp, offset) in

@@ -18,7 +18,7 @@ fn filled(fixture: &Fixture) -> CommitLog {
         )
     };
     for i in 0..40 {
-        log.append(&batch(2 * i), EPOCH, NOW_MS).unwrap();
+        append_in(&log, &batch(2 * i), EPOCH, NOW_MS).unwrap();
     }
     log
 }
@@ -31,7 +31,7 @@ fn assert_is_filled(log: &CommitLog) {
     let max = log.offset_of_max_timestamp().unwrap().unwrap();
     assert_eq!((max.offset, max.timestamp_ms), (Offset(79), NOW_MS + 78));
     let again = produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, 78), 2, NOW_MS + 78);
-    assert!(log.append(&again, EPOCH, NOW_MS).unwrap().duplicate);
+    assert!(append_in(log, &again, EPOCH, NOW_MS).unwrap().duplicate);
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn sequences_hold_after_all_records_are_deleted_and_a_restart() {
         let batch = |sequence| {
             produced(RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence), 2, NOW_MS)
         };
-        assert!(log.append(&batch(78), EPOCH, NOW_MS).unwrap().duplicate);
-        let gap = log.append(&batch(90), EPOCH, NOW_MS);
+        assert!(append_in(&log, &batch(78), EPOCH, NOW_MS).unwrap().duplicate);
+        let gap = append_in(&log, &batch(90), EPOCH, NOW_MS);
         assert!(matches!(gap, Err(LogError::OutOfOrderSequence { .. })), "clean: {clean}");
-        assert_eq!(log.append(&batch(80), EPOCH, NOW_MS).unwrap().base_offset, Offset(80));
+        assert_eq!(append_in(&log, &batch(80), EPOCH, NOW_MS).unwrap().base_offset, Offset(80));
     }
 }
 
@@ -210,17 +210,17 @@ fn an_epoch_without_records_has_an_end_after_a_restart() {
     for clean_stop in [true, false] {
         let fixture = Fixture::new(small_segments());
         let log = filled(&fixture);
-        log.begin_leading(epoch(1)).unwrap();
+        log.become_leader(epoch(1)).unwrap();
         let end = |epoch, end_offset| Some(EpochEnd { epoch, end_offset: Offset(end_offset) });
         assert_eq!(log.end_offset_for_epoch(epoch(1)), end(epoch(1), 80));
         log.close(clean_stop).unwrap();
         drop(log);
         let (log, _) = fixture.open(OpenState { clean: clean_stop, ..OpenState::default() });
-        log.begin_leading(epoch(2)).unwrap();
+        log.become_leader(epoch(2)).unwrap();
         assert_eq!(log.end_offset_for_epoch(epoch(1)), end(EPOCH, 80));
         assert_eq!(log.end_offset_for_epoch(epoch(2)), end(epoch(2), 80));
         // Its first record has it written, and what was appended before it ends where it begins.
-        log.append(&batch_at(2, NOW_MS), epoch(2), NOW_MS).unwrap();
+        append_in(&log, &batch_at(2, NOW_MS), epoch(2), NOW_MS).unwrap();
         assert_eq!(log.end_offset_for_epoch(epoch(1)), end(EPOCH, 80));
         assert_eq!(log.end_offset_for_epoch(epoch(2)), end(epoch(2), 82));
         drop(log);
@@ -233,7 +233,7 @@ fn an_epoch_without_records_has_an_end_after_a_restart() {
 fn damaged_epochs_are_read_from_the_log() {
     let fixture = Fixture::new(small_segments());
     let log = filled(&fixture);
-    log.append(&batch_at(2, NOW_MS), LeaderEpoch(9), NOW_MS).unwrap();
+    append_in(&log, &batch_at(2, NOW_MS), LeaderEpoch(9), NOW_MS).unwrap();
     let epochs = log.epochs();
     let path = log.path().join(LEADER_EPOCH_FILE);
     log.close(true).unwrap();
@@ -272,7 +272,7 @@ proptest! {
         if let Ok((log, _)) = opened {
             let end = log.log_end_offset();
             let _ = log.read(log.log_start_offset(), u32::MAX, end, true);
-            let _ = log.append(&batch_at(1, NOW_MS), EPOCH, NOW_MS);
+            let _ = append_in(&log, &batch_at(1, NOW_MS), EPOCH, NOW_MS);
             let _ = log.offset_for_timestamp(5);
         }
     }
@@ -285,7 +285,7 @@ fn a_clean_start_forgets_a_producer_that_was_silent_for_too_long() {
         let fixture = Fixture::new(LogConfig::default());
         let log = fixture.fresh();
         let builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0);
-        log.append(&produced(builder, 2, NOW_MS - since_ms), EPOCH, NOW_MS).unwrap();
+        append_in(&log, &produced(builder, 2, NOW_MS - since_ms), EPOCH, NOW_MS).unwrap();
         log.close(true).unwrap();
         assert_eq!(fixture.open(clean()).0.producers().len(), kept, "silent for {since_ms} ms");
     }

@@ -1,0 +1,255 @@
+//! What a replica appends and cuts, and how safe that is: as leader, as follower, and when the
+//! disk has it.
+//!
+//! The log is asked first, and judges the leader epoch under its own lock. What the log tells
+//! carries a version, so the state takes it in whatever order threads come back from the log.
+
+use super::Partition;
+use crate::error::{AppendRefusal, log_error_code};
+use crate::partitions::partition_state::CommitStatus;
+use bytes::Bytes;
+use kafkalite_log::validation::ValidatedBatch;
+use kafkalite_log::{Appended, FollowerAppended, LogEnd, LogError, Role};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+
+/// What an append did.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendedToPartition {
+    /// Offset of the first record; the original one if the batch was here already.
+    pub base_offset: Offset,
+    /// One past the last record.
+    pub end_offset: Offset,
+    /// -1, or the broker's time where the topic asks for it.
+    pub log_append_time_ms: i64,
+    /// First offset there is.
+    pub log_start_offset: Offset,
+    /// The leader epoch in which it happened.
+    pub leader_epoch: LeaderEpoch,
+    /// How safe the batch was right after the append, as the caller's acks ask for it.
+    pub status: CommitStatus,
+}
+
+impl Partition {
+    /// Appends one validated batch as the leader, in the epoch of now.
+    ///
+    /// Completes the requests that waited for it, on this thread and with no lock held.
+    ///
+    /// # Errors
+    /// Not the leader, too few in-sync replicas for acks=all, a sequence that does not follow, a
+    /// full or failing disk.
+    pub fn append(
+        &self,
+        batch: &ValidatedBatch,
+        acks_all: bool,
+        now_ms: i64,
+    ) -> Result<AppendedToPartition, AppendRefusal> {
+        let epoch = self.state.lock().may_append(acks_all)?;
+        self.append_in(epoch, batch, acks_all, now_ms)
+    }
+
+    /// As [`Self::append`] with acks=all, for a caller whose state is that of `expected_epoch`: a
+    /// coordinator that loaded the partition in that epoch.
+    ///
+    /// # Errors
+    /// As [`Self::append`]; `NotLeaderOrFollower` in every other epoch.
+    pub fn append_as_leader(
+        &self,
+        batch: &ValidatedBatch,
+        expected_epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<AppendedToPartition, AppendRefusal> {
+        // Only for the in-sync replicas: the log judges the epoch.
+        self.state.lock().may_append(true)?;
+        self.append_in(expected_epoch, batch, true, now_ms)
+    }
+
+    pub(super) fn append_in(
+        &self,
+        epoch: LeaderEpoch,
+        batch: &ValidatedBatch,
+        acks_all: bool,
+        now_ms: i64,
+    ) -> Result<AppendedToPartition, AppendRefusal> {
+        let appended = self.log.append_as_leader(batch, epoch, now_ms);
+        let appended = appended.map_err(|error| self.refusal(error))?;
+        let status = self.after_append(&appended, epoch, acks_all);
+        Ok(AppendedToPartition {
+            base_offset: appended.base_offset,
+            end_offset: appended.end_offset(),
+            log_append_time_ms: appended.log_append_time_ms,
+            log_start_offset: appended.log_start_offset,
+            leader_epoch: epoch,
+            status,
+        })
+    }
+
+    fn refusal(&self, error: LogError) -> AppendRefusal {
+        match error {
+            LogError::WrongRole { role: Role::Leader(_) | Role::Follower(_), .. } => {
+                let state = self.state.lock();
+                AppendRefusal::not_leader(state.leader(), state.leader_epoch())
+            }
+            error => error.into(),
+        }
+    }
+
+    pub(super) fn after_append(
+        &self,
+        appended: &Appended,
+        epoch: LeaderEpoch,
+        acks_all: bool,
+    ) -> CommitStatus {
+        let (moved, tells_readers, status) = {
+            let mut state = self.state.lock();
+            let moved = appended.log_end.is_some_and(|end| state.log_ended(end).is_some());
+            self.publish(&state);
+            let end = appended.end_offset();
+            let status = match acks_all {
+                true => state.commit_status(end, epoch),
+                false => state.local_status(end, epoch),
+            };
+            // Followers read on to the log's end. And also if another append told of this one's
+            // end together with its own: that one told its own bytes only.
+            let tells = moved || !state.counts_durable_only() || state.has_followers();
+            (moved, tells && !appended.duplicate, status)
+        };
+        if moved {
+            self.produce_waiters.check();
+        }
+        if tells_readers {
+            self.tell_readers(u64::from(appended.bytes), appended.starts_segment);
+        }
+        if !appended.duplicate && self.log.needs_flush() {
+            self.committer.commit(self.key);
+        }
+        status
+    }
+
+    fn tell_readers(&self, bytes: u64, starts_segment: bool) {
+        if starts_segment {
+            // Whoever reads the segment before gets what there is: it will not grow.
+            self.fetch_waiters.check();
+        } else {
+            self.fetch_waiters.check_bytes(bytes);
+        }
+    }
+
+    /// Appends what a fetch from the leader of `epoch` brought, as it is. `high_watermark` is what
+    /// the leader told with it.
+    ///
+    /// # Errors
+    /// As [`CommitLog::append_as_follower`]. Batches before a failure of the disk are in the log.
+    ///
+    /// [`CommitLog::append_as_follower`]: kafkalite_log::CommitLog::append_as_follower
+    pub fn append_as_follower(
+        &self,
+        records: &Bytes,
+        epoch: LeaderEpoch,
+        high_watermark: Offset,
+        now_ms: i64,
+    ) -> Result<FollowerAppended, LogError> {
+        let appended = self.log.append_as_follower(records, epoch, now_ms);
+        match &appended {
+            Ok(appended) => {
+                {
+                    let mut state = self.state.lock();
+                    state.followed(appended.log_end, high_watermark);
+                    self.publish(&state);
+                }
+                self.tell_readers(appended.bytes, appended.starts_segment);
+            }
+            Err(_) => self.look_at_log_end(),
+        }
+        if self.log.needs_flush() {
+            self.committer.commit(self.key);
+        }
+        appended
+    }
+
+    /// Drops `offset` and every record after it, as the leader of `epoch` has others there.
+    ///
+    /// # Errors
+    /// As [`CommitLog::truncate_as_follower`].
+    ///
+    /// [`CommitLog::truncate_as_follower`]: kafkalite_log::CommitLog::truncate_as_follower
+    pub fn truncate_as_follower(
+        &self,
+        offset: Offset,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<LogEnd, LogError> {
+        let truncated = self.log.truncate_as_follower(offset, epoch, now_ms);
+        match &truncated {
+            Ok(end) => self.take_log_end(*end),
+            Err(_) => self.look_at_log_end(),
+        }
+        self.tell_everyone();
+        truncated
+    }
+
+    fn look_at_log_end(&self) {
+        self.take_log_end(self.log.log_end());
+    }
+
+    fn take_log_end(&self, end: LogEnd) {
+        let mut state = self.state.lock();
+        state.log_ended(end);
+        self.publish(&state);
+    }
+
+    /// What became of a batch that was appended in `epoch` and ends at `end`, for acks=all. Leader,
+    /// epoch and high watermark are looked at together.
+    #[must_use]
+    pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        if self.is_offline() {
+            return CommitStatus::Lost(ErrorCode::KafkaStorageError);
+        }
+        self.state.lock().commit_status(end, epoch)
+    }
+
+    /// As [`Self::commit_status`], for acks=1: whether the batch is on this broker's disk, if
+    /// `flush.messages=1` asks for that.
+    #[must_use]
+    pub fn local_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        if self.is_offline() {
+            return CommitStatus::Lost(ErrorCode::KafkaStorageError);
+        }
+        self.state.lock().local_status(end, epoch)
+    }
+
+    /// Puts the log on the disk, and lets everybody see it who waited for that.
+    ///
+    /// # Errors
+    /// The disk failed; the log directory is offline then, and the requests that wait here were
+    /// told.
+    pub fn flush(&self) -> Result<(), LogError> {
+        let flushed = self.log.flush();
+        let mut moved = false;
+        if let Ok(durable) = &flushed {
+            let mut state = self.state.lock();
+            moved = state.flushed(*durable).is_some();
+            self.publish(&state);
+        }
+        if moved || flushed.is_err() {
+            self.fetch_waiters.check();
+        }
+        // acks=1 waits for the disk and not for the high watermark; and a failure is news as well.
+        self.produce_waiters.check();
+        flushed.map(|_| ())
+    }
+
+    /// Deletes every record before `to`. The caller puts the new start on the disk before it
+    /// answers.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` beyond the high watermark or below zero; a full or failing disk.
+    pub fn delete_records(&self, to: Offset, now_ms: i64) -> Result<Offset, ErrorCode> {
+        if to > self.high_watermark() || to < Offset::ZERO {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let deleted = self.log.delete_records(to, now_ms);
+        let start = deleted.map_err(|error| log_error_code(&error))?;
+        self.fetch_waiters.check();
+        Ok(start)
+    }
+}
