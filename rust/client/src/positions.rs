@@ -62,19 +62,28 @@ struct MissingTopics {
     asked: Option<tokio::task::JoinHandle<()>>,
     /// When all topics were asked for, for a pattern.
     all_asked: Option<Instant>,
+    /// The topics that the pattern stood for at the last look.
+    matched: BTreeSet<Arc<str>>,
+    /// When one of them was not there any more.
+    gone_since: Option<Instant>,
 }
 
 impl MissingTopics {
-    /// Asks for all topics when that is due; when it is due next. Partitions that were set aside at
-    /// `aside_since` may come back soon: the wait doubles from there on.
+    /// Asks for all topics when that is due; when it is due next. The pattern stands for `matched`
+    /// now. A topic that went may come back soon: from then on the wait doubles.
     fn ask_for_all(
         &mut self,
         shared: &Arc<Shared>,
-        aside_since: Option<Instant>,
+        matched: BTreeSet<Arc<str>>,
     ) -> Option<Instant> {
         let age = shared.config.client.metadata_max_age;
         let now = Instant::now();
-        let wait = |asked: Instant| match aside_since {
+        if !self.matched.is_subset(&matched) {
+            self.gone_since = Some(now);
+        }
+        self.matched = matched;
+        let gone_since = self.gone_since;
+        let wait = |asked: Instant| match gone_since {
             Some(since) => asked.saturating_duration_since(since).max(BACK_SOON).min(age),
             None => age,
         };
@@ -144,13 +153,15 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
         .filter(|(partition, _)| image.lacks(partition).is_some())
         .map(|(partition, _)| Arc::clone(&partition.topic))
         .collect();
-    let by_pattern = matches!(subscription.wish(), Wish::Pattern(_));
-    let aside_since = subscription.aside_since();
+    let matched = match subscription.wish() {
+        Wish::Pattern(filter) => Some(matching(shared, &image, &**filter).into_iter().collect()),
+        _ => None,
+    };
     drop(subscription);
     let is_unknown = |name: &&Arc<str>| image.topic(name).is_none() || lacking.contains(*name);
     let unknown = names.iter().filter(is_unknown);
     missing.ask(shared, unknown.map(ToString::to_string).collect());
-    if by_pattern { missing.ask_for_all(shared, aside_since) } else { None }
+    matched.and_then(|matched| missing.ask_for_all(shared, matched))
 }
 
 /// Tells once of each partition that was assigned by hand and is not there, as the brokers said

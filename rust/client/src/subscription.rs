@@ -194,12 +194,6 @@ impl Subscription {
         }
     }
 
-    /// When a partition was set aside last of those that may come back.
-    #[must_use]
-    pub fn aside_since(&self) -> Option<Instant> {
-        self.past.aside_since()
-    }
-
     /// Goes on with what was set aside of the topic with this name and id, where it stood.
     pub fn take_back(&mut self, topic: &str, id: Uuid) {
         for (partition, mut state) in self.past.take_back(topic, id) {

@@ -87,11 +87,6 @@ impl Past {
         }
     }
 
-    /// When a partition was set aside last.
-    pub fn aside_since(&self) -> Option<Instant> {
-        self.aside.values().map(|(_, since)| *since).max()
-    }
-
     /// Forgets what was set aside too long ago.
     pub fn forget_old(&mut self, now: Instant) {
         self.aside.retain(|_, (_, since)| now.saturating_duration_since(*since) < ASIDE_FOR);
