@@ -8,7 +8,7 @@
 //! partitions, so many of which changed since the last one.
 #![allow(missing_docs, reason = "criterion's macros")]
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use kafkalite_broker::broker::Broker;
 use kafkalite_broker::config::{Sources, load};
 use kafkalite_broker::handlers;
 use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults};
-use kafkalite_broker::request_queue::{Request, RequestContext};
+use kafkalite_broker::request_queue::{Audience, Lane, Request, RequestContext};
 use kafkalite_broker::response_queue::{Piece, Responder, Response};
 use kafkalite_protocol::header::RequestHeader;
 use kafkalite_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
@@ -38,7 +38,7 @@ const BATCH_BYTES: usize = 16 << 10;
 
 struct Rig {
     broker: Broker,
-    context: RequestContext,
+    context: Arc<RequestContext>,
     _directory: TempDir,
 }
 
@@ -62,8 +62,8 @@ impl Rig {
         let created = controller.create_topics(&[topic], defaults, &NoRules, false);
         assert!(created.iter().all(Result::is_ok), "the topic is created");
         let local = broker.listeners()[0].1;
-        let context =
-            RequestContext { peer: local, local, listener: "PLAINTEXT".into(), connection_id: 1 };
+        let (listener, clients) = ("PLAINTEXT".into(), Audience::Clients);
+        let context = Arc::new(RequestContext::anonymous((local, local), listener, clients, 1));
         Self { broker, context, _directory: directory }
     }
 
@@ -80,7 +80,8 @@ impl Rig {
                 client_id: Some("bench".to_owned()),
             },
             body,
-            context: self.context.clone(),
+            context: Arc::clone(&self.context),
+            lane: Lane::Data,
             responder: Responder::to(api_key, version, move |response| {
                 let Response::Pieces(pieces) = response else { panic!("it is answered") };
                 let head = match pieces.first() {

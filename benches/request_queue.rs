@@ -11,11 +11,12 @@ use std::thread;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use kafkalite_broker::clock::{Clock, SystemClock};
+use kafkalite_broker::handlers::policy;
 use kafkalite_broker::io_threads::IoThreads;
 use kafkalite_broker::metrics::Metrics;
 use kafkalite_broker::request_queue::{
-    ConnectionRequests, InlineGate, InlineMode, Lane, LaneBounds, Request, RequestContext,
-    RequestQueue, Work,
+    Audience, ConnectionRequests, InlineGate, InlineMode, Lane, LaneBounds, Request,
+    RequestContext, RequestQueue, Work,
 };
 use kafkalite_broker::response_queue::{Responder, Response};
 use kafkalite_protocol::header::RequestHeader;
@@ -27,7 +28,7 @@ struct Room {
     queue: Arc<RequestQueue>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    context: RequestContext,
+    context: Arc<RequestContext>,
 }
 
 impl Room {
@@ -36,11 +37,18 @@ impl Room {
         let bounds = LaneBounds { max_requests: 500, max_bytes: 64 << 20 };
         let run = Arc::new(|request: Request| request.responder.send(Response::NoResponse));
         let clock: Arc<dyn Clock> = clock;
-        let queue =
-            RequestQueue::new(bounds, bounds, run, Arc::clone(&clock), Arc::clone(&metrics));
+        let queue = RequestQueue::new(
+            bounds,
+            bounds,
+            run,
+            policy,
+            Arc::clone(&clock),
+            Arc::clone(&metrics),
+        );
         let local = "127.0.0.1:9092".parse().expect("an address");
         let listener = Arc::from("PLAINTEXT");
-        let context = RequestContext { peer: local, local, listener, connection_id: 1 };
+        let clients = Audience::Clients;
+        let context = Arc::new(RequestContext::anonymous((local, local), listener, clients, 1));
         Self { queue, clock, metrics, context }
     }
 
@@ -54,7 +62,8 @@ impl Room {
                 client_id,
             },
             body: Bytes::new(),
-            context: self.context.clone(),
+            context: Arc::clone(&self.context),
+            lane: Lane::Data,
             responder: Responder::to(PRODUCE, 9, answer),
             received_ns: self.clock.monotonic_ns(),
         }
@@ -73,7 +82,7 @@ impl Room {
 }
 
 fn gate(mode: InlineMode) -> InlineGate {
-    InlineGate::new(mode, 32 << 10, Arc::new(|_| true))
+    InlineGate::new(mode, 32 << 10)
 }
 
 fn request_queue(criterion: &mut Criterion) {

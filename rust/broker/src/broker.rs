@@ -21,7 +21,7 @@ use crate::partitions::{
     LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig, TopicSettings,
 };
 use crate::purgatory::{Purgatory, Timer};
-use crate::request_queue::{InlineMode, LaneBounds, Request, RequestQueue};
+use crate::request_queue::{Audience, InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
 use kafkalite_log::LogError;
 use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
@@ -142,13 +142,7 @@ impl Broker {
         let intervals = maintenance(&config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
-        let parts = NetworkParts {
-            queue,
-            is_cheap: Arc::new(handlers::may_run_inline),
-            on_panic: Arc::new(handlers::on_panic),
-            clock,
-            metrics,
-        };
+        let parts = NetworkParts { queue, on_panic: handlers::on_panic, clock, metrics };
         let network = Network::start(network_config, listeners, parts)
             .map_err(system("the network threads"))?;
         following::bound_connections(&built.controller, &built.config, network.limits());
@@ -390,7 +384,7 @@ fn request_queue(
             tracing::warn!(%peer, %error, "connection is closed");
         }
     };
-    RequestQueue::new(CONTROL_LANE, data, Arc::new(run), clock, metrics)
+    RequestQueue::new(CONTROL_LANE, data, Arc::new(run), handlers::policy, clock, metrics)
 }
 
 /// A topic's settings by what is in force.
@@ -421,6 +415,10 @@ fn network_config(config: &BrokerConfig) -> NetworkConfig {
         name: listener.name.clone(),
         host: listener.host.clone(),
         port: listener.port,
+        audience: match config.inter_broker_listener() == Some(listener.name.as_str()) {
+            true => Audience::Brokers,
+            false => Audience::Clients,
+        },
     });
     NetworkConfig {
         listeners: listeners.collect(),

@@ -1,14 +1,16 @@
-//! The request queue: two lanes of connections with pending frames, between network and I/O
+//! The request queue: three lanes of connections with pending frames, between network and I/O
 //! threads.
 //!
 //! An item is a connection, not a frame: an I/O thread takes it, runs its frames in order and gives
 //! it back, so appends of a connection happen in the order of its requests without a lock, and one
 //! wake serves many frames. The control lane (heartbeats, coordinators, metadata, controller) has
-//! room of its own and is polled first, so a backlog of produce requests ejects no consumer; every
-//! fifth turn is the data lane's, so a flood of metadata requests stops no produce.
+//! room of its own and is polled before the data lane, so a backlog of produce requests ejects no
+//! consumer; every fifth turn is the data lane's, so a flood of metadata requests stops no produce.
+//! What arrives on the listener of brokers takes a lane that is polled first: replica fetches
+//! never queue behind produce requests. [`policy`] says which API takes which lane.
 //!
 //! Its one door for network threads is [`RequestQueue::submit`]: it runs a cheap request on the
-//! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. Both
+//! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. All
 //! lanes are bounded in requests and bytes ([`room::Room`]); the one connection whose frame finds
 //! no room is not read until there is some.
 //!
@@ -36,6 +38,7 @@ const REMEMBERED_CLIENT_ID_CHARS: usize = 256;
 pub mod connection_requests;
 pub mod inline;
 pub mod parked;
+pub mod policy;
 pub mod room;
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,7 @@ mod tests;
 pub use connection_requests::ConnectionRequests;
 pub use inline::InlineGate;
 pub use parked::Parked;
+pub use policy::{ApiPolicy, Audience, Lane, PolicyOf, Principal};
 pub use room::{Place, Room, RoomWaiters};
 
 /// One request as a handler gets it.
@@ -51,8 +55,10 @@ pub struct Request {
     pub header: RequestHeader,
     /// The frame after the request header: a slice that pins the whole frame.
     pub body: Bytes,
-    /// Where it came from.
-    pub context: RequestContext,
+    /// Where it came from; shared by all requests of the connection.
+    pub context: Arc<RequestContext>,
+    /// Which lane it takes.
+    pub lane: Lane,
     /// The right, and the duty, to answer it.
     pub responder: Responder,
     /// When its frame was complete, on the monotonic clock.
@@ -60,23 +66,37 @@ pub struct Request {
 }
 
 /// Where a request came from.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RequestContext {
-    /// The client's end of the connection.
+    /// The client's end of the connection: its address.
     pub peer: SocketAddr,
     /// Our end of it.
     pub local: SocketAddr,
     /// Name of the listener it was accepted on.
     pub listener: Arc<str>,
+    /// Who uses that listener.
+    pub audience: Audience,
+    /// Who sends the requests.
+    pub principal: Principal,
     /// Unique for the life of the process.
     pub connection_id: u64,
 }
 
+impl RequestContext {
+    /// Where requests of a connection come from; the listener asks nobody who they are.
+    #[must_use]
+    pub fn anonymous(
+        (peer, local): (SocketAddr, SocketAddr),
+        listener: Arc<str>,
+        audience: Audience,
+        connection_id: u64,
+    ) -> Self {
+        Self { peer, local, listener, audience, principal: Principal::anonymous(), connection_id }
+    }
+}
+
 /// Runs a request: `broker.rs` hands in the table of handlers.
 pub type RunRequest = Arc<dyn Fn(Request) + Send + Sync>;
-
-/// Whether a request cannot block and costs little, so that a network thread may run it.
-pub type IsCheap = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
 /// When a network thread runs requests itself: `kafkalite.request.inline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,27 +107,6 @@ pub enum InlineMode {
     Never,
     /// All that find nothing of their own connection before them, cheap or not.
     Always,
-}
-
-/// Which lane a request takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// Heartbeats, coordinators, metadata, controller.
-    Control,
-    /// Produce, Fetch and whatever else touches the log.
-    Data,
-}
-
-impl Lane {
-    /// The lane of an API: Produce, Fetch, ListOffsets, DeleteRecords and OffsetForLeaderEpoch read
-    /// or write the log and may wait for a disk; everything else goes ahead of them.
-    #[must_use]
-    pub fn of(api_key: i16) -> Self {
-        match api_key {
-            0 | 1 | 2 | 21 | 23 => Self::Data,
-            _ => Self::Control,
-        }
-    }
 }
 
 /// Bounds of one lane.
@@ -134,6 +133,7 @@ struct LaneQueue {
 
 /// The queue itself.
 pub struct RequestQueue {
+    brokers: LaneQueue,
     control: LaneQueue,
     data: LaneQueue,
     waiters: Arc<RoomWaiters>,
@@ -145,17 +145,20 @@ pub struct RequestQueue {
     wake: Condvar,
     stopped: AtomicBool,
     run: RunRequest,
+    policy_of: PolicyOf,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 }
 
 impl RequestQueue {
-    /// An empty queue; `run` is what becomes of every request.
+    /// An empty queue; `run` is what becomes of every request, `policy_of` how each API travels.
+    /// The lane of brokers has the bounds of the control lane.
     #[must_use]
     pub fn new(
         control: LaneBounds,
         data: LaneBounds,
         run: RunRequest,
+        policy_of: PolicyOf,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
@@ -175,6 +178,7 @@ impl RequestQueue {
         };
         let parked = Parked::new(&waiters, &metrics);
         Arc::new(Self {
+            brokers: lane("brokers", control),
             control: lane("control", control),
             data: lane("data", data),
             waiters,
@@ -185,9 +189,16 @@ impl RequestQueue {
             wake: Condvar::new(),
             stopped: AtomicBool::new(false),
             run,
+            policy_of,
             clock,
             metrics,
         })
+    }
+
+    /// How requests of this API travel.
+    #[must_use]
+    pub fn policy(&self, api_key: i16) -> ApiPolicy {
+        (self.policy_of)(api_key)
     }
 
     /// Who is told when room becomes free; a network thread registers its response queue.
@@ -208,10 +219,10 @@ impl RequestQueue {
         Room::enter(&self.lane(lane).room, bytes)
     }
 
-    /// Whether nothing is queued in either lane.
+    /// Whether nothing is queued in any lane.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.control.items.is_empty() && self.data.items.is_empty()
+        [&self.brokers, &self.control, &self.data].iter().all(|lane| lane.items.is_empty())
     }
 
     /// The one door for network threads: runs the request here and now if `gate` admits it and
@@ -226,7 +237,9 @@ impl RequestQueue {
         gate: &mut InlineGate,
     ) -> Option<u64> {
         let now_ns = request.received_ns;
-        if gate.admits(&request, place.bytes(), now_ns, || self.is_empty())
+        let may_run_inline = self.policy(request.header.api_key).inline
+            && request.context.audience == Audience::Clients;
+        if gate.admits(may_run_inline, place.bytes(), now_ns, || self.is_empty())
             && connection.begin_inline()
         {
             // It waited for nobody.
@@ -243,7 +256,7 @@ impl RequestQueue {
 
     /// Queues a request of `connection` behind those it already has pending.
     pub fn enqueue(&self, connection: &Arc<ConnectionRequests>, request: Request, place: Place) {
-        let lane = Lane::of(request.header.api_key);
+        let lane = request.lane;
         if connection.push(request, place) {
             self.push(lane, Work::Connection(Arc::clone(connection)));
         }
@@ -281,9 +294,9 @@ impl RequestQueue {
         }
     }
 
-    /// The next piece of work; `None` if there is none. The control lane goes first, but after
-    /// [`CONTROL_TURNS`] of its connections one piece of the data lane has its turn: or a flood of
-    /// cheap questions would stop all produces.
+    /// The next piece of work; `None` if there is none. Brokers go first, then the control lane,
+    /// but after [`CONTROL_TURNS`] of their connections one piece of the data lane has its turn: or
+    /// a flood of cheap questions would stop all produces.
     #[must_use]
     pub fn try_take(&self) -> Option<Work> {
         if self.control_turns.load(Ordering::Relaxed) >= CONTROL_TURNS {
@@ -292,10 +305,10 @@ impl RequestQueue {
                 return Some(work);
             }
         }
-        let control = self.control.items.pop();
-        if control.is_some() {
+        let ahead = self.brokers.items.pop().or_else(|| self.control.items.pop());
+        if ahead.is_some() {
             self.control_turns.fetch_add(1, Ordering::Relaxed);
-            return control;
+            return ahead;
         }
         self.data.items.pop()
     }
@@ -317,8 +330,6 @@ impl RequestQueue {
     fn run_from(&self, request: Request, started_ns: u64) -> u64 {
         let api_key = request.header.api_key;
         let slot = request.responder.slot();
-        // A panic is answered by echoing the request; the frame is shared, not copied.
-        let body = request.body.clone();
         let queued_ns = started_ns.saturating_sub(request.received_ns);
         self.metrics.record(Stage::RequestQueue, api_key, queued_ns);
         let recent = self.metrics.recent().map(|recent| {
@@ -329,7 +340,7 @@ impl RequestQueue {
         let handled_ns = self.clock.monotonic_ns();
         self.metrics.record(Stage::Local, api_key, handled_ns.saturating_sub(started_ns));
         if let Some((connection, sequence)) = slot {
-            connection.handled(sequence, handled_ns, body);
+            connection.handled(sequence, handled_ns);
         }
         if let Some((recent, connection_id, correlation_id)) = recent {
             recent.note(connection_id, correlation_id, |entry| entry.handled_ns = Some(handled_ns));
@@ -339,6 +350,7 @@ impl RequestQueue {
 
     fn lane(&self, lane: Lane) -> &LaneQueue {
         match lane {
+            Lane::Brokers => &self.brokers,
             Lane::Control => &self.control,
             Lane::Data => &self.data,
         }

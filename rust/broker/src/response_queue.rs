@@ -200,21 +200,9 @@ impl ConnectionResponses {
         Responder { to: Some(To::Slot { connection, sequence }), api_key, api_version }
     }
 
-    /// The handler of the request with this body returned, or panicked.
-    pub fn handled(&self, sequence: u64, handled_ns: u64, body: Bytes) {
-        let panicked = self.slots.lock().handled(sequence, handled_ns);
-        if panicked {
-            self.answer(sequence, Answer::Panicked(Some(body)));
-        }
-    }
-
-    /// Whoever held the responder panicked. While the handler runs it is the handler, or a thread
-    /// it handed the responder to: `handled` will answer, and knows the body.
-    fn panicked(&self, sequence: u64) {
-        let later = self.slots.lock().panicked(sequence);
-        if !later {
-            self.answer(sequence, Answer::Panicked(None));
-        }
+    /// The handler of the request returned, or panicked.
+    pub fn handled(&self, sequence: u64, handled_ns: u64) {
+        self.slots.lock().handled(sequence, handled_ns);
     }
 
     /// Whether no request is open: all are answered, and their responses taken.
@@ -311,7 +299,7 @@ impl Drop for Responder {
         } else if let Some(To::Slot { connection, sequence }) = self.to.take() {
             // The network thread answers UNKNOWN_SERVER_ERROR: nothing that could panic again
             // runs here.
-            connection.panicked(sequence);
+            connection.answer(sequence, Answer::Panicked);
         }
     }
 }

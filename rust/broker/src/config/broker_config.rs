@@ -62,6 +62,15 @@ macro_rules! fields {
                     values,
                 })
             }
+
+            /// The listener that brokers alone use: `inter.broker.listener.name`, if clients have
+            /// another.
+            #[must_use]
+            pub fn inter_broker_listener(&self) -> Option<&str> {
+                let name = self.inter_broker_listener_name.as_deref()?;
+                let own = self.listeners.iter().find(|own| own.name.eq_ignore_ascii_case(name))?;
+                (self.listeners.len() > 1).then_some(own.name.as_str())
+            }
         }
     };
 }
@@ -71,6 +80,8 @@ fields! {
     node_id: i32 = node_id();
     /// `broker.rack`
     broker_rack: Option<String> = text("broker.rack");
+    /// `inter.broker.listener.name`
+    inter_broker_listener_name: Option<String> = text("inter.broker.listener.name");
     /// `log.dirs`, or `log.dir`; never empty. The first holds the metadata log.
     data_dirs: Vec<PathBuf> = data_dirs();
     /// `kafkalite.cluster.id`, for a data directory that is new.
@@ -316,6 +327,12 @@ impl Reader<'_> {
                 ),
             };
             return Err(self.invalid("advertised.listeners", &why));
+        }
+        if let Some(name) = self.text("inter.broker.listener.name")
+            && !named(&name.to_ascii_uppercase())
+        {
+            let why = format!("{name} is not the name of a listener");
+            return Err(self.invalid("inter.broker.listener.name", &why));
         }
         self.check_protocols(&listeners)?;
         Ok((listeners, advertised))

@@ -31,6 +31,8 @@ pub const IDENTITY: &[ConfigKey] = keys! {
         "Where clients are sent. Unset: the local address of the socket they came in on.";
     High ReadOnly List "controller.listener.names" = Text(""), Any,
         "Listeners that belong to controllers; the broker does not bind them.";
+    Medium ReadOnly String "inter.broker.listener.name" = Null, Any,
+        "The listener for brokers; beside others, its requests overtake those of clients.";
     Low ReadOnly String "listener.security.protocol.map"
         = Text("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"), Any,
         "The security protocol of each listener name. PLAINTEXT is served.";

@@ -144,7 +144,6 @@ pub(super) const NAMES: &[&str] = &[
     "group.streams.num.standby.replicas",
     "group.streams.session.timeout.ms",
     "initial.broker.registration.timeout.ms",
-    "inter.broker.listener.name",
     "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters",
     "leader.imbalance.check.interval.seconds",

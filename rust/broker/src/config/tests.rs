@@ -283,6 +283,20 @@ fn the_controllers_listener_of_a_kraft_file_is_left_out() {
 }
 
 #[test]
+fn a_listener_for_brokers_stands_beside_one_for_clients() {
+    let two = "PLAINTEXT://:9092,INTERNAL://:9093";
+    let map = "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT";
+    let brokers = |listeners, name| {
+        let map = ("listener.security.protocol.map", map);
+        with_flags(&[("listeners", listeners), map, ("inter.broker.listener.name", name)])
+    };
+    assert_eq!(brokers(two, "INTERNAL").unwrap().inter_broker_listener(), Some("INTERNAL"));
+    assert_eq!(brokers("PLAINTEXT://:9092", "PLAINTEXT").unwrap().inter_broker_listener(), None);
+    let error = brokers(two, "OTHER");
+    assert!(matches!(error, Err(ConfigError::InvalidValue { .. })), "{error:?}");
+}
+
+#[test]
 fn listeners_that_cannot_be_served_are_refused() {
     for listeners in
         ["PLAINTEXT:9092", "SSL://:9093", "A://:1,A://:2", "X://h:1", "PLAINTEXT://::1"]

@@ -1,40 +1,92 @@
-//! What a client may do, as the bit fields of Metadata, DescribeCluster and DescribeGroups tell it.
+//! What a client may do: operations on resources, and the bit fields of Metadata, DescribeCluster
+//! and DescribeGroups that tell it.
 //!
 //! Bit `n` stands for the operation with code `n`. Without an authorizer everybody may do
 //! everything that the kind of resource knows.
-//! Source: Kafka's `AclOperation` and `AclEntry.supportedOperations`.
+//! Source: Kafka's `AclOperation`, `ResourceType` and `AclEntry.supportedOperations`.
 
-const READ: i32 = 1 << 3;
-const WRITE: i32 = 1 << 4;
-const CREATE: i32 = 1 << 5;
-const DELETE: i32 = 1 << 6;
-const ALTER: i32 = 1 << 7;
-const DESCRIBE: i32 = 1 << 8;
-const CLUSTER_ACTION: i32 = 1 << 9;
-const DESCRIBE_CONFIGS: i32 = 1 << 10;
-const ALTER_CONFIGS: i32 = 1 << 11;
-const IDEMPOTENT_WRITE: i32 = 1 << 12;
+/// What can be done to a resource, with Kafka's code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// Fetch records, commit offsets.
+    Read = 3,
+    /// Produce.
+    Write = 4,
+    /// Create.
+    Create = 5,
+    /// Delete.
+    Delete = 6,
+    /// Change.
+    Alter = 7,
+    /// See that it is there.
+    Describe = 8,
+    /// What brokers do among themselves.
+    ClusterAction = 9,
+    /// See its settings.
+    DescribeConfigs = 10,
+    /// Change its settings.
+    AlterConfigs = 11,
+    /// Produce with an idempotent producer.
+    IdempotentWrite = 12,
+}
 
-/// Nobody asked.
+impl Operation {
+    /// Its place in a bit field.
+    #[must_use]
+    pub const fn bit(self) -> i32 {
+        1 << self as u8
+    }
+}
+
+/// What operations are done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// A topic.
+    Topic,
+    /// A group.
+    Group,
+    /// The cluster.
+    Cluster,
+}
+
+impl Resource {
+    /// Everything that can be done to it, as a bit field.
+    #[must_use]
+    pub const fn operations(self) -> i32 {
+        use Operation::*;
+        match self {
+            Self::Topic => {
+                bits(&[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs])
+            }
+            Self::Group => bits(&[Read, Delete, Describe, DescribeConfigs, AlterConfigs]),
+            Self::Cluster => bits(&[
+                Create,
+                Alter,
+                Describe,
+                ClusterAction,
+                DescribeConfigs,
+                AlterConfigs,
+                IdempotentWrite,
+            ]),
+        }
+    }
+}
+
+const fn bits(operations: &[Operation]) -> i32 {
+    let (mut bits, mut i) = (0, 0);
+    while i < operations.len() {
+        bits |= operations[i].bit();
+        i += 1;
+    }
+    bits
+}
+
+/// The request did not ask for operations.
 pub const NOT_ASKED: i32 = i32::MIN;
 
-/// Everything that can be done to a topic.
-pub const TOPIC: i32 =
-    READ | WRITE | CREATE | DELETE | ALTER | DESCRIBE | DESCRIBE_CONFIGS | ALTER_CONFIGS;
-
-/// Everything that can be done to the cluster.
-pub const CLUSTER: i32 = CREATE
-    | ALTER
-    | DESCRIBE
-    | CLUSTER_ACTION
-    | DESCRIBE_CONFIGS
-    | ALTER_CONFIGS
-    | IDEMPOTENT_WRITE;
-
-/// Everything that can be done to a group.
-pub const GROUP: i32 = READ | DELETE | DESCRIBE | DESCRIBE_CONFIGS | ALTER_CONFIGS;
-
 /// The bit field to answer with.
-pub const fn answer(asked: bool, operations: i32) -> i32 {
-    if asked { operations } else { NOT_ASKED }
+#[must_use]
+pub const fn answer(asked: bool, resource: Resource) -> i32 {
+    if asked { resource.operations() } else { NOT_ASKED }
 }

@@ -3,7 +3,7 @@
 //! Source: Kafka's `AuthHelper.computeDescribeClusterResponse`, KIP-700, KIP-919 for the kind of
 //! endpoint.
 
-use super::authorized_operations::{CLUSTER, answer};
+use super::authorized_operations::{Resource, answer};
 use super::endpoint::endpoint;
 use super::{Call, Rooms};
 use kafkalite_protocol::ErrorCode;
@@ -36,7 +36,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeClusterRequest>) {
         brokers: brokers.collect(),
         cluster_authorized_operations: answer(
             request.include_cluster_authorized_operations,
-            CLUSTER,
+            Resource::Cluster,
         ),
         ..DescribeClusterResponse::default()
     };

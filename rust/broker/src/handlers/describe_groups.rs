@@ -2,7 +2,7 @@
 //!
 //! Source: Kafka's `KafkaApis.handleDescribeGroupsRequest`, KIP-430 for the operations.
 
-use super::authorized_operations::{GROUP, answer};
+use super::authorized_operations::{Resource, answer};
 use super::{Call, Rooms};
 use kafkalite_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
@@ -16,7 +16,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeGroupsRequest>) {
     let describe = |group_id: &String| {
         let group = rooms.groups.describe(group_id, version);
         let asked = request.include_authorized_operations && group.error_code == 0;
-        DescribedGroup { authorized_operations: answer(asked, GROUP), ..group }
+        DescribedGroup { authorized_operations: answer(asked, Resource::Group), ..group }
     };
     // A group's answer may be long: one that is named a million times is told once.
     let mut told = HashSet::new();

@@ -4,7 +4,7 @@
 //! answer's cursor is where the next page starts.
 //! Source: Kafka's `DescribeTopicPartitionsRequestHandler`, KIP-966.
 
-use super::authorized_operations::TOPIC;
+use super::authorized_operations::Resource;
 use super::metadata::offline;
 use super::{Call, Rooms};
 use crate::metadata::controller::invalid_topic_name;
@@ -125,7 +125,7 @@ fn nothing(name: &str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic
         error_code: error.code(),
         name: Some(name.to_owned()),
         is_internal: INTERNAL_TOPICS.contains(&name),
-        topic_authorized_operations: TOPIC,
+        topic_authorized_operations: Resource::Topic.operations(),
         ..DescribeTopicPartitionsResponseTopic::default()
     }
 }
@@ -142,7 +142,7 @@ fn described(
         topic_id: topic.id,
         is_internal: topic.internal,
         partitions: partitions.map(|(index, one)| partition(image, index, one)).collect(),
-        topic_authorized_operations: TOPIC,
+        topic_authorized_operations: Resource::Topic.operations(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the
 //! operations.
 
-use super::authorized_operations::{CLUSTER, TOPIC, answer};
+use super::authorized_operations::{Resource, answer};
 use super::endpoint::endpoint;
 use super::{Call, Rooms};
 use crate::metadata::controller::{MAX_PARTITIONS_PER_REQUEST, invalid_topic_name};
@@ -47,7 +47,7 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         controller_id: image.controller_id,
         cluster_authorized_operations: answer(
             request.include_cluster_authorized_operations,
-            CLUSTER,
+            Resource::Cluster,
         ),
         ..MetadataResponse::default()
     };
@@ -65,7 +65,10 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         };
         MetadataResponseTopic {
             // Kafka says nothing of what may be done to a topic that it cannot name.
-            topic_authorized_operations: answer(with_operations && topic.name.is_some(), TOPIC),
+            topic_authorized_operations: answer(
+                with_operations && topic.name.is_some(),
+                Resource::Topic,
+            ),
             ..topic
         }
     });

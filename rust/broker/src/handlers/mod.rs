@@ -15,6 +15,7 @@ use kafkalite_protocol::header::begin_response;
 use kafkalite_protocol::messages::{Listing, Request, Wire};
 use kafkalite_protocol::{ApiKey, Reader, WirePiece, Writer};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 pub mod alter_configs;
 pub mod alter_partition_reassignments;
@@ -69,8 +70,9 @@ pub mod sasl_handshake;
 pub mod sync_group;
 mod table;
 
+pub use panicked::on_panic;
 pub use rooms::Rooms;
-pub use table::{SERVED, may_run_inline, on_panic, run};
+pub use table::{SERVED, policy, required, run};
 
 /// Whether a change of the cluster's metadata is over before it began: Kafka's controller finds
 /// its deadline passed, and changes nothing.
@@ -95,7 +97,7 @@ pub struct Reply<R: Request> {
     /// What the client calls itself.
     pub client_id: Option<String>,
     /// Where the request came from.
-    pub context: RequestContext,
+    pub context: Arc<RequestContext>,
     responder: Responder,
     api: PhantomData<fn() -> R>,
 }

@@ -1,53 +1,69 @@
-//! What a client hears when a handler panicked: UNKNOWN_SERVER_ERROR, and its connection goes on.
+//! What a client hears when the handler of its request panicked: UNKNOWN_SERVER_ERROR where the
+//! response of its version has one error for all; else the connection is closed, and the client
+//! asks again.
 //!
-//! - case A: the response of this version has an error of its own, and carries it
-//! - case B: it has not; then everything the request names is echoed with the error
-//! - case C: neither, or the request cannot be read any more: the connection is closed
-//!
-//! Source: `getErrorResponse` of Kafka's requests.
+//! Source: `getErrorResponse` of Kafka's requests, of which those that need the request are left
+//! out (ADR 0090).
 
-use super::{Call, Rooms, frame};
+use super::frame;
 use crate::response_queue::{Response, Slot};
-use bytes::Bytes;
-use kafkalite_protocol::messages::{Request, Wire};
-use kafkalite_protocol::{ErrorCode, Reader};
+use kafkalite_protocol::messages as m;
+use kafkalite_protocol::{ApiKey, ErrorCode};
 
-mod echo;
 #[cfg(test)]
 mod tests;
 
-/// The code of everything here.
 const ERROR: i16 = ErrorCode::UnknownServerError.code();
 
-/// How an API says that something went wrong of which nobody knows more.
-pub(super) trait Panicked: Request {
-    /// Case A; `None` where `version` has no place for it.
-    fn whole(_version: i16) -> Option<Self::Response> {
-        None
-    }
-
-    /// Cases A and B.
-    fn answer(&self, version: i16) -> Option<Self::Response> {
-        Self::whole(version)
-    }
+/// Which responses have one error for all, and in which versions.
+macro_rules! whole {
+    ($($api:ident, $module:ident, $response:ident, $versions:expr;)*) => {
+        /// The response to a request whose handler panicked; `None`: the connection is closed.
+        #[must_use]
+        pub fn on_panic(slot: &Slot) -> Option<Response> {
+            let (version, correlation_id) = (slot.api_version, slot.correlation_id);
+            let framed = match ApiKey::from_i16(slot.api_key)? {
+                $(api @ ApiKey::$api if ($versions).contains(&version) => {
+                    let error = m::$module::$response { error_code: ERROR, ..Default::default() };
+                    frame(api, version, correlation_id, &error)
+                })*
+                _ => return None,
+            };
+            Some(Response::frame(framed))
+        }
+    };
 }
 
-/// The response to the request of `slot`; `body` is known while its handler runs. `_handler` names
-/// the API.
-pub(super) fn respond<R: Panicked>(
-    _handler: fn(&Rooms, Call<R>),
-    slot: &Slot,
-    body: Option<Bytes>,
-) -> Option<Response>
-where
-    R::Response: Wire,
-{
-    let version = slot.api_version;
-    let request = body.and_then(|body| R::decode(&mut Reader::of_request(body), version).ok());
-    let response = match request {
-        Some(request) => request.answer(version),
-        None => R::whole(version),
-    };
-    let framed = |response| frame(R::API_KEY, version, slot.correlation_id, &response);
-    response.map(framed).map(Response::frame)
+whole! {
+    Fetch, fetch, FetchResponse, 7..;
+    Metadata, metadata, MetadataResponse, 13..;
+    OffsetFetch, offset_fetch, OffsetFetchResponse, 2..=7;
+    FindCoordinator, find_coordinator, FindCoordinatorResponse, 0..=3;
+    JoinGroup, join_group, JoinGroupResponse, 0..;
+    Heartbeat, heartbeat, HeartbeatResponse, 0..;
+    LeaveGroup, leave_group, LeaveGroupResponse, 0..;
+    SyncGroup, sync_group, SyncGroupResponse, 0..;
+    ListGroups, list_groups, ListGroupsResponse, 0..;
+    SaslHandshake, sasl_handshake, SaslHandshakeResponse, 0..;
+    ApiVersions, api_versions, ApiVersionsResponse, 0..;
+    InitProducerId, init_producer_id, InitProducerIdResponse, 0..;
+    DescribeAcls, describe_acls, DescribeAclsResponse, 0..;
+    DescribeLogDirs, describe_log_dirs, DescribeLogDirsResponse, 3..;
+    SaslAuthenticate, sasl_authenticate, SaslAuthenticateResponse, 0..;
+    CreateDelegationToken, create_delegation_token, CreateDelegationTokenResponse, 0..;
+    RenewDelegationToken, renew_delegation_token, RenewDelegationTokenResponse, 0..;
+    ExpireDelegationToken, expire_delegation_token, ExpireDelegationTokenResponse, 0..;
+    DescribeDelegationToken, describe_delegation_token, DescribeDelegationTokenResponse, 0..;
+    ElectLeaders, elect_leaders, ElectLeadersResponse, 1..;
+    AlterPartitionReassignments, alter_partition_reassignments,
+        AlterPartitionReassignmentsResponse, 0..;
+    ListPartitionReassignments, list_partition_reassignments,
+        ListPartitionReassignmentsResponse, 0..;
+    OffsetDelete, offset_delete, OffsetDeleteResponse, 0..;
+    DescribeClientQuotas, describe_client_quotas, DescribeClientQuotasResponse, 0..;
+    DescribeUserScramCredentials, describe_user_scram_credentials,
+        DescribeUserScramCredentialsResponse, 0..;
+    DescribeQuorum, describe_quorum, DescribeQuorumResponse, 0..;
+    DescribeCluster, describe_cluster, DescribeClusterResponse, 0..;
+    ListConfigResources, list_config_resources, ListConfigResourcesResponse, 0..;
 }

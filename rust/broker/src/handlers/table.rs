@@ -1,14 +1,15 @@
-//! Which API is handled by which module.
+//! Which API is handled by which module, and how its requests travel.
 
+use super::authorized_operations::{Operation, Resource};
 use super::{Call, Rooms};
 use crate::error::HandlerError;
-use crate::request_queue::Request;
-use crate::response_queue::{Response, Slot};
-use bytes::Bytes;
+use crate::request_queue::{ApiPolicy, Lane, Request};
+use crate::response_queue::Overlap;
 use kafkalite_protocol::ApiKey;
 
 macro_rules! apis {
-    ($($api:ident => $module:ident,)*) => {
+    ($($api:ident => $module:ident: $lane:ident, $overlap:ident, $where:ident,
+        $operation:ident $($resource:ident)?;)*) => {
         /// The APIs this broker serves, ascending: ApiVersions tells of them and of no other.
         pub const SERVED: &[ApiKey] = &[$(ApiKey::$api),*];
 
@@ -20,62 +21,105 @@ macro_rules! apis {
             Ok(())
         }
 
-        fn panicked(api: ApiKey, slot: &Slot, body: Option<Bytes>) -> Option<Response> {
+        /// How requests travel, by Kafka's number of their API; an API that is not served takes
+        /// the control lane to its refusal.
+        #[must_use]
+        pub fn policy(api_key: i16) -> ApiPolicy {
+            match ApiKey::from_i16(api_key) {
+                $(Some(ApiKey::$api) => ApiPolicy {
+                    lane: Lane::$lane,
+                    overlap: Overlap::$overlap,
+                    inline: runs_inline!($where),
+                },)*
+                _ => ApiPolicy { lane: Lane::Control, overlap: Overlap::Alone, inline: false },
+            }
+        }
+
+        /// What a client must be allowed to do; `None`: everybody may ask. Some requests need more
+        /// for parts of what they name.
+        #[must_use]
+        pub const fn required(api: ApiKey) -> Option<(Operation, Resource)> {
             match api {
-                $(ApiKey::$api => super::panicked::respond(super::$module::handle, slot, body),)*
+                $(ApiKey::$api => required_operation!($operation $($resource)?),)*
                 _ => None,
             }
         }
     };
 }
 
+/// An API runs on a network thread only if it cannot block and costs little. ListOffsets does not:
+/// the offset of a time is looked up in the log, on the disk if need be.
+macro_rules! runs_inline {
+    (inline) => {
+        true
+    };
+    (queued) => {
+        false
+    };
+}
+
+macro_rules! required_operation {
+    (none) => {
+        None
+    };
+    ($operation:ident $resource:ident) => {
+        Some((Operation::$operation, Resource::$resource))
+    };
+}
+
+// API => handler: lane, what it may run beside, thread, operation and resource.
+// Source of the last column: "Operations and Resources on Protocols" of Kafka's documentation.
 apis! {
-    Produce => produce,
-    Fetch => fetch,
-    ListOffsets => list_offsets,
-    Metadata => metadata,
-    OffsetCommit => offset_commit,
-    OffsetFetch => offset_fetch,
-    FindCoordinator => find_coordinator,
-    JoinGroup => join_group,
-    Heartbeat => heartbeat,
-    LeaveGroup => leave_group,
-    SyncGroup => sync_group,
-    DescribeGroups => describe_groups,
-    ListGroups => list_groups,
-    SaslHandshake => sasl_handshake,
-    ApiVersions => api_versions,
-    CreateTopics => create_topics,
-    DeleteTopics => delete_topics,
-    DeleteRecords => delete_records,
-    InitProducerId => init_producer_id,
-    OffsetForLeaderEpoch => offset_for_leader_epoch,
-    DescribeAcls => describe_acls,
-    CreateAcls => create_acls,
-    DeleteAcls => delete_acls,
-    DescribeConfigs => describe_configs,
-    AlterConfigs => alter_configs,
-    AlterReplicaLogDirs => alter_replica_log_dirs,
-    DescribeLogDirs => describe_log_dirs,
-    SaslAuthenticate => sasl_authenticate,
-    CreatePartitions => create_partitions,
-    CreateDelegationToken => create_delegation_token,
-    RenewDelegationToken => renew_delegation_token,
-    ExpireDelegationToken => expire_delegation_token,
-    DescribeDelegationToken => describe_delegation_token,
-    DeleteGroups => delete_groups,
-    ElectLeaders => elect_leaders,
-    IncrementalAlterConfigs => incremental_alter_configs,
-    AlterPartitionReassignments => alter_partition_reassignments,
-    ListPartitionReassignments => list_partition_reassignments,
-    OffsetDelete => offset_delete,
-    DescribeClientQuotas => describe_client_quotas,
-    DescribeUserScramCredentials => describe_user_scram_credentials,
-    DescribeQuorum => describe_quorum,
-    DescribeCluster => describe_cluster,
-    DescribeProducers => describe_producers,
-    ListConfigResources => list_config_resources,
-    DescribeTopicPartitions => describe_topic_partitions,
+    Produce => produce: Data, Produce, inline, Write Topic;
+    Fetch => fetch: Data, Fetch, inline, Read Topic;
+    ListOffsets => list_offsets: Data, Alone, queued, Describe Topic;
+    Metadata => metadata: Control, Alone, queued, Describe Topic;
+    OffsetCommit => offset_commit: Control, Alone, queued, Read Group;
+    OffsetFetch => offset_fetch: Control, Alone, queued, Describe Group;
+    FindCoordinator => find_coordinator: Control, Alone, queued, Describe Group;
+    JoinGroup => join_group: Control, Alone, queued, Read Group;
+    Heartbeat => heartbeat: Control, Alone, queued, Read Group;
+    LeaveGroup => leave_group: Control, Alone, queued, Read Group;
+    SyncGroup => sync_group: Control, Alone, queued, Read Group;
+    DescribeGroups => describe_groups: Control, Alone, queued, Describe Group;
+    ListGroups => list_groups: Control, Alone, queued, Describe Cluster;
+    SaslHandshake => sasl_handshake: Control, Alone, queued, none;
+    ApiVersions => api_versions: Control, Alone, inline, none;
+    CreateTopics => create_topics: Control, Alone, queued, Create Cluster;
+    DeleteTopics => delete_topics: Control, Alone, queued, Delete Topic;
+    DeleteRecords => delete_records: Data, Alone, queued, Delete Topic;
+    InitProducerId => init_producer_id: Control, Alone, queued, IdempotentWrite Cluster;
+    OffsetForLeaderEpoch => offset_for_leader_epoch: Data, Alone, queued, Describe Topic;
+    DescribeAcls => describe_acls: Control, Alone, queued, Describe Cluster;
+    CreateAcls => create_acls: Control, Alone, queued, Alter Cluster;
+    DeleteAcls => delete_acls: Control, Alone, queued, Alter Cluster;
+    DescribeConfigs => describe_configs: Control, Alone, queued, DescribeConfigs Topic;
+    AlterConfigs => alter_configs: Control, Alone, queued, AlterConfigs Topic;
+    AlterReplicaLogDirs => alter_replica_log_dirs: Control, Alone, queued, Alter Cluster;
+    DescribeLogDirs => describe_log_dirs: Control, Alone, queued, Describe Cluster;
+    SaslAuthenticate => sasl_authenticate: Control, Alone, queued, none;
+    CreatePartitions => create_partitions: Control, Alone, queued, Alter Topic;
+    CreateDelegationToken => create_delegation_token: Control, Alone, queued, none;
+    RenewDelegationToken => renew_delegation_token: Control, Alone, queued, none;
+    ExpireDelegationToken => expire_delegation_token: Control, Alone, queued, none;
+    DescribeDelegationToken => describe_delegation_token: Control, Alone, queued, none;
+    DeleteGroups => delete_groups: Control, Alone, queued, Delete Group;
+    ElectLeaders => elect_leaders: Control, Alone, queued, Alter Cluster;
+    IncrementalAlterConfigs => incremental_alter_configs:
+        Control, Alone, queued, AlterConfigs Topic;
+    AlterPartitionReassignments => alter_partition_reassignments:
+        Control, Alone, queued, Alter Cluster;
+    ListPartitionReassignments => list_partition_reassignments:
+        Control, Alone, queued, Describe Cluster;
+    OffsetDelete => offset_delete: Control, Alone, queued, Delete Group;
+    DescribeClientQuotas => describe_client_quotas: Control, Alone, queued, DescribeConfigs Cluster;
+    DescribeUserScramCredentials => describe_user_scram_credentials:
+        Control, Alone, queued, Describe Cluster;
+    DescribeQuorum => describe_quorum: Control, Alone, queued, Describe Cluster;
+    DescribeCluster => describe_cluster: Control, Alone, queued, Describe Cluster;
+    DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
+    ListConfigResources => list_config_resources: Control, Alone, queued, DescribeConfigs Cluster;
+    DescribeTopicPartitions => describe_topic_partitions: Control, Alone, queued, Describe Topic;
 }
 
 fn unsupported(request: &Request) -> HandlerError {
@@ -101,17 +145,5 @@ pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
     }
 }
 
-/// What a client hears when the handler of its request panicked, if there is a place to say it.
-/// `body` is the request's, as long as its handler ran.
-#[must_use]
-pub fn on_panic(slot: &Slot, body: Option<Bytes>) -> Option<Response> {
-    panicked(ApiKey::from_i16(slot.api_key)?, slot, body)
-}
-
-/// Whether a request cannot block and costs little, so that a network thread may run it itself.
-/// ListOffsets is none of them: the offset of a time is looked up in the log, on the disk if need
-/// be.
-#[must_use]
-pub fn may_run_inline(request: &Request) -> bool {
-    matches!(request.header.api(), Some(ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions))
-}
+#[cfg(test)]
+mod tests;

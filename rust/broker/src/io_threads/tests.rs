@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::awaited;
 use crate::clock::SystemClock;
+use crate::handlers::policy;
 use crate::request_queue::LaneBounds;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,7 +17,8 @@ fn pool(count: usize) -> (Arc<RequestQueue>, IoThreads) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let metrics = Arc::new(Metrics::new());
     let run = Arc::new(|_| {});
-    let queue = RequestQueue::new(bounds, bounds, run, Arc::clone(&clock), Arc::clone(&metrics));
+    let queue =
+        RequestQueue::new(bounds, bounds, run, policy, Arc::clone(&clock), Arc::clone(&metrics));
     let pool = IoThreads::start(count, Arc::clone(&queue), &clock, &metrics).expect("threads");
     (queue, pool)
 }

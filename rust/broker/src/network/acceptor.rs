@@ -24,7 +24,7 @@ use super::{ListenerConfig, NetworkConfig, NetworkParts, socket};
 use crate::clock::Clock;
 use crate::error::panics;
 use crate::metrics::Counter;
-use crate::request_queue::RequestContext;
+use crate::request_queue::{Audience, RequestContext};
 
 #[cfg(test)]
 mod tests;
@@ -94,10 +94,17 @@ impl BindError {
     }
 }
 
+/// What a connection takes from the listener that accepted it.
+#[derive(Debug, Clone)]
+struct ListenerIdentity {
+    name: Arc<str>,
+    audience: Audience,
+}
+
 /// A bound listener that accepts nothing yet.
 #[derive(Debug)]
 pub struct Listener {
-    name: Arc<str>,
+    identity: ListenerIdentity,
     /// One for each address of its host; one at least. They share a port.
     sockets: Vec<BoundSocket>,
 }
@@ -137,7 +144,10 @@ impl Listener {
         loop {
             tries -= 1;
             match listen_on_all(&addresses, network) {
-                Ok(sockets) => return Ok(Self { name: config.name.as_str().into(), sockets }),
+                Ok(sockets) => {
+                    let (name, audience) = (config.name.as_str().into(), config.audience);
+                    return Ok(Self { identity: ListenerIdentity { name, audience }, sockets });
+                }
                 // The port that the system chose for the first address is taken at another.
                 Err(error)
                     if error.kind() == io::ErrorKind::AddrInUse
@@ -157,7 +167,7 @@ impl Listener {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.identity.name
     }
 }
 
@@ -233,10 +243,10 @@ impl Acceptor {
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        let addresses = listeners.iter().map(|l| (Arc::clone(&l.name), l.address())).collect();
+        let addresses = listeners.iter().map(|l| (Arc::clone(l.name()), l.address())).collect();
         let open = |listener: Listener| {
-            let name = listener.name;
-            listener.sockets.into_iter().map(move |socket| (Arc::clone(&name), socket))
+            let identity = listener.identity;
+            listener.sockets.into_iter().map(move |socket| (identity.clone(), socket))
         };
         let mut sockets: Vec<_> = listeners.into_iter().flat_map(open).collect();
         for (i, (_, listening)) in sockets.iter_mut().enumerate() {
@@ -308,8 +318,8 @@ static NEXT_CONNECTION_ID: AtomicU64 = AtomicU64::new(1);
 
 struct Accepting {
     poll: Poll,
-    /// Each with the name of its listener.
-    sockets: Vec<(Arc<str>, BoundSocket)>,
+    /// Each with its listener.
+    sockets: Vec<(ListenerIdentity, BoundSocket)>,
     config: Arc<NetworkConfig>,
     doors: Vec<Door>,
     limits: Arc<ConnectionLimits>,
@@ -375,12 +385,10 @@ impl Accepting {
         let (listener, listening) = &self.sockets[i];
         let elsewhere = listening.congestion_elsewhere.as_deref();
         socket::configure(&stream, peer, &self.config, elsewhere);
-        let context = RequestContext {
-            peer,
-            local: stream.local_addr().unwrap_or(listening.address),
-            listener: Arc::clone(listener),
-            connection_id: NEXT_CONNECTION_ID.fetch_add(1, Ordering::Relaxed),
-        };
+        let local = stream.local_addr().unwrap_or(listening.address);
+        let connection_id = NEXT_CONNECTION_ID.fetch_add(1, Ordering::Relaxed);
+        let (name, audience) = (Arc::clone(&listener.name), listener.audience);
+        let context = RequestContext::anonymous((peer, local), name, audience, connection_id);
         self.accepted.add(1);
         let least_loaded = self.doors.iter().min_by_key(|door| door.load());
         if let Some(door) = least_loaded {

@@ -16,10 +16,8 @@ use super::frames::{FrameReader, Front};
 use super::half_frames::HalfFrames;
 use super::output::Output;
 use crate::clock::NS_PER_MS;
-use crate::request_queue::{
-    ConnectionRequests, Lane, Place, Request, RequestContext, RequestQueue,
-};
-use crate::response_queue::{ConnectionResponses, Overlap, Slot};
+use crate::request_queue::{ConnectionRequests, Place, Request, RequestContext, RequestQueue};
+use crate::response_queue::{ConnectionResponses, Slot};
 
 #[cfg(test)]
 mod tests;
@@ -118,7 +116,7 @@ pub struct Connection {
     pub requests: Arc<ConnectionRequests>,
     /// Requests begun and not answered.
     pub responses: Arc<ConnectionResponses>,
-    context: RequestContext,
+    context: Arc<RequestContext>,
     /// When bytes moved last, in either direction.
     active_ns: u64,
     /// Since when the frame at the front is half-sent.
@@ -141,7 +139,7 @@ impl Connection {
             output: Output::new(config.sendfile_min_bytes),
             requests: Arc::default(),
             responses,
-            context,
+            context: Arc::new(context),
             active_ns: now_ns,
             half_sent_ns: None,
             closing: false,
@@ -168,11 +166,12 @@ impl Connection {
         }
         match self.frames.front() {
             Front::Incomplete => Step::Read,
-            Front::Large { api_key } if !self.responses.may_open(Overlap::of(api_key)) => {
-                Step::AwaitAnswers
-            }
             Front::Large { api_key } => {
-                let room = half_frames.of(Overlap::of(api_key));
+                let overlap = queue.policy(api_key).overlap;
+                if !self.responses.may_open(overlap) {
+                    return Step::AwaitAnswers;
+                }
+                let room = half_frames.of(overlap);
                 if self.frames.begin_large(room, pool) { Step::Read } else { Step::AwaitMemory }
             }
             Front::BadSize(_) if self.responses.unanswered() > 0 => Step::AwaitAnswers,
@@ -187,17 +186,19 @@ impl Connection {
     }
 
     fn admit(&mut self, length: usize, api_key: i16, queue: &RequestQueue, now_ns: u64) -> Step {
-        if !self.responses.may_open(Overlap::of(api_key)) {
+        let policy = queue.policy(api_key);
+        if !self.responses.may_open(policy.overlap) {
             return Step::AwaitAnswers;
         }
-        let begins = queue.parked().admits(Overlap::of(api_key), length);
+        let begins = queue.parked().admits(policy.overlap, length);
         if !begins || !self.requests.has_room(length) {
             return Step::AwaitRoom;
         }
-        let Some(mut place) = queue.enter(Lane::of(api_key), length) else {
+        let lane = policy.lane_for(self.context.audience);
+        let Some(mut place) = queue.enter(lane, length) else {
             return Step::AwaitRoom;
         };
-        place.hold(queue.parked().expect(Overlap::of(api_key), length));
+        place.hold(queue.parked().expect(policy.overlap, length));
         let mut reader = Reader::new(self.frames.take(length));
         let header = match RequestHeader::decode(&mut reader) {
             Ok(header) => header,
@@ -210,12 +211,14 @@ impl Connection {
             api_key: header.api_key,
             api_version: header.api_version,
             correlation_id: header.correlation_id,
+            overlap: policy.overlap,
             received_ns: now_ns,
         };
         let request = Request {
             header,
             body: reader.into_rest(),
-            context: self.context.clone(),
+            context: Arc::clone(&self.context),
+            lane,
             responder: self.responses.open(slot),
             received_ns: now_ns,
         };

@@ -15,11 +15,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::request_queue::{InlineMode, IsCheap, RequestQueue};
+use crate::request_queue::{Audience, InlineMode, RequestQueue};
 use crate::response_queue::{Response, Slot};
 
 pub mod acceptor;
@@ -53,6 +51,8 @@ pub struct ListenerConfig {
     pub host: String,
     /// Port; 0 lets the system choose.
     pub port: u16,
+    /// Who connects to it.
+    pub audience: Audience,
 }
 
 /// What the network needs to know; `broker.rs` fills it from the table of keys.
@@ -94,8 +94,12 @@ pub struct NetworkConfig {
 impl Default for NetworkConfig {
     /// Bounds that suit tests: one thread, one loopback listener on a free port.
     fn default() -> Self {
-        let listener =
-            ListenerConfig { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 };
+        let listener = ListenerConfig {
+            name: "PLAINTEXT".into(),
+            host: "127.0.0.1".into(),
+            port: 0,
+            audience: Audience::Clients,
+        };
         Self {
             listeners: vec![listener],
             network_threads: 1,
@@ -116,17 +120,15 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Builds the response to a request whose handler panicked, from what is kept of it, and its body
-/// if it was the handler itself. `None`: it cannot, and the connection is closed.
-pub type OnPanic = Arc<dyn Fn(&Slot, Option<Bytes>) -> Option<Response> + Send + Sync>;
+/// Builds the response to a request whose handler panicked, from what is kept of it. `None`: it
+/// cannot, and the connection is closed.
+pub type OnPanic = fn(&Slot) -> Option<Response>;
 
 /// What network threads are given.
 #[derive(Clone)]
 pub struct NetworkParts {
     /// Where requests go.
     pub queue: Arc<RequestQueue>,
-    /// Which requests may run inline.
-    pub is_cheap: IsCheap,
     /// What a client hears when a handler panicked.
     pub on_panic: OnPanic,
     /// Time.

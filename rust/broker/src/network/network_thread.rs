@@ -243,8 +243,7 @@ impl NetworkThread {
             stopping: AtomicBool::new(false),
             stop_deadline_ns: AtomicU64::new(u64::MAX),
         });
-        let gate =
-            InlineGate::new(config.inline, config.inline_max_bytes, Arc::clone(&parts.is_cheap));
+        let gate = InlineGate::new(config.inline, config.inline_max_bytes);
         let thread = Self {
             poll,
             shared: Arc::clone(&shared),

@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use super::*;
 use crate::awaited;
 use crate::clock::{ManualClock, SystemClock};
+use crate::handlers::policy;
 use crate::io_threads::IoThreads;
 use crate::metrics::Value;
-use crate::request_queue::{LaneBounds, Request, RunRequest};
+use crate::request_queue::{ApiPolicy, LaneBounds, Request, RunRequest};
 use crate::response_queue::Piece;
 
 #[cfg(target_os = "linux")]
@@ -55,13 +56,15 @@ impl Broker {
     ) -> Self {
         let metrics = Arc::new(Metrics::new());
         let control = LaneBounds { max_requests: 100, max_bytes: 8 << 20 };
-        let queue = RequestQueue::new(control, data, run, Arc::clone(&clock), Arc::clone(&metrics));
+        // Every API may run on a network thread here.
+        let policy_of = |api_key| ApiPolicy { inline: true, ..policy(api_key) };
+        let (told, counted) = (Arc::clone(&clock), Arc::clone(&metrics));
+        let queue = RequestQueue::new(control, data, run, policy_of, told, counted);
         let io_threads =
             IoThreads::start(2, Arc::clone(&queue), &clock, &metrics).expect("threads");
         let parts = NetworkParts {
             queue: Arc::clone(&queue),
-            is_cheap: Arc::new(|_| true),
-            on_panic: Arc::new(|slot, _| Some(frame(slot.correlation_id, b"UNKNOWN_SERVER_ERROR"))),
+            on_panic: |slot| Some(frame(slot.correlation_id, b"UNKNOWN_SERVER_ERROR")),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
         };

@@ -74,7 +74,7 @@ impl ConnectionRequests {
     #[must_use]
     pub fn next_lane(&self) -> Option<Lane> {
         let mut state = self.state.lock();
-        let next = state.pending.front().map(|next| Lane::of(next.request.header.api_key));
+        let next = state.pending.front().map(|next| next.request.lane);
         state.active = next.is_some();
         next
     }

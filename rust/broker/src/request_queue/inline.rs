@@ -6,7 +6,7 @@
 //! this thread have mostly returned quickly of late: a disk that makes appends slow sends them to
 //! the I/O threads for a while.
 
-use super::{InlineMode, IsCheap, Request};
+use super::InlineMode;
 use crate::clock::NS_PER_MS;
 
 /// Requests run inline between two polls.
@@ -23,7 +23,6 @@ const BACK_OFF_NS: u64 = 100 * NS_PER_MS;
 pub struct InlineGate {
     mode: InlineMode,
     max_bytes: usize,
-    is_cheap: IsCheap,
     left_this_turn: u32,
     average_ns: u64,
     closed_until_ns: u64,
@@ -32,9 +31,9 @@ pub struct InlineGate {
 impl InlineGate {
     /// A gate for one thread.
     #[must_use]
-    pub fn new(mode: InlineMode, max_bytes: usize, is_cheap: IsCheap) -> Self {
+    pub fn new(mode: InlineMode, max_bytes: usize) -> Self {
         let left_this_turn = TURN_BUDGET;
-        Self { mode, max_bytes, is_cheap, left_this_turn, average_ns: 0, closed_until_ns: 0 }
+        Self { mode, max_bytes, left_this_turn, average_ns: 0, closed_until_ns: 0 }
     }
 
     /// The thread polled its sockets again.
@@ -42,12 +41,12 @@ impl InlineGate {
         self.left_this_turn = TURN_BUDGET;
     }
 
-    /// Whether this request, a frame of `bytes`, may run inline as far as the thread is concerned.
-    /// `queue_is_empty` is asked only where it matters.
+    /// Whether a request, a frame of `bytes`, may run inline as far as the thread is concerned;
+    /// `is_cheap` says that its API may at all. `queue_is_empty` is asked only where it matters.
     #[must_use]
     pub fn admits(
         &self,
-        request: &Request,
+        is_cheap: bool,
         bytes: usize,
         now_ns: u64,
         queue_is_empty: impl FnOnce() -> bool,
@@ -56,11 +55,11 @@ impl InlineGate {
             InlineMode::Never => false,
             InlineMode::Always => true,
             InlineMode::Auto => {
-                bytes <= self.max_bytes
+                is_cheap
+                    && bytes <= self.max_bytes
                     && self.left_this_turn > 0
                     && now_ns >= self.closed_until_ns
                     && queue_is_empty()
-                    && (self.is_cheap)(request)
             }
         }
     }

@@ -4,25 +4,27 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::clock::{ManualClock, NS_PER_MS};
+use crate::handlers::policy;
 use crate::io_threads::run_frames;
 
 const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
 const HEARTBEAT: i16 = 12;
 
 fn request(api_key: i16, correlation_id: i32) -> Request {
-    let address = SocketAddr::from(([127, 0, 0, 1], 1));
     Request {
         header: RequestHeader { api_key, api_version: 0, correlation_id, client_id: None },
         body: Bytes::new(),
-        context: RequestContext {
-            peer: address,
-            local: address,
-            listener: "PLAINTEXT".into(),
-            connection_id: 1,
-        },
+        context: context_of(Audience::Clients),
+        lane: policy(api_key).lane,
         responder: Responder::to(api_key, 0, |_| {}),
         received_ns: 0,
     }
+}
+
+fn context_of(audience: Audience) -> Arc<RequestContext> {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    Arc::new(RequestContext::anonymous((address, address), "PLAINTEXT".into(), audience, 1))
 }
 
 /// A queue whose handler tells which requests ran, and on which thread.
@@ -34,14 +36,14 @@ fn queue(bounds: LaneBounds) -> (Arc<RequestQueue>, mpsc::Receiver<i32>, Arc<Man
     });
     let clock = Arc::new(ManualClock::new(0));
     let handed = Arc::clone(&clock) as Arc<dyn Clock>;
-    let queue = RequestQueue::new(bounds, bounds, run, handed, Arc::new(Metrics::new()));
+    let queue = RequestQueue::new(bounds, bounds, run, policy, handed, Arc::new(Metrics::new()));
     (queue, ran, clock)
 }
 
 const WIDE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 1 << 20 };
 
 fn enqueue(queue: &RequestQueue, connection: &Arc<ConnectionRequests>, api: i16, id: i32) {
-    let place = queue.enter(Lane::of(api), 100).expect("there is room");
+    let place = queue.enter(policy(api).lane, 100).expect("there is room");
     queue.enqueue(connection, request(api, id), place);
 }
 
@@ -64,6 +66,34 @@ fn the_control_lane_is_served_first() {
     enqueue(&queue, &consumer, HEARTBEAT, 2);
     while serve_one(&queue) {}
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn what_brokers_send_is_served_before_both_lanes_of_clients() {
+    let (queue, ran, _) = queue(WIDE);
+    enqueue(&queue, &Arc::default(), PRODUCE, 1);
+    enqueue(&queue, &Arc::default(), HEARTBEAT, 2);
+    let lane = policy(FETCH).lane_for(Audience::Brokers);
+    let fetch = Request { context: context_of(Audience::Brokers), lane, ..request(FETCH, 3) };
+    let place = queue.enter(lane, 100).expect("the lane of brokers has its own room");
+    queue.enqueue(&Arc::default(), fetch, place);
+    while serve_one(&queue) {}
+    assert_eq!(ran.try_iter().collect::<Vec<_>>(), [3, 2, 1]);
+}
+
+#[test]
+fn a_fetch_of_a_broker_never_runs_on_a_network_thread() {
+    let (queue, ran, _) = queue(WIDE);
+    let mut gate = InlineGate::new(InlineMode::Auto, 1_000);
+    for (audience, runs) in [(Audience::Brokers, false), (Audience::Clients, true)] {
+        let lane = policy(FETCH).lane_for(audience);
+        let fetch = Request { context: context_of(audience), lane, ..request(FETCH, 1) };
+        let place = queue.enter(lane, 100).expect("there is room");
+        queue.submit(&Arc::default(), fetch, place, &mut gate);
+        assert_eq!(ran.try_recv().is_ok(), runs, "{audience:?}");
+        while serve_one(&queue) {}
+        while ran.try_recv().is_ok() {}
+    }
 }
 
 /// The control lane was always served first: a flood of metadata requests stopped every produce.
@@ -169,7 +199,7 @@ fn a_thread_that_waits_for_room_is_poked_once_when_a_place_is_left() {
 #[test]
 fn a_submitted_request_runs_inline_only_if_nothing_waits_before_it() {
     let (queue, ran, _) = queue(WIDE);
-    let mut gate = InlineGate::new(InlineMode::Auto, 1_000, Arc::new(|_| true));
+    let mut gate = InlineGate::new(InlineMode::Auto, 1_000);
     let submit = |connection: &Arc<ConnectionRequests>, id, gate: &mut InlineGate| {
         let place = queue.enter(Lane::Data, 100).expect("there is room");
         queue.submit(connection, request(PRODUCE, id), place, gate);
@@ -186,7 +216,7 @@ fn a_submitted_request_runs_inline_only_if_nothing_waits_before_it() {
     enqueue(&queue, &mine, PRODUCE, 4);
     let Some(Work::Connection(taken)) = queue.try_take() else { panic!("it was queued") };
     submit(&mine, 5, &mut gate);
-    let mut always = InlineGate::new(InlineMode::Always, 0, Arc::new(|_| false));
+    let mut always = InlineGate::new(InlineMode::Always, 0);
     submit(&mine, 6, &mut always);
     assert!(ran.try_recv().is_err(), "not even with inline=always");
     run_frames(&queue, taken);
@@ -195,8 +225,7 @@ fn a_submitted_request_runs_inline_only_if_nothing_waits_before_it() {
 
 #[test]
 fn the_gate_admits_small_cheap_requests_within_a_budget() {
-    let cheap: IsCheap = Arc::new(|request| request.header.api_key == PRODUCE);
-    let gate = |mode| InlineGate::new(mode, 1_000, Arc::clone(&cheap));
+    let gate = |mode| InlineGate::new(mode, 1_000);
     for (mode, api, bytes, empty, admitted) in [
         (InlineMode::Auto, PRODUCE, 1_000, true, true),
         (InlineMode::Auto, PRODUCE, 1_001, true, false),
@@ -205,26 +234,25 @@ fn the_gate_admits_small_cheap_requests_within_a_budget() {
         (InlineMode::Never, PRODUCE, 10, true, false),
         (InlineMode::Always, HEARTBEAT, 99_999, false, true),
     ] {
-        let got = gate(mode).admits(&request(api, 1), bytes, 0, || empty);
+        let got = gate(mode).admits(policy(api).inline, bytes, 0, || empty);
         assert_eq!(got, admitted, "{mode:?} {api} {bytes} {empty}");
     }
     let mut gate = gate(InlineMode::Auto);
     let mut ran = 0;
-    while gate.admits(&request(PRODUCE, 1), 10, 0, || true) {
+    while gate.admits(true, 10, 0, || true) {
         gate.record(1_000, 0);
         ran += 1;
         assert!(ran < 10_000, "a turn has a budget");
     }
     gate.next_turn();
-    assert!(gate.admits(&request(PRODUCE, 1), 10, 0, || true));
+    assert!(gate.admits(true, 10, 0, || true));
 }
 
 #[test]
 fn handlers_that_become_slow_close_the_gate_for_a_while() {
-    let mut gate = InlineGate::new(InlineMode::Auto, 1_000, Arc::new(|_| true));
-    let admits = |gate: &InlineGate, now_ms: u64| {
-        gate.admits(&request(PRODUCE, 1), 10, now_ms * NS_PER_MS, || true)
-    };
+    let mut gate = InlineGate::new(InlineMode::Auto, 1_000);
+    let admits =
+        |gate: &InlineGate, now_ms: u64| gate.admits(true, 10, now_ms * NS_PER_MS, || true);
     gate.record(20_000, 0);
     assert!(admits(&gate, 0));
     for _ in 0..3 {
@@ -237,13 +265,13 @@ fn handlers_that_become_slow_close_the_gate_for_a_while() {
 
 #[test]
 fn a_thread_that_lost_its_core_once_goes_on_running_requests() {
-    let mut gate = InlineGate::new(InlineMode::Auto, 1_000, Arc::new(|_| true));
+    let mut gate = InlineGate::new(InlineMode::Auto, 1_000);
     for slices in 0..3 {
         gate.record(30_000_000, slices);
         for _ in 0..16 {
             gate.record(20_000, slices);
         }
-        assert!(gate.admits(&request(PRODUCE, 1), 10, slices, || true), "slice {slices}");
+        assert!(gate.admits(true, 10, slices, || true), "slice {slices}");
     }
 }
 
@@ -253,7 +281,7 @@ fn a_handler_that_panics_leaves_the_queue_usable() {
         assert_ne!(request.header.correlation_id, 1, "on purpose");
     });
     let clock = Arc::new(ManualClock::new(0));
-    let queue = RequestQueue::new(WIDE, WIDE, run, clock, Arc::new(Metrics::new()));
+    let queue = RequestQueue::new(WIDE, WIDE, run, policy, clock, Arc::new(Metrics::new()));
     let connection = Arc::default();
     for id in 0..3 {
         enqueue(&queue, &connection, PRODUCE, id);

@@ -8,8 +8,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
 use super::Response;
 
 /// Requests of one connection begun and not yet taken as responses, at most.
@@ -26,24 +24,12 @@ pub enum Overlap {
     Alone,
 }
 
-impl Overlap {
-    /// The rule for an API.
-    #[must_use]
-    pub fn of(api_key: i16) -> Self {
-        match api_key {
-            0 => Self::Produce,
-            1 => Self::Fetch,
-            _ => Self::Alone,
-        }
-    }
-}
-
 /// How a request ended.
 pub enum Answer {
     /// Its handler, or whatever completed it later, said so.
     Response(Response),
-    /// The code that held its responder panicked; with the request's body if its handler did.
-    Panicked(Option<Bytes>),
+    /// The code that held its responder panicked.
+    Panicked,
 }
 
 /// What is kept of a request until its answer is out.
@@ -55,6 +41,8 @@ pub struct Slot {
     pub api_version: i16,
     /// The response carries it back.
     pub correlation_id: i32,
+    /// What it may run beside.
+    pub overlap: Overlap,
     /// When its frame was complete.
     pub received_ns: u64,
 }
@@ -74,8 +62,6 @@ pub struct ReadyResponse {
 struct Opened {
     slot: Slot,
     handled_ns: Option<u64>,
-    /// Whoever held the responder panicked before the handler returned.
-    panicked: bool,
     answer: Option<(Answer, u64)>,
 }
 
@@ -111,27 +97,16 @@ impl ResponseSlots {
 
     /// Opens the next slot and returns its sequence number.
     pub fn open(&mut self, slot: Slot) -> u64 {
-        *self.waiting(slot.api_key) += 1;
-        self.opened.push_back(Opened { slot, handled_ns: None, panicked: false, answer: None });
+        *self.waiting(slot.overlap) += 1;
+        self.opened.push_back(Opened { slot, handled_ns: None, answer: None });
         self.first + self.opened.len() as u64 - 1
     }
 
-    /// Notes when the handler returned; nothing if the answer was there before. `true`: it, or whom
-    /// it gave its responder, panicked, and the request is to be answered now.
-    pub fn handled(&mut self, sequence: u64, handled_ns: u64) -> bool {
-        let Some(opened) = self.get(sequence).filter(|opened| opened.answer.is_none()) else {
-            return false;
-        };
-        opened.handled_ns = Some(handled_ns);
-        opened.panicked
-    }
-
-    /// Notes that whoever held the responder panicked. `true`: the handler has not returned, and
-    /// [`Self::handled`] will say so; `false`: the request is to be answered now.
-    pub fn panicked(&mut self, sequence: u64) -> bool {
-        let Some(opened) = self.get(sequence) else { return false };
-        opened.panicked = true;
-        opened.handled_ns.is_none()
+    /// Notes when the handler returned; does nothing if the request is answered already.
+    pub fn handled(&mut self, sequence: u64, handled_ns: u64) {
+        if let Some(opened) = self.get(sequence).filter(|opened| opened.answer.is_none()) {
+            opened.handled_ns = Some(handled_ns);
+        }
     }
 
     /// Fills a slot. `true`: the network thread has something to look at and was not told yet.
@@ -140,8 +115,8 @@ impl ResponseSlots {
             return false;
         };
         opened.answer = Some((answer, answered_ns));
-        let api_key = opened.slot.api_key;
-        *self.waiting(api_key) -= 1;
+        let overlap = opened.slot.overlap;
+        *self.waiting(overlap) -= 1;
         // Behind a slot that waits, nothing can be sent or started: the answer of that one tells.
         let at_front = self.opened.front().is_some_and(|opened| opened.answer.is_some());
         at_front && !std::mem::replace(&mut self.notified, true)
@@ -166,8 +141,8 @@ impl ResponseSlots {
         self.opened.get_mut(index)
     }
 
-    fn waiting(&mut self, api_key: i16) -> &mut usize {
-        match Overlap::of(api_key) {
+    fn waiting(&mut self, overlap: Overlap) -> &mut usize {
+        match overlap {
             Overlap::Produce => &mut self.waiting_produces,
             Overlap::Fetch => &mut self.waiting_fetches,
             Overlap::Alone => &mut self.waiting_alone,

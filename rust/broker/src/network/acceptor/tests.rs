@@ -4,7 +4,8 @@
 use super::*;
 
 fn config(host: &str, port: u16) -> ListenerConfig {
-    ListenerConfig { name: "PLAINTEXT".into(), host: host.into(), port }
+    let (name, audience) = ("PLAINTEXT".into(), Audience::Clients);
+    ListenerConfig { name, host: host.into(), port, audience }
 }
 
 fn bind(host: &str, port: u16) -> Result<Listener, BindError> {

@@ -6,9 +6,10 @@ use kafkalite_protocol::primitives::Writer;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::handlers::policy;
 use crate::metrics::Metrics;
-use crate::request_queue::LaneBounds;
-use crate::response_queue::{Piece, Responder, Response, ResponseQueue};
+use crate::request_queue::{Audience, LaneBounds};
+use crate::response_queue::{Overlap, Piece, Responder, Response, ResponseQueue};
 
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
@@ -41,16 +42,12 @@ impl House {
         let run = Arc::new(|_| {});
         let responses = Arc::new(ResponseQueue::new(Box::new(|| {})));
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        let context = RequestContext {
-            peer: address,
-            local: address,
-            listener: "PLAINTEXT".into(),
-            connection_id: 1,
-        };
+        let (listener, clients) = ("PLAINTEXT".into(), Audience::Clients);
+        let context = RequestContext::anonymous((address, address), listener, clients, 1);
         let responses = ConnectionResponses::new(0, responses, Arc::clone(&clock) as _);
         Self {
             connection: Connection::new(context, responses, config, 0),
-            queue: RequestQueue::new(lane, lane, run, clock, metrics),
+            queue: RequestQueue::new(lane, lane, run, policy, clock, metrics),
             half_frames: HalfFrames::new(4 << 20),
             pool: BufferPool::new(1 << 20, usize::MAX),
         }
@@ -156,7 +153,8 @@ fn nothing_more_is_begun_for_a_peer_that_does_not_read() {
     let mut house = house();
     house.arrive(frame(PRODUCE, 9, 5), 0);
     let big = Piece::Mem(vec![0; MAX_UNSENT_BYTES].into());
-    let slot = Slot { api_key: 0, api_version: 9, correlation_id: 1, received_ns: 0 };
+    let overlap = Overlap::Produce;
+    let slot = Slot { api_key: 0, api_version: 9, correlation_id: 1, overlap, received_ns: 0 };
     house.connection.output.push([big].into_iter().collect(), slot, 0);
     assert_eq!(house.step_name(), "await answers");
 }

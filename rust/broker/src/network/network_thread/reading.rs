@@ -165,7 +165,7 @@ impl NetworkThread {
 
     fn await_memory(&mut self, key: usize) {
         if let Some(served) = self.connections.get_mut(key) {
-            let kind = Overlap::of(served.connection.frames.api_key());
+            let kind = self.parts.queue.policy(served.connection.frames.api_key()).overlap;
             if served.awaits_memory.replace(kind) != Some(kind) {
                 self.awaiting_memory[kind as usize].push_back(key);
             }

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use bytes::Bytes;
-
 use super::NetworkThread;
 use crate::error::panics;
 use crate::metrics::Stage;
@@ -60,7 +58,7 @@ impl NetworkThread {
         }
         let response = match answer {
             Answer::Response(response) => response,
-            Answer::Panicked(body) => self.answer_panic(slot, body),
+            Answer::Panicked => self.answer_panic(slot),
         };
         let Some(served) = self.connections.get_mut(key) else { return };
         if served.connection.closing {
@@ -77,8 +75,8 @@ impl NetworkThread {
     }
 
     /// The handler, or whoever completed the request, panicked while holding its responder.
-    fn answer_panic(&self, slot: Slot, body: Option<Bytes>) -> Response {
-        let build = || (self.parts.on_panic)(&slot, body);
+    fn answer_panic(&self, slot: Slot) -> Response {
+        let build = || (self.parts.on_panic)(&slot);
         panics::contain("the answer to a panic", build).flatten().unwrap_or(Response::Close)
     }
 

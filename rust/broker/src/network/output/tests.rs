@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::*;
+use crate::response_queue::Overlap;
 use crate::response_queue::tests::segment;
 
 const MIN: usize = 1_000;
@@ -71,7 +72,8 @@ impl Sink for Record {
 }
 
 fn slot(correlation_id: i32) -> Slot {
-    Slot { api_key: 1, api_version: 0, correlation_id, received_ns: 0 }
+    let overlap = Overlap::Fetch;
+    Slot { api_key: 1, api_version: 0, correlation_id, overlap, received_ns: 0 }
 }
 
 fn mem(byte: u8, length: usize) -> Piece {

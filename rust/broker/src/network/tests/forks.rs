@@ -36,7 +36,7 @@ fn a_broker_that_ends_is_gone_although_a_forked_process_has_its_sockets() {
     assert!(client.is_closed());
     let refused = TcpStream::connect(("127.0.0.1", port)).expect_err("nobody listens");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
-    let listener = ListenerConfig { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port };
+    let listener = ListenerConfig { port, ..NetworkConfig::default().listeners.remove(0) };
     let config = NetworkConfig { listeners: vec![listener], ..NetworkConfig::default() };
     Network::bind(&config).expect("the port is free again");
     drop(copies);
