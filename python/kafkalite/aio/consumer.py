@@ -249,7 +249,10 @@ class AsyncConsumer(BaseConsumer):
     # Its end
 
     async def close(self, timeout: float = 5, *, commit: bool = True) -> None:
-        """Commit what was handed out, leave the group, end the thread; see ``Consumer.close``."""
+        """Commit what was handed out, leave the group, end the thread; see ``Consumer.close``.
+
+        A listener that takes longer than ``timeout`` is cancelled.
+        """
         if self._native.closed or self._closing:
             return
         self._closing = True
