@@ -122,7 +122,10 @@ fn encode_tags(out: &mut String, tagged: &[&Field], root: &Root) {
     }
     out.push_str("let mut tags = 0;\n");
     let wanted = |field: &Field| {
-        let changed = format!("self.{} != {}", ident(field), default_value(field));
+        let changed = match &field.kind {
+            Kind::Array(_) if !is_optional(field) => format!("!self.{}.is_empty()", ident(field)),
+            _ => format!("self.{} != {}", ident(field), default_value(field)),
+        };
         match guard(field.versions, root.versions) {
             Some(condition) => format!("{condition} && {changed}"),
             None => changed,

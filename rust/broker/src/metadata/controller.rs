@@ -18,7 +18,10 @@ use super::error::{ApiError, MetadataError};
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
-use super::records::{ListenerRecord, MetadataRecord};
+use super::records::{
+    ClusterRecord, ControllerEpochRecord, ListenerRecord, MetadataRecord, ProducerIdsRecord,
+    RaiseLeaderEpochsRecord, RegisterBrokerRecord,
+};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use kafkalite_log::storage::Storage;
@@ -93,27 +96,29 @@ impl Controller {
         let broker_id = options.node_id;
         let mut records = Vec::new();
         if image.offset < 0 {
-            records.push(MetadataRecord::Cluster { cluster_id: options.cluster_id });
+            let record = ClusterRecord { cluster_id: options.cluster_id };
+            records.push(MetadataRecord::Cluster(record));
         } else if *image.cluster_id != *options.cluster_id {
             let (expected, found) = (options.cluster_id, image.cluster_id.to_string());
             return Err(MetadataError::ClusterId { expected, found });
         }
         let epoch = image.epoch + 1;
-        records.push(MetadataRecord::ControllerEpoch { controller_id: broker_id, epoch });
+        let record = ControllerEpochRecord { controller_id: broker_id, epoch };
+        records.push(MetadataRecord::ControllerEpoch(record));
         // A directory is never forgotten: one that is away may hold partitions.
         let mut log_dirs = options.log_dirs;
         let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
         log_dirs.extend(known.unwrap_or_default());
         log_dirs.sort();
         log_dirs.dedup();
-        records.push(MetadataRecord::RegisterBrokerFully {
+        records.push(MetadataRecord::RegisterBroker(RegisterBrokerRecord {
             broker_id,
-            listeners: options.listeners,
+            epoch: -1,
             rack: options.rack,
-            epoch: None,
-            log_dirs: log_dirs.iter().map(|id| id.0).collect(),
-        });
-        records.push(MetadataRecord::RaiseLeaderEpochs { broker_id });
+            listeners: options.listeners,
+            log_dirs,
+        }));
+        records.push(MetadataRecord::RaiseLeaderEpochs(RaiseLeaderEpochsRecord { broker_id }));
         let removed_topics = log.removed_topics().clone();
         records.extend(configs::safety_records(&image, broker_id, options.min_insync_replicas));
         let quorum = QuorumOfOne::new(broker_id, log, image);
@@ -239,7 +244,8 @@ impl Controller {
                 return (vec![], vec![Err(ApiError::new(ErrorCode::UnknownServerError, message))]);
             };
             let block = ProducerIdBlock { first, len: PRODUCER_ID_BLOCK_LEN };
-            (vec![MetadataRecord::ProducerIds { broker_id, next_producer_id }], vec![Ok(block)])
+            let record = ProducerIdsRecord { broker_id, next_producer_id };
+            (vec![MetadataRecord::ProducerIds(record)], vec![Ok(block)])
         });
         answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()))
     }

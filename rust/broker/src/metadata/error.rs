@@ -58,6 +58,38 @@ pub enum MetadataError {
         /// The newest format that is understood here.
         supported: u8,
     },
+    /// A record of a kind that this kafkalite does not have: a newer one wrote it.
+    #[error(
+        "the record at offset {offset} of {} has the type {record_type}, which this kafkalite does \
+         not know: a newer release wrote it",
+        path.display()
+    )]
+    UnknownRecord {
+        /// The file.
+        path: PathBuf,
+        /// The record's offset.
+        offset: i64,
+        /// The number of its type.
+        record_type: u16,
+    },
+    /// A record in a version that this kafkalite does not read: a newer one wrote it.
+    #[error(
+        "the record at offset {offset} of {} (type {record_type}) has version {version}, this \
+         kafkalite reads up to {supported}: a newer release wrote it",
+        path.display()
+    )]
+    NewerRecord {
+        /// The file.
+        path: PathBuf,
+        /// The record's offset.
+        offset: i64,
+        /// The number of its type.
+        record_type: u16,
+        /// The version that was found.
+        version: i16,
+        /// The newest one that is understood here.
+        supported: i16,
+    },
     /// The metadata log belongs to another cluster than the data directory.
     #[error("the metadata log is of cluster {found}, the data directory of cluster {expected}")]
     ClusterId {

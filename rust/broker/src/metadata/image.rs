@@ -8,7 +8,8 @@
 
 use super::error::MetadataError;
 use super::records::{
-    ConfigResource, ListenerRecord, MetadataRecord, PartitionRecord, RecordsBatch,
+    ConfigResource, ConfigResourceType, CreateTopicRecord, ListenerRecord, MetadataRecord,
+    PartitionRecord, RecordsBatch, RegisterBrokerRecord, SetConfigRecord,
 };
 use super::shared_map::SharedMap;
 use kafkalite_protocol::{LeaderEpoch, Uuid};
@@ -51,7 +52,7 @@ pub struct MetadataImage {
 }
 
 /// A registered broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BrokerImage {
     /// `broker.id`.
     pub id: i32,
@@ -59,8 +60,7 @@ pub struct BrokerImage {
     pub host: String,
     /// The port beside it.
     pub port: u16,
-    /// Where clients of each listener find it; the first is `host` and `port`. Empty if it was
-    /// registered by a release that told of one only.
+    /// Where clients of each listener find it; the first is `host` and `port`.
     pub listeners: Vec<ListenerRecord>,
     /// `broker.rack`.
     pub rack: Option<String>,
@@ -120,6 +120,9 @@ pub struct PartitionImage {
     pub replicas: Vec<i32>,
     /// The in-sync ones among them.
     pub isr: Vec<i32>,
+    /// The id of the log directory that each replica is assigned to, in the order of `replicas`;
+    /// empty where none was.
+    pub directories: Vec<Uuid>,
     /// Replicas outside the ISR that may still lead (KIP-966).
     pub elr: Vec<i32>,
     /// Replicas that a reassignment adds.
@@ -169,7 +172,7 @@ impl MetadataImage {
     /// Gives a resource these configs in place of all that it has; nothing happens to a topic that
     /// is not there.
     pub fn replace_configs(&mut self, resource: &ConfigResource, configs: Configs) {
-        if resource.resource_type == super::ConfigResourceType::Topic {
+        if resource.resource_type == ConfigResourceType::Topic {
             self.topics.replace_configs(&resource.name, configs);
         } else {
             let all = Arc::make_mut(&mut self.configs);
@@ -198,85 +201,71 @@ impl MetadataImage {
 
     fn apply(&mut self, offset: i64, record: &MetadataRecord) -> Result<(), String> {
         match record {
-            MetadataRecord::Cluster { cluster_id } => {
-                self.cluster_id = Arc::from(cluster_id.as_str());
+            MetadataRecord::Cluster(record) => {
+                self.cluster_id = Arc::from(record.cluster_id.as_str());
             }
-            MetadataRecord::ControllerEpoch { controller_id, epoch } => {
-                self.controller_id = *controller_id;
-                self.epoch = *epoch;
+            MetadataRecord::ControllerEpoch(record) => {
+                self.controller_id = record.controller_id;
+                self.epoch = record.epoch;
             }
-            MetadataRecord::RegisterBroker { broker_id, host, port, rack, epoch } => {
-                let id = *broker_id;
-                let broker = BrokerImage {
-                    id,
-                    host: host.clone(),
-                    port: *port,
-                    listeners: Vec::new(),
-                    rack: rack.clone(),
-                    epoch: epoch.unwrap_or(offset),
-                    log_dirs: Vec::new(),
-                };
-                Arc::make_mut(&mut self.brokers).insert(id, broker);
+            MetadataRecord::RegisterBroker(record) => self.register(offset, record)?,
+            MetadataRecord::RaiseLeaderEpochs(record) => {
+                self.topics.raise_leader_epochs(record.broker_id)?;
             }
-            MetadataRecord::RegisterBrokerFully { broker_id, listeners, rack, epoch, log_dirs } => {
-                let id = *broker_id;
-                let first = listeners.first().ok_or("a broker without a listener")?;
-                let broker = BrokerImage {
-                    id,
-                    host: first.host.clone(),
-                    port: first.port,
-                    listeners: listeners.clone(),
-                    rack: rack.clone(),
-                    epoch: epoch.unwrap_or(offset),
-                    log_dirs: log_dirs.iter().copied().map(Uuid).collect(),
-                };
-                Arc::make_mut(&mut self.brokers).insert(id, broker);
+            MetadataRecord::CreateTopic(record) => self.topics.create(record)?,
+            MetadataRecord::CreatePartitions(record) => {
+                self.topics.create_partitions(record.topic_id, &record.partitions)?;
             }
-            MetadataRecord::RaiseLeaderEpochs { broker_id } => {
-                self.topics.raise_leader_epochs(*broker_id)?;
+            MetadataRecord::PartitionChange(record) => {
+                let (id, index) = (record.topic_id, record.partition_index);
+                self.topics.change(id, index, &record.partition)?;
             }
-            MetadataRecord::CreateTopic { name, topic_id, partitions, configs } => {
-                self.topics.create(name, Uuid(*topic_id), partitions, configs)?;
+            MetadataRecord::RemoveTopic(record) => self.topics.remove(record.topic_id)?,
+            MetadataRecord::SetConfig(record) => self.set_config(record)?,
+            MetadataRecord::ProducerIds(record) => {
+                self.next_producer_id = record.next_producer_id;
             }
-            MetadataRecord::CreatePartitions { topic_id, partitions } => {
-                self.topics.create_partitions(Uuid(*topic_id), partitions)?;
-            }
-            MetadataRecord::PartitionChange { topic_id, partition_index, partition } => {
-                self.topics.change(Uuid(*topic_id), *partition_index, partition)?;
-            }
-            MetadataRecord::RemoveTopic { topic_id } => self.topics.remove(Uuid(*topic_id))?,
-            MetadataRecord::SetConfig { resource, name, value } => {
-                self.set_config(resource, name, value.as_deref())?;
-            }
-            MetadataRecord::ProducerIds { next_producer_id, .. } => {
-                self.next_producer_id = *next_producer_id;
-            }
-            MetadataRecord::FeatureLevel { name, level } => {
+            MetadataRecord::FeatureLevel(record) => {
                 let features = Arc::make_mut(&mut self.features);
-                if *level == 0 {
-                    features.remove(name);
+                if record.level == 0 {
+                    features.remove(&record.name);
                 } else {
-                    features.insert(name.clone(), *level);
+                    features.insert(record.name.clone(), record.level);
                 }
             }
         }
         Ok(())
     }
 
-    fn set_config(
-        &mut self,
-        resource: &ConfigResource,
-        name: &str,
-        value: Option<&str>,
-    ) -> Result<(), String> {
-        if resource.resource_type == super::ConfigResourceType::Topic {
-            return self.topics.set_config(&resource.name, name, value);
+    fn register(&mut self, offset: i64, record: &RegisterBrokerRecord) -> Result<(), String> {
+        let first = record.listeners.first().ok_or("a broker without a listener")?;
+        let broker = BrokerImage {
+            id: record.broker_id,
+            host: first.host.clone(),
+            port: first.port,
+            listeners: record.listeners.clone(),
+            rack: record.rack.clone(),
+            epoch: if record.epoch < 0 { offset } else { record.epoch },
+            log_dirs: record.log_dirs.clone(),
+        };
+        Arc::make_mut(&mut self.brokers).insert(record.broker_id, broker);
+        Ok(())
+    }
+
+    fn set_config(&mut self, record: &SetConfigRecord) -> Result<(), String> {
+        let SetConfigRecord { resource_type, resource_name, name, value } = record;
+        let value = value.as_deref();
+        let resource_type = ConfigResourceType::from_code(*resource_type)
+            .ok_or_else(|| format!("no kind of resource has the number {resource_type}"))?;
+        if resource_type == ConfigResourceType::Topic {
+            return self.topics.set_config(resource_name, name, value);
         }
+        let resource = ConfigResource { resource_type, name: resource_name.clone() };
         let all = Arc::make_mut(&mut self.configs);
         let configs = all.entry(resource.clone()).or_default();
         set(configs, name, value);
         if configs.is_empty() {
-            all.remove(resource);
+            all.remove(&resource);
         }
         Ok(())
     }
@@ -337,34 +326,30 @@ impl TopicsImage {
         before.filter(|topic| after.by_id.get(&topic.id).is_none())
     }
 
-    fn create(
-        &mut self,
-        name: &str,
-        id: Uuid,
-        partitions: &[PartitionRecord],
-        configs: &Configs,
-    ) -> Result<(), String> {
-        if self.by_name.get(name).is_some() || self.by_id.get(&id).is_some() {
+    fn create(&mut self, record: &CreateTopicRecord) -> Result<(), String> {
+        let CreateTopicRecord { name, topic_id: id, partitions, configs } = record;
+        if self.by_name.get(name.as_str()).is_some() || self.by_id.get(id).is_some() {
             return Err(format!("topic {name} ({id}) exists already"));
         }
-        let internal = INTERNAL_TOPICS.contains(&name);
-        let name: Arc<str> = Arc::from(name);
+        let internal = INTERNAL_TOPICS.contains(&name.as_str());
+        let name: Arc<str> = Arc::from(name.as_str());
+        let configs = configs.iter().map(|one| (one.name.clone(), one.value.clone()));
         let topic = TopicImage {
             name: Arc::clone(&name),
-            id,
-            partitions: partitions.iter().map(PartitionImage::from).collect(),
-            configs: Arc::new(configs.clone()),
+            id: *id,
+            partitions: images(partitions)?,
+            configs: Arc::new(configs.collect()),
             internal,
         };
         self.partition_count += topic.partitions.len();
-        self.by_id.insert(id, Arc::clone(&name));
+        self.by_id.insert(*id, Arc::clone(&name));
         self.by_name.insert(name, Arc::new(topic));
         Ok(())
     }
 
     fn create_partitions(&mut self, id: Uuid, more: &[PartitionRecord]) -> Result<(), String> {
         let topic = self.by_id_mut(id)?;
-        topic.partitions.extend(more.iter().map(PartitionImage::from));
+        topic.partitions.extend(images(more)?);
         self.partition_count += more.len();
         Ok(())
     }
@@ -372,7 +357,8 @@ impl TopicsImage {
     fn change(&mut self, id: Uuid, index: i32, to: &PartitionRecord) -> Result<(), String> {
         let topic = self.by_id_mut(id)?;
         let partition = usize::try_from(index).ok().and_then(|at| topic.partitions.get_mut(at));
-        *partition.ok_or_else(|| format!("topic {id} has no partition {index}"))? = to.into();
+        let partition = partition.ok_or_else(|| format!("topic {id} has no partition {index}"))?;
+        *partition = to.try_into()?;
         Ok(())
     }
 
@@ -429,18 +415,29 @@ impl TopicImage {
     }
 }
 
-impl From<&PartitionRecord> for PartitionImage {
-    fn from(record: &PartitionRecord) -> Self {
-        Self {
+fn images(records: &[PartitionRecord]) -> Result<Vec<PartitionImage>, String> {
+    records.iter().map(PartitionImage::try_from).collect()
+}
+
+impl TryFrom<&PartitionRecord> for PartitionImage {
+    type Error = String;
+
+    fn try_from(record: &PartitionRecord) -> Result<Self, String> {
+        let (replicas, directories) = (record.replicas.len(), record.directories.len());
+        if directories != 0 && directories != replicas {
+            return Err(format!("{replicas} replicas in {directories} directories"));
+        }
+        Ok(Self {
             leader: record.leader,
             leader_epoch: LeaderEpoch(record.leader_epoch),
             partition_epoch: record.partition_epoch,
             replicas: record.replicas.clone(),
             isr: record.isr.clone(),
+            directories: record.directories.clone(),
             elr: record.elr.clone(),
             adding_replicas: record.adding_replicas.clone(),
             removing_replicas: record.removing_replicas.clone(),
-        }
+        })
     }
 }
 
@@ -449,6 +446,7 @@ impl From<&PartitionImage> for PartitionRecord {
         Self {
             replicas: image.replicas.clone(),
             isr: image.isr.clone(),
+            directories: image.directories.clone(),
             leader: image.leader,
             leader_epoch: image.leader_epoch.0,
             partition_epoch: image.partition_epoch,

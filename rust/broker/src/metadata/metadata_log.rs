@@ -11,8 +11,13 @@
 //! frame below the committed end (see `frames.rs`) is an error, because somebody was. A failed
 //! write is taken back; a failed fsync takes the log offline, because nobody knows what it left
 //! behind.
+//!
+//! A directory of release 0.1 (`legacy.rs`) is opened by writing its image as a snapshot of today's
+//! format, with a new log behind it. Until the last file of the old format is deleted the next
+//! start does that again; nothing is appended before.
 
 mod frames;
+mod legacy;
 mod snapshot;
 
 use super::error::MetadataError;
@@ -55,12 +60,20 @@ impl MetadataLog {
         let disk = storage.as_ref();
         disk.create_dir(dir).map_err(io_error("create", dir))?;
         let files = list(disk, dir)?;
-        let mut image = MetadataImage::default();
-        let mut snapshot_len = 0;
-        if let Some(path) = files.checkpoints.last() {
-            (image, snapshot_len) = snapshot::read(disk, path)?;
+        let snapshot = files.checkpoints.last().map(|path| snapshot::read(disk, path));
+        let snapshot = snapshot.transpose()?;
+        if let [stale @ .., _] = &files.checkpoints[..]
+            && !stale.is_empty()
+        {
+            // A crash came before they were deleted. The name of the newest one may not be on the
+            // disk yet.
+            disk.sync_dir(dir).map_err(io_error("fsync", dir))?;
+            delete(disk, stale)?;
         }
-        let mut bytes_since_snapshot = 0;
+        let snapshot_len = snapshot.as_ref().map_or(0, |snapshot| snapshot.len);
+        let mut is_legacy = snapshot.as_ref().is_some_and(|snapshot| snapshot.is_legacy);
+        let mut image = snapshot.map_or_else(MetadataImage::default, |snapshot| snapshot.image);
+        let (mut bytes_since_snapshot, mut timestamp_ms) = (0, 0);
         let mut removed_topics = HashSet::new();
         let mut logs = Vec::with_capacity(files.logs.len());
         for path in &files.logs {
@@ -74,10 +87,12 @@ impl MetadataLog {
             let path = &files.logs[index];
             file.replay(last.is_none_or(|last| index >= last), |position, batch| {
                 image = replayed(&image, path, position, &batch)?;
+                timestamp_ms = batch.timestamp_ms;
                 removed_topics.extend(batch.records.iter().filter_map(removed_topic));
                 Ok(())
             })?;
             bytes_since_snapshot += file.len() - start;
+            is_legacy |= file.is_legacy();
         }
         let active = match logs.pop() {
             Some(file) => file,
@@ -85,7 +100,7 @@ impl MetadataLog {
         };
         let snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(snapshot_len);
         let dir = dir.to_owned();
-        let log = Self {
+        let mut log = Self {
             storage,
             dir,
             active,
@@ -94,6 +109,10 @@ impl MetadataLog {
             offline: None,
             removed_topics,
         };
+        if is_legacy {
+            tracing::info!(dir = %log.dir.display(), "the metadata log gets today's format");
+            log.snapshot(&image, timestamp_ms)?;
+        }
         Ok((log, image))
     }
 
@@ -152,16 +171,23 @@ impl MetadataLog {
         self.snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(written);
         let files = list(disk, &self.dir)?;
         let stale_logs = files.logs.iter().rev().skip(1);
-        for path in stale_logs.chain(files.checkpoints.iter().rev().skip(1)) {
-            disk.remove_file(path).map_err(io_error("delete", path))?;
-        }
-        Ok(())
+        delete(disk, stale_logs.chain(files.checkpoints.iter().rev().skip(1)))
     }
+}
+
+fn delete<'a>(
+    disk: &dyn Storage,
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), MetadataError> {
+    for path in paths {
+        disk.remove_file(path).map_err(io_error("delete", path))?;
+    }
+    Ok(())
 }
 
 fn removed_topic(record: &MetadataRecord) -> Option<Uuid> {
     match record {
-        MetadataRecord::RemoveTopic { topic_id } => Some(Uuid(*topic_id)),
+        MetadataRecord::RemoveTopic(record) => Some(record.topic_id),
         _ => None,
     }
 }

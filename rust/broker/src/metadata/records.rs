@@ -1,14 +1,26 @@
 //! The records of the metadata log.
 //!
-//! They are written with postcard, which knows neither names nor versions. So a record that is on
-//! somebody's disk never changes: a new form is a new variant, appended at the end.
-//! Source: the roles of Kafka's metadata records (KIP-631); the bytes are our own.
+//! Their fields, and what each field means in which version, stand in
+//! `rust/protocol/schema/metadata_records.schema`. In the log a record is
+//! `| type: u16 | version: i16 | fields |`, and the records of a batch are the byte arrays of one
+//! `MetadataBatch`. Source: the roles of Kafka's metadata records (KIP-631); the bytes are our own.
+//!
+//! A type or a version that this release does not know is an error, never skipped: the image would
+//! lack what the log says. Only unknown tagged fields may be overlooked.
 
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use bytes::Bytes;
+use kafkalite_protocol::messages::metadata_records::MetadataBatch;
+use kafkalite_protocol::messages::{Versioned, Wire};
+use kafkalite_protocol::{DecodeError, Reader, Writer};
+
+pub use kafkalite_protocol::messages::metadata_records::{
+    ClusterRecord, ControllerEpochRecord, CreatePartitionsRecord, CreateTopicRecord,
+    FeatureLevelRecord, ListenerRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
+    RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
+};
 
 /// What a dynamic config belongs to; the numbers are the wire's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConfigResourceType {
     /// A topic, by name.
     Topic,
@@ -48,7 +60,7 @@ impl ConfigResourceType {
 }
 
 /// Whose configs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigResource {
     /// What kind of thing.
     pub resource_type: ConfigResourceType,
@@ -73,146 +85,122 @@ impl ConfigResource {
     }
 }
 
-/// Who leads and who follows a partition, as it is when it is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionRecord {
-    /// Broker ids; the first is the preferred leader.
-    pub replicas: Vec<i32>,
-    /// The in-sync ones among them.
-    pub isr: Vec<i32>,
-    /// The leader's broker id; -1 is none.
-    pub leader: i32,
-    /// The leader's reign.
-    pub leader_epoch: i32,
-    /// Raised at each change of the partition.
-    pub partition_epoch: i32,
-    /// Replicas outside the ISR that may still lead (KIP-966).
-    pub elr: Vec<i32>,
-    /// Replicas that a reassignment adds.
-    pub adding_replicas: Vec<i32>,
-    /// Replicas that a reassignment removes.
-    pub removing_replicas: Vec<i32>,
-}
-
-/// Where clients of one listener find a broker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListenerRecord {
-    /// `PLAINTEXT` for instance.
-    pub name: String,
-    /// The host told to clients.
-    pub host: String,
-    /// The port told to clients.
-    pub port: u16,
-}
-
-/// One change of metadata.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MetadataRecord {
-    /// The cluster's id: the first record of every metadata log.
-    Cluster {
-        /// 22 characters of URL-safe base64.
-        cluster_id: String,
+/// Why the bytes of a record are not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordError {
+    /// No record has this type number here.
+    UnknownType(u16),
+    /// A later release has changed the record.
+    UnknownVersion {
+        /// The record's type number.
+        record_type: u16,
+        /// The version that was found.
+        version: i16,
+        /// The newest one that is understood here.
+        supported: i16,
     },
+    /// The bytes are not those of a record.
+    Unreadable(String),
+}
+
+impl From<DecodeError> for RecordError {
+    fn from(error: DecodeError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+/// The table of records: type number, name, fields. A number is never given to another record.
+macro_rules! records {
+    ($($(#[$doc:meta])* $number:literal $name:ident($body:ident),)*) => {
+        /// One change of metadata.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum MetadataRecord {
+            $($(#[$doc])* $name($body),)*
+        }
+
+        impl MetadataRecord {
+            /// The record as it stands in the log, in its newest version.
+            fn encode(&self) -> Bytes {
+                match self {
+                    $(Self::$name(body) => encode($number, body),)*
+                }
+            }
+
+            fn decode(bytes: Bytes) -> Result<Self, RecordError> {
+                let mut reader = Reader::new(bytes);
+                match reader.u16()? {
+                    $($number => decode(reader, $number).map(Self::$name),)*
+                    unknown => Err(RecordError::UnknownType(unknown)),
+                }
+            }
+        }
+    };
+}
+
+records! {
+    /// The cluster's id, 22 characters of URL-safe base64: the first record of every metadata log.
+    1 Cluster(ClusterRecord),
     /// A controller begins to lead; the records after this one are of its epoch.
-    ControllerEpoch {
-        /// The controller's broker id.
-        controller_id: i32,
-        /// Its epoch.
-        epoch: i32,
-    },
-    /// A broker is there, or is there again. Not written any more: `RegisterBrokerFully` is.
-    RegisterBroker {
-        /// `broker.id`.
-        broker_id: i32,
-        /// The host told to clients.
-        host: String,
-        /// The port told to clients.
-        port: u16,
-        /// `broker.rack`.
-        rack: Option<String>,
-        /// Its epoch; `None` is the offset of this record. Only snapshots, which renumber nothing,
-        /// spell it out.
-        epoch: Option<i64>,
-    },
+    2 ControllerEpoch(ControllerEpochRecord),
+    /// A broker is there, or is there again: with one listener at least, the first one for clients
+    /// that came in elsewhere, and the ids of all log directories that it has or ever had. Its
+    /// epoch is the offset of this record; only snapshots, which renumber, spell it out.
+    3 RegisterBroker(RegisterBrokerRecord),
     /// A broker started: the leader epoch of every partition it leads goes up by one, because
     /// across a crash one (epoch, offset) must never name two records. One record for all, or a
     /// start would cost one per partition.
-    RaiseLeaderEpochs {
-        /// The broker that leads them.
-        broker_id: i32,
-    },
-    /// A new topic with its partitions, numbered from 0, and its configs.
-    CreateTopic {
-        /// 1 to 249 characters.
-        name: String,
-        /// Drawn by the controller's shell.
-        topic_id: [u8; 16],
-        /// Partition 0, 1, ...
-        partitions: Vec<PartitionRecord>,
-        /// What was set; defaults are not written.
-        configs: BTreeMap<String, String>,
-    },
+    4 RaiseLeaderEpochs(RaiseLeaderEpochsRecord),
+    /// A new topic with its partitions, numbered from 0, and what was set of its configs.
+    5 CreateTopic(CreateTopicRecord),
     /// More partitions for a topic, numbered from the ones it has.
-    CreatePartitions {
-        /// The topic.
-        topic_id: [u8; 16],
-        /// The new ones.
-        partitions: Vec<PartitionRecord>,
-    },
-    /// One partition's new state.
-    PartitionChange {
-        /// The topic.
-        topic_id: [u8; 16],
-        /// The partition's number.
-        partition_index: i32,
-        /// All of its state.
-        partition: PartitionRecord,
-    },
+    6 CreatePartitions(CreatePartitionsRecord),
+    /// One partition's new state, all of it.
+    7 PartitionChange(PartitionChangeRecord),
     /// A topic, its partitions and its configs are gone.
-    RemoveTopic {
-        /// The topic.
-        topic_id: [u8; 16],
-    },
-    /// One config of a resource is set, or taken away.
-    SetConfig {
-        /// Whose.
-        resource: ConfigResource,
-        /// The key, with dots.
-        name: String,
-        /// The new value; `None` goes back to the default.
-        value: Option<String>,
-    },
+    8 RemoveTopic(RemoveTopicRecord),
+    /// One config of a resource is set; without a value it goes back to the default.
+    9 SetConfig(SetConfigRecord),
     /// Producer ids below this one have been given out in blocks.
-    ProducerIds {
-        /// The broker that got the block.
-        broker_id: i32,
-        /// The first id that is still free.
-        next_producer_id: i64,
-    },
+    10 ProducerIds(ProducerIdsRecord),
     /// A feature is finalized at this level; 0 takes it away.
-    FeatureLevel {
-        /// As in `metadata.version`.
-        name: String,
-        /// The level.
-        level: i16,
-    },
-    /// A broker is there, or is there again: at these addresses, with these log directories.
-    RegisterBrokerFully {
-        /// `broker.id`.
-        broker_id: i32,
-        /// One at least; the first one's clients are those that came in elsewhere.
-        listeners: Vec<ListenerRecord>,
-        /// `broker.rack`.
-        rack: Option<String>,
-        /// As in `RegisterBroker`.
-        epoch: Option<i64>,
-        /// The ids of all log directories that it has, or ever had.
-        log_dirs: Vec<[u8; 16]>,
-    },
+    11 FeatureLevel(FeatureLevelRecord),
+}
+
+fn encode<R: Versioned>(record_type: u16, body: &R) -> Bytes {
+    let mut writer = Writer::new();
+    writer.u16(record_type);
+    writer.i16(R::VERSIONS.max);
+    body.encode(&mut writer, R::VERSIONS.max);
+    writer.into_bytes()
+}
+
+fn decode<R: Versioned>(mut reader: Reader, record_type: u16) -> Result<R, RecordError> {
+    let version = reader.i16()?;
+    if !R::VERSIONS.contains(version) {
+        let supported = R::VERSIONS.max;
+        return Err(RecordError::UnknownVersion { record_type, version, supported });
+    }
+    let body = R::decode(&mut reader, version)?;
+    match reader.remaining() {
+        0 => Ok(body),
+        more => Err(RecordError::Unreadable(format!("{more} bytes follow a record"))),
+    }
+}
+
+impl MetadataRecord {
+    /// The record that sets a config of `resource`, or with `None` takes it away.
+    pub fn set_config(resource: &ConfigResource, name: &str, value: Option<&str>) -> Self {
+        Self::SetConfig(SetConfigRecord {
+            resource_type: resource.resource_type.code(),
+            resource_name: resource.name.clone(),
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+        })
+    }
 }
 
 /// Records that count together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RecordsBatch {
     /// The offset of the first record; the others follow without a gap.
     pub base_offset: i64,
@@ -223,3 +211,48 @@ pub struct RecordsBatch {
     /// The records.
     pub records: Vec<MetadataRecord>,
 }
+
+impl RecordsBatch {
+    /// The offset of the last record; one before the first where there is none.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset + self.records.len() as i64 - 1
+    }
+
+    /// The batch as it stands in the log.
+    pub fn encode(&self) -> Bytes {
+        let batch = MetadataBatch {
+            base_offset: self.base_offset,
+            epoch: self.epoch,
+            timestamp_ms: self.timestamp_ms,
+            records: self.records.iter().map(MetadataRecord::encode).collect(),
+        };
+        let mut writer = Writer::new();
+        batch.encode(&mut writer, 0);
+        writer.into_bytes()
+    }
+
+    /// The batch that these bytes are.
+    ///
+    /// # Errors
+    /// The offset of the record that is not understood, and why; the first one's, if it is the
+    /// batch itself.
+    pub fn decode(bytes: Bytes) -> Result<Self, (i64, RecordError)> {
+        let mut reader = Reader::new(bytes);
+        let batch: MetadataBatch =
+            MetadataBatch::decode(&mut reader, 0).map_err(|e| (-1, e.into()))?;
+        let base_offset = batch.base_offset;
+        if reader.remaining() > 0 {
+            let reason = format!("{} bytes follow a batch", reader.remaining());
+            return Err((base_offset, RecordError::Unreadable(reason)));
+        }
+        let records = (base_offset..).zip(batch.records);
+        let records = records
+            .map(|(offset, bytes)| MetadataRecord::decode(bytes).map_err(|error| (offset, error)))
+            .collect::<Result<_, _>>()?;
+        let (epoch, timestamp_ms) = (batch.epoch, batch.timestamp_ms);
+        Ok(Self { base_offset, epoch, timestamp_ms, records })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -210,19 +210,17 @@ pub(super) fn safety_records(
 ) -> Vec<MetadataRecord> {
     let (cluster, broker) = (ConfigResource::cluster(), ConfigResource::broker(broker_id));
     let set = |resource: &ConfigResource| image.configs_of(resource)?.get(MIN_INSYNC_REPLICAS);
-    let record = |resource: ConfigResource, value: Option<String>| MetadataRecord::SetConfig {
-        resource,
-        name: MIN_INSYNC_REPLICAS.to_owned(),
-        value,
+    let record = |resource: &ConfigResource, value: Option<&str>| {
+        MetadataRecord::set_config(resource, MIN_INSYNC_REPLICAS, value)
     };
     let mut records = Vec::new();
     let own = set(&broker);
     if own.is_some() || set(&cluster).is_none() {
         let value = own.cloned().unwrap_or_else(|| configured.to_string());
-        records.push(record(cluster, Some(value)));
+        records.push(record(&cluster, Some(&value)));
     }
     if own.is_some() {
-        records.push(record(broker, None));
+        records.push(record(&broker, None));
     }
     records
 }
@@ -293,10 +291,8 @@ fn elements(value: &str) -> impl Iterator<Item = String> {
 
 /// The records that make `before` into `after`.
 fn difference(resource: &ConfigResource, before: &Configs, after: &Configs) -> Vec<MetadataRecord> {
-    let record = |name: &String, value: Option<&String>| MetadataRecord::SetConfig {
-        resource: resource.clone(),
-        name: name.clone(),
-        value: value.cloned(),
+    let record = |name: &String, value: Option<&String>| {
+        MetadataRecord::set_config(resource, name, value.map(String::as_str))
     };
     let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| record(key, None));
     let set = after.iter().filter(|(key, value)| before.get(*key) != Some(value));

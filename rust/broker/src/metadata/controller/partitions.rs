@@ -4,11 +4,11 @@
 
 use super::super::error::ApiError;
 use super::super::image::{MetadataImage, TopicImage};
-use super::super::records::{MetadataRecord, PartitionRecord};
+use super::super::records::{CreatePartitionsRecord, MetadataRecord, PartitionRecord};
 use super::Decision;
 use super::placement::{new_partition, place, validate_assignment};
 use super::topics::{MAX_PARTITIONS_PER_REQUEST, excessive};
-use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::{ErrorCode, Uuid};
 
 /// More partitions that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub fn create_partitions(image: &MetadataImage, topics: &[NewPartitions]) -> Dec
     let mut records = Vec::new();
     let answers = topics.iter().map(|topic| {
         added(image, topic).map(|(topic_id, partitions)| {
-            records.push(MetadataRecord::CreatePartitions { topic_id, partitions });
+            let record = CreatePartitionsRecord { topic_id, partitions };
+            records.push(MetadataRecord::CreatePartitions(record));
         })
     });
     let answers = answers.collect();
@@ -49,7 +50,7 @@ fn partitions_asked(image: &MetadataImage, asked: &NewPartitions) -> usize {
 fn added(
     image: &MetadataImage,
     asked: &NewPartitions,
-) -> Result<([u8; 16], Vec<PartitionRecord>), ApiError> {
+) -> Result<(Uuid, Vec<PartitionRecord>), ApiError> {
     let topic = image.topic(&asked.name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let present = topic.partition_count();
     let refuse = |message: String| Err(ApiError::new(ErrorCode::InvalidPartitions, message));
@@ -67,7 +68,7 @@ fn added(
         None => place(image, present, more, replication_factor(topic))?,
         Some(assignments) => by_hand(image, topic, more, assignments)?,
     };
-    Ok((topic.id.0, partitions))
+    Ok((topic.id, partitions))
 }
 
 fn replication_factor(topic: &TopicImage) -> i16 {

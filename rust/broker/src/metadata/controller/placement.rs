@@ -41,11 +41,7 @@ pub fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
         leader: replicas.first().copied().unwrap_or(-1),
         isr: replicas.clone(),
         replicas,
-        leader_epoch: 0,
-        partition_epoch: 0,
-        elr: Vec::new(),
-        adding_replicas: Vec::new(),
-        removing_replicas: Vec::new(),
+        ..PartitionRecord::default()
     }
 }
 

@@ -323,8 +323,7 @@ fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
     assert_eq!(change(&cluster, None, true), Err(ErrorCode::InvalidConfig));
     assert_eq!(change(&cluster, set(), false), Ok(()));
     // An earlier release let brokers have one.
-    let (name, value) = ("min.insync.replicas".to_owned(), Some("5".to_owned()));
-    let record = MetadataRecord::SetConfig { resource: broker.clone(), name, value };
+    let record = MetadataRecord::set_config(&broker, "min.insync.replicas", Some("5"));
     controller.change(false, 1, |_| (vec![record], vec![Ok(())])).pop().unwrap().unwrap();
     drop(controller);
     let controller = open(1);

@@ -4,7 +4,9 @@
 
 use super::super::error::ApiError;
 use super::super::image::{CLUSTER_METADATA_TOPIC, Configs, MetadataImage};
-use super::super::records::{MetadataRecord, PartitionRecord};
+use super::super::records::{
+    CreateTopicRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicConfig,
+};
 use super::Decision;
 use super::configs::ConfigRules;
 use super::names::{TakenNames, invalid_topic_name};
@@ -148,8 +150,9 @@ fn create_topic(
         replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
         configs: Arc::new(configs.clone()),
     };
-    let (name, topic_id) = (name.clone(), id.0);
-    Ok((MetadataRecord::CreateTopic { name, topic_id, partitions, configs }, created))
+    let configs = configs.into_iter().map(|(name, value)| TopicConfig { name, value }).collect();
+    let record = CreateTopicRecord { name: name.clone(), topic_id: id, partitions, configs };
+    Ok((MetadataRecord::CreateTopic(record), created))
 }
 
 fn collision(name: &str, other: &str) -> ApiError {
@@ -229,7 +232,8 @@ pub fn delete_topics(image: &MetadataImage, topics: &[TopicName]) -> Decision<(S
             };
             let found = found.ok_or_else(|| ApiError::from(unknown))?;
             if gone.insert(found.id) {
-                records.push(MetadataRecord::RemoveTopic { topic_id: found.id.0 });
+                let record = RemoveTopicRecord { topic_id: found.id };
+                records.push(MetadataRecord::RemoveTopic(record));
             }
             Ok((found.name.to_string(), found.id))
         })

@@ -1,5 +1,8 @@
 #![allow(clippy::unwrap_used)]
-use super::super::records::ConfigResourceType;
+use super::super::records::{
+    ConfigResourceType, CreatePartitionsRecord, PartitionChangeRecord, RaiseLeaderEpochsRecord,
+    RemoveTopicRecord,
+};
 use super::*;
 
 fn partition(leader: i32) -> PartitionRecord {
@@ -7,21 +10,27 @@ fn partition(leader: i32) -> PartitionRecord {
         leader,
         replicas: vec![leader],
         isr: vec![leader],
-        leader_epoch: 0,
-        partition_epoch: 0,
-        elr: vec![],
-        adding_replicas: vec![],
-        removing_replicas: vec![],
+        ..PartitionRecord::default()
     }
 }
 
 fn create(name: &str, id: u8, leaders: &[i32]) -> MetadataRecord {
-    MetadataRecord::CreateTopic {
+    MetadataRecord::CreateTopic(CreateTopicRecord {
         name: name.to_owned(),
-        topic_id: [id; 16],
+        topic_id: Uuid([id; 16]),
         partitions: leaders.iter().map(|leader| partition(*leader)).collect(),
-        configs: Configs::new(),
-    }
+        configs: vec![],
+    })
+}
+
+fn remove(id: u8) -> MetadataRecord {
+    MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id: Uuid([id; 16]) })
+}
+
+fn change(partition_index: i32, partition: PartitionRecord) -> MetadataRecord {
+    let topic_id = Uuid([1; 16]);
+    let change = PartitionChangeRecord { topic_id, partition_index, partition };
+    MetadataRecord::PartitionChange(change)
 }
 
 fn after(image: &MetadataImage, records: Vec<MetadataRecord>) -> MetadataImage {
@@ -36,7 +45,7 @@ fn a_topic_is_found_by_name_and_by_id_until_it_is_removed() {
     assert_eq!(first.topic("t").unwrap().id, id);
     assert_eq!(&*first.topic_by_id(id).unwrap().name, "t");
     assert_eq!((first.topics.len(), first.topics.partition_count()), (1, 2));
-    let second = after(&first, vec![MetadataRecord::RemoveTopic { topic_id: [7; 16] }]);
+    let second = after(&first, vec![remove(7)]);
     assert!(second.topic("t").is_none() && second.topic_by_id(id).is_none());
     assert_eq!((second.topics.len(), second.topics.partition_count()), (0, 0));
     assert!(first.topic("t").is_some(), "an image that somebody holds never changes");
@@ -45,7 +54,8 @@ fn a_topic_is_found_by_name_and_by_id_until_it_is_removed() {
 #[test]
 fn raising_leader_epochs_touches_only_the_partitions_that_the_broker_leads() {
     let image = after(&MetadataImage::default(), vec![create("t", 1, &[1, 2])]);
-    let image = after(&image, vec![MetadataRecord::RaiseLeaderEpochs { broker_id: 1 }]);
+    let raise = MetadataRecord::RaiseLeaderEpochs(RaiseLeaderEpochsRecord { broker_id: 1 });
+    let image = after(&image, vec![raise]);
     let epochs = |index| {
         let partition = image.partition("t", index).unwrap();
         (partition.leader_epoch.0, partition.partition_epoch)
@@ -56,24 +66,19 @@ fn raising_leader_epochs_touches_only_the_partitions_that_the_broker_leads() {
 #[test]
 fn a_record_that_does_not_fit_is_refused_with_its_offset() {
     let image = after(&MetadataImage::default(), vec![create("t", 1, &[1])]);
-    let topic_id = [9; 16];
-    let of = |name: &str| ConfigResource::topic(name);
+    let unknown = CreatePartitionsRecord { topic_id: Uuid([9; 16]), partitions: vec![] };
+    let of_nothing = SetConfigRecord { resource_type: 3, ..SetConfigRecord::default() };
+    let directories = vec![Uuid([1; 16]); 2];
     for record in [
         create("t", 2, &[1]),
         create("other", 1, &[1]),
-        MetadataRecord::RemoveTopic { topic_id },
-        MetadataRecord::CreatePartitions { topic_id, partitions: vec![] },
-        MetadataRecord::PartitionChange {
-            topic_id: [1; 16],
-            partition_index: 1,
-            partition: partition(1),
-        },
-        MetadataRecord::PartitionChange {
-            topic_id: [1; 16],
-            partition_index: -1,
-            partition: partition(1),
-        },
-        MetadataRecord::SetConfig { resource: of("u"), name: "k".to_owned(), value: None },
+        remove(9),
+        MetadataRecord::CreatePartitions(unknown),
+        change(1, partition(1)),
+        change(-1, partition(1)),
+        change(0, PartitionRecord { directories, ..partition(1) }),
+        MetadataRecord::set_config(&ConfigResource::topic("u"), "k", None),
+        MetadataRecord::SetConfig(of_nothing),
     ] {
         let records = vec![create("fits", 3, &[1]), record.clone()];
         let batch = RecordsBatch { base_offset: 1, epoch: 1, timestamp_ms: 0, records };
@@ -84,11 +89,20 @@ fn a_record_that_does_not_fit_is_refused_with_its_offset() {
 }
 
 #[test]
+fn a_partition_keeps_the_directory_of_each_replica() {
+    let image = after(&MetadataImage::default(), vec![create("t", 1, &[1])]);
+    assert!(image.partition("t", 0).unwrap().directories.is_empty());
+    let directories = vec![Uuid([5; 16])];
+    let record = PartitionRecord { directories: directories.clone(), ..partition(1) };
+    let image = after(&image, vec![change(0, record)]);
+    assert_eq!(image.partition("t", 0).unwrap().directories, directories);
+    assert_eq!(PartitionRecord::from(image.partition("t", 0).unwrap()).directories, directories);
+}
+
+#[test]
 fn configs_are_set_and_taken_away_where_they_belong() {
-    let set = |resource: &ConfigResource, value: Option<&str>| MetadataRecord::SetConfig {
-        resource: resource.clone(),
-        name: "k".to_owned(),
-        value: value.map(str::to_owned),
+    let set = |resource: &ConfigResource, value: Option<&str>| {
+        MetadataRecord::set_config(resource, "k", value)
     };
     let group = ConfigResource { resource_type: ConfigResourceType::Group, name: "g".to_owned() };
     for resource in [ConfigResource::broker(1), ConfigResource::cluster(), group] {

@@ -8,18 +8,20 @@
 //! crc        CRC-32 of what stands before it, from the start or from `committed`
 //! ```
 //! A frame is `| length: u32 | crc: u32 | batch: length bytes |`; the CRC-32 covers length and
-//! batch, and the batch is postcard. `committed` is written after each fsync, into its two places
-//! by turns so that a torn write spoils only one, and is itself fsynced by the next one. So it lags
-//! behind the truth by one or two frames, is never ahead of it, and tells a torn tail from damage.
+//! batch, and `records.rs` says what a batch is. `committed` is written after each fsync, into its
+//! two places by turns so that a torn write spoils only one, and is itself fsynced by the next one.
+//! So it lags behind the truth by one or two frames, is never ahead of it, and tells a torn tail
+//! from damage. Files of format 1 differ in their batches alone: they are read, never written.
 
 use super::super::error::MetadataError;
-use super::super::records::RecordsBatch;
+use super::super::records::{RecordError, RecordsBatch};
+use super::legacy;
 use kafkalite_log::storage::{OpenMode, Storage, StorageFile, read_full};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 7] = b"KLMETA\n";
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const START_LEN: usize = 24;
 const COMMITTED_LEN: usize = 12;
 const HEADER_LEN: usize = START_LEN + 2 * COMMITTED_LEN;
@@ -47,6 +49,8 @@ pub struct AppendFailure {
 pub struct FramesFile {
     path: PathBuf,
     file: Box<dyn StorageFile>,
+    /// How its batches are written.
+    format: u8,
     header: Header,
     /// The end of the frames that count, in bytes.
     len: u64,
@@ -83,17 +87,26 @@ impl FramesFile {
         path: &Path,
         header: Header,
     ) -> Result<Self, MetadataError> {
+        Self::create_in(storage, path, header, FORMAT)
+    }
+
+    fn create_in(
+        storage: &dyn Storage,
+        path: &Path,
+        header: Header,
+        format: u8,
+    ) -> Result<Self, MetadataError> {
         let path = path.with_extension("tmp");
         let file = storage.open(&path, OpenMode::Create).map_err(io_error("create", &path))?;
         file.set_len(0).map_err(io_error("truncate", &path))?;
         let len = HEADER_LEN as u64;
-        Ok(Self { path, file, header, len, committed: len, place: 0 })
+        Ok(Self { path, file, format, header, len, committed: len, place: 0 })
     }
 
     /// Writes the header with everything committed, and fsyncs.
     pub fn commit_whole(&mut self) -> Result<(), MetadataError> {
         self.committed = self.len;
-        let header = encode_header(self.header, self.committed);
+        let header = encode_header(self.format, self.header, self.committed);
         self.file
             .write_all_at(&mut [IoSlice::new(&header)], 0)
             .and_then(|()| self.file.sync_data())
@@ -126,8 +139,9 @@ impl FramesFile {
         if !bytes.starts_with(MAGIC) {
             return Err(corrupt("this is no metadata log"));
         }
-        if bytes[7] != FORMAT {
-            let (found, supported) = (bytes[7], FORMAT);
+        let format = bytes[7];
+        if format != FORMAT && format != legacy::FORMAT {
+            let (found, supported) = (format, FORMAT);
             return Err(MetadataError::Format { path: path.to_owned(), found, supported });
         }
         let header = decode_start(&bytes).ok_or_else(|| corrupt("bad header CRC"))?;
@@ -136,7 +150,13 @@ impl FramesFile {
         let committed = committed.ok_or_else(|| corrupt("bad header CRC"))?;
         // The place that holds it stays as it is until the other one is written.
         let place = usize::from(places[0] == Some(committed));
-        Ok(Self { path: path.to_owned(), file, header, len: HEADER_LEN as u64, committed, place })
+        let (path, len) = (path.to_owned(), HEADER_LEN as u64);
+        Ok(Self { path, file, format, header, len, committed, place })
+    }
+
+    /// Whether an earlier release wrote it, in a format that is not written any more.
+    pub const fn is_legacy(&self) -> bool {
+        self.format == legacy::FORMAT
     }
 
     /// Where the file begins in the metadata log.
@@ -168,8 +188,10 @@ impl FramesFile {
                 break (position < self.committed).then(|| "the file is cut short".to_owned());
             }
             match read_frame(self.file.as_ref(), position, file_len - position) {
-                Ok((batch, frame_len)) => {
-                    each(position, batch)?;
+                Ok(payload) => {
+                    let frame_len = FRAME_HEADER_LEN + payload.len() as u64;
+                    // Its CRC is good, so it is what was written: never a torn tail.
+                    each(position, self.decode(position, payload)?)?;
                     position += frame_len;
                 }
                 Err(FrameError::Io(source)) => return Err(io_error("read", &self.path)(source)),
@@ -184,6 +206,25 @@ impl FramesFile {
         tracing::warn!(path = %self.path.display(), position, reason, "a torn frame is cut off");
         let cut = self.file.set_len(position).and_then(|()| self.file.sync_data());
         cut.map_err(io_error("truncate", &self.path))
+    }
+
+    fn decode(&self, position: u64, payload: Vec<u8>) -> Result<RecordsBatch, MetadataError> {
+        let corrupt = |reason| MetadataError::Corrupt { path: self.path.clone(), position, reason };
+        if self.is_legacy() {
+            return legacy::decode(&payload).map_err(corrupt);
+        }
+        RecordsBatch::decode(payload.into()).map_err(|(offset, error)| {
+            let path = self.path.clone();
+            match error {
+                RecordError::UnknownType(record_type) => {
+                    MetadataError::UnknownRecord { path, offset, record_type }
+                }
+                RecordError::UnknownVersion { record_type, version, supported } => {
+                    MetadataError::NewerRecord { path, offset, record_type, version, supported }
+                }
+                RecordError::Unreadable(reason) => corrupt(format!("offset {offset}: {reason}")),
+            }
+        })
     }
 
     /// Appends one batch, fsyncs, and says so in the header. Returns the frame's length.
@@ -205,7 +246,7 @@ impl FramesFile {
 
     /// Writes one batch behind the others. Returns the frame's length.
     pub fn append_unsynced(&mut self, batch: &RecordsBatch) -> Result<u64, AppendFailure> {
-        let frame = encode_frame(batch).map_err(|reason| AppendFailure {
+        let frame = self.encode(batch).map_err(|reason| AppendFailure {
             error: MetadataError::Replay { offset: batch.base_offset, reason },
             taken_back: true,
         })?;
@@ -216,6 +257,20 @@ impl FramesFile {
         self.len += frame.len() as u64;
         Ok(frame.len() as u64)
     }
+
+    fn encode(&self, batch: &RecordsBatch) -> Result<Vec<u8>, String> {
+        #[cfg(test)]
+        if self.is_legacy() {
+            return encode_frame(&legacy::tests::encode(batch));
+        }
+        let payload = batch.encode();
+        // What cannot be read back, like a text that is too long, must not get into the log.
+        match RecordsBatch::decode(payload.clone()) {
+            Ok(read) if read == *batch => encode_frame(&payload),
+            Ok(_) => Err("a record comes back as another".to_owned()),
+            Err((offset, error)) => Err(format!("offset {offset}: {error:?}")),
+        }
+    }
 }
 
 enum FrameError {
@@ -223,11 +278,12 @@ enum FrameError {
     Bad(String),
 }
 
+/// The payload of the frame at `position`, whose CRC is good.
 fn read_frame(
     file: &dyn StorageFile,
     position: u64,
     remaining: u64,
-) -> Result<(RecordsBatch, u64), FrameError> {
+) -> Result<Vec<u8>, FrameError> {
     let bad = |reason: &str| FrameError::Bad(reason.to_owned());
     if remaining < FRAME_HEADER_LEN {
         return Err(bad("a frame's header is cut short"));
@@ -246,18 +302,15 @@ fn read_frame(
     if frame_crc(length, &payload) != u32::from_be_bytes(crc) {
         return Err(bad("bad CRC"));
     }
-    let batch = postcard::from_bytes(&payload)
-        .map_err(|error| FrameError::Bad(format!("unreadable records: {error}")))?;
-    Ok((batch, FRAME_HEADER_LEN + payload_len))
+    Ok(payload)
 }
 
-fn encode_frame(batch: &RecordsBatch) -> Result<Vec<u8>, String> {
-    let payload = postcard::to_stdvec(batch).map_err(|error| error.to_string())?;
+fn encode_frame(payload: &[u8]) -> Result<Vec<u8>, String> {
     let length = u32::try_from(payload.len()).map_err(|error| error.to_string())?.to_be_bytes();
     let mut frame = Vec::with_capacity(payload.len() + FRAME_HEADER_LEN as usize);
     frame.extend_from_slice(&length);
-    frame.extend_from_slice(&frame_crc(length, &payload).to_be_bytes());
-    frame.extend_from_slice(&payload);
+    frame.extend_from_slice(&frame_crc(length, payload).to_be_bytes());
+    frame.extend_from_slice(payload);
     Ok(frame)
 }
 
@@ -268,10 +321,10 @@ fn frame_crc(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn encode_header(header: Header, committed: u64) -> [u8; HEADER_LEN] {
+fn encode_header(format: u8, header: Header, committed: u64) -> [u8; HEADER_LEN] {
     let mut bytes = [0_u8; HEADER_LEN];
     bytes[..7].copy_from_slice(MAGIC);
-    bytes[7] = FORMAT;
+    bytes[7] = format;
     bytes[8..16].copy_from_slice(&header.offset.to_be_bytes());
     bytes[16..20].copy_from_slice(&header.epoch.to_be_bytes());
     let crc = crc32fast::hash(&bytes[..20]);
@@ -309,11 +362,19 @@ fn decode_committed(bytes: &[u8; HEADER_LEN], place: usize) -> Option<u64> {
 pub fn with_committed(bytes: &[u8], committed: u64) -> Vec<u8> {
     let start: &[u8; HEADER_LEN] = bytes[..HEADER_LEN].try_into().expect("a header is there");
     let header = decode_start(start).expect("the header is whole");
-    [&encode_header(header, committed), &bytes[HEADER_LEN..]].concat()
+    [&encode_header(bytes[7], header, committed), &bytes[HEADER_LEN..]].concat()
 }
 
 #[cfg(test)]
 impl FramesFile {
+    /// Makes a file as release 0.1 did, with its name.
+    pub fn create_legacy(storage: &dyn Storage, path: &Path, header: Header) -> Self {
+        let mut file = Self::create_in(storage, path, header, legacy::FORMAT).expect("a file");
+        file.commit_whole().expect("an fsync");
+        file.take_name(storage, path).expect("a name");
+        file
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

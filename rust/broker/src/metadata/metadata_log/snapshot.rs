@@ -1,8 +1,11 @@
 //! Snapshots: an image written as the fewest records that add up to it.
 
 use super::super::error::MetadataError;
-use super::super::image::MetadataImage;
-use super::super::records::{ConfigResource, MetadataRecord, PartitionRecord, RecordsBatch};
+use super::super::image::{BrokerImage, MetadataImage, TopicImage};
+use super::super::records::{
+    ClusterRecord, ControllerEpochRecord, CreateTopicRecord, FeatureLevelRecord, MetadataRecord,
+    PartitionRecord, ProducerIdsRecord, RecordsBatch, RegisterBrokerRecord, TopicConfig,
+};
 use super::frames::{FramesFile, Header};
 use kafkalite_log::storage::Storage;
 use std::path::Path;
@@ -34,11 +37,21 @@ pub fn write(
     Ok(file.len())
 }
 
-/// Reads the image in `path`, and how many bytes it takes.
+/// A snapshot that was read.
+pub struct Snapshot {
+    /// What it adds up to.
+    pub image: MetadataImage,
+    /// How many bytes it takes.
+    pub len: u64,
+    /// Whether it has a format that is not written any more.
+    pub is_legacy: bool,
+}
+
+/// Reads the image in `path`.
 ///
 /// # Errors
 /// Any byte of it is not what was written: a snapshot is never torn.
-pub fn read(storage: &dyn Storage, path: &Path) -> Result<(MetadataImage, u64), MetadataError> {
+pub fn read(storage: &dyn Storage, path: &Path) -> Result<Snapshot, MetadataError> {
     let mut file = FramesFile::open(storage, path)?;
     let mut image = MetadataImage::default();
     file.replay(false, |_, batch| {
@@ -47,47 +60,49 @@ pub fn read(storage: &dyn Storage, path: &Path) -> Result<(MetadataImage, u64), 
     })?;
     image.offset = file.header().offset - 1;
     image.epoch = file.header().epoch;
-    Ok((image, file.len()))
+    Ok(Snapshot { image, len: file.len(), is_legacy: file.is_legacy() })
 }
 
-fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '_ {
+pub fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '_ {
+    let (controller_id, epoch) = (image.controller_id, image.epoch);
+    let (broker_id, next_producer_id) = (-1, image.next_producer_id);
     let head = [
-        MetadataRecord::Cluster { cluster_id: image.cluster_id.to_string() },
-        MetadataRecord::ControllerEpoch { controller_id: image.controller_id, epoch: image.epoch },
-        MetadataRecord::ProducerIds { broker_id: -1, next_producer_id: image.next_producer_id },
+        MetadataRecord::Cluster(ClusterRecord { cluster_id: image.cluster_id.to_string() }),
+        MetadataRecord::ControllerEpoch(ControllerEpochRecord { controller_id, epoch }),
+        MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id, next_producer_id }),
     ];
     let brokers = image.brokers.values().map(registration);
-    let features = image
-        .features
-        .iter()
-        .map(|(name, level)| MetadataRecord::FeatureLevel { name: name.clone(), level: *level });
-    let topics = image.topics.iter().map(|topic| MetadataRecord::CreateTopic {
-        name: topic.name.to_string(),
-        topic_id: topic.id.0,
-        partitions: topic.partitions.iter().map(PartitionRecord::from).collect(),
-        configs: (*topic.configs).clone(),
+    let features = image.features.iter().map(|(name, level)| {
+        MetadataRecord::FeatureLevel(FeatureLevelRecord { name: name.clone(), level: *level })
     });
+    let topics = image.topics.iter().map(|topic| creation(topic));
     let configs = image.configs.iter().flat_map(|(resource, configs)| {
-        configs.iter().map(|(name, value)| set_config(resource, name, value))
+        let set = |(name, value): (&String, &String)| {
+            MetadataRecord::set_config(resource, name, Some(value))
+        };
+        configs.iter().map(set)
     });
     head.into_iter().chain(brokers).chain(features).chain(topics).chain(configs)
 }
 
-fn registration(broker: &crate::metadata::BrokerImage) -> MetadataRecord {
-    let (broker_id, rack, epoch) = (broker.id, broker.rack.clone(), Some(broker.epoch));
-    if broker.listeners.is_empty() {
-        let (host, port) = (broker.host.clone(), broker.port);
-        return MetadataRecord::RegisterBroker { broker_id, host, port, rack, epoch };
-    }
-    let listeners = broker.listeners.clone();
-    let log_dirs = broker.log_dirs.iter().map(|id| id.0).collect();
-    MetadataRecord::RegisterBrokerFully { broker_id, listeners, rack, epoch, log_dirs }
+fn registration(broker: &BrokerImage) -> MetadataRecord {
+    MetadataRecord::RegisterBroker(RegisterBrokerRecord {
+        broker_id: broker.id,
+        epoch: broker.epoch,
+        rack: broker.rack.clone(),
+        listeners: broker.listeners.clone(),
+        log_dirs: broker.log_dirs.clone(),
+    })
 }
 
-fn set_config(resource: &ConfigResource, name: &str, value: &str) -> MetadataRecord {
-    MetadataRecord::SetConfig {
-        resource: resource.clone(),
-        name: name.to_owned(),
-        value: Some(value.to_owned()),
-    }
+fn creation(topic: &TopicImage) -> MetadataRecord {
+    let configs = topic.configs.iter();
+    let configs =
+        configs.map(|(name, value)| TopicConfig { name: name.clone(), value: value.clone() });
+    MetadataRecord::CreateTopic(CreateTopicRecord {
+        name: topic.name.to_string(),
+        topic_id: topic.id,
+        partitions: topic.partitions.iter().map(PartitionRecord::from).collect(),
+        configs: configs.collect(),
+    })
 }

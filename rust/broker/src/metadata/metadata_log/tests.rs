@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use super::super::records::MetadataRecord;
+use super::super::records::{MetadataRecord, ProducerIdsRecord};
 use super::*;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
@@ -11,7 +11,8 @@ fn open(dir: &Path) -> Result<(MetadataLog, MetadataImage), MetadataError> {
 
 fn ids(base_offset: i64) -> RecordsBatch {
     let next_producer_id = base_offset * 1_000;
-    let records = vec![MetadataRecord::ProducerIds { broker_id: 1, next_producer_id }];
+    let ids = ProducerIdsRecord { broker_id: 1, next_producer_id };
+    let records = vec![MetadataRecord::ProducerIds(ids)];
     RecordsBatch { base_offset, epoch: 1, timestamp_ms: 0, records }
 }
 
@@ -99,10 +100,53 @@ fn garbage_and_zeros_behind_the_committed_end_are_cut_off() {
 fn a_newer_format_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (path, mut bytes) = written(dir.path(), 1);
-    bytes[7] = 2;
+    bytes[7] = 3;
     fs::write(&path, &bytes).unwrap();
     let opened = open(dir.path());
-    assert!(matches!(opened, Err(MetadataError::Format { found: 2, supported: 1, .. })));
+    assert!(matches!(opened, Err(MetadataError::Format { found: 3, supported: 2, .. })));
+}
+
+/// A record of a newer release is no torn tail, even where nothing says that it was committed.
+#[test]
+fn a_record_of_a_newer_release_stops_the_start_and_is_not_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, bytes) = written(dir.path(), 2);
+    let ends = frame_ends(&bytes);
+    // In a frame: length, CRC, base offset, epoch, time, count, length of the record, its type.
+    let record = ends[1] + 8 + 20 + 2;
+    for (at, value) in [(record + 1, 99), (record + 3, 1)] {
+        let mut newer = committed(&bytes, ends[1] as u64);
+        newer[at] = value;
+        let crc = [&newer[ends[1]..ends[1] + 4], &newer[ends[1] + 8..]].concat();
+        newer[ends[1] + 4..ends[1] + 8].copy_from_slice(&crc32fast::hash(&crc).to_be_bytes());
+        fs::write(&path, &newer).unwrap();
+        let refused = open(dir.path()).unwrap_err();
+        let is_named = match refused {
+            MetadataError::UnknownRecord { offset, record_type, .. } => {
+                (offset, record_type) == (1, 99) && at == record + 1
+            }
+            MetadataError::NewerRecord { offset, record_type, version, supported, .. } => {
+                (offset, record_type, version, supported) == (1, 10, 1, 0)
+            }
+            _ => false,
+        };
+        assert!(is_named, "byte {at}: {refused}");
+        assert_eq!(fs::read(&path).unwrap(), newer, "byte {at}");
+    }
+}
+
+#[test]
+fn a_record_that_could_not_be_read_back_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = open(dir.path()).unwrap();
+    let long = "x".repeat(40_000);
+    let resource = super::super::ConfigResource::broker(1);
+    let records = vec![MetadataRecord::set_config(&resource, "k", Some(&long))];
+    let batch = RecordsBatch { base_offset: 0, epoch: 1, timestamp_ms: 0, records };
+    assert!(matches!(log.append(&batch), Err(MetadataError::Replay { offset: 0, .. })));
+    log.append(&ids(0)).unwrap();
+    drop(log);
+    assert_eq!(open(dir.path()).unwrap().1.offset, 0);
 }
 
 #[test]
@@ -151,7 +195,7 @@ fn run_until_the_fault(dir: &Path, storage: &FaultyStorage) -> (i64, bool) {
     let Ok((mut log, mut image)) = MetadataLog::open(Arc::new(storage.clone()), dir) else {
         return (-1, false);
     };
-    log.snapshot_after_bytes = 60;
+    log.snapshot_after_bytes = 80;
     let mut acknowledged = image.offset;
     for _ in 0..8 {
         let batch = ids(image.offset + 1);
@@ -162,7 +206,7 @@ fn run_until_the_fault(dir: &Path, storage: &FaultyStorage) -> (i64, bool) {
         image = image.with_batch(&batch).unwrap();
         acknowledged = image.offset;
         log.snapshot_if_due(&image, 0);
-        log.snapshot_after_bytes = 60;
+        log.snapshot_after_bytes = 80;
     }
     (acknowledged, true)
 }

@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use super::super::records::{ClusterRecord, ProducerIdsRecord, RemoveTopicRecord};
 use super::*;
 
 fn quorum(dir: &std::path::Path) -> QuorumOfOne {
@@ -11,9 +12,10 @@ fn quorum(dir: &std::path::Path) -> QuorumOfOne {
 fn a_record_that_does_not_fit_reaches_neither_image_nor_disk() {
     let dir = tempfile::tempdir().unwrap();
     let first = quorum(dir.path());
-    let ids = MetadataRecord::ProducerIds { broker_id: 1, next_producer_id: 1_000 };
+    let ids = ProducerIdsRecord { broker_id: 1, next_producer_id: 1_000 };
+    let ids = MetadataRecord::ProducerIds(ids);
     assert_eq!(first.propose(vec![ids], 0).unwrap(), 0);
-    let bad = MetadataRecord::RemoveTopic { topic_id: [1; 16] };
+    let bad = MetadataRecord::RemoveTopic(RemoveTopicRecord::default());
     assert!(first.propose(vec![bad], 0).is_err());
     let before = first.image();
     drop(first);
@@ -25,7 +27,8 @@ fn each_start_leads_in_a_newer_epoch() {
     let dir = tempfile::tempdir().unwrap();
     for epoch in 1..4 {
         let quorum = quorum(dir.path());
-        quorum.propose(vec![MetadataRecord::Cluster { cluster_id: "c".to_owned() }], 0).unwrap();
+        let cluster = ClusterRecord { cluster_id: "c".to_owned() };
+        quorum.propose(vec![MetadataRecord::Cluster(cluster)], 0).unwrap();
         let status = quorum.status();
         assert_eq!((status.leader_epoch, status.high_watermark), (epoch, i64::from(epoch)));
         assert_eq!(quorum.image().epoch, epoch);

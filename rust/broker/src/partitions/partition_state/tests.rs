@@ -11,6 +11,7 @@ fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
         partition_epoch: 0,
         replicas: vec![1, 2, 3],
         isr: isr.to_vec(),
+        directories: Vec::new(),
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),

@@ -10,6 +10,12 @@ use std::fmt::Write as _;
 /// Read and written alike by Kafka 4.3.0; `tests/golden/README.md` says how they are made.
 const GOLDEN: &str = include_str!("../../../../../tests/golden/messages.txt");
 
+/// Our own records, as the first release wrote them that had them.
+const OWN: &str = include_str!("../../../../../tests/golden/metadata_records.txt");
+
+/// The module of the records that no Kafka knows.
+const OWN_MODULE: &str = "metadata_records";
+
 /// Appends the default value of `T` and `rounds` random ones, in each version.
 fn write<T: Versioned + Sample + Default>(
     out: &mut String,
@@ -31,9 +37,9 @@ fn write<T: Versioned + Sample + Default>(
 }
 
 /// Reads every golden line of `T` and writes it again; every version must have one.
-fn check<T: Versioned>(name: &str, key: i16, kind: &'static str) {
+fn check<T: Versioned>(golden: &str, name: &str, key: i16, kind: &'static str) {
     let mut seen = HashSet::new();
-    for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
+    for line in golden.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
         if words[0] != name || words[3] != kind {
             continue;
@@ -71,14 +77,15 @@ fn what_kafka_wrote_is_read_and_written_alike() {
     macro_rules! api {
         ($key:ident, $module:ident, $request:ident, $response:ident) => {
             let (name, key) = (ApiKey::$key.name(), ApiKey::$key as i16);
-            check::<$module::$request>(name, key, "request");
-            check::<$module::$response>(name, key, "response");
+            check::<$module::$request>(GOLDEN, name, key, "request");
+            check::<$module::$response>(GOLDEN, name, key, "response");
         };
     }
     for_each_api!(api);
     macro_rules! record {
         ($module:ident, $name:ident) => {
-            check::<$module::$name>(stringify!($name), -1, "record");
+            let golden = if stringify!($module) == OWN_MODULE { OWN } else { GOLDEN };
+            check::<$module::$name>(golden, stringify!($name), -1, "record");
         };
     }
     for_each_record!(record);
@@ -86,13 +93,14 @@ fn what_kafka_wrote_is_read_and_written_alike() {
 
 /// A tool more than a test: with `KAFKALITE_VECTORS=<file>` it writes lines for another codec to
 /// judge,
-/// `KAFKALITE_VECTOR_ROUNDS` random values of each message and version.
+/// `KAFKALITE_VECTOR_ROUNDS` random values of each message and version. Our own records go to
+/// `KAFKALITE_OWN_VECTORS`: nobody else can judge them.
 #[test]
 fn vectors_for_other_codecs_are_written_on_request() {
-    let Ok(path) = std::env::var("KAFKALITE_VECTORS") else { return };
+    let paths = ["KAFKALITE_VECTORS", "KAFKALITE_OWN_VECTORS"].map(|name| std::env::var(name).ok());
     let rounds =
         std::env::var("KAFKALITE_VECTOR_ROUNDS").map_or(1, |n| n.parse().expect("a count"));
-    let mut out = String::new();
+    let (mut out, mut own) = (String::new(), String::new());
     macro_rules! api {
         ($key:ident, $module:ident, $request:ident, $response:ident) => {
             let (name, key) = (ApiKey::$key.name(), ApiKey::$key as i16);
@@ -103,9 +111,14 @@ fn vectors_for_other_codecs_are_written_on_request() {
     for_each_api!(api);
     macro_rules! record {
         ($module:ident, $name:ident) => {
-            write::<$module::$name>(&mut out, (stringify!($name), -1, "record"), rounds);
+            let out = if stringify!($module) == OWN_MODULE { &mut own } else { &mut out };
+            write::<$module::$name>(out, (stringify!($name), -1, "record"), rounds);
         };
     }
     for_each_record!(record);
-    std::fs::write(path, out).expect("a writable path");
+    for (path, lines) in paths.into_iter().zip([out, own]) {
+        if let Some(path) = path {
+            std::fs::write(path, lines).expect("a writable path");
+        }
+    }
 }

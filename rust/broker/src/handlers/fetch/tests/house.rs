@@ -5,7 +5,10 @@ use crate::clock::{Clock, ManualClock};
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchSessions, Opening, Reader};
 use crate::metadata::MetadataImage;
-use crate::metadata::records::{MetadataRecord, PartitionRecord, RecordsBatch};
+use crate::metadata::records::{
+    CreatePartitionsRecord, CreateTopicRecord, MetadataRecord, PartitionChangeRecord,
+    PartitionRecord, RecordsBatch, RemoveTopicRecord,
+};
 use crate::metrics::{Counter, Metrics};
 use crate::partitions::{
     Checkpoints, LogDirs, Partition, ReplicaManager, ReplicaManagerConfig, TopicSettings,
@@ -21,7 +24,6 @@ use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
@@ -122,11 +124,11 @@ impl House {
 
     pub fn create(&self, name: &str, partitions: usize) {
         let topic_id = self.image().offset.to_be_bytes();
-        let topic_id = [[9; 8], topic_id].concat().try_into().expect("16 bytes");
+        let topic_id = Uuid([[9; 8], topic_id].concat().try_into().expect("16 bytes"));
         let partitions = vec![led_by(ME, 0, &[ME]); partitions];
-        let configs = BTreeMap::new();
-        let name = name.to_owned();
-        self.commit(vec![MetadataRecord::CreateTopic { name, topic_id, partitions, configs }]);
+        let (name, configs) = (name.to_owned(), vec![]);
+        let topic = CreateTopicRecord { name, topic_id, partitions, configs };
+        self.commit(vec![MetadataRecord::CreateTopic(topic)]);
     }
 
     pub fn topic_id(&self, name: &str) -> Option<Uuid> {
@@ -135,14 +137,15 @@ impl House {
 
     pub fn delete(&self, name: &str) {
         if let Some(id) = self.topic_id(name) {
-            self.commit(vec![MetadataRecord::RemoveTopic { topic_id: id.0 }]);
+            self.commit(vec![MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id: id })]);
         }
     }
 
     pub fn add_partition(&self, name: &str) {
         if let Some(id) = self.topic_id(name) {
             let partitions = vec![led_by(ME, 0, &[ME])];
-            self.commit(vec![MetadataRecord::CreatePartitions { topic_id: id.0, partitions }]);
+            let more = CreatePartitionsRecord { topic_id: id, partitions };
+            self.commit(vec![MetadataRecord::CreatePartitions(more)]);
         }
     }
 
@@ -150,13 +153,13 @@ impl House {
     pub fn elect(&self, name: &str, partition: i32, leader: i32, isr: &[i32]) {
         let image = self.image();
         let Some(before) = image.partition(name, partition) else { return };
-        let topic_id = image.topic(name).expect("it has a partition").id.0;
+        let topic_id = image.topic(name).expect("it has a partition").id;
         let partition_record = led_by(leader, before.leader_epoch.0 + 1, isr);
-        self.commit(vec![MetadataRecord::PartitionChange {
+        self.commit(vec![MetadataRecord::PartitionChange(PartitionChangeRecord {
             topic_id,
             partition_index: partition,
             partition: partition_record,
-        }]);
+        })]);
     }
 
     pub fn partition(&self, name: &str, index: i32) -> Option<Arc<Partition>> {
@@ -218,6 +221,7 @@ fn led_by(leader: i32, leader_epoch: i32, isr: &[i32]) -> PartitionRecord {
         leader,
         leader_epoch,
         partition_epoch: leader_epoch,
+        directories: Vec::new(),
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),

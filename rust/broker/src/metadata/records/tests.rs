@@ -1,0 +1,67 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn batch(records: Vec<MetadataRecord>) -> RecordsBatch {
+    RecordsBatch { base_offset: 7, epoch: 3, timestamp_ms: 5, records }
+}
+
+fn ids() -> MetadataRecord {
+    MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id: 1, next_producer_id: 1_000 })
+}
+
+/// A batch whose second record is these bytes.
+fn with_second(record: Bytes) -> Bytes {
+    let batch = MetadataBatch {
+        base_offset: 7,
+        epoch: 3,
+        timestamp_ms: 5,
+        records: vec![ids().encode(), record],
+    };
+    let mut writer = Writer::new();
+    batch.encode(&mut writer, 0);
+    writer.into_bytes()
+}
+
+#[test]
+fn a_batch_comes_back_as_it_was_written() {
+    let set = MetadataRecord::set_config(&ConfigResource::topic("t"), "k", None);
+    let gone = MetadataRecord::RemoveTopic(RemoveTopicRecord::default());
+    for written in [batch(vec![]), batch(vec![ids()]), batch(vec![set, gone, ids()])] {
+        assert_eq!(RecordsBatch::decode(written.encode()).unwrap(), written);
+    }
+}
+
+#[test]
+fn a_record_of_an_unknown_type_is_named_with_its_offset() {
+    let record = Bytes::from_static(&[0, 99, 0, 0, 0]);
+    let refused = RecordsBatch::decode(with_second(record)).unwrap_err();
+    assert_eq!(refused, (8, RecordError::UnknownType(99)));
+}
+
+#[test]
+fn a_record_of_a_newer_version_is_named_with_its_offset() {
+    let mut record = ids().encode().to_vec();
+    record[3] = 1;
+    let refused = RecordsBatch::decode(with_second(record.into())).unwrap_err();
+    let unknown = RecordError::UnknownVersion { record_type: 10, version: 1, supported: 0 };
+    assert_eq!(refused, (8, unknown));
+}
+
+#[test]
+fn an_unknown_tagged_field_is_overlooked() {
+    let mut record = ids().encode().to_vec();
+    // One tag in the place of none: number 77, one byte long.
+    record.splice(record.len() - 1.., [1, 77, 1, 0]);
+    let read = RecordsBatch::decode(with_second(record.into())).unwrap();
+    assert_eq!(read, batch(vec![ids(), ids()]));
+}
+
+#[test]
+fn bytes_behind_a_record_or_a_batch_are_an_error() {
+    let behind_record = with_second([&ids().encode()[..], &[0]].concat().into());
+    let behind_batch = [&batch(vec![ids()]).encode()[..], &[0]].concat().into();
+    for bytes in [behind_record, behind_batch] {
+        let refused = RecordsBatch::decode(bytes);
+        assert!(matches!(refused, Err((_, RecordError::Unreadable(_)))));
+    }
+}
