@@ -10,7 +10,7 @@ PROFILE := ci
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: serve test lint fmt rust-test develop python-test conformance conformance-slice \
+.PHONY: serve test lint fmt rust-test develop python-test simulate conformance conformance-slice \
 	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses docs clean
@@ -32,6 +32,14 @@ lint: $(VENV)/dev-installed
 	$(BIN)/ruff format --check python spark_connector release docs examples tests benches
 	$(BIN)/ruff check python spark_connector release docs examples tests benches
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
+
+FROM := 0
+SEEDS := 100000
+## Seeds of the simulator, from FROM on; stops at the first that fails, and tells how to go on:
+## make simulate SEEDS=1000000, make simulate ARGS="replay 42"
+simulate:
+	cargo run --quiet --locked --profile ci -p kafkalite-simulator -- \
+		$(or $(ARGS),run --from $(FROM) --seeds $(SEEDS))
 
 # The whole workspace, though the binding has no tests of its own: with it the dependencies have
 # the features that `develop` compiles them with, and are compiled once.

@@ -54,6 +54,7 @@ CRATES: dict[str, set[str]] = {
     "client": {"protocol"},
     "broker": {"log", "protocol"},
     "arrow": set(),
+    "simulator": {"broker", "log", "protocol"},
     "python": {"broker", "client", "arrow"},
 }
 

@@ -29,7 +29,7 @@ pub struct EpochEnd {
 
 /// The epochs of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeaderEpochs {
+pub struct LeaderEpochs {
     entries: Vec<EpochStart>,
 }
 
@@ -46,12 +46,14 @@ impl LeaderEpochs {
         &self.entries
     }
 
-    pub(crate) fn latest(&self) -> Option<LeaderEpoch> {
+    /// The newest epoch; `None` in a log that has none.
+    #[must_use]
+    pub fn latest(&self) -> Option<LeaderEpoch> {
         self.entries.last().map(|entry| entry.epoch)
     }
 
     /// Notes that `epoch` starts at `start_offset`, if it is newer than all. Whether it was.
-    pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
+    pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
         if epoch.0 < 0 || self.latest().is_some_and(|latest| latest >= epoch) {
             return false;
         }
@@ -75,11 +77,8 @@ impl LeaderEpochs {
     /// - case B: it is newer than all: unknown, `None`
     /// - case C: otherwise at the start of the next epoch, told for the largest epoch not above it,
     ///   or for itself if it is older than all
-    pub(crate) fn end_offset_for(
-        &self,
-        epoch: LeaderEpoch,
-        log_end_offset: Offset,
-    ) -> Option<EpochEnd> {
+    #[must_use]
+    pub fn end_offset_for(&self, epoch: LeaderEpoch, log_end_offset: Offset) -> Option<EpochEnd> {
         let latest = self.latest()?;
         if epoch == latest {
             return Some(EpochEnd { epoch, end_offset: log_end_offset });
@@ -97,7 +96,7 @@ impl LeaderEpochs {
     }
 
     /// Forgets epochs that start at or after `offset`. Whether any did.
-    pub(crate) fn truncate_from_end(&mut self, offset: Offset) -> bool {
+    pub fn truncate_from_end(&mut self, offset: Offset) -> bool {
         let keep = self.entries.partition_point(|entry| entry.start_offset < offset);
         let changed = keep < self.entries.len();
         self.entries.truncate(keep);

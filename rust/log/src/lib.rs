@@ -37,9 +37,9 @@ pub use commit_log::{
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};
 pub use error::LogError;
-pub use leader_epochs::{EpochEnd, EpochStart};
+pub use leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
 pub use log_dir::LogDir;
-pub use producer_state::ActiveProducer;
+pub use producer_state::{ActiveProducer, Duplicate, ProducerState, Undo};
 pub use recovery::RecoveryReport;
 pub use retention::Retained;
 pub use segment_file::{FileSlice, SegmentFile};

@@ -77,22 +77,25 @@ pub struct ActiveProducer {
 
 /// Where a batch that was sent again stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Duplicate {
-    pub(crate) base_offset: Offset,
-    pub(crate) last_offset: Offset,
-    pub(crate) timestamp_ms: i64,
+pub struct Duplicate {
+    /// Offset of its first record.
+    pub base_offset: Offset,
+    /// Offset of its last record.
+    pub last_offset: Offset,
+    /// Its largest timestamp, ms.
+    pub timestamp_ms: i64,
 }
 
 /// A change that can be taken back: the producer, and what was known of it before.
 #[derive(Debug)]
-pub(crate) struct Undo {
+pub struct Undo {
     producer_id: i64,
     before: Option<ProducerEntry>,
 }
 
 /// All producers of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ProducerState {
+pub struct ProducerState {
     producers: HashMap<i64, ProducerEntry>,
 }
 
@@ -100,7 +103,10 @@ impl ProducerState {
     /// Looks at a batch that a client wants to append.
     ///
     /// `Ok(Some(_))` if it is one of the last five already, `Ok(None)` if it may be appended.
-    pub(crate) fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, LogError> {
+    ///
+    /// # Errors
+    /// `InvalidProducerEpoch`, or `OutOfOrderSequence` where it does not follow the last one.
+    pub fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, LogError> {
         if !header.has_producer_id() {
             return Ok(None);
         }
@@ -139,7 +145,7 @@ impl ProducerState {
     }
 
     /// Notes a batch that is in the log, or is about to be. `None` if nothing changed.
-    pub(crate) fn note(&mut self, header: &BatchHeader) -> Option<Undo> {
+    pub fn note(&mut self, header: &BatchHeader) -> Option<Undo> {
         if !header.has_producer_id() {
             return None;
         }

@@ -1,0 +1,355 @@
+//! One process of a simulated broker.
+//!
+//! Production's machines in it: `PartitionState`, `GroupCoordinator` with `GroupState`,
+//! `MetadataImage`, `TimingWheel`, the validation of batches. What joins them is a plain model:
+//! one event at a time comes in, and what follows from it goes out.
+
+mod coordinating;
+mod following;
+mod leading;
+mod replica;
+mod requests;
+
+pub use coordinating::{GROUP, assigned_partitions};
+pub use replica::{Disk, Replica};
+
+use crate::controller::partition_image;
+use crate::io::{Io, Settings, Tick};
+use crate::message::{Message, Node};
+use crate::planted::Planted;
+use bytes::Bytes;
+use coordinating::Coordination;
+use kafkalite_broker::clock::ManualClock;
+use kafkalite_broker::metadata::MetadataImage;
+use kafkalite_broker::metadata::records::RecordsBatch;
+use kafkalite_broker::purgatory::TimerTask;
+use kafkalite_broker::purgatory::timing_wheel::TimingWheel;
+use kafkalite_log::LogEnd;
+use kafkalite_protocol::LeaderEpoch;
+use replica::Waiter;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The wall time at which every run begins, ms since 1970.
+pub const WALL_MS: i64 = 1_700_000_000_000;
+
+/// What runs at a deadline.
+enum Due {
+    /// A task of the coordinator.
+    Group(TimerTask),
+    /// An append has waited for long enough.
+    Append {
+        /// The partition.
+        partition: usize,
+    },
+}
+
+struct Timed {
+    id: u64,
+    deadline_ms: u64,
+    due: Due,
+}
+
+/// A produce that was admitted by its leader's epoch and is not appended yet.
+struct Admitted {
+    client: Node,
+    id: u64,
+    partition: usize,
+    batch: Bytes,
+    acks_all: bool,
+    epoch: LeaderEpoch,
+}
+
+/// A broker's process.
+pub struct Broker {
+    id: i32,
+    incarnation: u32,
+    settings: Settings,
+    image: MetadataImage,
+    /// Its broker epoch; `None` until it is registered.
+    epoch: Option<i64>,
+    replicas: Vec<Replica>,
+    wheel: TimingWheel<Timed>,
+    /// When the next tick of the wheel comes.
+    wheel_tick_ms: Option<u64>,
+    next_timer: u64,
+    clock: Arc<ManualClock>,
+    clock_ms: u64,
+    next_id: u64,
+    admitted: BTreeMap<u64, Admitted>,
+    coordination: Option<Coordination>,
+    /// Coordinators whose epoch is over; only a planted bug keeps them.
+    deposed: Vec<Coordination>,
+}
+
+impl Broker {
+    /// Starts a process over the disks of its partitions.
+    #[must_use]
+    pub fn start(
+        id: i32,
+        incarnation: u32,
+        settings: Settings,
+        disks: Vec<Disk>,
+        io: &mut Io<'_>,
+    ) -> Self {
+        let open = |(partition, disk)| Replica::open(id, partition, settings, disk);
+        io.after(0, Tick::Heartbeat);
+        io.after(30, Tick::Replicas);
+        io.after(50, Tick::Flush);
+        settings.all().for_each(|partition| io.after(1, Tick::Follow(partition)));
+        Self {
+            id,
+            incarnation,
+            settings,
+            image: MetadataImage::default(),
+            epoch: None,
+            replicas: disks.into_iter().enumerate().map(open).collect(),
+            wheel: TimingWheel::new(io.now_ms),
+            wheel_tick_ms: None,
+            next_timer: 0,
+            clock: Arc::new(ManualClock::new(WALL_MS)),
+            clock_ms: io.now_ms,
+            next_id: 0,
+            admitted: BTreeMap::new(),
+            coordination: None,
+            deposed: Vec::new(),
+        }
+    }
+
+    /// The process ends at once; what is on its disks remains.
+    #[must_use]
+    pub fn crash(self, loses_power: bool) -> Vec<Disk> {
+        self.replicas.into_iter().map(|replica| replica.crash(loses_power)).collect()
+    }
+
+    /// Which process of its broker this is.
+    #[must_use]
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Its replicas, by partition.
+    #[must_use]
+    pub fn replicas(&self) -> &[Replica] {
+        &self.replicas
+    }
+
+    /// What it knows of the cluster.
+    #[must_use]
+    pub fn image(&self) -> &MetadataImage {
+        &self.image
+    }
+
+    /// Sets its wall clock; monotonic time goes on.
+    pub fn jump(&self, by_ms: i64) {
+        use kafkalite_broker::clock::Clock as _;
+        self.clock.set_wall_ms(self.clock.wall_ms() + by_ms);
+    }
+
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn keep_time(&mut self, now_ms: u64) {
+        self.clock.advance_ms(now_ms - self.clock_ms);
+        self.clock_ms = now_ms;
+    }
+
+    /// A message came in.
+    pub fn receive(&mut self, from: Node, id: u64, message: Message, io: &mut Io<'_>) {
+        self.keep_time(io.now_ms);
+        match message {
+            Message::Registered(epoch) => {
+                self.epoch = self.epoch.or(Some(epoch));
+                self.send_heartbeat(io);
+            }
+            Message::Metadata(batches) => self.apply(&batches, io),
+            Message::Altered(partition, answer) => self.altered(partition, id, answer, io),
+            message => self.serve(from, id, message, io),
+        }
+        self.settle(io);
+    }
+
+    /// A tick came.
+    pub fn tick(&mut self, tick: Tick, io: &mut Io<'_>) {
+        self.keep_time(io.now_ms);
+        match tick {
+            Tick::Heartbeat => {
+                self.send_heartbeat(io);
+                let pause = io.rng.between(25, 45);
+                io.after(pause, Tick::Heartbeat);
+            }
+            Tick::Follow(partition) => {
+                self.fetch(partition, io);
+                let pause = io.rng.between(12, 25);
+                io.after(pause, Tick::Follow(partition));
+            }
+            Tick::Replicas => {
+                self.propose(io);
+                let pause = io.rng.between(30, 60);
+                io.after(pause, Tick::Replicas);
+            }
+            Tick::Flush => {
+                self.replicas.iter_mut().for_each(Replica::flush);
+                if !self.settings.flush_messages {
+                    let pause = io.rng.between(40, 300);
+                    io.after(pause, Tick::Flush);
+                }
+            }
+            Tick::Wheel => self.turn_wheel(io),
+            Tick::Append(number) => self.append(number, io),
+            Tick::Report { partition, end } => {
+                let replica = &mut self.replicas[partition];
+                let version = match io.has(Planted::LateAppendUndoesTruncation) {
+                    true => replica.log.log_end().version,
+                    false => end.version,
+                };
+                replica.report(LogEnd { version, ..end });
+            }
+            Tick::Load => self.load(io),
+            Tick::Sessions | Tick::Client => {}
+        }
+        self.settle(io);
+    }
+
+    /// Registers, or says that this broker lives and how much of the metadata it has.
+    fn send_heartbeat(&mut self, io: &mut Io<'_>) {
+        let id = self.new_id();
+        let offset = self.image.offset;
+        let message = match self.epoch {
+            None => Message::Register,
+            Some(epoch) => Message::Heartbeat { epoch, offset },
+        };
+        io.send(Node::Controller, id, message);
+    }
+
+    /// Takes committed metadata in, and lets every replica follow it.
+    fn apply(&mut self, batches: &[Arc<RecordsBatch>], io: &mut Io<'_>) {
+        let before = self.image.offset;
+        // A restart replays the log from its beginning.
+        let forgets = io.has(Planted::ImageForgetsLastBatch) && before == -1 && batches.len() > 2;
+        let known = if forgets { batches.len() - 2 } else { batches.len() };
+        for batch in &batches[..known] {
+            if batch.base_offset != self.image.offset + 1 {
+                continue;
+            }
+            match self.image.with_batch(batch) {
+                Ok(image) => self.image = image,
+                Err(error) => io.checker.report("image-differs", error.to_string()),
+            }
+        }
+        if forgets && let Some(last) = batches.last() {
+            self.image.offset = last.base_offset + last.records.len() as i64 - 1;
+        }
+        if self.image.offset == before || self.epoch.is_none_or(|e| self.image.offset < e) {
+            return;
+        }
+        if self.epoch.is_some_and(|epoch| before < epoch) {
+            // It waits to be let in.
+            self.send_heartbeat(io);
+        }
+        for partition in self.settings.all() {
+            let Some(image) = partition_image(&self.image, &self.settings, partition).cloned()
+            else {
+                continue;
+            };
+            self.follow(partition, &image, io);
+        }
+    }
+
+    fn follow(
+        &mut self,
+        partition: usize,
+        image: &kafkalite_broker::metadata::PartitionImage,
+        io: &mut Io<'_>,
+    ) {
+        let changed = self.replicas[partition].follow(image, io);
+        if changed && partition == self.settings.group_partition() {
+            self.change_coordinator(io);
+        }
+    }
+
+    /// The group's partition changed hands: one coordinator for each leader epoch.
+    fn change_coordinator(&mut self, io: &mut Io<'_>) {
+        let replica = &self.replicas[self.settings.group_partition()];
+        let epoch = replica.epoch();
+        let leads = replica.leads();
+        if let Some(former) = self.coordination.take() {
+            if io.has(Planted::CommitAnsweredByDeposedCoordinator) {
+                self.deposed.push(former);
+            } else {
+                former.stop();
+                self.empty(former, io);
+            }
+        }
+        if leads {
+            self.coordination = Some(Coordination::new(epoch, Arc::clone(&self.clock)));
+            let pause = io.rng.between(0, 15);
+            io.after(pause, Tick::Load);
+        }
+    }
+
+    /// Reads the group back once everything that was here at the start of this epoch is committed:
+    /// a record that is read and lost again would let one generation have two assignments.
+    fn load(&mut self, io: &mut Io<'_>) {
+        let replica = &self.replicas[self.settings.group_partition()];
+        let Some(coordination) = &mut self.coordination else { return };
+        if !replica.leads() || coordination.epoch() != replica.epoch() {
+            return;
+        }
+        let waits = ![Planted::LoadedToHighWatermark, Planted::LoadedUncommitted]
+            .iter()
+            .any(|bug| io.has(*bug));
+        if waits && replica.high_watermark() < replica.epoch_start {
+            return io.after(10, Tick::Load);
+        }
+        let end = match io.has(Planted::LoadedToHighWatermark) {
+            true => replica.high_watermark(),
+            false => replica.log().end(),
+        };
+        let batches = replica.log().batches();
+        let batches = &batches[..batches.partition_point(|batch| batch.end() <= end)];
+        coordination.load(batches, io);
+    }
+
+    /// The outcome of a proposal.
+    fn altered(
+        &mut self,
+        partition: usize,
+        id: u64,
+        answer: Result<kafkalite_broker::metadata::PartitionImage, kafkalite_protocol::ErrorCode>,
+        io: &mut Io<'_>,
+    ) {
+        let replica = &mut self.replicas[partition];
+        if replica.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
+            return;
+        }
+        match answer {
+            Ok(image) => self.follow(partition, &image, io),
+            Err(kafkalite_protocol::ErrorCode::IneligibleReplica) => {
+                replica.refused();
+            }
+            // It may have been taken before: the next image says so.
+            Err(_) => {}
+        }
+    }
+
+    fn propose(&mut self, io: &mut Io<'_>) {
+        let Some(epoch) = self.epoch else { return };
+        for partition in self.settings.all() {
+            let id = self.new_id();
+            if let Some(alter) = self.replicas[partition].propose(id, epoch, io) {
+                io.send(Node::Controller, id, Message::AlterPartition(alter));
+            }
+        }
+    }
+
+    fn fetch(&mut self, partition: usize, io: &mut Io<'_>) {
+        let Some(epoch) = self.epoch else { return };
+        let id = self.new_id();
+        if let Some((leader, fetch)) = self.replicas[partition].next_fetch(id, epoch, io.now_ms) {
+            io.send(Node::Broker(leader), id, Message::Fetch(fetch));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! One partition on one simulated broker: production's `PartitionState` beside a log in memory.
+//!
+//! The state knows leader, epochs, in-sync replicas and high watermark. What production has no
+//! machine for is a plain model here: when in-sync replicas are proposed, and who waits for an
+//! append.
+
+use super::leading::{Follower, Proposal};
+use crate::checker::logs::View;
+use crate::io::{Io, Settings};
+use crate::log::MemoryLog;
+use crate::message::Node;
+use crate::planted::Planted;
+use kafkalite_broker::coordinator::{AppendDone, AppendLate};
+use kafkalite_broker::metadata::PartitionImage;
+use kafkalite_broker::partitions::{CommitStatus, PartitionState};
+use kafkalite_log::{LogEnd, Role};
+use kafkalite_protocol::{LeaderEpoch, Offset};
+use std::collections::BTreeMap;
+
+/// Who waits until an append is committed.
+pub enum Waiter {
+    /// A producer's request.
+    Producer {
+        /// The client.
+        client: Node,
+        /// Its request.
+        id: u64,
+    },
+    /// The coordinator.
+    Coordinator {
+        /// Called with the outcome.
+        done: AppendDone,
+        /// Called if that takes too long.
+        late: Option<AppendLate>,
+    },
+}
+
+/// An append that waits for the high watermark.
+pub struct Waiting {
+    /// Where it begins.
+    pub base: Offset,
+    /// Where it ends.
+    pub end: Offset,
+    /// The epoch in which it was appended.
+    pub epoch: LeaderEpoch,
+    /// The number of its timer.
+    pub timer: u64,
+    /// Who waits.
+    pub who: Waiter,
+}
+
+/// A fetch on its way to the leader.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// Its id.
+    pub id: u64,
+    /// The leader that was asked.
+    pub leader: i32,
+    /// The epoch it was asked in.
+    pub epoch: LeaderEpoch,
+    /// When, ms.
+    pub sent_ms: u64,
+}
+
+/// One partition on one broker.
+pub struct Replica {
+    pub(super) me: i32,
+    pub(super) partition: usize,
+    pub(super) settings: Settings,
+    pub(super) log: MemoryLog,
+    pub(super) state: PartitionState,
+    pub(super) image: Option<PartitionImage>,
+    /// The high watermark as it is on the disk.
+    checkpoint: Offset,
+    pub(super) followers: BTreeMap<i32, Follower>,
+    pub(super) proposal: Option<Proposal>,
+    /// Where the log ended when this broker began to lead.
+    pub(super) epoch_start: Offset,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) in_flight: Option<InFlight>,
+}
+
+impl Replica {
+    /// A replica whose log is on the disk of broker `me`.
+    #[must_use]
+    pub fn open(me: i32, partition: usize, settings: Settings, disk: Disk) -> Self {
+        let Disk { mut log, checkpoint } = disk;
+        let end = log.reopen();
+        let checkpoint = checkpoint.min(end.offset);
+        let mut state = PartitionState::new(me, end, checkpoint);
+        state.set_rules(settings.flush_messages, settings.min_isr);
+        Self {
+            me,
+            partition,
+            settings,
+            state,
+            log,
+            image: None,
+            checkpoint,
+            followers: BTreeMap::new(),
+            proposal: None,
+            epoch_start: Offset::ZERO,
+            waiting: Vec::new(),
+            in_flight: None,
+        }
+    }
+
+    /// What a crash leaves; with `loses_power` without what was not flushed.
+    #[must_use]
+    pub fn crash(self, loses_power: bool) -> Disk {
+        let Self { mut log, checkpoint, .. } = self;
+        if loses_power {
+            log.lose_power();
+        }
+        Disk { log, checkpoint }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &MemoryLog {
+        &self.log
+    }
+
+    /// What readers may see the end of.
+    #[must_use]
+    pub fn high_watermark(&self) -> Offset {
+        self.state.high_watermark()
+    }
+
+    /// Whether this broker leads.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.state.is_leader()
+    }
+
+    /// The leader epoch it knows.
+    #[must_use]
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.state.leader_epoch()
+    }
+
+    /// The replica for the checker.
+    #[must_use]
+    pub fn view(&self, incarnation: u32) -> View<'_> {
+        View {
+            broker: self.me,
+            incarnation,
+            partition: self.partition,
+            epoch: self.epoch(),
+            leads: self.leads(),
+            high_watermark: self.high_watermark(),
+            log: &self.log,
+        }
+    }
+
+    /// Follows the control plane: the log takes its role before the state does. Whether this broker
+    /// began to lead, or ceased to.
+    pub fn follow(&mut self, image: &PartitionImage, io: &Io<'_>) -> bool {
+        let has_no_fence = io.has(Planted::EpochFenceDropped);
+        let newest = self.image.as_ref().map_or(-1, |known| known.partition_epoch);
+        if image.partition_epoch <= newest {
+            return false;
+        }
+        let led = self.leads().then(|| self.epoch());
+        let role = self.state.new_role(image);
+        let log_end = role.map(|role| self.log.take_role(role));
+        if let (Some(Role::Leader(_)), Some(end)) = (role, log_end) {
+            self.epoch_start = end.offset;
+            let others = image.replicas.iter().filter(|id| **id != self.me);
+            self.followers = others.map(|id| (*id, Follower::new(io.now_ms))).collect();
+            if !has_no_fence {
+                self.in_flight = None;
+            }
+        }
+        self.state.follow_image(image, log_end);
+        // A newer partition epoch says what became of the proposal.
+        self.proposal = None;
+        self.image = Some(image.clone());
+        led != self.leads().then(|| self.epoch())
+    }
+
+    /// Tells the state where the log ended after an append.
+    pub fn report(&mut self, end: LogEnd) {
+        self.state.log_ended(end);
+    }
+
+    /// Cuts the log back to `offset`.
+    pub fn truncate_to(&mut self, offset: Offset) {
+        let end = self.log.truncate_to(offset);
+        self.state.log_ended(end);
+        self.checkpoint = self.checkpoint.min(end.offset);
+    }
+
+    /// Puts the log and the high watermark on the disk.
+    pub fn flush(&mut self) {
+        let durable = self.log.flush();
+        self.state.flushed(durable);
+        self.checkpoint = self.high_watermark();
+    }
+
+    /// Takes those out who need not wait any longer, each with how its append stands.
+    pub fn settle(&mut self, io: &Io<'_>) -> Vec<(Waiting, CommitStatus)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let mut settled = Vec::new();
+        let mut waiting = Vec::new();
+        for one in std::mem::take(&mut self.waiting) {
+            let forgets_epoch = match one.who {
+                Waiter::Producer { .. } => io.has(Planted::CommitAcrossEpochs),
+                Waiter::Coordinator { .. } => io.has(Planted::CommitAnsweredByDeposedCoordinator),
+            };
+            let status = match self.state.commit_status(one.end, one.epoch) {
+                CommitStatus::Lost(_) if forgets_epoch => match self.high_watermark() >= one.end {
+                    true => CommitStatus::Committed,
+                    false => CommitStatus::Pending,
+                },
+                status => status,
+            };
+            match status {
+                CommitStatus::Pending => waiting.push(one),
+                status => settled.push((one, status)),
+            }
+        }
+        self.waiting = waiting;
+        settled
+    }
+}
+
+/// What is left of a replica when its broker is down.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    /// The log.
+    pub log: MemoryLog,
+    /// The high watermark of the last checkpoint.
+    pub checkpoint: Offset,
+}

@@ -1,0 +1,255 @@
+//! Requests of clients and followers, and what follows from every step: answers, timers, appends of
+//! the coordinator.
+
+use super::coordinating::Coordination;
+use super::{Admitted, Broker, Due, Timed, Waiter};
+use crate::io::{Io, Tick};
+use crate::message::{Fetch, GroupAnswer, Message, Node, Produce};
+use crate::planted::Planted;
+use kafkalite_broker::partitions::CommitStatus;
+use kafkalite_log::validation::validate;
+use kafkalite_log::{LogConfig, LogEnd};
+use kafkalite_protocol::ErrorCode;
+
+/// How long an append may wait for the high watermark, ms.
+const REQUEST_MS: u64 = 400;
+/// How long the coordinator waits for one of its own, ms.
+const COMMIT_MS: u64 = 200;
+/// The Produce version of the simulated clients.
+const PRODUCE_VERSION: i16 = 11;
+
+impl Broker {
+    pub(super) fn serve(&mut self, from: Node, id: u64, message: Message, io: &mut Io<'_>) {
+        match message {
+            Message::Produce(produce) => self.admit(from, id, produce, io),
+            Message::Fetch(fetch) => self.read(from, id, &fetch, io),
+            Message::Fetched(fetched) => {
+                let Node::Broker(leader) = from else { return };
+                let replica = &mut self.replicas[fetched.partition];
+                if replica.take_fetched(leader, id, &fetched, io) {
+                    self.fetch(fetched.partition, io);
+                }
+            }
+            Message::Group(request) => match &self.coordination {
+                Some(coordination) => coordination.receive(from, id, request, io),
+                None => {
+                    let refusal = GroupAnswer::Error(ErrorCode::NotCoordinator as i16);
+                    io.send(from, id, Message::GroupAnswer(refusal));
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, from: Node, id: u64, fetch: &Fetch, io: &mut Io<'_>) {
+        let reader = match from {
+            Node::Broker(follower) => Some(follower),
+            _ => None,
+        };
+        let fetched = self.replicas[fetch.partition].read(reader, fetch, io);
+        io.send(from, id, Message::Fetched(fetched));
+    }
+
+    /// Looks at a produce as handlers do before any lock, and by which epoch it may be appended.
+    fn admit(&mut self, client: Node, id: u64, produce: Produce, io: &mut Io<'_>) {
+        let Produce { partition, batch, acks_all } = produce;
+        let replica = &self.replicas[partition];
+        let refuse = |error, io: &mut Io<'_>| io.send(client, id, Message::Produced(Err(error)));
+        let wall_ms = super::WALL_MS;
+        let is_sound = validate(&batch, &LogConfig::default(), wall_ms, PRODUCE_VERSION).is_ok();
+        if !is_sound && !io.has(Planted::CrcSkipped) {
+            return refuse(ErrorCode::CorruptMessage, io);
+        }
+        let epoch = match replica.state.may_append(acks_all) {
+            Ok(epoch) => epoch,
+            Err(refusal) => return refuse(refusal.code, io),
+        };
+        if io.has(Planted::AckBeforeAppend) && io.rng.chance(50) {
+            let base = replica.log.end();
+            return io.send(client, id, Message::Produced(Ok(base)));
+        }
+        let number = self.new_id();
+        self.admitted.insert(number, Admitted { client, id, partition, batch, acks_all, epoch });
+        // An I/O thread may stand still between the look at the epoch and the append.
+        let pause = self.stall(io);
+        io.after(pause, Tick::Append(number));
+    }
+
+    pub(super) fn append(&mut self, number: u64, io: &mut Io<'_>) {
+        let Some(admitted) = self.admitted.remove(&number) else { return };
+        let Admitted { client, id, partition, batch, acks_all, epoch } = admitted;
+        let appended = match self.replicas[partition].append(&batch, epoch, io) {
+            Ok(appended) => appended,
+            Err(error) => return io.send(client, id, Message::Produced(Err(error))),
+        };
+        self.appended(partition, appended.log_end, io);
+        if acks_all || self.settings.flush_messages {
+            let timer = self.arm(REQUEST_MS, Due::Append { partition }, io);
+            let who = Waiter::Producer { client, id };
+            self.replicas[partition].wait((appended.base, appended.end), epoch, timer, who);
+        } else {
+            io.checker.logs.acknowledged(self.id, partition, epoch);
+            io.send(client, id, Message::Produced(Ok(appended.base)));
+        }
+    }
+
+    /// The end of the log is reported a moment after the append; it is flushed if that counts.
+    fn appended(&mut self, partition: usize, end: Option<LogEnd>, io: &mut Io<'_>) {
+        let Some(end) = end else { return };
+        let pause = self.stall(io);
+        io.after(pause, Tick::Report { partition, end });
+        if self.settings.flush_messages {
+            let pause = io.rng.between(1, 6);
+            io.after(pause, Tick::Flush);
+        }
+    }
+
+    /// How long a thread stands still before it takes its next lock, ms.
+    fn stall(&self, io: &mut Io<'_>) -> u64 {
+        let stands_still = io.rng.chance(self.settings.stalls);
+        let pause = io.rng.between(1, 120);
+        if stands_still { pause } else { 0 }
+    }
+
+    /// Puts something into the timing wheel; its number.
+    fn arm(&mut self, delay_ms: u64, due: Due, io: &mut Io<'_>) -> u64 {
+        self.next_timer += 1;
+        let (id, deadline_ms) = (self.next_timer, io.now_ms + delay_ms);
+        self.wheel.insert(deadline_ms, Timed { id, deadline_ms, due });
+        self.wind(io);
+        id
+    }
+
+    /// Asks for a tick at the wheel's next event.
+    fn wind(&mut self, io: &mut Io<'_>) {
+        let Some(next_ms) = self.wheel.next_event_ms() else { return };
+        if self.wheel_tick_ms.is_none_or(|tick_ms| next_ms < tick_ms) {
+            self.wheel_tick_ms = Some(next_ms);
+            io.after(next_ms.saturating_sub(io.now_ms), Tick::Wheel);
+        }
+    }
+
+    pub(super) fn turn_wheel(&mut self, io: &mut Io<'_>) {
+        self.wheel_tick_ms = None;
+        let mut due = Vec::new();
+        self.wheel.advance(io.now_ms, |timed| due.push(timed));
+        let process = (self.id, self.incarnation);
+        for timed in due {
+            io.checker.timer_fired(process, timed.id, timed.deadline_ms, io.now_ms);
+            if io.has(Planted::TimerFiresTwice) && io.rng.chance(20) {
+                io.checker.timer_fired(process, timed.id, timed.deadline_ms, io.now_ms);
+            }
+            match timed.due {
+                Due::Group(task) => task(),
+                Due::Append { partition } => self.give_up(partition, timed.id, io),
+            }
+        }
+        self.wind(io);
+    }
+
+    /// An append waited for too long.
+    fn give_up(&mut self, partition: usize, timer: u64, io: &mut Io<'_>) {
+        let waiting = &mut self.replicas[partition].waiting;
+        let Some(at) = waiting.iter().position(|one| one.timer == timer) else { return };
+        match &mut waiting[at].who {
+            Waiter::Producer { client, id } => {
+                let (client, id) = (*client, *id);
+                waiting.remove(at);
+                io.send(client, id, Message::Produced(Err(ErrorCode::RequestTimedOut)));
+            }
+            Waiter::Coordinator { late, .. } => {
+                // The batch stays in the log, and its outcome is told whenever it is known.
+                if let Some(late) = late.take() {
+                    late();
+                }
+            }
+        }
+    }
+
+    /// Carries out what followed from the last step, until nothing more does.
+    pub(super) fn settle(&mut self, io: &mut Io<'_>) {
+        loop {
+            let mut moved = self.settle_waiting(io);
+            if let Some(coordination) = self.coordination.take() {
+                let (coordination, more) = self.pump(coordination, io);
+                self.coordination = Some(coordination);
+                moved |= more;
+            }
+            for coordination in std::mem::take(&mut self.deposed) {
+                let (coordination, more) = self.pump(coordination, io);
+                self.deposed.push(coordination);
+                moved |= more;
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn settle_waiting(&mut self, io: &mut Io<'_>) -> bool {
+        let mut moved = false;
+        for partition in self.settings.all() {
+            for (waiting, status) in self.replicas[partition].settle(io) {
+                moved = true;
+                let committed = status == CommitStatus::Committed;
+                match waiting.who {
+                    Waiter::Producer { client, id } => {
+                        let answer = match committed {
+                            true => Ok(waiting.base),
+                            false => Err(ErrorCode::NotLeaderOrFollower),
+                        };
+                        if committed {
+                            io.checker.logs.acknowledged(self.id, partition, waiting.epoch);
+                        }
+                        io.send(client, id, Message::Produced(answer));
+                    }
+                    Waiter::Coordinator { done, .. } => match committed {
+                        true => done(Ok(waiting.base)),
+                        false => done(Err(ErrorCode::NotCoordinator)),
+                    },
+                }
+            }
+        }
+        moved
+    }
+
+    /// Empties the queues of a coordinator. Whether there was anything.
+    fn pump(&mut self, mut coordination: Coordination, io: &mut Io<'_>) -> (Coordination, bool) {
+        let mut moved = false;
+        while let Some(append) = coordination.take_append() {
+            moved = true;
+            let partition = self.settings.group_partition();
+            let epoch = coordination.epoch();
+            match self.replicas[partition].append(&append.batch, epoch, io) {
+                Err(_) => (append.done)(Err(ErrorCode::NotCoordinator)),
+                Ok(appended) => {
+                    self.appended(partition, appended.log_end, io);
+                    let timer = self.arm(COMMIT_MS, Due::Append { partition }, io);
+                    let who = Waiter::Coordinator { done: append.done, late: Some(append.late) };
+                    let span = (appended.base, appended.end);
+                    self.replicas[partition].wait(span, epoch, timer, who);
+                }
+            }
+        }
+        for (delay_ms, task) in coordination.take_timers() {
+            self.arm(delay_ms, Due::Group(task), io);
+        }
+        let high_watermark = self.replicas[self.settings.group_partition()].high_watermark();
+        for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
+            moved = true;
+            io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
+        }
+        (coordination, moved)
+    }
+
+    /// Lets a coordinator whose epoch is over give its last answers.
+    pub(super) fn empty(&mut self, mut coordination: Coordination, io: &mut Io<'_>) {
+        while let Some(append) = coordination.take_append() {
+            (append.done)(Err(ErrorCode::NotCoordinator));
+        }
+        let high_watermark = self.replicas[self.settings.group_partition()].high_watermark();
+        for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
+            io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
+        }
+    }
+}

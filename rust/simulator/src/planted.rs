@@ -1,0 +1,71 @@
+//! Bugs that are planted on purpose: the checker is proven by finding each of them.
+
+/// One bug of the simulated cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// The leader acknowledges a produce and then, sometimes, does not append.
+    AckBeforeAppend,
+    /// Nobody checks the CRC of a batch that came over the network.
+    CrcSkipped,
+    /// The leader counts what it sends to a follower as held by that follower.
+    HighWatermarkPastFollower,
+    /// A follower takes answers of a leader that it no longer follows, and a leader serves every
+    /// epoch.
+    EpochFenceDropped,
+    /// An append that was admitted in one epoch is written although the replica was demoted since.
+    DemotedLeaderAppends,
+    /// A waiting produce is acknowledged by offset alone, whatever epoch the log is in.
+    CommitAcrossEpochs,
+    /// The end of an old append is reported to the partition's state after a truncation.
+    LateAppendUndoesTruncation,
+    /// The controller takes a change of the in-sync replicas that was made from an old state.
+    StaleIsrAccepted,
+    /// The controller lets a restarted replica join by what its former life had fetched.
+    OldBrokerEpochAccepted,
+    /// The leader counts only the committed in-sync replicas while another one joins.
+    JoiningReplicaNotCounted,
+    /// A commit is taken whatever generation its member names.
+    OldGenerationCommits,
+    /// The coordinator of a restarted or new leader reads the group's records to the high
+    /// watermark only.
+    LoadedToHighWatermark,
+    /// The coordinator of a new leader answers from records whose commit is not known yet.
+    LoadedUncommitted,
+    /// A deposed coordinator answers that a commit is stored although its epoch is over.
+    CommitAnsweredByDeposedCoordinator,
+    /// A restarted broker does not read the last batch of its metadata log.
+    ImageForgetsLastBatch,
+    /// A timer's task runs twice.
+    TimerFiresTwice,
+    /// A follower keeps its records where its log parts from the leader's.
+    TruncationSkipped,
+}
+
+impl Planted {
+    /// Every bug.
+    pub const ALL: [Self; 17] = [
+        Self::AckBeforeAppend,
+        Self::CrcSkipped,
+        Self::HighWatermarkPastFollower,
+        Self::EpochFenceDropped,
+        Self::DemotedLeaderAppends,
+        Self::CommitAcrossEpochs,
+        Self::LateAppendUndoesTruncation,
+        Self::StaleIsrAccepted,
+        Self::OldBrokerEpochAccepted,
+        Self::JoiningReplicaNotCounted,
+        Self::OldGenerationCommits,
+        Self::LoadedToHighWatermark,
+        Self::LoadedUncommitted,
+        Self::CommitAnsweredByDeposedCoordinator,
+        Self::ImageForgetsLastBatch,
+        Self::TimerFiresTwice,
+        Self::TruncationSkipped,
+    ];
+
+    /// The bug of this name, as `Debug` writes it.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+    }
+}
