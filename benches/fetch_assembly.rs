@@ -59,7 +59,7 @@ impl Rig {
         };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
         let controller = &broker.rooms().controller;
-        let created = controller.create_topics(&[topic], defaults, &NoRules, false);
+        let created = controller.blocking().create_topics(&[topic], defaults, &NoRules, false);
         assert!(created.iter().all(Result::is_ok), "the topic is created");
         let local = broker.listeners()[0].1;
         let (listener, clients) = ("PLAINTEXT".into(), Audience::Clients);

@@ -199,7 +199,8 @@ impl Broker {
         });
         let wanted: Vec<NewTopic> = wanted.collect();
         let defaults = TopicDefaults::of(rules.broker());
-        let answers = self.rooms.controller.create_topics(&wanted, defaults, &rules, false);
+        let controller = self.rooms.controller.blocking();
+        let answers = controller.create_topics(&wanted, defaults, &rules, false);
         let refused = answers.into_iter().zip(wanted).find_map(|(answer, topic)| {
             let error = answer.err().filter(|e| e.code != ErrorCode::TopicAlreadyExists)?;
             let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
@@ -235,11 +236,14 @@ impl Broker {
         self.rooms.fetches.stop();
         self.rooms.produces.stop();
         self.network.join();
+        // Changes of metadata that are under way are answered as long as the network listens.
+        self.rooms.changes.stop();
         self.rooms.cold_reads.stop();
         self.io_threads.stop();
         self.timer.stop();
         self.log_manager.stop();
         self.rooms.partitions.committer().stop();
+        self.rooms.controller.stop();
     }
 }
 
@@ -349,6 +353,7 @@ impl Foundation<'_> {
             controller,
             partitions,
             parked: queue.parked().clone(),
+            changes: Arc::new(Purgatory::new("Metadata", timer.clone(), metrics)),
             fetches,
             produces,
             cold_reads: Arc::new(cold_reads),

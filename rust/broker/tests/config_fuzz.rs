@@ -132,7 +132,8 @@ impl<'a> Fuzz<'a> {
         let offsets = auto_topic(OFFSETS_TOPIC, &rooms.config(), &rooms.controller.image());
         let rules = TableRules::new(rooms.config());
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
-        let made = rooms.controller.create_topics(&[offsets.unwrap()], defaults, &rules, false);
+        let made =
+            rooms.controller.blocking().create_topics(&[offsets.unwrap()], defaults, &rules, false);
         assert!(made[0].is_ok(), "{made:?}");
         let own = TOPICS.iter().flat_map(|(name, configs)| {
             configs.iter().map(|(key, value)| (((*name).to_owned(), *key), Some(*value)))

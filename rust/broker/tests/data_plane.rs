@@ -176,7 +176,7 @@ fn of_a_partition_that_a_delete_names_twice_the_last_offset_counts() {
 
 fn make_again(broker: &Broker, topic: &str) {
     let gone = [TopicName::Name(topic.into())];
-    broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+    broker.rooms().controller.blocking().delete_topics(&gone).pop().unwrap().unwrap();
     create_topic(broker, topic, 1, &[]);
 }
 

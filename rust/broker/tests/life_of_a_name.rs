@@ -235,7 +235,8 @@ impl World {
         };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
         let controller = &self.broker().rooms().controller;
-        let made = controller.create_topics(&[topic], defaults, &NoRules, false).pop().unwrap();
+        let made =
+            controller.blocking().create_topics(&[topic], defaults, &NoRules, false).pop().unwrap();
         let life = Life {
             number: self.count,
             id: made.as_ref().ok().map(|made| made.id),
@@ -251,7 +252,7 @@ impl World {
 
     fn delete(&mut self, name: &'static str) {
         let controller = &self.broker().rooms().controller;
-        match controller.delete_topics(&[TopicName::Name(name.into())]).pop().unwrap() {
+        match controller.blocking().delete_topics(&[TopicName::Name(name.into())]).pop().unwrap() {
             Ok(_) => drop(self.lives.remove(name)),
             Err(_) => drop(self.in_doubt.insert(name, None)),
         }

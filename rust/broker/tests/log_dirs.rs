@@ -273,7 +273,7 @@ fn a_topic_that_is_made_again_is_compacted_from_its_start() {
             record_count(&partition) < 5
         });
         let gone = [TopicName::Name("t".into())];
-        broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+        broker.rooms().controller.blocking().delete_topics(&gone).pop().unwrap().unwrap();
     }
     broker.stop();
 }
@@ -306,7 +306,7 @@ fn a_produce_that_waits_for_the_disk_is_told_that_its_topic_was_deleted() {
     client.send(&produce_request("t", batch(&["v"], None), 1), 9);
     awaited::until("both produces wait", || broker.rooms().produces.len() >= 2);
     let gone = [TopicName::Name("t".into())];
-    broker.rooms().controller.delete_topics(&gone).pop().unwrap().unwrap();
+    broker.rooms().controller.blocking().delete_topics(&gone).pop().unwrap().unwrap();
     let (_, response) = client.receive::<ProduceRequest>(9).unwrap();
     let code = response.responses[0].partition_responses[0].error_code;
     assert_eq!(code, ErrorCode::NotLeaderOrFollower.code());

@@ -3,16 +3,19 @@
 
 mod client;
 
-use client::{Client, batch, start};
+use client::{Client, batch, config, create_topic, start};
+use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, SystemClock};
 use kafkalite_broker::handlers;
 use kafkalite_broker::io_threads::IoThreads;
 use kafkalite_broker::metrics::Metrics;
 use kafkalite_broker::network::{Network, NetworkConfig, NetworkParts};
 use kafkalite_broker::request_queue::{LaneBounds, RequestQueue};
-use kafkalite_protocol::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use kafkalite_log::storage::RealStorage;
+use kafkalite_protocol::messages::describe_quorum::DescribeQuorumRequest;
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::leave_group::LeaveGroupRequest;
+use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -59,37 +62,59 @@ fn contain_one_with(lines: &[String], parts: &[&str]) -> Result<(), String> {
     lines.iter().find(is_it).map(|_| ()).ok_or_else(|| format!("no {parts:?} in {lines:#?}"))
 }
 
-/// Whether the request to create the topic is answered, or its connection closed.
-fn is_answered(client: &mut Client, name: &str) -> bool {
-    let topic = CreatableTopic {
-        name: name.into(),
-        num_partitions: 1,
-        replication_factor: 1,
-        ..CreatableTopic::default()
-    };
-    let request =
-        CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, validate_only: false };
-    client.send(&request, 7);
-    client.receive::<CreateTopicsRequest>(7).is_some()
+/// A clock at which every handler panics that wants to know the date.
+struct NoDate(SystemClock);
+
+impl Clock for NoDate {
+    fn wall_ms(&self) -> i64 {
+        let thread = std::thread::current();
+        let is_handling = thread.name().is_some_and(|name| name.starts_with("kafkalite-io"));
+        assert!(!is_handling, "a handler's panic on purpose");
+        self.0.wall_ms()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.monotonic_ns()
+    }
 }
 
 #[test]
 fn a_panic_in_a_handler_ends_one_request_and_is_told_with_its_backtrace() -> Result<(), String> {
     lines();
     let directory = tempfile::tempdir().unwrap();
-    let broker = start(directory.path(), &[]);
-    broker.rooms().controller.watch(Box::new(|_, after| {
-        assert!(after.topic("boom").is_none(), "a handler's panic on purpose");
-    }));
+    let (clock, storage) = (NoDate(SystemClock::new()), RealStorage);
+    let config = config(directory.path(), &[]);
+    let broker = Broker::start_with(config, Arc::new(clock), Arc::new(storage)).unwrap();
     let mut client = Client::connect(&broker);
-    assert!(!is_answered(&mut client, "boom"), "no response of CreateTopics has an error for all");
-    let mut client = Client::connect(&broker);
-    assert_eq!(client.produce("boom", batch(&["it is there"], None), -1).error_code, 0);
+    let answer = client.call(&DescribeQuorumRequest::default(), 2);
+    assert_eq!(answer.error_code, UNKNOWN_SERVER_ERROR);
+    assert_eq!(client.call(&ListGroupsRequest::default(), 4).error_code, 0);
     let told = told("a handler's panic on purpose");
     broker.stop();
-    let whole = ["\"backtrace\"", "\"thread\":\"kafkalite-", "handlers/create_topics.rs"];
+    let whole = ["\"backtrace\"", "\"thread\":\"kafkalite-", "handlers/describe_quorum.rs"];
     contain_one_with(&told, &whole)?;
-    contain_one_with(&told, &["a handler of API 19 panicked"])
+    contain_one_with(&told, &["a handler of API 55 panicked"])
+}
+
+/// The change is committed and in the image, whatever becomes of those who follow it.
+#[test]
+fn a_panic_of_a_follower_of_the_image_is_told_and_costs_no_client_its_answer() -> Result<(), String>
+{
+    lines();
+    let directory = tempfile::tempdir().unwrap();
+    let broker = start(directory.path(), &[]);
+    broker.rooms().controller.watch(Box::new(|_, after| {
+        assert!(after.topic("boom").is_none(), "a follower's panic on purpose");
+    }));
+    for name in ["boom", "next"] {
+        create_topic(&broker, name, 1, &[]);
+        let mut client = Client::connect(&broker);
+        assert_eq!(client.produce(name, batch(&["it is there"], None), -1).error_code, 0);
+    }
+    let told = told("a follower's panic on purpose");
+    broker.stop();
+    contain_one_with(&told, &["\"backtrace\"", "metadata-publisher"])?;
+    contain_one_with(&told, &["a follower of the metadata image panicked"])
 }
 
 #[test]

@@ -68,7 +68,8 @@ impl OffsetsTopic for OffsetsPartitions {
         let Some(topic) = auto_topic(OFFSETS_TOPIC, &self.config, &image) else { return Ok(()) };
         let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
         let rules = TableRules::new(Arc::new(self.config.clone()));
-        let created = self.controller.create_topics(&[topic], defaults, &rules, false).pop();
+        let controller = self.controller.blocking();
+        let created = controller.create_topics(&[topic], defaults, &rules, false).pop();
         match created {
             Some(Err(refusal)) if refusal.code != ErrorCode::TopicAlreadyExists => {
                 Err(refusal.code)

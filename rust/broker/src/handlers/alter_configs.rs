@@ -19,17 +19,19 @@ pub fn handle(rooms: &Rooms, call: Call<AlterConfigsRequest>) {
         let key = (resource.resource_type, resource.resource_name.clone());
         (key, change(rooms, resource))
     });
-    let answers = alter(rooms, asked.collect(), request.validate_only);
-    let responses = request.resources.iter().zip(answers).map(|(resource, answer)| {
-        let error = answer.err();
-        AlterConfigsResourceResponse {
-            error_code: error.as_ref().map_or(0, |error| error.code.code()),
-            error_message: error.and_then(|error| error.message),
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name.clone(),
-        }
+    let (asked, validate_only) = (asked.collect(), request.validate_only);
+    alter(rooms, asked, validate_only, move |answers| {
+        let responses = request.resources.into_iter().zip(answers).map(|(resource, answer)| {
+            let error = answer.err();
+            AlterConfigsResourceResponse {
+                error_code: error.as_ref().map_or(0, |error| error.code.code()),
+                error_message: error.and_then(|error| error.message),
+                resource_type: resource.resource_type,
+                resource_name: resource.resource_name,
+            }
+        });
+        reply.send(&AlterConfigsResponse { responses: responses.collect(), throttle_time_ms: 0 });
     });
-    reply.send(&AlterConfigsResponse { responses: responses.collect(), throttle_time_ms: 0 });
 }
 
 fn change(rooms: &Rooms, resource: &AlterConfigsResource) -> Result<ConfigChange, ApiError> {

@@ -2,6 +2,7 @@
 //!
 //! Source: Kafka's `ControllerApis.createPartitions`, its error codes and its words.
 
+use super::parked_change::park;
 use super::{Call, Rooms, is_too_late};
 use crate::metadata::ApiError;
 use crate::metadata::controller::NewPartitions;
@@ -29,16 +30,23 @@ pub fn handle(rooms: &Rooms, call: Call<CreatePartitionsRequest>) {
     }
     let unique = request.topics.iter().filter(|topic| counts[topic.name.as_str()] == 1);
     let asked: Vec<NewPartitions> = unique.map(new_partitions).collect();
-    let answers = rooms.controller.create_partitions(&asked, request.validate_only);
-    let mut results: Vec<_> =
-        asked.iter().zip(answers).map(|(topic, answer)| result(&topic.name, answer)).collect();
+    let names: Vec<String> = asked.iter().map(|topic| topic.name.clone()).collect();
+    let mut refused = Vec::new();
     for topic in &request.topics {
         if counts.remove(topic.name.as_str()).is_some_and(|count| count > 1) {
             let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
-            results.push(result(&topic.name, Err(error)));
+            refused.push(result(&topic.name, Err(error)));
         }
     }
-    reply.send(&CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() });
+    let validate_only = request.validate_only;
+    let ask = |done| rooms.controller.create_partitions(asked, validate_only, done);
+    park(rooms, u64::from(request.timeout_ms.unsigned_abs()), ask, move |answers| {
+        let mut answers = answers.unwrap_or_default().into_iter();
+        let late = || Err(ErrorCode::RequestTimedOut.into());
+        let results = names.iter().map(|name| result(name, answers.next().unwrap_or_else(late)));
+        let results = results.chain(refused).collect();
+        reply.send(&CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() });
+    });
 }
 
 fn new_partitions(topic: &CreatePartitionsTopic) -> NewPartitions {

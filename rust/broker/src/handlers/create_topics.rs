@@ -2,7 +2,8 @@
 //!
 //! Source: Kafka's `ControllerApis.createTopics`, its error codes and its words.
 
-use super::{Call, Rooms, is_too_late};
+use super::parked_change::park;
+use super::{Call, Reply, Rooms, is_too_late};
 use crate::config::describe_topic;
 use crate::metadata::ApiError;
 use crate::metadata::controller::{
@@ -14,6 +15,7 @@ use kafkalite_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The metadata log is no topic, but its directory is named like one.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -25,46 +27,84 @@ pub fn handle(rooms: &Rooms, call: Call<CreateTopicsRequest>) {
         let late = |topic: &CreatableTopic| refused(&topic.name, ErrorCode::RequestTimedOut.into());
         return reply.send_each(&CreateTopicsResponse::default(), request.topics.iter().map(late));
     }
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for topic in &request.topics {
-        *counts.entry(&topic.name).or_default() += 1;
-    }
-    let unique = request.topics.iter().filter(|topic| counts[topic.name.as_str()] == 1);
-    let (prohibited, allowed): (Vec<_>, Vec<_>) =
-        unique.partition(|topic| topic.name == METADATA_TOPIC);
-    let rules = TableRules::new(rooms.config());
+    let asked = Asked::of(request);
+    let rules = Arc::new(TableRules::new(rooms.config()));
     // Each has a partition at least: so many are refused before anything is built for them.
-    let answers = if allowed.len() > MAX_PARTITIONS_PER_REQUEST {
-        Vec::new()
-    } else {
-        let asked: Vec<NewTopic> = allowed.iter().map(|topic| new_topic(topic)).collect();
-        let defaults = TopicDefaults::of(rules.broker());
-        rooms.controller.create_topics(&asked, defaults, &rules, request.validate_only)
-    };
-    let prohibited = prohibited.iter().map(|topic| {
-        let message = format!("Creation of internal topic {METADATA_TOPIC} is prohibited.");
-        refused(&topic.name, ApiError::new(ErrorCode::InvalidRequest, message))
-    });
-    let mut others: Vec<_> = prohibited.collect();
-    // A name that comes twice is answered once, and not made at all.
-    for topic in &request.topics {
-        if counts.remove(topic.name.as_str()).is_some_and(|count| count > 1) {
-            let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
-            others.push(refused(&topic.name, error));
-        }
+    if asked.allowed.len() > MAX_PARTITIONS_PER_REQUEST {
+        return asked.answer(reply, &rules, Vec::new(), &excessive());
     }
-    let count = allowed.len() + others.len();
-    let (mut answers, mut others) = (answers.into_iter(), others.into_iter());
-    let mut allowed = allowed.iter();
-    let results = (0..count).map(|_| match allowed.next() {
-        Some(topic) => match answers.next() {
-            Some(Ok(created)) => made(&rules, &created),
-            Some(Err(error)) => refused(&topic.name, error),
-            None => refused(&topic.name, excessive()),
-        },
-        None => others.next().unwrap_or_default(),
+    let topics: Vec<NewTopic> = asked.topics().map(new_topic).collect();
+    let (timeout_ms, validate_only) = (asked.request.timeout_ms, asked.request.validate_only);
+    let own = Arc::clone(&rules);
+    let ask = |done| {
+        let defaults = TopicDefaults::of(own.broker());
+        rooms.controller.create_topics(topics, defaults, own, validate_only, done);
+    };
+    park(rooms, u64::from(timeout_ms.unsigned_abs()), ask, move |answers| {
+        let late = ErrorCode::RequestTimedOut.into();
+        asked.answer(reply, &rules, answers.unwrap_or_default(), &late);
     });
-    reply.send_each(&CreateTopicsResponse::default(), results);
+}
+
+/// A request, and which of its topics the controller is asked for.
+struct Asked {
+    request: CreateTopicsRequest,
+    /// Their places.
+    allowed: Vec<usize>,
+    /// Those that are refused at once.
+    refused: Vec<CreatableTopicResult>,
+}
+
+impl Asked {
+    fn of(request: CreateTopicsRequest) -> Self {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for topic in &request.topics {
+            *counts.entry(&topic.name).or_default() += 1;
+        }
+        let name = |place: &usize| request.topics[*place].name.as_str();
+        let unique = (0..request.topics.len()).filter(|place| counts[name(place)] == 1);
+        let (prohibited, allowed): (Vec<_>, Vec<_>) =
+            unique.partition(|place| name(place) == METADATA_TOPIC);
+        let prohibited = prohibited.iter().map(|_| {
+            let message = format!("Creation of internal topic {METADATA_TOPIC} is prohibited.");
+            refused(METADATA_TOPIC, ApiError::new(ErrorCode::InvalidRequest, message))
+        });
+        let mut others: Vec<_> = prohibited.collect();
+        // A name that comes twice is answered once, and not made at all.
+        for topic in &request.topics {
+            if counts.remove(topic.name.as_str()).is_some_and(|count| count > 1) {
+                let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
+                others.push(refused(&topic.name, error));
+            }
+        }
+        Self { request, allowed, refused: others }
+    }
+
+    fn topics(&self) -> impl Iterator<Item = &CreatableTopic> {
+        self.allowed.iter().map(|place| &self.request.topics[*place])
+    }
+
+    /// Sends the controller's answers, in the place of those that are missing `otherwise`.
+    fn answer(
+        self,
+        reply: Reply<CreateTopicsRequest>,
+        rules: &TableRules,
+        answers: Vec<Result<CreatedTopic, ApiError>>,
+        otherwise: &ApiError,
+    ) {
+        let (mut answers, mut others) = (answers.into_iter(), self.refused.iter().cloned());
+        let mut allowed = self.topics();
+        let count = self.allowed.len() + self.refused.len();
+        let results = (0..count).map(|_| match allowed.next() {
+            Some(topic) => match answers.next() {
+                Some(Ok(created)) => made(rules, &created),
+                Some(Err(error)) => refused(&topic.name, error),
+                None => refused(&topic.name, otherwise.clone()),
+            },
+            None => others.next().unwrap_or_default(),
+        });
+        reply.send_each(&CreateTopicsResponse::default(), results);
+    }
 }
 
 fn new_topic(topic: &CreatableTopic) -> NewTopic {

@@ -5,7 +5,8 @@
 //! Source: Kafka's `ControllerApis.deleteTopics`, its error codes and its words.
 
 use super::messages::Messages;
-use super::{Call, Rooms, is_too_late};
+use super::parked_change::park;
+use super::{Call, Reply, Rooms, is_too_late};
 use crate::metadata::controller::TopicName;
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::messages::delete_topics::{
@@ -21,26 +22,42 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
     let named = named.map(|name| DeleteTopicState { name: Some(name), ..Default::default() });
     let mut asked = request.topics;
     asked.extend(named);
-    let mut deleted: Vec<Deleted> = Vec::new();
-    let fates = if !rooms.config().delete_topic_enable {
+    if !rooms.config().delete_topic_enable {
         let code = match reply.version {
             ..=2 => ErrorCode::InvalidRequest,
             _ => ErrorCode::TopicDeletionDisabled,
         };
         let disabled = |place| (place, Fate::Refused(code, "Topic deletion is disabled."));
-        (0..asked.len()).map(disabled).collect()
-    } else {
-        let mut fates = judge(&rooms.controller.image(), &asked);
-        if is_too_late(request.timeout_ms) {
+        let fates = (0..asked.len()).map(disabled).collect();
+        return answer(reply, asked, fates, &[]);
+    }
+    let mut fates = judge(&rooms.controller.image(), &asked);
+    if is_too_late(request.timeout_ms) {
+        late(&mut fates);
+        return answer(reply, asked, fates, &[]);
+    }
+    let names = names(&asked, &mut fates);
+    if names.is_empty() {
+        return answer(reply, asked, fates, &[]);
+    }
+    let ask = |done| rooms.controller.delete_topics(names, done);
+    park(rooms, u64::from(request.timeout_ms.unsigned_abs()), ask, move |deleted| {
+        if deleted.is_none() {
             late(&mut fates);
-        } else {
-            deleted = delete(rooms, &asked, &mut fates);
         }
-        fates
-    };
+        answer(reply, asked, fates, &deleted.unwrap_or_default());
+    });
+}
+
+fn answer(
+    reply: Reply<DeleteTopicsRequest>,
+    mut asked: Vec<DeleteTopicState>,
+    fates: Vec<(usize, Fate)>,
+    deleted: &[Deleted],
+) {
     let mut messages = Messages::new();
     let mut results = fates.into_iter().map(|(place, fate)| {
-        result(std::mem::take(&mut asked[place]), fate, &deleted, &mut messages)
+        result(std::mem::take(&mut asked[place]), fate, deleted, &mut messages)
     });
     reply.send_each(&DeleteTopicsResponse::default(), results.by_ref());
 }
@@ -110,14 +127,15 @@ fn is_meant(fate: Fate) -> bool {
     !matches!(fate, Fate::Refused(ErrorCode::InvalidRequest, _))
 }
 
+/// The time of the request is over.
 fn late(fates: &mut [(usize, Fate)]) {
     for (_, fate) in fates.iter_mut().filter(|(_, fate)| is_meant(*fate)) {
         *fate = Fate::Failed(ErrorCode::RequestTimedOut);
     }
 }
 
-/// Deletes what is meant and there. Returns the controller's answers.
-fn delete(rooms: &Rooms, asked: &[DeleteTopicState], fates: &mut [(usize, Fate)]) -> Vec<Deleted> {
+/// What the controller is asked to delete: what is meant and there.
+fn names(asked: &[DeleteTopicState], fates: &mut [(usize, Fate)]) -> Vec<TopicName> {
     let mut names = Vec::new();
     for (place, fate) in fates.iter_mut().filter(|(_, fate)| matches!(fate, Fate::Meant)) {
         *fate = Fate::Asked(u32::try_from(names.len()).unwrap_or(u32::MAX));
@@ -126,7 +144,7 @@ fn delete(rooms: &Rooms, asked: &[DeleteTopicState], fates: &mut [(usize, Fate)]
             None => TopicName::Id(asked[*place].topic_id),
         });
     }
-    if names.is_empty() { Vec::new() } else { rooms.controller.delete_topics(&names) }
+    names
 }
 
 /// What is meant and what cannot be: nothing, two things at once, or one thing twice. Each is

@@ -3,6 +3,7 @@
 //! A resource is changed as a whole or not at all, and each is answered for itself.
 //! Source: Kafka's `ConfigAdminManager`, its error codes and its words; KIP-339.
 
+use super::parked_change::{NO_TIMEOUT_MS, park};
 use super::{Call, Rooms};
 use crate::metadata::controller::{ConfigChange, ConfigOperation, TableRules};
 use crate::metadata::{ApiError, ConfigResource, ConfigResourceType};
@@ -12,24 +13,27 @@ use kafkalite_protocol::messages::incremental_alter_configs::{
     IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<IncrementalAlterConfigsRequest>) {
     let Call { request, reply } = call;
     let asked: Vec<_> =
         request.resources.iter().map(|one| (key(one), change(rooms, one))).collect();
-    let answers = alter(rooms, asked, request.validate_only);
-    let responses = request.resources.iter().zip(answers).map(|(resource, answer)| {
-        let error = answer.err();
-        AlterConfigsResourceResponse {
-            error_code: error.as_ref().map_or(0, |error| error.code.code()),
-            error_message: error.and_then(|error| error.message),
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name.clone(),
-        }
+    let validate_only = request.validate_only;
+    alter(rooms, asked, validate_only, move |answers| {
+        let responses = request.resources.into_iter().zip(answers).map(|(resource, answer)| {
+            let error = answer.err();
+            AlterConfigsResourceResponse {
+                error_code: error.as_ref().map_or(0, |error| error.code.code()),
+                error_message: error.and_then(|error| error.message),
+                resource_type: resource.resource_type,
+                resource_name: resource.resource_name,
+            }
+        });
+        let responses = responses.collect();
+        reply.send(&IncrementalAlterConfigsResponse { responses, throttle_time_ms: 0 });
     });
-    let responses = responses.collect();
-    reply.send(&IncrementalAlterConfigsResponse { responses, throttle_time_ms: 0 });
 }
 
 /// A resource as it stands in a request.
@@ -123,12 +127,14 @@ pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResourc
     Ok(ConfigResource { resource_type, name: name.to_owned() })
 }
 
-/// Makes the changes that can be made; one answer for each resource, in the order of the request.
+/// Makes the changes that can be made; `finish` gets one answer for each resource, in the order of
+/// the request.
 pub(super) fn alter(
     rooms: &Rooms,
     asked: Vec<(ResourceKey, Result<ConfigChange, ApiError>)>,
     validate_only: bool,
-) -> Vec<Result<(), ApiError>> {
+    finish: impl FnOnce(Vec<Result<(), ApiError>>) + Send + 'static,
+) {
     let mut seen = HashSet::new();
     let keys = asked.iter().map(|(key, _)| key.clone());
     let twice: HashSet<_> = keys.filter(|key| !seen.insert(key.clone())).collect();
@@ -142,7 +148,13 @@ pub(super) fn alter(
             change.map(|change| changes.push(change))
         })
         .collect();
-    let rules = TableRules::new(rooms.config());
-    let mut made = rooms.controller.alter_configs(&changes, &rules, validate_only).into_iter();
-    checked.into_iter().map(|answer| answer.and_then(|()| made.next().unwrap_or(Ok(())))).collect()
+    let rules = Arc::new(TableRules::new(rooms.config()));
+    let ask = |done| rooms.controller.alter_configs(changes, rules, validate_only, done);
+    park(rooms, NO_TIMEOUT_MS, ask, move |made: Option<Vec<Result<(), ApiError>>>| {
+        let mut made = made.unwrap_or_default().into_iter();
+        let late = || Err(ErrorCode::RequestTimedOut.into());
+        let answer =
+            |one: Result<(), ApiError>| one.and_then(|()| made.next().unwrap_or_else(late));
+        finish(checked.into_iter().map(answer).collect());
+    });
 }

@@ -5,49 +5,122 @@
 //! another cluster, and a new producer with one of them would be taken for the old one.
 //! Source: Kafka's `TransactionCoordinator.handleInitProducerId`; it has no such care for copies.
 
-use super::{Call, Rooms};
-use crate::metadata::Controller;
+use super::parked_change::{NO_TIMEOUT_MS, park};
+use super::{Call, Reply, Rooms};
+use crate::metadata::controller::ProducerIdBlock;
+use crate::metadata::{ApiError, Controller};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::init_producer_id::{
     InitProducerIdRequest, InitProducerIdResponse,
 };
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// The rest of the block of ids that the controller gave to this broker.
+/// The rest of the block of ids that the controller gave to this broker, and who waits for the next
+/// one.
 pub struct ProducerIds {
     broker_id: i32,
-    block: Mutex<Range<i64>>,
+    state: Mutex<State>,
 }
+
+struct State {
+    block: Range<i64>,
+    /// Whether the controller was asked for a block.
+    asking: bool,
+    waiting: VecDeque<Wanted>,
+}
+
+/// A request for an id that is greater than `above`.
+struct Wanted {
+    above: i64,
+    done: OnId,
+}
+
+/// Called with an id, or with the reason why there is none.
+type OnId = Box<dyn FnOnce(Result<i64, ErrorCode>) + Send>;
 
 impl ProducerIds {
     /// No block yet: the first producer asks for one.
     #[must_use]
-    pub fn new(broker_id: i32) -> Self {
-        Self { broker_id, block: Mutex::new(0..0) }
+    pub fn new(broker_id: i32) -> Arc<Self> {
+        let state = State { block: 0..0, asking: false, waiting: VecDeque::new() };
+        Arc::new(Self { broker_id, state: Mutex::new(state) })
     }
 
-    /// An id that nobody else has, or had before a restart, and that is greater than `above`.
-    ///
-    /// # Errors
-    /// There is none left in the block, and the controller cannot write down another one.
-    pub fn next(&self, controller: &Controller, above: i64) -> Result<i64, ErrorCode> {
-        let mut block = self.block.lock();
-        if block.start > above
-            && let Some(id) = block.next()
-        {
-            return Ok(id);
+    /// Calls `done` with an id that nobody else has, or had before a restart, and that is greater
+    /// than `above`: at once, or when the controller gave a block. The error is a block that could
+    /// not be written down.
+    pub fn next(self: &Arc<Self>, controller: &Arc<Controller>, above: i64, done: OnId) {
+        self.state.lock().waiting.push_back(Wanted { above, done });
+        self.serve(controller);
+    }
+
+    /// Gives ids to those who wait, in their order, as far as the block goes; then asks for
+    /// another.
+    fn serve(self: &Arc<Self>, controller: &Arc<Controller>) {
+        loop {
+            let mut state = self.state.lock();
+            let Some(above) = state.waiting.front().map(|wanted| wanted.above) else { return };
+            if state.asking {
+                return;
+            }
+            let id = if state.block.start > above { state.block.next() } else { None };
+            let wanted = id.and_then(|_| state.waiting.pop_front());
+            state.asking = id.is_none();
+            drop(state);
+            match id.zip(wanted) {
+                Some((id, wanted)) => (wanted.done)(Ok(id)),
+                None => return self.ask(controller, above),
+            }
         }
-        let given = controller.allocate_producer_ids(self.broker_id, above);
-        let given = given.map_err(|_| ErrorCode::CoordinatorLoadInProgress)?;
-        *block = given.first + 1..given.first + given.len;
-        Ok(given.first)
+    }
+
+    fn ask(self: &Arc<Self>, controller: &Arc<Controller>, above: i64) {
+        // Weak: the controller keeps the closure until it has an answer.
+        let (this, asked) = (Arc::clone(self), Arc::downgrade(controller));
+        let given = move |given: Result<ProducerIdBlock, ApiError>| {
+            let refused = this.given(given);
+            for wanted in refused {
+                (wanted.done)(Err(ErrorCode::CoordinatorLoadInProgress));
+            }
+            if let Some(controller) = asked.upgrade() {
+                this.serve(&controller);
+            }
+        };
+        controller.allocate_producer_ids(self.broker_id, above, Box::new(given));
+    }
+
+    /// Takes a block over. Returns whom there is nothing for.
+    fn given(&self, given: Result<ProducerIdBlock, ApiError>) -> VecDeque<Wanted> {
+        let mut state = self.state.lock();
+        state.asking = false;
+        match given {
+            Ok(given) => {
+                state.block = given.first..given.first + given.len;
+                VecDeque::new()
+            }
+            Err(_) => std::mem::take(&mut state.waiting),
+        }
     }
 }
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<InitProducerIdRequest>) {
-    let response = match new_producer_id(rooms, &call.request) {
+    let Call { request, reply } = call;
+    if let Some(error) = refused(&request) {
+        return answer(reply, Err(error));
+    }
+    let above = rooms.partitions.greatest_producer_id();
+    let ask = |done| rooms.producer_ids.next(&rooms.controller, above, done);
+    park(rooms, NO_TIMEOUT_MS, ask, move |given: Option<Result<i64, ErrorCode>>| {
+        answer(reply, given.unwrap_or(Err(ErrorCode::RequestTimedOut)));
+    });
+}
+
+fn answer(reply: Reply<InitProducerIdRequest>, given: Result<i64, ErrorCode>) {
+    let response = match given {
         Ok(producer_id) => {
             InitProducerIdResponse { producer_id, producer_epoch: 0, ..Default::default() }
         }
@@ -58,17 +131,17 @@ pub fn handle(rooms: &Rooms, call: Call<InitProducerIdRequest>) {
             ..Default::default()
         },
     };
-    call.reply.send(&response);
+    reply.send(&response);
 }
 
-fn new_producer_id(rooms: &Rooms, request: &InitProducerIdRequest) -> Result<i64, ErrorCode> {
+fn refused(request: &InitProducerIdRequest) -> Option<ErrorCode> {
     if (request.producer_id == -1) != (request.producer_epoch == -1) {
-        return Err(ErrorCode::InvalidRequest);
+        return Some(ErrorCode::InvalidRequest);
     }
     match request.transactional_id.as_deref() {
-        None => rooms.producer_ids.next(&rooms.controller, rooms.partitions.greatest_producer_id()),
-        Some("") => Err(ErrorCode::InvalidRequest),
+        None => None,
+        Some("") => Some(ErrorCode::InvalidRequest),
         // Fatal to every client, where "coordinator not available" would keep it trying for ever.
-        Some(_) => Err(ErrorCode::UnsupportedVersion),
+        Some(_) => Some(ErrorCode::UnsupportedVersion),
     }
 }

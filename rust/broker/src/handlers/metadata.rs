@@ -3,14 +3,16 @@
 //!
 //! The request that makes a topic is answered with UNKNOWN_TOPIC_OR_PARTITION, as by Kafka, whose
 //! controller is elsewhere: clients ask again, and some tests count on the topic not being there.
+//! It is answered when the topic is made, so that a client that asks again finds it.
 //! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the
 //! operations.
 
-use super::authorized_operations::{Resource, answer};
+use super::authorized_operations::{Resource, answer as operations};
 use super::endpoint::endpoint;
-use super::{Call, Rooms};
+use super::parked_change::park;
+use super::{Call, Reply, Rooms};
 use crate::metadata::controller::{MAX_PARTITIONS_PER_REQUEST, invalid_topic_name};
-use crate::metadata::{MetadataImage, PartitionImage, TopicImage};
+use crate::metadata::{ApiError, MetadataImage, PartitionImage, TopicImage};
 use kafkalite_protocol::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
@@ -18,6 +20,10 @@ use kafkalite_protocol::messages::metadata::{
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// How long a request waits at most for the topics that it makes; what is made later is there when
+/// the client asks again.
+const AUTO_CREATION_TIMEOUT_MS: u64 = 30_000;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
@@ -32,20 +38,47 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         });
         return reply.send_each(&MetadataResponse::default(), refused);
     }
-    let asked = asked(&request, reply.version);
     // Of before the topics are made that are not there.
     let image = rooms.controller.image();
-    create_missing(rooms, &asked, &image, request.allow_auto_topic_creation);
-    let with_operations = request.include_topic_authorized_operations;
     let brokers = image.brokers.values().map(|broker| {
         let (host, port) = endpoint(rooms, &reply.context, broker);
         MetadataResponseBroker { node_id: broker.id, host, port, rack: broker.rack.clone() }
     });
+    let brokers = brokers.collect();
+    let missing = missing(rooms, &asked(&request, reply.version), &image, &request);
+    if missing.is_empty() {
+        return answer(reply, &request, &image, brokers);
+    }
+    let (names, config) = (missing.clone(), rooms.config());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ask = |done| rooms.controller.create_automatically(&names, &config, done);
+    park(rooms, AUTO_CREATION_TIMEOUT_MS, ask, move |answers| {
+        report(&missing, answers);
+        answer(reply, &request, &image, brokers);
+    });
+}
+
+/// Tells of topics that are not made.
+fn report(missing: &[String], answers: Option<Vec<Result<(), ApiError>>>) {
+    let refused = missing.iter().zip(answers.unwrap_or_default());
+    for (topic, refused) in refused.filter_map(|(topic, answer)| Some((topic, answer.err()?))) {
+        tracing::debug!(topic, error = refused.code.name(), "a topic is not made");
+    }
+}
+
+fn answer(
+    reply: Reply<MetadataRequest>,
+    request: &MetadataRequest,
+    image: &MetadataImage,
+    brokers: Vec<MetadataResponseBroker>,
+) {
+    let asked = asked(request, reply.version);
+    let with_operations = request.include_topic_authorized_operations;
     let response = MetadataResponse {
-        brokers: brokers.collect(),
+        brokers,
         cluster_id: Some(image.cluster_id.to_string()),
         controller_id: image.controller_id,
-        cluster_authorized_operations: answer(
+        cluster_authorized_operations: operations(
             request.include_cluster_authorized_operations,
             Resource::Cluster,
         ),
@@ -59,13 +92,13 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
     let mut all = image.topics.iter();
     let topics = (0..count).map(|place| {
         let topic = match &asked {
-            Asked::All => all.next().map(|topic| found(&image, topic)).unwrap_or_default(),
-            Asked::Ids(ids) => by_id(&image, ids[place]),
-            Asked::Names(names) => by_name(&image, names[place]),
+            Asked::All => all.next().map(|topic| found(image, topic)).unwrap_or_default(),
+            Asked::Ids(ids) => by_id(image, ids[place]),
+            Asked::Names(names) => by_name(image, names[place]),
         };
         MetadataResponseTopic {
             // Kafka says nothing of what may be done to a topic that it cannot name.
-            topic_authorized_operations: answer(
+            topic_authorized_operations: operations(
                 with_operations && topic.name.is_some(),
                 Resource::Topic,
             ),
@@ -109,25 +142,26 @@ fn asked(request: &MetadataRequest, version: i16) -> Asked<'_> {
     Asked::Names(names.filter(|name| seen.insert(*name)).collect())
 }
 
-/// Makes the topics that are asked for and are not in `image`. One that cannot be made is answered
-/// like one that is being made, as in Kafka.
-fn create_missing(rooms: &Rooms, asked: &Asked<'_>, image: &MetadataImage, is_allowed: bool) {
-    let Asked::Names(names) = asked else { return };
-    if !is_allowed || !rooms.config().auto_create_topics_enable {
-        return;
+/// The topics to make: those that are asked for and are not in `image`. One that cannot be made is
+/// answered like one that is being made, as in Kafka.
+fn missing(
+    rooms: &Rooms,
+    asked: &Asked<'_>,
+    image: &MetadataImage,
+    request: &MetadataRequest,
+) -> Vec<String> {
+    let Asked::Names(names) = asked else { return Vec::new() };
+    if !request.allow_auto_topic_creation || !rooms.config().auto_create_topics_enable {
+        return Vec::new();
     }
     let missing = names.iter().copied();
     let missing = missing.filter(|name| image.topic(name).is_none() && is_valid(name));
     // Each has a partition at least, so the controller would refuse them all, one by one.
     if missing.clone().nth(MAX_PARTITIONS_PER_REQUEST).is_some() {
         tracing::debug!("a request asks for more topics than may be made at once");
-        return;
+        return Vec::new();
     }
-    let missing: Vec<&str> = missing.collect();
-    let answers = rooms.controller.create_automatically(&missing, &rooms.config());
-    for (topic, refused) in missing.iter().zip(answers).filter_map(|(t, a)| Some((t, a.err()?))) {
-        tracing::debug!(topic, error = refused.code.name(), "a topic is not made");
-    }
+    missing.map(str::to_owned).collect()
 }
 
 fn is_valid(name: &str) -> bool {

@@ -62,6 +62,7 @@ pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 mod panicked;
+mod parked_change;
 pub mod produce;
 pub mod renew_delegation_token;
 mod rooms;

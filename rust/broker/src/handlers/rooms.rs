@@ -34,6 +34,8 @@ pub struct Rooms {
     pub fetches: Arc<Purgatory<u64>>,
     /// Produces that wait for replicas or the disk.
     pub produces: Arc<Purgatory<u64>>,
+    /// Requests that wait for a change of metadata.
+    pub changes: Arc<Purgatory<u64>>,
     /// Reads what left the page cache before it is sent.
     pub cold_reads: Arc<ColdReads>,
     /// What clients know already.
@@ -41,7 +43,7 @@ pub struct Rooms {
     /// Partitions that fetches looked at.
     pub looked_at: Counter,
     /// Ids for idempotent producers.
-    pub producer_ids: ProducerIds,
+    pub producer_ids: Arc<ProducerIds>,
 }
 
 impl Drop for Rooms {

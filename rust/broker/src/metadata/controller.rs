@@ -1,12 +1,15 @@
 //! The controller: takes a request for a change, decides what it means, and makes it so.
 //!
 //! Deciding is pure: functions of an image and a request, in the files beside this one; ids and
-//! defaults are handed in. This file is the thin shell. It lets one change happen at a time, so
-//! that what was decided from an image is committed on top of that image, and it tells the watchers
-//! before the caller gets its answer: when CreateTopics answers, the partitions are there.
+//! defaults are handed in. This file is the thin shell. Each call returns at once; its answer comes
+//! through `done`, when the local image has the change and all who follow the image heard of it:
+//! when CreateTopics answers, the partitions are there. `changes.rs` lets one change happen at a
+//! time, so that what was decided from an image is committed on top of that image.
 //! Source: the roles of Kafka's `QuorumController` and its `ReplicationControlManager`.
 
 mod auto_creation;
+mod blocking;
+mod changes;
 mod configs;
 mod names;
 mod partitions;
@@ -17,21 +20,24 @@ mod topics;
 use super::error::{ApiError, MetadataError};
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
-use super::quorum::{MetadataQuorum, OnImage, QuorumOfOne};
+use super::publisher::{OnImage, Publisher};
+use super::quorum::{MetadataQuorum, Outcome, Proposal, QuorumOfOne};
 use super::records::{
     ClusterRecord, ControllerEpochRecord, ListenerRecord, MetadataRecord, ProducerIdsRecord,
     RaiseLeaderEpochsRecord, RegisterBrokerRecord,
 };
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
+use crate::error::panics;
+use changes::{Changes, Decided, fitting};
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
-use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
+pub use blocking::Blocking;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
@@ -72,12 +78,15 @@ pub struct ProducerIdBlock {
     pub len: i64,
 }
 
+/// Called once with the answers to a request, one for each of its items, in their order: from any
+/// thread, maybe before the request's call returns. Dropped uncalled when the broker stops first.
+pub type OnAnswers<T> = Box<dyn FnOnce(Vec<Result<T, ApiError>>) + Send>;
+
 /// The active controller.
 pub struct Controller {
-    quorum: Box<dyn MetadataQuorum>,
-    clock: Arc<dyn Clock>,
-    /// Held while a change is decided, committed and told; guards those who are told.
-    changing: Mutex<Vec<OnImage>>,
+    quorum: Arc<dyn MetadataQuorum>,
+    publisher: Arc<Publisher>,
+    changes: Arc<Changes>,
     removed_topics: HashSet<Uuid>,
 }
 
@@ -93,43 +102,69 @@ impl Controller {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, MetadataError> {
         let (log, image) = MetadataLog::open(storage, &options.dir)?;
-        let broker_id = options.node_id;
-        let mut records = Vec::new();
-        if image.offset < 0 {
-            let record = ClusterRecord { cluster_id: options.cluster_id };
-            records.push(MetadataRecord::Cluster(record));
-        } else if *image.cluster_id != *options.cluster_id {
+        if image.offset >= 0 && *image.cluster_id != *options.cluster_id {
             let (expected, found) = (options.cluster_id, image.cluster_id.to_string());
             return Err(MetadataError::ClusterId { expected, found });
         }
-        let epoch = image.epoch + 1;
-        let record = ControllerEpochRecord { controller_id: broker_id, epoch };
-        records.push(MetadataRecord::ControllerEpoch(record));
-        // A directory is never forgotten: one that is away may hold partitions.
-        let mut log_dirs = options.log_dirs;
-        let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
-        log_dirs.extend(known.unwrap_or_default());
-        log_dirs.sort();
-        log_dirs.dedup();
-        records.push(MetadataRecord::RegisterBroker(RegisterBrokerRecord {
-            broker_id,
-            epoch: -1,
-            rack: options.rack,
-            listeners: options.listeners,
-            log_dirs,
-        }));
-        records.push(MetadataRecord::RaiseLeaderEpochs(RaiseLeaderEpochsRecord { broker_id }));
         let removed_topics = log.removed_topics().clone();
-        records.extend(configs::safety_records(&image, broker_id, options.min_insync_replicas));
-        let quorum = QuorumOfOne::new(broker_id, log, image);
-        quorum.propose(records, clock.wall_ms())?;
-        Ok(Self { removed_topics, ..Self::over(Box::new(quorum), clock) })
+        let (dir, node_id) = (options.dir.clone(), options.node_id);
+        let records = fitting(&image, first_records(&image, options))?;
+        // The quorum hands batches to the publisher, and hears of images from it: one arrow of the
+        // circle is weak.
+        let heard: Arc<OnceLock<Weak<QuorumOfOne>>> = Arc::default();
+        let told = Arc::clone(&heard);
+        let swapped = move |image: &Arc<MetadataImage>| {
+            if let Some(quorum) = told.get().and_then(Weak::upgrade) {
+                quorum.published(image);
+            }
+        };
+        let publisher = Publisher::start(image.clone(), swapped).map_err(no_thread(&dir))?;
+        let publisher = Arc::new(publisher);
+        let quorum = Arc::new(QuorumOfOne::new(node_id, log, &image, Arc::clone(&publisher)));
+        heard.get_or_init(|| Arc::downgrade(&quorum));
+        let (expected, timestamp_ms) = (image.offset, clock.wall_ms());
+        let mut controller = Self::over(quorum, publisher, clock);
+        controller.removed_topics = removed_topics;
+        controller.commit(Proposal { records, expected, timestamp_ms })?;
+        Ok(controller)
     }
 
-    /// A controller over a quorum that it leads.
-    pub fn over(quorum: Box<dyn MetadataQuorum>, clock: Arc<dyn Clock>) -> Self {
-        let (changing, removed_topics) = (Mutex::new(Vec::new()), HashSet::new());
-        Self { quorum, clock, changing, removed_topics }
+    /// A controller over a quorum that it leads, and the publisher of what is committed there.
+    pub fn over(
+        quorum: Arc<dyn MetadataQuorum>,
+        publisher: Arc<Publisher>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let changes = Changes::new(clock, Arc::clone(&quorum), Arc::clone(&publisher));
+        Self { quorum, publisher, changes, removed_topics: HashSet::new() }
+    }
+
+    /// Waits until a proposal is published: for a start, when nobody else proposes.
+    fn commit(&self, proposal: Proposal) -> Result<(), MetadataError> {
+        let stopped = |_| MetadataError::Offline { reason: "its thread has ended".to_owned() };
+        let (ended, outcome) = mpsc::sync_channel(1);
+        let done = move |outcome| _ = ended.send(outcome);
+        self.quorum.propose(proposal, Box::new(done));
+        let offset = match outcome.recv().map_err(stopped)? {
+            Outcome::Committed(offset) => offset,
+            Outcome::Rejected(error) | Outcome::Unknown(error) => return Err(error),
+        };
+        let (told, published) = mpsc::sync_channel(1);
+        self.publisher.when_published(offset, Box::new(move |result| _ = told.send(result)));
+        let result = published.recv().map_err(stopped)?;
+        result.map_err(|reason| MetadataError::Replay { offset, reason })
+    }
+
+    /// Ends the threads of the control plane. Changes that are under way are not answered.
+    pub fn stop(&self) {
+        self.changes.stop();
+        self.quorum.stop();
+        self.publisher.stop();
+    }
+
+    /// For threads that may wait: a start, a loader, a test.
+    pub const fn blocking(&self) -> Blocking<'_> {
+        Blocking(self)
     }
 
     /// Topics of which is known that they were removed before this start: not all of them, as a
@@ -140,16 +175,18 @@ impl Controller {
     }
 
     /// Tells `watcher` of every change from now on, beginning with one from the empty image to this
-    /// one.
+    /// one; that call has returned when this does. Not for a follower of the image: it would wait
+    /// for itself.
     pub fn watch(&self, watcher: OnImage) {
-        let mut watchers = self.changing.lock();
-        watcher(&Arc::default(), &self.quorum.image());
-        watchers.push(watcher);
+        let (told, heard) = mpsc::sync_channel(1);
+        self.publisher.follow(watcher, Box::new(move || _ = told.send(())));
+        // An error says that the publisher has stopped: there is nothing to hear of any more.
+        let _ = heard.recv();
     }
 
     /// The newest image.
     pub fn image(&self) -> Arc<MetadataImage> {
-        self.quorum.image()
+        self.publisher.image()
     }
 
     /// The quorum that keeps the metadata log.
@@ -160,18 +197,21 @@ impl Controller {
     /// Makes topics; each is answered for itself. With `validate_only` nothing is made.
     pub fn create_topics(
         &self,
-        topics: &[NewTopic],
+        topics: Vec<NewTopic>,
         defaults: TopicDefaults,
-        rules: &dyn ConfigRules,
+        rules: Arc<dyn ConfigRules>,
         validate_only: bool,
-    ) -> Vec<Result<CreatedTopic, ApiError>> {
+        done: OnAnswers<CreatedTopic>,
+    ) {
         let ids = match random_ids(topics.len()) {
             Ok(ids) => ids,
-            Err(error) => return vec![Err(error); topics.len()],
+            Err(error) => return done(vec![Err(error); topics.len()]),
         };
-        self.change(validate_only, topics.len(), |image| {
-            topics::create_topics(image, topics, &ids, defaults, rules)
-        })
+        let count = topics.len();
+        let decide = move |image: &MetadataImage| {
+            topics::create_topics(image, &topics, &ids, defaults, &*rules)
+        };
+        self.change(validate_only, count, decide, done);
     }
 
     /// Makes the topics of these names as Kafka does when a client asks for one that is not there;
@@ -181,7 +221,8 @@ impl Controller {
         &self,
         names: &[&str],
         config: &Arc<BrokerConfig>,
-    ) -> Vec<Result<(), ApiError>> {
+        done: OnAnswers<()>,
+    ) {
         let image = self.image();
         let rules = TableRules::new(Arc::clone(config));
         let asked: Vec<_> =
@@ -189,54 +230,60 @@ impl Controller {
         // In one change: a stranger may ask for many, and each change waits for the disk.
         let topics: Vec<NewTopic> = asked.iter().flatten().cloned().collect();
         let defaults = TopicDefaults::of(rules.broker());
-        let mut created = self.create_topics(&topics, defaults, &rules, false).into_iter();
-        let answer = |asked: Option<NewTopic>| match asked.and_then(|_| created.next()) {
-            None => Err(ErrorCode::UnknownTopicOrPartition.into()),
-            Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
-            Some(_) => Ok(()),
+        let answered = move |created: Vec<Result<CreatedTopic, ApiError>>| {
+            let mut created = created.into_iter();
+            let answer = |asked: Option<NewTopic>| match asked.and_then(|_| created.next()) {
+                None => Err(ErrorCode::UnknownTopicOrPartition.into()),
+                Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
+                Some(_) => Ok(()),
+            };
+            done(asked.into_iter().map(answer).collect());
         };
-        asked.into_iter().map(answer).collect()
+        self.create_topics(topics, defaults, Arc::new(rules), false, Box::new(answered));
     }
 
     /// Deletes topics by name or id; each is answered for itself.
-    pub fn delete_topics(&self, topics: &[TopicName]) -> Vec<Result<(String, Uuid), ApiError>> {
-        self.change(false, topics.len(), |image| topics::delete_topics(image, topics))
+    pub fn delete_topics(&self, topics: Vec<TopicName>, done: OnAnswers<(String, Uuid)>) {
+        let count = topics.len();
+        let decide = move |image: &MetadataImage| topics::delete_topics(image, &topics);
+        self.change(false, count, decide, done);
     }
 
     /// Adds partitions to topics; each is answered for itself.
     pub fn create_partitions(
         &self,
-        topics: &[NewPartitions],
+        topics: Vec<NewPartitions>,
         validate_only: bool,
-    ) -> Vec<Result<(), ApiError>> {
-        self.change(validate_only, topics.len(), |image| {
-            partitions::create_partitions(image, topics)
-        })
+        done: OnAnswers<()>,
+    ) {
+        let count = topics.len();
+        let decide = move |image: &MetadataImage| partitions::create_partitions(image, &topics);
+        self.change(validate_only, count, decide, done);
     }
 
     /// Changes configs; each resource is answered for itself, and changed as a whole or not at all.
     pub fn alter_configs(
         &self,
-        changes: &[ConfigChange],
-        rules: &dyn ConfigRules,
+        changes: Vec<ConfigChange>,
+        rules: Arc<dyn ConfigRules>,
         validate_only: bool,
-    ) -> Vec<Result<(), ApiError>> {
-        self.change(validate_only, changes.len(), |image| {
-            configs::alter_configs(image, changes, rules)
-        })
+        done: OnAnswers<()>,
+    ) {
+        let count = changes.len();
+        let decide = move |image: &MetadataImage| configs::alter_configs(image, &changes, &*rules);
+        self.change(validate_only, count, decide, done);
     }
 
     /// Gives `broker_id` a block of producer ids that are all greater than `above`, which its logs
-    /// hold; it is on the disk before this returns.
-    ///
-    /// # Errors
-    /// There are none left, or the metadata log cannot be written.
+    /// hold; it is on the disk before `done` hears of it. An error says that there are none left,
+    /// or that the metadata log cannot be written.
     pub fn allocate_producer_ids(
         &self,
         broker_id: i32,
         above: i64,
-    ) -> Result<ProducerIdBlock, ApiError> {
-        let mut answers = self.change(false, 1, |image| {
+        done: Box<dyn FnOnce(Result<ProducerIdBlock, ApiError>) + Send>,
+    ) {
+        let decide = move |image: &MetadataImage| {
             let first = image.next_producer_id.max(above.saturating_add(1));
             let Some(next_producer_id) = first.checked_add(PRODUCER_ID_BLOCK_LEN) else {
                 let message = "Exhausted all producerIds as the next block's end producerId has \
@@ -246,34 +293,79 @@ impl Controller {
             let block = ProducerIdBlock { first, len: PRODUCER_ID_BLOCK_LEN };
             let record = ProducerIdsRecord { broker_id, next_producer_id };
             (vec![MetadataRecord::ProducerIds(record)], vec![Ok(block)])
-        });
-        answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()))
+        };
+        let answered = move |mut answers: Vec<Result<ProducerIdBlock, ApiError>>| {
+            done(answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into())));
+        };
+        self.change(false, 1, decide, Box::new(answered));
     }
 
-    /// Decides, commits, tells, and answers. A change that cannot be committed is refused to all
+    /// Decides, commits, publishes, and answers. A change that is not committed is refused to all
     /// `count` of them.
-    fn change<T>(
+    fn change<T: Send + 'static>(
         &self,
         validate_only: bool,
         count: usize,
-        decide: impl FnOnce(&MetadataImage) -> Decision<T>,
-    ) -> Vec<Result<T, ApiError>> {
-        let watchers = self.changing.lock();
-        let before = self.quorum.image();
-        let (records, answers) = decide(&before);
-        if records.is_empty() || validate_only {
-            return answers;
-        }
-        if let Err(error) = self.quorum.propose(records, self.clock.wall_ms()) {
-            let error = ApiError::from(error);
-            return (0..count).map(|_| Err(error.clone())).collect();
-        }
-        let after = self.quorum.image();
-        for watcher in watchers.iter() {
-            watcher(&before, &after);
-        }
-        answers
+        decide: impl FnOnce(&MetadataImage) -> Decision<T> + Send + 'static,
+        done: OnAnswers<T>,
+    ) {
+        let refused = move |error: &ApiError| (0..count).map(|_| Err(error.clone())).collect();
+        let decide = move |image: Result<&MetadataImage, ApiError>| {
+            let decided = image.map(|image| {
+                let panicked = || (vec![], refused(&ErrorCode::UnknownServerError.into()));
+                panics::contain("a change of metadata", || decide(image)).unwrap_or_else(panicked)
+            });
+            let (records, answers) = match decided {
+                Ok((_, answers)) if validate_only => (vec![], answers),
+                Ok(decided) => decided,
+                Err(error) => (vec![], refused(&error)),
+            };
+            let answer = move |result: Result<(), ApiError>| {
+                done(result.map_or_else(|error| refused(&error), |()| answers));
+            };
+            Decided { records, answer: Box::new(answer) }
+        };
+        self.changes.submit(Box::new(decide));
     }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What a controller writes first: its epoch, its broker, and new leader epochs.
+fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<MetadataRecord> {
+    let broker_id = options.node_id;
+    let mut records = Vec::new();
+    if image.offset < 0 {
+        let record = ClusterRecord { cluster_id: options.cluster_id };
+        records.push(MetadataRecord::Cluster(record));
+    }
+    let record = ControllerEpochRecord { controller_id: broker_id, epoch: image.epoch + 1 };
+    records.push(MetadataRecord::ControllerEpoch(record));
+    // A directory is never forgotten: one that is away may hold partitions.
+    let mut log_dirs = options.log_dirs;
+    let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
+    log_dirs.extend(known.unwrap_or_default());
+    log_dirs.sort();
+    log_dirs.dedup();
+    records.push(MetadataRecord::RegisterBroker(RegisterBrokerRecord {
+        broker_id,
+        epoch: -1,
+        rack: options.rack,
+        listeners: options.listeners,
+        log_dirs,
+    }));
+    records.push(MetadataRecord::RaiseLeaderEpochs(RaiseLeaderEpochsRecord { broker_id }));
+    records.extend(configs::safety_records(image, broker_id, options.min_insync_replicas));
+    records
+}
+
+fn no_thread(dir: &Path) -> impl FnOnce(std::io::Error) -> MetadataError + '_ {
+    let (action, path) = ("start the threads of", dir.to_owned());
+    move |source| MetadataError::Io { action, path, source }
 }
 
 /// The records to commit, and an answer to each item of the request.

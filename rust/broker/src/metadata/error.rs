@@ -106,6 +106,14 @@ pub enum MetadataError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Another change was committed since this one was decided upon.
+    #[error("the change was decided at offset {expected}, the log is at {found} by now")]
+    Overtaken {
+        /// The last offset of the image that it was decided upon.
+        expected: i64,
+        /// The last offset of the log.
+        found: i64,
+    },
     /// An earlier write or fsync failed; nothing is written any more until the broker is started
     /// again.
     #[error("the metadata log is offline since an earlier failure: {reason}")]
@@ -116,8 +124,13 @@ pub enum MetadataError {
 }
 
 impl From<MetadataError> for ApiError {
-    /// To a client every failure of the metadata log is a storage error, which it may try again.
+    /// To a client every failure of the metadata log is a storage error, which it may try again, as
+    /// it may when somebody else was faster.
     fn from(error: MetadataError) -> Self {
-        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+        let code = match error {
+            MetadataError::Overtaken { .. } => ErrorCode::NotController,
+            _ => ErrorCode::KafkaStorageError,
+        };
+        Self::new(code, error.to_string())
     }
 }

@@ -24,6 +24,8 @@ use super::error::MetadataError;
 use super::image::MetadataImage;
 use super::records::{MetadataRecord, RecordsBatch};
 use frames::{FramesFile, Header, io_error};
+
+pub use frames::AppendFailure;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
 use std::collections::HashSet;
@@ -126,9 +128,10 @@ impl MetadataLog {
     /// # Errors
     /// It was not written. After a failed fsync, or a failed write that could not be taken back,
     /// the log is offline until it is opened again.
-    pub fn append(&mut self, batch: &RecordsBatch) -> Result<(), MetadataError> {
+    pub fn append(&mut self, batch: &RecordsBatch) -> Result<(), AppendFailure> {
         if let Some(reason) = &self.offline {
-            return Err(MetadataError::Offline { reason: reason.clone() });
+            let error = MetadataError::Offline { reason: reason.clone() };
+            return Err(AppendFailure { error, taken_back: true });
         }
         match self.active.append(batch) {
             Ok(written) => {
@@ -140,7 +143,7 @@ impl MetadataLog {
                     tracing::error!(error = %failure.error, "the metadata log is offline");
                     self.offline = Some(failure.error.to_string());
                 }
-                Err(failure.error)
+                Err(failure)
             }
         }
     }

@@ -1,40 +1,59 @@
 //! Who makes records count.
 //!
-//! A quorum takes records in, and when they are committed (on the disks of a majority; here: on
-//! ours) it applies them to the image. The controller decides; the quorum only keeps order and
-//! promises.
+//! A quorum takes proposals in and says what became of each. Committed batches, ours and those of
+//! other brokers, go to the publisher in the order of the log, and become the image there. The
+//! controller decides; the quorum only keeps order and promises.
+
+mod of_one;
 
 use super::error::MetadataError;
 use super::image::MetadataImage;
-use super::metadata_log::MetadataLog;
-use super::records::{MetadataRecord, RecordsBatch};
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use super::records::MetadataRecord;
 use std::sync::Arc;
 
-/// What is told of a new image: the one before and the one after, in order, before the caller that
-/// changed it gets its answer. The first call is from the empty image. It must not ask the
-/// controller for another change.
-pub type OnImage = Box<dyn Fn(&Arc<MetadataImage>, &Arc<MetadataImage>) + Send + Sync + 'static>;
+pub use of_one::QuorumOfOne;
+
+/// Records that somebody wants to count, all or none.
+#[derive(Debug)]
+pub struct Proposal {
+    /// The records.
+    pub records: Vec<MetadataRecord>,
+    /// The offset of the last record of the image that they were decided upon: they count directly
+    /// behind it, or not at all.
+    pub expected: i64,
+    /// When they were decided upon, in ms since 1970.
+    pub timestamp_ms: i64,
+}
+
+/// What became of a proposal.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It counts, and the publisher has it or is about to get it. The offset is its last record's.
+    Committed(i64),
+    /// It does not count, and never will.
+    Rejected(MetadataError),
+    /// Nobody knows: it may come out of the log at the next start, or from a later leader. It is
+    /// not proposed again.
+    Unknown(MetadataError),
+}
+
+/// Called once with what became of a proposal, after `propose` returned; dropped uncalled if the
+/// quorum stops first.
+pub type OnOutcome = Box<dyn FnOnce(Outcome) + Send>;
 
 /// A log of metadata that some voters agree on.
 pub trait MetadataQuorum: Send + Sync {
-    /// Adds `records`, all or none, and returns when they are committed and in the image.
-    /// Returns the offset of the last one.
-    ///
-    /// # Errors
-    /// They could not be written; then they are in no image.
-    fn propose(
-        &self,
-        records: Vec<MetadataRecord>,
-        timestamp_ms: i64,
-    ) -> Result<i64, MetadataError>;
+    /// Begins to make a proposal count. Never waits; `done` hears what became of it.
+    fn propose(&self, proposal: Proposal, done: OnOutcome);
 
-    /// The newest committed image.
-    fn image(&self) -> Arc<MetadataImage>;
+    /// The image that was published last: a moment for a snapshot.
+    fn published(&self, image: &Arc<MetadataImage>);
 
     /// How the voters stand.
     fn status(&self) -> QuorumStatus;
+
+    /// Ends its threads, if it has any. What is being written is finished, what waits is dropped.
+    fn stop(&self);
 }
 
 /// How the voters of the metadata log stand.
@@ -49,56 +68,3 @@ pub struct QuorumStatus {
     /// The voters: broker id and log end offset.
     pub voters: Vec<(i32, i64)>,
 }
-
-/// The quorum of one voter: what is on its disk is committed.
-pub struct QuorumOfOne {
-    node_id: i32,
-    epoch: i32,
-    log: Mutex<MetadataLog>,
-    image: ArcSwap<MetadataImage>,
-}
-
-impl QuorumOfOne {
-    /// Takes the log and the image it adds up to; leads from now on in the epoch after the image's.
-    pub fn new(node_id: i32, log: MetadataLog, image: MetadataImage) -> Self {
-        let epoch = image.epoch + 1;
-        Self { node_id, epoch, log: Mutex::new(log), image: ArcSwap::from_pointee(image) }
-    }
-}
-
-impl MetadataQuorum for QuorumOfOne {
-    fn propose(
-        &self,
-        records: Vec<MetadataRecord>,
-        timestamp_ms: i64,
-    ) -> Result<i64, MetadataError> {
-        let mut log = self.log.lock();
-        let image = self.image.load_full();
-        let base_offset = image.offset + 1;
-        let batch = RecordsBatch { base_offset, epoch: self.epoch, timestamp_ms, records };
-        // Applied first, written second: a record that does not fit must never reach the disk.
-        let next = image.with_batch(&batch)?;
-        log.append(&batch)?;
-        let next = Arc::new(next);
-        self.image.store(Arc::clone(&next));
-        log.snapshot_if_due(&next, timestamp_ms);
-        Ok(next.offset)
-    }
-
-    fn image(&self) -> Arc<MetadataImage> {
-        self.image.load_full()
-    }
-
-    fn status(&self) -> QuorumStatus {
-        let end = self.image.load().offset + 1;
-        QuorumStatus {
-            leader_id: self.node_id,
-            leader_epoch: self.epoch,
-            high_watermark: end,
-            voters: vec![(self.node_id, end)],
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

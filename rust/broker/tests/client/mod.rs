@@ -49,7 +49,12 @@ pub fn create_topic(broker: &Broker, name: &str, partitions: i32, configs: &[(&s
     };
     let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
     let controller = &broker.rooms().controller;
-    controller.create_topics(&[topic], defaults, &NoRules, false).pop().unwrap().unwrap();
+    controller
+        .blocking()
+        .create_topics(&[topic], defaults, &NoRules, false)
+        .pop()
+        .unwrap()
+        .unwrap();
 }
 
 /// Commits configs of a resource without asking whether it may have them, as an earlier release did
@@ -61,7 +66,7 @@ pub fn commit_configs(broker: &Broker, resource: ConfigResource, configs: &[(&st
     let operations = configs.iter().map(set).collect();
     let change = ConfigChange { resource, replace: false, operations };
     let controller = &broker.rooms().controller;
-    controller.alter_configs(&[change], &NoRules, false).pop().unwrap().unwrap();
+    controller.blocking().alter_configs(&[change], &NoRules, false).pop().unwrap().unwrap();
 }
 
 /// One connection.

@@ -21,7 +21,8 @@ fn change(resource: ConfigResource, set: &[(&str, &str)]) -> ConfigChange {
 /// The code of each change's answer.
 fn alter(broker: &Broker, changes: &[ConfigChange]) -> Vec<ErrorCode> {
     let rules = TableRules::new(broker.rooms().config());
-    let answers = broker.rooms().controller.alter_configs(changes, &rules, false).into_iter();
+    let answers =
+        broker.rooms().controller.blocking().alter_configs(changes, &rules, false).into_iter();
     answers.map(|answer| answer.map_or_else(|error| error.code, |()| ErrorCode::None)).collect()
 }
 

@@ -41,7 +41,7 @@ pub struct ConfigChange {
 }
 
 /// What the config table knows of keys and values.
-pub trait ConfigRules {
+pub trait ConfigRules: Send + Sync {
     /// The configs that a new topic gets from a request.
     ///
     /// # Errors

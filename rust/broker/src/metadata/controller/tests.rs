@@ -39,7 +39,7 @@ pub(super) fn topic(name: &str) -> NewTopic {
 }
 
 fn create(controller: &Controller, topics: &[NewTopic]) -> Vec<Result<CreatedTopic, ApiError>> {
-    controller.create_topics(topics, DEFAULTS, &NoRules, false)
+    controller.blocking().create_topics(topics, DEFAULTS, &NoRules, false)
 }
 
 #[test]
@@ -60,7 +60,8 @@ fn nobody_makes_a_topic_over_the_metadata_log() {
     let refused = create(&controller, &[topic("__cluster_metadata")]).pop().unwrap().unwrap_err();
     assert_eq!(refused.code, ErrorCode::InvalidRequest);
     let config = Arc::new(BrokerConfig::default());
-    let refused = controller.create_automatically(&["__cluster_metadata"], &config).pop().unwrap();
+    let refused =
+        controller.blocking().create_automatically(&["__cluster_metadata"], &config).pop().unwrap();
     assert_eq!(refused.unwrap_err().code, ErrorCode::UnknownTopicOrPartition);
     assert_eq!(controller.image().topics.iter().count(), 0);
 }
@@ -117,7 +118,9 @@ fn validate_only_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let controller = open(dir.path());
     let before = controller.image();
-    assert!(controller.create_topics(&[topic("t")], DEFAULTS, &NoRules, true)[0].is_ok());
+    assert!(
+        controller.blocking().create_topics(&[topic("t")], DEFAULTS, &NoRules, true)[0].is_ok()
+    );
     assert!(Arc::ptr_eq(&before, &controller.image()));
 }
 
@@ -137,6 +140,18 @@ fn watchers_are_told_before_the_caller_and_first_of_everything() {
 }
 
 #[test]
+fn a_change_after_the_stop_is_refused_and_never_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let controller = open(dir.path());
+    let _within = crate::awaited::within("two changes of a controller that has stopped");
+    controller.stop();
+    for _ in 0..2 {
+        let refused = create(&controller, &[topic("t")]).pop().unwrap();
+        assert_eq!(refused.unwrap_err().code, ErrorCode::UnknownServerError);
+    }
+}
+
+#[test]
 fn each_start_raises_the_leader_epoch_of_what_the_broker_leads() {
     let dir = tempfile::tempdir().unwrap();
     create(&open(dir.path()), &[topic("t")]);
@@ -153,7 +168,7 @@ fn producer_ids_are_never_given_twice_across_starts() {
     for _ in 0..3 {
         let controller = open(dir.path());
         for _ in 0..2 {
-            let block = controller.allocate_producer_ids(1, -1).unwrap();
+            let block = controller.blocking().allocate_producer_ids(1, -1).unwrap();
             assert_eq!(block.len, 1_000);
             seen.push(block.first);
         }
@@ -165,12 +180,13 @@ fn producer_ids_are_never_given_twice_across_starts() {
 fn a_block_lies_above_the_ids_that_logs_hold() {
     let dir = tempfile::tempdir().unwrap();
     let firsts = |controller: &Controller| {
-        [-1, 5_000, 5_000, 7_000, i64::MAX]
-            .map(|above| controller.allocate_producer_ids(1, above).ok().map(|block| block.first))
+        [-1, 5_000, 5_000, 7_000, i64::MAX].map(|above| {
+            controller.blocking().allocate_producer_ids(1, above).ok().map(|block| block.first)
+        })
     };
     let expected = [Some(0), Some(5_001), Some(6_001), Some(7_001), None];
     assert_eq!(firsts(&open(dir.path())), expected);
-    let next = open(dir.path()).allocate_producer_ids(1, -1).unwrap().first;
+    let next = open(dir.path()).blocking().allocate_producer_ids(1, -1).unwrap().first;
     assert_eq!(next, 8_001, "it is in the metadata log");
 }
 
@@ -179,7 +195,7 @@ fn a_deleted_topic_is_gone_and_unknown_ones_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let controller = open(dir.path());
     let id = create(&controller, &[topic("t")]).pop().unwrap().unwrap().id;
-    let answers = controller.delete_topics(&[
+    let answers = controller.blocking().delete_topics(&[
         TopicName::Id(id),
         TopicName::Name("none".to_owned()),
         TopicName::Id(Uuid([9; 16])),
@@ -198,7 +214,12 @@ fn partitions_grow_and_never_shrink() {
     let ask = |count, assignments| {
         let name = "t".to_owned();
         let asked = NewPartitions { name, count, assignments };
-        controller.create_partitions(&[asked], false).pop().unwrap().map_err(|error| error.code)
+        controller
+            .blocking()
+            .create_partitions(&[asked], false)
+            .pop()
+            .unwrap()
+            .map_err(|error| error.code)
     };
     assert_eq!(ask(2, None), Err(ErrorCode::InvalidPartitions));
     assert_eq!(ask(1, None), Err(ErrorCode::InvalidPartitions));
@@ -219,7 +240,7 @@ fn configs_are_replaced_or_changed_key_by_key() {
             |(key, operation): &(&str, ConfigOperation)| ((*key).to_owned(), operation.clone());
         let operations = operations.iter().map(own).collect();
         let change = ConfigChange { resource: ConfigResource::topic("t"), replace, operations };
-        controller.alter_configs(&[change], &NoRules, false).pop().unwrap().unwrap();
+        controller.blocking().alter_configs(&[change], &NoRules, false).pop().unwrap().unwrap();
         (*controller.image().topic("t").unwrap().configs).clone()
     };
     let set = |value: &str| ConfigOperation::Set(value.to_owned());
@@ -307,7 +328,7 @@ fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
         let operations = Vec::from_iter(operation).into_iter();
         let operations = operations.map(|one| ("min.insync.replicas".to_owned(), one)).collect();
         let change = ConfigChange { resource: resource.clone(), replace, operations };
-        let answer = controller.alter_configs(&[change], &NoRules, false).pop().unwrap();
+        let answer = controller.blocking().alter_configs(&[change], &NoRules, false).pop().unwrap();
         answer.map_err(|error| error.code)
     };
     let set = || Some(ConfigOperation::Set("4".to_owned()));
@@ -324,7 +345,9 @@ fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
     assert_eq!(change(&cluster, set(), false), Ok(()));
     // An earlier release let brokers have one.
     let record = MetadataRecord::set_config(&broker, "min.insync.replicas", Some("5"));
-    controller.change(false, 1, |_| (vec![record], vec![Ok(())])).pop().unwrap().unwrap();
+    let decide = |_: &MetadataImage| (vec![record], vec![Ok(())]);
+    let committed = blocking::wait(1, |done| controller.change(false, 1, decide, done));
+    committed.into_iter().for_each(Result::unwrap);
     drop(controller);
     let controller = open(1);
     assert_eq!(stored(&controller, &cluster).as_deref(), Some("5"));

@@ -37,10 +37,12 @@ pub struct Header {
 }
 
 /// A failed append.
+#[derive(Debug)]
 pub struct AppendFailure {
     /// Why.
     pub error: MetadataError,
-    /// Whether the file is what it was before.
+    /// Whether the file is what it was before. Otherwise the batch may be found there at the next
+    /// start, or not.
     pub taken_back: bool,
 }
 

@@ -143,7 +143,9 @@ fn a_record_that_could_not_be_read_back_is_refused() {
     let resource = super::super::ConfigResource::broker(1);
     let records = vec![MetadataRecord::set_config(&resource, "k", Some(&long))];
     let batch = RecordsBatch { base_offset: 0, epoch: 1, timestamp_ms: 0, records };
-    assert!(matches!(log.append(&batch), Err(MetadataError::Replay { offset: 0, .. })));
+    let failure = log.append(&batch).unwrap_err();
+    assert!(matches!(failure.error, MetadataError::Replay { offset: 0, .. }));
+    assert!(failure.taken_back);
     log.append(&ids(0)).unwrap();
     drop(log);
     assert_eq!(open(dir.path()).unwrap().1.offset, 0);
@@ -242,11 +244,16 @@ fn a_full_disk_costs_one_append_and_a_failed_fsync_all_that_follow() {
     let (mut log, _) = MetadataLog::open(Arc::new(storage.clone()), dir.path()).unwrap();
     log.append(&ids(0)).unwrap();
     storage.plan(storage.changes(), Fault::Fail(enospc));
-    assert!(matches!(log.append(&ids(1)), Err(MetadataError::Io { action: "write", .. })));
+    let failure = log.append(&ids(1)).unwrap_err();
+    assert!(matches!(failure.error, MetadataError::Io { action: "write", .. }));
+    assert!(failure.taken_back);
     log.append(&ids(1)).unwrap();
     storage.plan(storage.changes() + 1, Fault::Fail(eio));
-    assert!(matches!(log.append(&ids(2)), Err(MetadataError::Io { action: "fsync", .. })));
-    assert!(matches!(log.append(&ids(2)), Err(MetadataError::Offline { .. })));
+    let failure = log.append(&ids(2)).unwrap_err();
+    assert!(matches!(failure.error, MetadataError::Io { action: "fsync", .. }));
+    assert!(!failure.taken_back);
+    let failure = log.append(&ids(2)).unwrap_err();
+    assert!(matches!(failure.error, MetadataError::Offline { .. }) && failure.taken_back);
     drop(log);
     // The frame whose fsync failed may be there or not; what was acknowledged is.
     assert!(open(dir.path()).unwrap().1.offset >= 1);

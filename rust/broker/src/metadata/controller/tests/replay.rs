@@ -45,25 +45,25 @@ fn run(controller: &Controller, step: &Step) {
     match step {
         Step::Create(at, num_partitions) => {
             let asked = NewTopic { num_partitions: *num_partitions, ..topic(&name(at)) };
-            controller.create_topics(&[asked], DEFAULTS, &NoRules, false);
+            controller.blocking().create_topics(&[asked], DEFAULTS, &NoRules, false);
         }
         Step::Delete(topic) => {
-            controller.delete_topics(&[TopicName::Name(name(topic))]);
+            controller.blocking().delete_topics(&[TopicName::Name(name(topic))]);
         }
         Step::Grow(topic, count) => {
             let asked = NewPartitions { name: name(topic), count: *count, assignments: None };
-            controller.create_partitions(&[asked], false);
+            controller.blocking().create_partitions(&[asked], false);
         }
         Step::Config(topic, key, value) => {
             let change = config(ConfigResource::topic(&name(topic)), *key, *value);
-            controller.alter_configs(&[change], &NoRules, false);
+            controller.blocking().alter_configs(&[change], &NoRules, false);
         }
         Step::BrokerConfig(key, value) => {
             let change = config(ConfigResource::broker(1), *key, *value);
-            controller.alter_configs(&[change], &NoRules, false);
+            controller.blocking().alter_configs(&[change], &NoRules, false);
         }
         Step::ProducerIds => {
-            controller.allocate_producer_ids(1, -1).unwrap();
+            controller.blocking().allocate_producer_ids(1, -1).unwrap();
         }
         Step::Snapshot | Step::Restart => {}
     }

@@ -1,0 +1,63 @@
+//! Requests that wait for a change of metadata.
+//!
+//! No thread waits with them: the answer goes out from the thread that published the change, when
+//! the local image has it and its partitions are open, or when the request's time is over.
+//! Source: the role of Kafka's `ForwardingManager`, which answers REQUEST_TIMED_OUT when no answer
+//! came from its controller in time.
+
+use super::Rooms;
+use crate::purgatory::{Completion, DelayedOperation};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// How long a request waits that brings no time of its own: in effect as long as it takes. Kafka's
+/// controller sets such a request no deadline.
+pub(super) const NO_TIMEOUT_MS: u64 = i32::MAX as u64;
+
+type Finish<A> = Box<dyn FnOnce(Option<A>) + Send>;
+
+/// A request whose change is under way.
+struct DelayedChange<A> {
+    timeout_ms: u64,
+    answer: Mutex<Option<A>>,
+    finish: Mutex<Option<Finish<A>>>,
+}
+
+impl<A: Send> DelayedOperation for DelayedChange<A> {
+    fn is_satisfied(&self) -> bool {
+        self.answer.lock().is_some()
+    }
+
+    fn complete(self: Arc<Self>, how: Completion) {
+        let (answer, finish) = (self.answer.lock().take(), self.finish.lock().take());
+        let is_known = answer.is_some() || how == Completion::Expired;
+        // A broker that stops says nothing of what it does not know: the connection closes.
+        if let Some(finish) = finish.filter(|_| is_known) {
+            finish(answer);
+        }
+    }
+
+    fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+}
+
+/// Begins a change with `ask`, and calls `finish` once: with what the change's own closure was
+/// called with, or with nothing after `timeout_ms`. Never waits.
+pub(super) fn park<A: Send + 'static>(
+    rooms: &Rooms,
+    timeout_ms: u64,
+    ask: impl FnOnce(Box<dyn FnOnce(A) + Send>),
+    finish: impl FnOnce(Option<A>) + Send + 'static,
+) {
+    let finish: Finish<A> = Box::new(finish);
+    let (answer, finish) = (Mutex::new(None), Mutex::new(Some(finish)));
+    let operation = Arc::new(DelayedChange { timeout_ms, answer, finish });
+    let waiters = rooms.changes.new_list();
+    let (answered, woken) = (Arc::clone(&operation), Arc::clone(&waiters));
+    ask(Box::new(move |answer| {
+        *answered.answer.lock() = Some(answer);
+        woken.check();
+    }));
+    rooms.changes.watch_in(operation, || [waiters]);
+}
