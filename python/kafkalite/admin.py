@@ -24,7 +24,6 @@ from .descriptions import (
 from .records import Place, TopicPartition
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Never, Self
 
 __all__ = ["AdminClient"]
@@ -75,12 +74,7 @@ class AdminClient(GroupAdmin):
         """Return the client."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the client."""
         self.close()
 

@@ -22,7 +22,6 @@ from . import _native
 from .arguments import checked_count, checked_seconds, refuse_positional
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Never, Self
 
     from ._native import RecentRequest
@@ -260,12 +259,7 @@ class Broker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop, and remove a temporary directory."""
         self.close()
 

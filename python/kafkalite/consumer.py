@@ -12,7 +12,6 @@ from .errors import KafkaliteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
     from typing import Self
 
     from .consumer_calls import Committable
@@ -323,12 +322,7 @@ class Consumer(BaseConsumer):
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close. After an exception what the last call handed out is not committed."""
         self.close(commit=kind is None)
 

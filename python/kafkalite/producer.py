@@ -23,7 +23,6 @@ from .errors import KafkaliteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
     from typing import Never, Unpack
 
     from .config import ConfigValue, ProducerOptions
@@ -93,12 +92,7 @@ class Producer(_native.Producer):
         """Return the producer."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the producer."""
         self.close()
 

@@ -14,7 +14,6 @@ from ._native import RangeReader as _NativeReader
 from .config import ConfigValue, ConsumerOptions, merged, warn
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["COLUMNS", "ColumnBatch", "OffsetRange", "RangeReader"]
@@ -130,11 +129,6 @@ class RangeReader:
         """Return the reader."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the reader."""
         self.close()

@@ -28,7 +28,6 @@ from ..records import Place, TopicPartition
 from .waiting import in_thread, result_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Never, Self
 
 __all__ = ["AsyncAdminClient"]
@@ -75,12 +74,7 @@ class AsyncAdminClient:
         """Return the client."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the client."""
         await self.close()
 

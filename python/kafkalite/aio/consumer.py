@@ -16,7 +16,6 @@ from .waiting import end_of, in_thread, result_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from types import TracebackType
     from typing import Self
 
     from ..consumer_calls import Committable
@@ -271,12 +270,7 @@ class AsyncConsumer(BaseConsumer):
         """Return itself."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close. After an exception what the last call handed out is not committed."""
         await self.close(commit=kind is None)
 

@@ -15,7 +15,6 @@ from .waiting import in_thread, on_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
-    from types import TracebackType
     from typing import Never, Unpack
 
     from .._native import DeliveredRange, RecordMetadata
@@ -72,12 +71,7 @@ class _Place:
         self._adding = on_thread(call)
         return await asyncio.wrap_future(self._adding)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Let the next one in: when all is added, also if the call was cancelled."""
         if self._adding is None or self._adding.done():
             self._let_next_in()
@@ -311,12 +305,7 @@ class AsyncProducer:
         """Return the producer."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the producer."""
         await self.close()
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ import pytest
 from kafkalite import AsyncAdminClient, CommittedOffset, TopicPartition, errors
 from kafkalite.aio.consumer import RECORDS_AT_A_TIME
 from tests.clients.consumer.consuming import PATIENCE_S, Cluster, numbered, part, values
+from tests.clients.loops import busy_threads
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -355,26 +354,12 @@ def test_the_end_of_a_client_needs_none_of_the_threads_of_a_loop(cluster: Cluste
     topic = cluster.topic()
 
     async def main() -> None:
-        hold, held = threading.Event(), threading.Event()
-
-        def occupy() -> None:
-            held.set()
-            assert hold.wait(PATIENCE_S)
-
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
-        busy = loop.run_in_executor(None, occupy)
-        while not held.is_set():
-            await asyncio.sleep(0)
-        try:
+        async with busy_threads():
             consumer = cluster.async_consumer(topic)
             assert await consumer.poll(0) is None
             admin = AsyncAdminClient(bootstrap_servers=cluster.bootstrap)
             await asyncio.wait_for(consumer.close(), PATIENCE_S / 2)
             await asyncio.wait_for(admin.close(), PATIENCE_S / 2)
-        finally:
-            hold.set()
-        await busy
 
     run(main())
 

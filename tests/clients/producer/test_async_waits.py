@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import kafkalite as kl
+from tests.clients.loops import busy_threads
 from tests.clients.producer.reading import read
 
 PATIENCE_S = 60.0
@@ -254,22 +254,12 @@ def test_what_ends_a_program_passes_through_a_serializer(
 
 def test_the_threads_of_a_loop_are_left_to_its_program(kafkalite_bootstrap: str, name: str) -> None:
     async def main() -> None:
-        hold, held = threading.Event(), threading.Event()
-
-        def occupy() -> None:
-            held.set()
-            assert hold.wait(PATIENCE_S)
-
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
-        busy = loop.run_in_executor(None, occupy)
-        while not held.is_set():
-            await asyncio.sleep(0)
-        async with kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap) as producer:
+        async with (
+            busy_threads(),
+            kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap) as producer,
+        ):
             assert await producer.partitions_for(name) == [0]
             await producer.send_batch(name, [b"v"])
             await producer.flush()
-        hold.set()
-        await busy
 
     run(main)
