@@ -144,7 +144,8 @@ impl CommitLog {
         // The map was full in the middle of a segment: what it does not cover stays as it is.
         result.cleaned_to = result.cleaned_to.max(keys.end());
         let mut rules = rewrite::Rules { keys: &keys, config: &config, now_ms, left_alone: false };
-        for group in rewrite::groups(&range.segments[..last], &config) {
+        let end = range.segments.get(last).map_or(range.end, |next| next.base_offset());
+        for group in rewrite::groups(&range.segments[..last], end, &config) {
             self.rewrite_group(group, &mut rules, &mut result)?;
         }
         Ok(result)

@@ -384,18 +384,29 @@ impl Segment {
 
     /// Renames the segment's files to `.deleted`, where readers that hold it still find them; what
     /// they are called now, to be removed later.
+    ///
+    /// # Errors
+    /// If the disk fails or is full. The segment can still be read, and the call may be repeated as
+    /// long as no other segment has its old names.
     pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
         let mut renamed = Vec::new();
-        let names = [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX];
-        let from = names.map(|suffix| self.path(suffix));
         // First: who opens one of the old names from here on looks again and finds out.
-        self.deleted.store(true, Ordering::SeqCst);
-        for (from, suffix) in from.into_iter().zip(names) {
+        let again = self.deleted.swap(true, Ordering::SeqCst);
+        for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX] {
+            let from = self.dir.file(&file_name(self.base_offset, suffix));
             let to = self.path(suffix);
             match self.dir.storage().rename(&from, &to) {
                 Ok(()) => renamed.push(to),
+                // An earlier call may have renamed it.
+                Err(error) if error.kind() == ErrorKind::NotFound && again => renamed.push(to),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.failed(from, error)),
+                Err(error) => {
+                    if suffix == LOG_SUFFIX {
+                        // Its records are still where they were.
+                        self.deleted.store(again, Ordering::SeqCst);
+                    }
+                    return Err(self.dir.failed(from, error));
+                }
             }
         }
         Ok(renamed)

@@ -2,6 +2,7 @@
 //! records are deleted.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -119,14 +120,17 @@ impl CommitLog {
         now_ms: i64,
     ) -> Result<usize, LogError> {
         let start = self.log_start_offset();
-        let gone: Vec<_> = {
-            let mut segments = self.segments.write();
-            let ends_below = |pair: &[Arc<Segment>]| pair[1].base_offset() <= start;
-            let count = segments.windows(2).take_while(|pair| ends_below(pair)).count();
-            segments.drain(..count).collect()
+        let ends_below = || match &self.segments.read()[..] {
+            [first, next, ..] if next.base_offset() <= start => Some(first.clone()),
+            _ => None,
         };
-        let count = gone.len();
-        self.delete_segments(writer, gone, now_ms)?;
+        let mut count = 0;
+        // One by one: those that a full disk leaves as they are stay for the next turn.
+        while let Some(gone) = ends_below() {
+            self.delete_segments(writer, vec![gone], now_ms)?;
+            self.segments.write().remove(0);
+            count += 1;
+        }
         if count > 0 {
             self.prune_snapshots(writer)?;
         }
@@ -141,14 +145,18 @@ impl CommitLog {
         gone: Vec<Arc<Segment>>,
         now_ms: i64,
     ) -> Result<(), LogError> {
-        let remove_at = now_ms.saturating_add(self.config.load().file_delete_delay_ms);
         for segment in gone {
-            for path in segment.mark_deleted()? {
-                writer.deleted.push((remove_at, path));
-            }
-            self.dir_changed.store(true, Ordering::Release);
+            let renamed = segment.mark_deleted()?;
+            self.remove_later(writer, renamed, now_ms);
         }
         Ok(())
+    }
+
+    /// Has [`Self::remove_deleted`] remove these files when their time has come.
+    pub(crate) fn remove_later(&self, writer: &mut Writer, renamed: Vec<PathBuf>, now_ms: i64) {
+        let remove_at = now_ms.saturating_add(self.config.load().file_delete_delay_ms);
+        writer.deleted.extend(renamed.into_iter().map(|path| (remove_at, path)));
+        self.dir_changed.store(true, Ordering::Release);
     }
 
     /// Removes the producer snapshots that no start begins with: one stays for each segment, as a
@@ -176,13 +184,20 @@ impl CommitLog {
         if self.dir.is_leaving() {
             return Ok(0);
         }
-        let removed =
-            due.iter().try_for_each(|(_, path)| match self.dir.storage().remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err((path, error)),
-                _ => Ok(()),
-            });
+        let (mut removed, mut left, mut outcome) = (0, Vec::new(), Ok(()));
+        for (remove_at, path) in due {
+            match self.dir.storage().remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    outcome = Err((path.clone(), error));
+                    left.push((remove_at, path));
+                }
+                _ => removed += 1,
+            }
+        }
         drop(held);
-        removed.map_err(|(path, error)| self.dir.failed(path, error))?;
-        Ok(due.len())
+        // The next turn tries again.
+        self.writer.lock().deleted.extend(left);
+        outcome.map_err(|(path, error)| self.dir.failed(path, error))?;
+        Ok(removed)
     }
 }

@@ -19,9 +19,10 @@ use crate::recovery::CLEANED_SUFFIX;
 use crate::segment::{Indexes, LOG_SUFFIX, Segment};
 use crate::storage::{OpenMode, StorageFile};
 
-/// Neighbours that fit into one segment together.
+/// Neighbours that fit into one segment together; the last of all ends at `end`.
 pub(super) fn groups<'a>(
     segments: &'a [Arc<Segment>],
+    end: Offset,
     config: &LogConfig,
 ) -> impl Iterator<Item = &'a [Arc<Segment>]> {
     let limit = u64::from(config.segment_bytes);
@@ -29,12 +30,13 @@ pub(super) fn groups<'a>(
     std::iter::from_fn(move || {
         let first = rest.first()?;
         let mut bytes = 0;
-        let fits = |segment: &&Arc<Segment>| {
+        let ends = rest[1..].iter().map(|next| next.base_offset()).chain([end]);
+        let fits = |(segment, end): &(&Arc<Segment>, Offset)| {
             bytes += u64::from(segment.size());
-            // Offsets of the whole group must fit into 31 bits; the next base bounds the last one.
-            bytes <= limit && first.relative(segment.base_offset()).is_some_and(|r| r < 1 << 30)
+            // Every offset of the whole group must fit into 31 bits.
+            bytes <= limit && first.relative(*end).is_some()
         };
-        let count = rest.iter().take_while(fits).count().max(1);
+        let count = rest.iter().zip(ends).take_while(fits).count().max(1);
         let (group, after) = rest.split_at(count);
         rest = after;
         Some(group)

@@ -38,8 +38,13 @@ impl CommitLog {
         // Truncation or retention took some of them meanwhile: what was made of them is void.
         let Some(place) = place else { return self.discard_swap(&cleaned) };
         cleaned.set_bytes_before(group[0].bytes_before());
-        self.delete_segments(&mut writer, group.to_vec(), now_ms)?;
+        // A full disk may end this at any rename. The old segments are read on then, some of them
+        // as `.deleted`, until the next compaction; so none of their files goes before all is done.
+        let renamed: Result<Vec<_>, _> =
+            group.iter().map(|segment| segment.mark_deleted()).collect();
+        let renamed = renamed?.concat();
         self.rename_all(&cleaned, SWAP_SUFFIX, "")?;
+        self.remove_later(&mut writer, renamed, now_ms);
         // Positions in the old files. Before the new segment can be found: who finds it must not
         // find them.
         self.forget_tail();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::commit_log::OpenState;
-use crate::commit_log::tests::{Fixture, append, append_in, truncate};
+use crate::commit_log::tests::{Fixture, append, append_in, read_all, truncate};
 use crate::validation::{ValidatedBatch, validate};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -430,4 +430,31 @@ fn compaction_takes_the_snapshots_of_the_segments_it_replaces() {
     compact(&log, first.cleaned_to.0, NOW_MS);
     assert!(before.0 > 5 && before.1 > 5 && log.segment_count() < 4, "{before:?}");
     assert!(snapshots(&log) <= log.segment_count() + 1, "{} stay", snapshots(&log));
+}
+
+/// Puts a record at the log's end, and so many offsets without one behind it.
+fn put_and_skip(log: &CommitLog, key: &str, skipped: i32) {
+    let mut batch = keyed(Codec::None, &[(key, Some("1"))]);
+    batch.header.last_offset_delta = skipped;
+    batch.header.seal(&batch.payload);
+    append_in(log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
+}
+
+/// What a group of segments spans was bounded by where its last segment starts: behind that,
+/// records could lie farther from the group's start than a segment can tell, and no fetch found
+/// them.
+#[test]
+fn segments_that_span_too_many_offsets_together_stay_apart() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+    let log = fixture.fresh();
+    put_and_skip(&log, "a", (1 << 30) - 2);
+    log.roll(NOW_MS).unwrap();
+    put_and_skip(&log, "a", i32::MAX - 10);
+    let far = put(&log, &[("b", Some("1"))]);
+    log.roll(NOW_MS).unwrap();
+    put(&log, &[("c", Some("1"))]);
+    let before = last_values(&records(&log));
+    compact(&log, 0, NOW_MS);
+    assert_eq!(last_values(&records(&log)), before);
+    assert_eq!(read_all(&log, far), [far, far + 1]);
 }
