@@ -138,8 +138,8 @@ def test_a_directory_of_another_cluster_is_refused(
 def test_a_directory_that_another_broker_has_is_refused(
     processes: Processes, filled: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    with broker(processes, filled[1]):
-        listed = f"{tmp_path / 'new'},{filled[1]}"
+    with broker(processes, filled[0]):
+        listed = f"{tmp_path / 'new'},{filled[0]}"
         refused = processes.start("serve", "--listen", "127.0.0.1:0", "--set", f"log.dirs={listed}")
         assert refused.wait() == 1
         assert "locked" in refused.stderr

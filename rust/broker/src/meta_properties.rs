@@ -51,6 +51,12 @@ pub enum MetaPropertiesError {
     Log(#[from] LogError),
 }
 
+/// Whether `directory` was used before: the file is there.
+#[must_use]
+pub fn is_there(directory: &Path) -> bool {
+    directory.join(FILE).exists()
+}
+
 /// Reads the file in `directory`, or makes it for `node_id`.
 ///
 /// `random` is drawn by the caller: 16 bytes for the cluster id and 16 for the directory id.

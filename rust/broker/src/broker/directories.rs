@@ -1,7 +1,10 @@
-//! Opens the directories of `log.dirs`, and the metadata log in the first of them.
+//! Opens the directories of `log.dirs`, and the metadata log in one of them.
 //!
 //! The first must be usable: it says which cluster this is. Another one whose disk fails is left
 //! out, and its partitions with it; one that is somebody else's is refused, whichever it is.
+//!
+//! The metadata log stays in the directory that was the first one when it was made. Where there are
+//! partitions and no metadata log nothing starts: a new one would call all of them strays.
 //! Source: Kafka's `LogManager.createAndValidateLogDirs` and `MetaPropertiesEnsemble`.
 
 use super::{StartError, system};
@@ -12,7 +15,8 @@ use crate::metadata::Controller;
 use crate::metadata::controller::ControllerOptions;
 use crate::metadata::records::ListenerRecord;
 use crate::network::Listener;
-use crate::partitions::{Checkpoints, LogDirs};
+use crate::partitions::{Checkpoints, LogDirs, is_partition_name};
+use kafkalite_log::checkpoint::PARTITION_METADATA_FILE;
 use kafkalite_log::storage::Storage;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::Uuid;
@@ -39,11 +43,13 @@ pub(super) fn open(
     let mut here: Vec<Checkpoints> = Vec::new();
     let mut ids = Vec::new();
     let mut lost = Vec::new();
+    let mut any_known = false;
     let mut cluster_id = config.cluster_id.clone();
     for path in config.data_dirs.iter().map(|path| absolute(path)) {
         let opened = open_one(config, storage, &path, files, cluster_id.as_deref());
         match opened {
-            Ok((checkpoints, meta)) => {
+            Ok((checkpoints, meta, known)) => {
+                any_known |= known;
                 cluster_id = Some(meta.cluster_id);
                 ids.push(meta.directory_id);
                 here.push(checkpoints);
@@ -55,13 +61,11 @@ pub(super) fn open(
             }
         }
     }
-    let Some(first) = here.first() else {
-        return Err(system("the log")(std::io::Error::other("log.dirs names no directory")));
-    };
+    let dir = metadata_dir(&here, any_known && !lost.is_empty())?;
     let options = ControllerOptions {
         node_id: config.node_id,
         cluster_id: cluster_id.unwrap_or_default(),
-        dir: first.directory().path().join("__cluster_metadata-0"),
+        dir,
         listeners: advertised(config, listeners),
         rack: config.broker_rack.clone(),
         log_dirs: ids.clone(),
@@ -80,6 +84,50 @@ pub(super) fn open(
     Ok(Directories { controller, log_dirs })
 }
 
+/// Where the metadata log is, or will be. `may_be_away`: a directory that was used before cannot be
+/// read, and may be the one that has it.
+fn metadata_dir(here: &[Checkpoints], may_be_away: bool) -> Result<PathBuf, StartError> {
+    const NAME: &str = "__cluster_metadata-0";
+    let failed = |why: String| system("the metadata log")(std::io::Error::other(why));
+    let (mut found, mut with_partitions) = (None, None);
+    for directory in here.iter().map(Checkpoints::directory) {
+        let storage = directory.storage();
+        let list = |path: &Path| storage.list(path).map_err(|error| LogError::io(path, error));
+        let entries = list(directory.path())?;
+        let log = directory.path().join(NAME);
+        let is_here = entries.iter().any(|entry| entry.name == NAME)
+            && list(&log)?.iter().any(|entry| is_metadata(&entry.name));
+        if let Some(other) = is_here.then(|| found.replace(log)).flatten() {
+            let why = "there is another one; take the one away that is not in use";
+            return Err(failed(format!("{}: {why}", other.display())));
+        }
+        let is_partition = |name: &str| {
+            let path = directory.path().join(name).join(PARTITION_METADATA_FILE);
+            is_partition_name(name) && path.exists()
+        };
+        if entries.iter().any(|entry| is_partition(&entry.name)) {
+            with_partitions = Some(directory.path());
+        }
+    }
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let hint = format!("log.dirs has to name the directory that holds {NAME}");
+    if let Some(path) = with_partitions {
+        return Err(failed(format!("{} holds partitions; {hint}", path.display())));
+    }
+    if may_be_away {
+        return Err(failed(format!("it may be in a directory that cannot be read; {hint}")));
+    }
+    let first = here.first().ok_or_else(|| failed("log.dirs names no directory".to_owned()))?;
+    Ok(first.directory().path().join(NAME))
+}
+
+/// Whether a file is part of a metadata log that was begun.
+fn is_metadata(name: &str) -> bool {
+    [".log", ".checkpoint"].iter().any(|suffix| name.ends_with(suffix))
+}
+
 /// Segments kept open: as many as are asked for, and no more than half of the files that the
 /// process may open, for connections want some as well.
 fn open_segments(asked: usize, limit: Option<u64>) -> usize {
@@ -87,21 +135,23 @@ fn open_segments(asked: usize, limit: Option<u64>) -> usize {
     asked.min(half)
 }
 
+/// Opens one directory; whether it was used before, too.
 fn open_one(
     config: &BrokerConfig,
     storage: &Arc<dyn Storage>,
     path: &Path,
     max_open_files: usize,
     cluster_id: Option<&str>,
-) -> Result<(Checkpoints, MetaProperties), StartError> {
+) -> Result<(Checkpoints, MetaProperties, bool), StartError> {
     let log_dir = LogDir::open(path, storage.clone(), max_open_files)?;
     let mut random = [0; 32];
     getrandom::fill(&mut random)
         .map_err(|error| system("the random numbers")(std::io::Error::other(error)))?;
     let node_id = config.node_id;
+    let known = meta_properties::is_there(path);
     let meta =
         meta_properties::load_or_create(storage.as_ref(), path, node_id, cluster_id, random)?;
-    Ok((Checkpoints::read(log_dir)?, meta))
+    Ok((Checkpoints::read(log_dir)?, meta, known))
 }
 
 /// Not a directory of somebody else's, and not one that another broker has.

@@ -10,10 +10,12 @@
 //! Source: Kafka's `LogManager.nextLogDirs`, KIP-112, KIP-858.
 
 use super::checkpoints::{Checkpoint, Checkpoints, Entry};
+use crate::metadata::CLUSTER_METADATA_TOPIC;
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::{Offset, Uuid};
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,18 +120,19 @@ impl LogDirs {
     }
 
     /// Where partition `name` of the topic with this id is, or will be. What another topic left
-    /// there is put aside.
+    /// there is put aside, and so is a log that was begun and never written where there is a second
+    /// one.
     pub(super) fn place(
         &self,
         name: &str,
         topic_id: Uuid,
         made: Made,
     ) -> Result<Place<'_>, LogError> {
-        let mut found: Option<Place<'_>> = None;
+        let mut found = Vec::new();
         let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
         for directory in online() {
             let path = directory.path().join(name);
-            if !path.is_dir() {
+            if !is_directory(&path)? {
                 continue;
             }
             let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
@@ -137,20 +140,21 @@ impl LogDirs {
                 directory.put_aside(name, &stranger.to_string())?;
             } else if stored.is_none() && made == Made::Now && directory.holds_records(name)? {
                 directory.put_aside(name, "unknown")?;
-            } else if let Some(other) = &found {
-                let twice = other.directory.path().join(name);
-                let reason = format!("the same partition is at {}, too", twice.display());
-                return Err(LogError::BadFile { path: path.into(), reason });
             } else {
-                found = Some(Place { directory, stored });
+                found.push(Place { directory, stored });
             }
         }
-        if let Some(found) = found {
+        if found.len() > 1 {
+            found = only_written(found, name)?;
+        }
+        if let Some(found) = found.pop() {
             return Ok(found);
         }
+        // Looked at after the search: a directory that fails meanwhile was not searched.
+        let all_here = !self.incomplete && online().count() == self.here.len();
         let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
         match fewest {
-            Some(directory) if made == Made::Now || !self.incomplete => {
+            Some(directory) if made == Made::Now || all_here => {
                 Ok(Place { directory, stored: None })
             }
             _ => Err(LogError::Offline { path: self.away().into() }),
@@ -164,6 +168,49 @@ impl LogDirs {
         let taken_out = || PathBuf::from("(a directory that is no longer in log.dirs)");
         offline.or_else(|| self.lost.first().cloned()).unwrap_or_else(taken_out)
     }
+}
+
+/// Whether it is TOPIC-PARTITION, and not the metadata log.
+#[must_use]
+pub fn is_partition_name(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(topic, index)| {
+        topic != CLUSTER_METADATA_TOPIC
+            && !topic.is_empty()
+            && index.bytes().all(|byte| byte.is_ascii_digit())
+            && index.parse::<i32>().is_ok()
+    })
+}
+
+/// Whether there is a directory. A disk that does not say is an error: a partition that is there
+/// would be made anew elsewhere.
+fn is_directory(path: &Path) -> Result<bool, LogError> {
+    match std::fs::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(LogError::io(path, error)),
+    }
+}
+
+/// Of several places of one partition the one that was written. A disk may fail while a new log is
+/// made there, and the log is made on another one then.
+fn only_written<'a>(found: Vec<Place<'a>>, name: &str) -> Result<Vec<Place<'a>>, LogError> {
+    let (mut written, mut begun) = (Vec::new(), Vec::new());
+    for place in found {
+        let is_written = place.directory.was_written(name)?;
+        if is_written { written.push(place) } else { begun.push(place) }
+    }
+    if written.is_empty() {
+        written.extend(begun.pop());
+    }
+    if let [one, other, ..] = &written[..] {
+        let [path, twice] = [one, other].map(|place| place.directory.path().join(name));
+        let reason = format!("the same partition is at {}, too", twice.display());
+        return Err(LogError::BadFile { path: path.into(), reason });
+    }
+    for place in begun {
+        place.directory.put_aside(name, "unused")?;
+    }
+    Ok(written)
 }
 
 /// What the directory `name` of a partition is called when the topic has left it, as in Kafka; at
@@ -213,6 +260,19 @@ impl LogDirectory {
         let listed = self.log_dir().storage().list(&path);
         let entries = listed.map_err(|error| LogError::io(&path, error))?;
         Ok(entries.iter().any(|entry| entry.name.ends_with(".log") && entry.length > 0))
+    }
+
+    /// Whether the log in the directory `name` ever had a record. One whose records were all
+    /// deleted does not begin at offset 0 any more.
+    fn was_written(&self, name: &str) -> Result<bool, LogError> {
+        let path = self.path().join(name);
+        let listed = self.log_dir().storage().list(&path);
+        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        let first = "00000000000000000000.log";
+        let is_written = |name: &str, length| length > 0 || name != first;
+        Ok(entries
+            .iter()
+            .any(|entry| entry.name.ends_with(".log") && is_written(&entry.name, entry.length)))
     }
 
     /// Takes over the checkpoints of a release that did not note whose their entries are. `id_of`

@@ -15,7 +15,7 @@ mod topic_settings;
 
 pub use checkpoints::{Checkpoint, Checkpoints};
 pub use group_commit::GroupCommit;
-pub use log_dirs::{LogDirectory, LogDirs};
+pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
 pub use log_manager::{LogManager, Maintenance};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, Readable};
 pub use partition_state::{CommitStatus, IsrProposal, PartitionState};

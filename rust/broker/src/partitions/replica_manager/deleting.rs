@@ -8,9 +8,9 @@
 
 use super::opening::Unopened;
 use super::{ReplicaManager, Slot, Topic};
-use crate::metadata::{CLUSTER_METADATA_TOPIC, MetadataImage};
+use crate::metadata::MetadataImage;
 use crate::partitions::checkpoints::Checkpoint;
-use crate::partitions::log_dirs::{LogDirectory, left_name};
+use crate::partitions::log_dirs::{LogDirectory, is_partition_name, left_name};
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
@@ -175,14 +175,4 @@ impl ReplicaManager {
 /// Whether a partition of a topic of this name would be called so.
 fn holds(topic: &str, name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(before, _)| before == topic)
-}
-
-/// Whether it is TOPIC-PARTITION, and not the metadata log.
-fn is_partition_name(name: &str) -> bool {
-    name.rsplit_once('-').is_some_and(|(topic, index)| {
-        topic != CLUSTER_METADATA_TOPIC
-            && !topic.is_empty()
-            && index.bytes().all(|byte| byte.is_ascii_digit())
-            && index.parse::<i32>().is_ok()
-    })
 }
