@@ -7,7 +7,7 @@ use client::storage::{Asking, Use};
 use client::{Client, batch, config, create_topic, start};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::ManualClock;
-use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::{ErrorCode, Offset};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,4 +129,31 @@ fn where_logs_are_and_no_metadata_log_nothing_starts() {
     let why = refused.err().expect("it does not start").to_string();
     assert!(why.contains("__cluster_metadata-0"), "{why}");
     start_and_produce(directory.path(), &["one", "two"], 1);
+}
+
+/// A checkpoint that the disk did not give counted as empty, and was written anew so: records that
+/// DeleteRecords had taken were there again.
+#[test]
+fn a_checkpoint_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let starts = |broker: &Broker| broker.rooms().partitions.all()[0].log_start_offset().0;
+    let broker = start(directory.path(), &[]);
+    create_topic(&broker, "t", 1, &[]);
+    let mut client = Client::connect(&broker);
+    assert_eq!([0, 1].map(|_| produced(&mut client, "t").1), [0, 1]);
+    broker.rooms().partitions.all()[0].delete_records(Offset(1), 1_000).unwrap();
+    broker.stop();
+    let storage = Asking::new(|what, path| {
+        let fails = what == Use::Open && path.ends_with("log-start-offset-checkpoint");
+        if fails { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    });
+    let settings = config(directory.path(), &[]);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    if let Ok(broker) = Broker::start_with(settings, clock, storage) {
+        assert_eq!(starts(&broker), 1);
+        broker.stop();
+    }
+    let broker = start(directory.path(), &[]);
+    assert_eq!(starts(&broker), 1);
+    broker.stop();
 }

@@ -7,7 +7,7 @@
 //! anybody is not believed.
 //!
 //! Read once at the start. A damaged file is not believed: recovery then scans more than it would
-//! have to, and says so.
+//! have to, and says so. One that the disk does not give is an error: what it says still holds.
 //! Source: Kafka's `LogManager` and its `OffsetCheckpointFile`s.
 
 use kafkalite_log::checkpoint::{
@@ -98,24 +98,30 @@ impl Checkpoints {
     /// The disk fails.
     pub fn read(directory: Arc<LogDir>) -> Result<Self, LogError> {
         let storage = directory.storage().as_ref();
-        let mut clean = take_clean_shutdown(storage, directory.path())?;
+        let mut clean = true;
         let mut offsets = HashMap::new();
         for which in Checkpoint::ALL {
-            let read = read_offsets(storage, &directory.path().join(which.file()));
-            let read = read.unwrap_or_else(|error| {
-                tracing::error!(%error, "a checkpoint is not believed, logs are checked whole");
-                // How far logs are compacted has nothing to do with how they were left.
-                clean &= which == Checkpoint::Cleaner;
-                PartitionOffsets::new()
-            });
+            let read = match read_offsets(storage, &directory.path().join(which.file())) {
+                Err(error @ LogError::BadFile { .. }) => {
+                    tracing::error!(%error, "a checkpoint is not believed, logs are checked whole");
+                    // How far logs are compacted has nothing to do with how they were left.
+                    clean &= which == Checkpoint::Cleaner;
+                    PartitionOffsets::new()
+                }
+                read => read?,
+            };
             offsets.insert(which, read);
         }
-        let topics = read_topic_ids(storage, &directory.path().join(TOPIC_IDS_FILE));
-        let topics = topics.unwrap_or_else(|error| {
-            tracing::error!(%error, "no checkpoint is believed, logs are checked whole");
-            clean = false;
-            Some(CheckpointTopics::new())
-        });
+        let topics = match read_topic_ids(storage, &directory.path().join(TOPIC_IDS_FILE)) {
+            Err(error @ LogError::BadFile { .. }) => {
+                tracing::error!(%error, "no checkpoint is believed, logs are checked whole");
+                clean = false;
+                Some(CheckpointTopics::new())
+            }
+            read => read?,
+        };
+        // Taken away once all else is read: a start that fails before leaves it to the next one.
+        clean &= take_clean_shutdown(storage, directory.path())?;
         // What is on the disk already need not be written once more.
         let written = Written { topics: topics.clone().unwrap_or_default(), ..Written::default() };
         let found = Mutex::new(Found { offsets, topics });
