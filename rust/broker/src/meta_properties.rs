@@ -57,6 +57,13 @@ pub fn is_there(directory: &Path) -> bool {
     directory.join(FILE).exists()
 }
 
+/// The cluster that `directory` belongs to; `None` if the file is not there or cannot be read.
+#[must_use]
+pub fn cluster_id(storage: &dyn Storage, directory: &Path) -> Option<String> {
+    let bytes = read_file(storage, &directory.join(FILE)).ok()?;
+    parse(&bytes).map(|found| found.cluster_id)
+}
+
 /// Reads the file in `directory`, or makes it for `node_id`.
 ///
 /// `random` is drawn by the caller: 16 bytes for the cluster id and 16 for the directory id.

@@ -112,9 +112,20 @@ fn a_log_that_was_made_in_another_directory_than_the_first_one_tried_is_found_ag
 #[test]
 fn directories_may_change_places() {
     let directory = tempfile::tempdir().unwrap();
-    let orders = [["one", "two"], ["two", "one"], ["one", "two"]];
+    let orders: [&[&str]; 3] = [&["one", "two"], &["two", "one"], &["one", "two"]];
     for (end, names) in (0..).zip(orders) {
-        start_and_produce(directory.path(), &names, end);
+        start_and_produce(directory.path(), names, end);
+    }
+}
+
+/// A new directory that was named first was given a cluster id of its own, and the others were then
+/// refused as another cluster's.
+#[test]
+fn a_new_directory_may_be_named_first_or_last() {
+    let directory = tempfile::tempdir().unwrap();
+    let orders: [&[&str]; 3] = [&["one"], &["new", "one"], &["new", "one", "last"]];
+    for (end, names) in (0..).zip(orders) {
+        start_and_produce(directory.path(), names, end);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Opens the directories of `log.dirs`, and the metadata log in one of them.
 //!
-//! The first must be usable: it says which cluster this is. Another one whose disk fails is left
-//! out, and its partitions with it; one that is somebody else's is refused, whichever it is.
+//! The first must be usable. The first that was used before says which cluster this is. Another one
+//! whose disk fails is left out, and its partitions with it; one that is somebody else's is
+//! refused, whichever it is.
 //!
 //! The metadata log stays in the directory that was the first one when it was made. Where there are
 //! partitions and no metadata log nothing starts: a new one would call all of them strays.
@@ -43,13 +44,15 @@ pub(super) fn open(
     let mut here: Vec<Checkpoints> = Vec::new();
     let mut ids = Vec::new();
     let mut lost = Vec::new();
-    let mut any_known = false;
-    let mut cluster_id = config.cluster_id.clone();
-    for path in config.data_dirs.iter().map(|path| absolute(path)) {
+    let paths: Vec<PathBuf> = config.data_dirs.iter().map(|path| absolute(path)).collect();
+    let any_known = paths.iter().any(|path| meta_properties::is_there(path));
+    // A new directory belongs to the cluster of the others, also where it is named first.
+    let cluster_of = |path: &PathBuf| meta_properties::cluster_id(storage.as_ref(), path);
+    let mut cluster_id = config.cluster_id.clone().or_else(|| paths.iter().find_map(cluster_of));
+    for path in paths {
         let opened = open_one(config, storage, &path, files, cluster_id.as_deref());
         match opened {
-            Ok((checkpoints, meta, known)) => {
-                any_known |= known;
+            Ok((checkpoints, meta)) => {
                 cluster_id = Some(meta.cluster_id);
                 ids.push(meta.directory_id);
                 here.push(checkpoints);
@@ -135,23 +138,21 @@ fn open_segments(asked: usize, limit: Option<u64>) -> usize {
     asked.min(half)
 }
 
-/// Opens one directory; whether it was used before, too.
 fn open_one(
     config: &BrokerConfig,
     storage: &Arc<dyn Storage>,
     path: &Path,
     max_open_files: usize,
     cluster_id: Option<&str>,
-) -> Result<(Checkpoints, MetaProperties, bool), StartError> {
+) -> Result<(Checkpoints, MetaProperties), StartError> {
     let log_dir = LogDir::open(path, storage.clone(), max_open_files)?;
     let mut random = [0; 32];
     getrandom::fill(&mut random)
         .map_err(|error| system("the random numbers")(std::io::Error::other(error)))?;
     let node_id = config.node_id;
-    let known = meta_properties::is_there(path);
     let meta =
         meta_properties::load_or_create(storage.as_ref(), path, node_id, cluster_id, random)?;
-    Ok((Checkpoints::read(log_dir)?, meta, known))
+    Ok((Checkpoints::read(log_dir)?, meta))
 }
 
 /// Not a directory of somebody else's, and not one that another broker has.

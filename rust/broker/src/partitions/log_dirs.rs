@@ -132,7 +132,7 @@ impl LogDirs {
         let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
         for directory in online() {
             let path = directory.path().join(name);
-            if !is_directory(&path)? {
+            if !directory.has_directory(&path)? {
                 continue;
             }
             let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
@@ -179,16 +179,6 @@ pub fn is_partition_name(name: &str) -> bool {
             && index.bytes().all(|byte| byte.is_ascii_digit())
             && index.parse::<i32>().is_ok()
     })
-}
-
-/// Whether there is a directory. A disk that does not say is an error: a partition that is there
-/// would be made anew elsewhere.
-fn is_directory(path: &Path) -> Result<bool, LogError> {
-    match std::fs::metadata(path) {
-        Ok(found) => Ok(found.is_dir()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(LogError::io(path, error)),
-    }
 }
 
 /// Of several places of one partition the one that was written. A disk may fail while a new log is
@@ -252,6 +242,22 @@ impl LogDirectory {
         let from = self.path().join(name);
         tracing::warn!(from = %from.display(), to = %to.display(), "log moved out of the way");
         Ok(())
+    }
+
+    /// Whether `path` is a directory. A disk that fails to say so goes offline, as a partition that
+    /// is there would be made anew elsewhere.
+    fn has_directory(&self, path: &Path) -> Result<bool, LogError> {
+        match std::fs::metadata(path) {
+            Ok(found) => Ok(found.is_dir()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => match LogError::io(path, error) {
+                failure if failure.is_disk_failure() => {
+                    self.log_dir().take_offline(&failure);
+                    Ok(false)
+                }
+                error => Err(error),
+            },
+        }
     }
 
     /// Whether there are records in the directory `name`.
