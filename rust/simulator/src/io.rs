@@ -16,8 +16,8 @@ pub enum Tick {
     Follow(usize),
     /// A broker: look after the in-sync replicas.
     Replicas,
-    /// A broker: the timing wheel may have something due.
-    Wheel,
+    /// A broker: the timer may have something due.
+    Timer,
     /// A broker: put the logs on the disk, and note the high watermarks.
     Flush,
     /// A broker: an I/O thread goes on with the admitted append of this number.

@@ -50,6 +50,13 @@ impl GroupCommit {
         Ok(())
     }
 
+    /// Flushes what is named now, on this thread, and does not wait for more. For simulations,
+    /// which start no thread.
+    pub fn turn(&self, flush: impl FnMut(u64)) {
+        let named = std::mem::take(&mut self.state.lock().named);
+        named.into_iter().for_each(flush);
+    }
+
     fn next_group(&self) -> Option<BTreeSet<u64>> {
         let mut state = self.state.lock();
         while state.named.is_empty() {
@@ -81,3 +88,6 @@ impl GroupCommit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

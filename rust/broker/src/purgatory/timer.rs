@@ -38,6 +38,23 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                wheel: TimingWheel::new(clock.monotonic_ms()),
+                sleeps_until_ms: 0,
+                stopped: false,
+            }),
+            wake: Condvar::new(),
+            clock,
+        })
+    }
+
+    /// Adds what is due now to `expired`.
+    fn expire(&self, state: &mut State, expired: &mut Vec<TimerTask>) {
+        state.wheel.advance(self.clock.monotonic_ms(), |task| expired.push(task));
+    }
+
     fn run(&self, run: &RunExpired) {
         let mut expired = Vec::new();
         loop {
@@ -48,8 +65,7 @@ impl Shared {
                     return;
                 }
                 let now_ns = self.clock.monotonic_ns();
-                let now_ms = self.clock.monotonic_ms();
-                state.wheel.advance(now_ms, |task| expired.push(task));
+                self.expire(&mut state, &mut expired);
                 if expired.is_empty() {
                     let next = state.wheel.next_event_ms();
                     state.sleeps_until_ms = next.unwrap_or(u64::MAX);
@@ -86,15 +102,7 @@ impl Timer {
     /// # Errors
     /// When the operating system refuses another thread.
     pub fn start(clock: Arc<dyn Clock>, run: RunExpired) -> std::io::Result<Arc<Self>> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                wheel: TimingWheel::new(clock.monotonic_ms()),
-                sleeps_until_ms: 0,
-                stopped: false,
-            }),
-            wake: Condvar::new(),
-            clock: Arc::clone(&clock),
-        });
+        let shared = Shared::new(Arc::clone(&clock));
         let woken = Arc::downgrade(&shared);
         clock.on_advance(Box::new(move || {
             if let Some(shared) = woken.upgrade() {
@@ -108,6 +116,30 @@ impl Timer {
             .name("kafkalite-timer".into())
             .spawn(move || while panics::contain("the timer", || inside.run(&run)).is_none() {})?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// A timer without a thread: its owner calls [`Self::turn`] whenever time has passed. For
+    /// simulations, where nothing may run by itself.
+    #[must_use]
+    pub fn without_thread(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { shared: Shared::new(clock), thread: Mutex::new(None) })
+    }
+
+    /// Runs every task that is due now, on this thread, and those that become due by it. Returns
+    /// when to call again, in ms of monotonic time; `None` while nothing waits.
+    pub fn turn(&self) -> Option<u64> {
+        loop {
+            let mut expired = Vec::new();
+            let next_ms = {
+                let mut state = self.shared.state.lock();
+                self.shared.expire(&mut state, &mut expired);
+                state.wheel.next_event_ms()
+            };
+            if expired.is_empty() {
+                return next_ms;
+            }
+            expired.into_iter().for_each(|task| task());
+        }
     }
 
     /// Runs `task` once `delay_ms` have passed, unless it is cancelled before.

@@ -1,8 +1,8 @@
 //! The group's coordinator on a simulated broker: production's `GroupCoordinator`, one for each
 //! leader epoch of the group's partition.
 //!
-//! Production hands its appends to a trait, its timers to another and its answers to closures.
-//! Here all three end in queues, which the broker empties after every call.
+//! Production hands its appends to a trait and its answers to closures. Here both end in queues,
+//! which the broker empties after every call.
 
 use crate::checker::groups::Groups;
 use crate::io::Io;
@@ -13,9 +13,9 @@ use bytes::{Bytes, BytesMut};
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::coordinator::{
     AppendDone, AppendLate, Commit, Committer, GroupCoordinator, GroupCoordinatorConfig,
-    GroupTimer, JoinContext, OffsetsTopic,
+    JoinContext, OffsetsTopic,
 };
-use kafkalite_broker::purgatory::TimerTask;
+use kafkalite_broker::purgatory::Timer;
 use kafkalite_protocol::messages::join_group::JoinGroupResponse;
 use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
@@ -74,16 +74,6 @@ impl OffsetsTopic for GroupLog {
     }
 }
 
-/// Delay in ms and task of what the coordinator wants to be woken for.
-#[derive(Default)]
-struct GroupTimers(Mutex<Vec<(u64, TimerTask)>>);
-
-impl GroupTimer for GroupTimers {
-    fn schedule(&self, delay_ms: u64, task: TimerTask) {
-        self.0.lock().push((delay_ms, task));
-    }
-}
-
 /// What the checker learns when an answer leaves the coordinator.
 #[derive(Clone, Debug)]
 enum Fact {
@@ -112,30 +102,29 @@ pub struct Coordination {
     epoch: LeaderEpoch,
     coordinator: GroupCoordinator,
     log: Arc<GroupLog>,
-    timers: Arc<GroupTimers>,
     answers: Answers,
     /// The newest generation that a member was told of.
     generation: i32,
-    /// Where the records end that it was loaded from.
+    /// Where the records end that it was loaded from; 0 before.
     loaded_end: Offset,
+    is_loaded: bool,
 }
 
 impl Coordination {
     /// A coordinator that has read nothing yet.
     #[must_use]
-    pub fn new(epoch: LeaderEpoch, clock: Arc<ManualClock>) -> Self {
+    pub fn new(epoch: LeaderEpoch, clock: Arc<ManualClock>, timer: Arc<Timer>) -> Self {
         let log = Arc::new(GroupLog::default());
-        let timers = Arc::new(GroupTimers::default());
         let config = GroupCoordinatorConfig {
             min_session_timeout_ms: 10,
             initial_rebalance_delay_ms: 40,
             ..GroupCoordinatorConfig::default()
         };
         let clock: Arc<dyn Clock> = clock;
-        let (timer, topic) = (Arc::clone(&timers), Arc::clone(&log));
+        let topic = Arc::clone(&log);
         let coordinator = GroupCoordinator::new(config, clock, timer, topic);
         let (answers, generation, loaded_end) = (Answers::default(), -1, Offset::ZERO);
-        Self { epoch, coordinator, log, timers, answers, generation, loaded_end }
+        Self { epoch, coordinator, log, answers, generation, loaded_end, is_loaded: false }
     }
 
     /// The leader epoch it coordinates in.
@@ -144,8 +133,15 @@ impl Coordination {
         self.epoch
     }
 
+    /// Whether the group was read back.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.is_loaded
+    }
+
     /// Reads the group back from the batches of its partition.
     pub fn load(&mut self, batches: &[StoredBatch], io: &mut Io<'_>) {
+        self.is_loaded = true;
         self.loaded_end = batches.last().map_or(Offset::ZERO, StoredBatch::end);
         *self.log.batches.lock() = batches.to_vec();
         if let Err(error) = self.coordinator.load_all() {
@@ -163,12 +159,6 @@ impl Coordination {
     #[must_use]
     pub fn take_append(&self) -> Option<GroupAppend> {
         self.log.appends.lock().pop_front()
-    }
-
-    /// Takes what was asked of the timer.
-    #[must_use]
-    pub fn take_timers(&self) -> Vec<(u64, TimerTask)> {
-        std::mem::take(&mut *self.timers.0.lock())
     }
 
     /// Takes the answers, and tells the checker of each. The high watermark is that of the group's

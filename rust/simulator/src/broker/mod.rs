@@ -1,8 +1,8 @@
 //! One process of a simulated broker.
 //!
 //! Production's machines in it: `PartitionState`, `GroupCoordinator` with `GroupState`,
-//! `MetadataImage`, `TimingWheel`, the validation of batches. What joins them is a plain model:
-//! one event at a time comes in, and what follows from it goes out.
+//! `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the validation of batches. What
+//! joins them is a plain model: one event at a time comes in, and what follows from it goes out.
 
 mod coordinating;
 mod following;
@@ -19,13 +19,14 @@ use crate::message::{Message, Node};
 use crate::planted::Planted;
 use bytes::Bytes;
 use coordinating::Coordination;
-use kafkalite_broker::clock::ManualClock;
+use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_broker::metadata::records::RecordsBatch;
-use kafkalite_broker::purgatory::TimerTask;
-use kafkalite_broker::purgatory::timing_wheel::TimingWheel;
+use kafkalite_broker::partitions::GroupCommit;
+use kafkalite_broker::purgatory::Timer;
 use kafkalite_log::LogEnd;
 use kafkalite_protocol::LeaderEpoch;
+use parking_lot::Mutex;
 use replica::Waiter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,21 +34,12 @@ use std::sync::Arc;
 /// The wall time at which every run begins, ms since 1970.
 pub const WALL_MS: i64 = 1_700_000_000_000;
 
-/// What runs at a deadline.
-enum Due {
-    /// A task of the coordinator.
-    Group(TimerTask),
-    /// An append has waited for long enough.
-    Append {
-        /// The partition.
-        partition: usize,
-    },
-}
-
-struct Timed {
-    id: u64,
+/// An append that has waited for long enough.
+#[derive(Clone, Copy, Debug)]
+struct Expired {
+    timer: u64,
+    partition: usize,
     deadline_ms: u64,
-    due: Due,
 }
 
 /// A produce that was admitted by its leader's epoch and is not appended yet.
@@ -69,10 +61,14 @@ pub struct Broker {
     /// Its broker epoch; `None` until it is registered.
     epoch: Option<i64>,
     replicas: Vec<Replica>,
-    wheel: TimingWheel<Timed>,
-    /// When the next tick of the wheel comes.
-    wheel_tick_ms: Option<u64>,
+    timer: Arc<Timer>,
+    /// When the next tick of the timer comes.
+    timer_tick_ms: Option<u64>,
     next_timer: u64,
+    expired: Arc<Mutex<Vec<Expired>>>,
+    /// Who puts the logs on the disk that an acknowledgement waits for.
+    committer: Arc<GroupCommit>,
+    started_ms: u64,
     clock: Arc<ManualClock>,
     clock_ms: u64,
     next_id: u64,
@@ -93,6 +89,11 @@ impl Broker {
         io: &mut Io<'_>,
     ) -> Self {
         let open = |(partition, disk)| Replica::open(id, partition, settings, disk);
+        let clock = Arc::new(ManualClock::new(WALL_MS));
+        // A log may have records that a kill left unflushed: as production does, all are named.
+        let committer = GroupCommit::new();
+        settings.all().for_each(|partition| committer.commit(partition as u64));
+        let timer_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         io.after(0, Tick::Heartbeat);
         io.after(30, Tick::Replicas);
         io.after(50, Tick::Flush);
@@ -104,10 +105,13 @@ impl Broker {
             image: MetadataImage::default(),
             epoch: None,
             replicas: disks.into_iter().enumerate().map(open).collect(),
-            wheel: TimingWheel::new(io.now_ms),
-            wheel_tick_ms: None,
+            timer: Timer::without_thread(timer_clock),
+            timer_tick_ms: None,
             next_timer: 0,
-            clock: Arc::new(ManualClock::new(WALL_MS)),
+            expired: Arc::default(),
+            committer,
+            started_ms: io.now_ms,
+            clock,
             clock_ms: io.now_ms,
             next_id: 0,
             admitted: BTreeMap::new(),
@@ -142,7 +146,6 @@ impl Broker {
 
     /// Sets its wall clock; monotonic time goes on.
     pub fn jump(&self, by_ms: i64) {
-        use kafkalite_broker::clock::Clock as _;
         self.clock.set_wall_ms(self.clock.wall_ms() + by_ms);
     }
 
@@ -191,13 +194,23 @@ impl Broker {
                 io.after(pause, Tick::Replicas);
             }
             Tick::Flush => {
-                self.replicas.iter_mut().for_each(Replica::flush);
+                let replicas = &mut self.replicas;
+                let mut flush = |partition: u64| {
+                    let at = usize::try_from(partition).unwrap_or(0);
+                    replicas.get_mut(at).into_iter().for_each(Replica::flush);
+                };
+                if self.settings.flush_messages {
+                    self.committer.turn(flush);
+                } else {
+                    (0..=self.settings.partitions as u64).for_each(&mut flush);
+                }
                 if !self.settings.flush_messages {
                     let pause = io.rng.between(40, 300);
                     io.after(pause, Tick::Flush);
                 }
             }
-            Tick::Wheel => self.turn_wheel(io),
+            // Settling turns the timer.
+            Tick::Timer => self.timer_tick_ms = None,
             Tick::Append(number) => self.append(number, io),
             Tick::Report { partition, end } => {
                 let replica = &mut self.replicas[partition];
@@ -284,7 +297,8 @@ impl Broker {
             }
         }
         if leads {
-            self.coordination = Some(Coordination::new(epoch, Arc::clone(&self.clock)));
+            self.coordination =
+                Some(Coordination::new(epoch, Arc::clone(&self.clock), Arc::clone(&self.timer)));
             let pause = io.rng.between(0, 15);
             io.after(pause, Tick::Load);
         }
@@ -295,7 +309,8 @@ impl Broker {
     fn load(&mut self, io: &mut Io<'_>) {
         let replica = &self.replicas[self.settings.group_partition()];
         let Some(coordination) = &mut self.coordination else { return };
-        if !replica.leads() || coordination.epoch() != replica.epoch() {
+        let is_current = replica.leads() && coordination.epoch() == replica.epoch();
+        if !is_current || coordination.is_loaded() {
             return;
         }
         let waits = ![Planted::LoadedToHighWatermark, Planted::LoadedUncommitted]

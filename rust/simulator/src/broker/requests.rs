@@ -2,7 +2,7 @@
 //! the coordinator.
 
 use super::coordinating::Coordination;
-use super::{Admitted, Broker, Due, Timed, Waiter};
+use super::{Admitted, Broker, Expired, Waiter};
 use crate::io::{Io, Tick};
 use crate::message::{Fetch, GroupAnswer, Message, Node, Produce};
 use crate::planted::Planted;
@@ -10,6 +10,7 @@ use kafkalite_broker::partitions::CommitStatus;
 use kafkalite_log::validation::validate;
 use kafkalite_log::{LogConfig, LogEnd};
 use kafkalite_protocol::ErrorCode;
+use std::sync::Arc;
 
 /// How long an append may wait for the high watermark, ms.
 const REQUEST_MS: u64 = 400;
@@ -84,7 +85,7 @@ impl Broker {
         };
         self.appended(partition, appended.log_end, io);
         if acks_all || self.settings.flush_messages {
-            let timer = self.arm(REQUEST_MS, Due::Append { partition }, io);
+            let timer = self.arm(REQUEST_MS, partition, io);
             let who = Waiter::Producer { client, id };
             self.replicas[partition].wait((appended.base, appended.end), epoch, timer, who);
         } else {
@@ -99,6 +100,7 @@ impl Broker {
         let pause = self.stall(io);
         io.after(pause, Tick::Report { partition, end });
         if self.settings.flush_messages {
+            self.committer.commit(partition as u64);
             let pause = io.rng.between(1, 6);
             io.after(pause, Tick::Flush);
         }
@@ -111,40 +113,35 @@ impl Broker {
         if stands_still { pause } else { 0 }
     }
 
-    /// Puts something into the timing wheel; its number.
-    fn arm(&mut self, delay_ms: u64, due: Due, io: &mut Io<'_>) -> u64 {
+    /// Has the timer end the wait of an append; the timer's number.
+    fn arm(&mut self, delay_ms: u64, partition: usize, io: &Io<'_>) -> u64 {
         self.next_timer += 1;
-        let (id, deadline_ms) = (self.next_timer, io.now_ms + delay_ms);
-        self.wheel.insert(deadline_ms, Timed { id, deadline_ms, due });
-        self.wind(io);
-        id
+        let (timer, deadline_ms) = (self.next_timer, io.now_ms + delay_ms);
+        let expired = Arc::clone(&self.expired);
+        let task = move || expired.lock().push(Expired { timer, partition, deadline_ms });
+        self.timer.schedule(delay_ms, Box::new(task));
+        timer
     }
 
-    /// Asks for a tick at the wheel's next event.
-    fn wind(&mut self, io: &mut Io<'_>) {
-        let Some(next_ms) = self.wheel.next_event_ms() else { return };
-        if self.wheel_tick_ms.is_none_or(|tick_ms| next_ms < tick_ms) {
-            self.wheel_tick_ms = Some(next_ms);
-            io.after(next_ms.saturating_sub(io.now_ms), Tick::Wheel);
+    /// Runs what is due, and asks for a tick at the timer's next event. Whether anything was.
+    fn turn_timer(&mut self, io: &mut Io<'_>) -> bool {
+        let next_ms = self.timer.turn().map(|next_ms| self.started_ms + next_ms);
+        if let Some(next_ms) = next_ms
+            && self.timer_tick_ms.is_none_or(|tick_ms| next_ms < tick_ms)
+        {
+            self.timer_tick_ms = Some(next_ms);
+            io.after(next_ms.saturating_sub(io.now_ms), Tick::Timer);
         }
-    }
-
-    pub(super) fn turn_wheel(&mut self, io: &mut Io<'_>) {
-        self.wheel_tick_ms = None;
-        let mut due = Vec::new();
-        self.wheel.advance(io.now_ms, |timed| due.push(timed));
+        let expired = std::mem::take(&mut *self.expired.lock());
         let process = (self.id, self.incarnation);
-        for timed in due {
-            io.checker.timer_fired(process, timed.id, timed.deadline_ms, io.now_ms);
+        for one in &expired {
+            io.checker.timer_fired(process, one.timer, one.deadline_ms, io.now_ms);
             if io.has(Planted::TimerFiresTwice) && io.rng.chance(20) {
-                io.checker.timer_fired(process, timed.id, timed.deadline_ms, io.now_ms);
+                io.checker.timer_fired(process, one.timer, one.deadline_ms, io.now_ms);
             }
-            match timed.due {
-                Due::Group(task) => task(),
-                Due::Append { partition } => self.give_up(partition, timed.id, io),
-            }
+            self.give_up(one.partition, one.timer, io);
         }
-        self.wind(io);
+        !expired.is_empty()
     }
 
     /// An append waited for too long.
@@ -170,6 +167,7 @@ impl Broker {
     pub(super) fn settle(&mut self, io: &mut Io<'_>) {
         loop {
             let mut moved = self.settle_waiting(io);
+            moved |= self.turn_timer(io);
             if let Some(coordination) = self.coordination.take() {
                 let (coordination, more) = self.pump(coordination, io);
                 self.coordination = Some(coordination);
@@ -224,15 +222,12 @@ impl Broker {
                 Err(_) => (append.done)(Err(ErrorCode::NotCoordinator)),
                 Ok(appended) => {
                     self.appended(partition, appended.log_end, io);
-                    let timer = self.arm(COMMIT_MS, Due::Append { partition }, io);
+                    let timer = self.arm(COMMIT_MS, partition, io);
                     let who = Waiter::Coordinator { done: append.done, late: Some(append.late) };
                     let span = (appended.base, appended.end);
                     self.replicas[partition].wait(span, epoch, timer, who);
                 }
             }
-        }
-        for (delay_ms, task) in coordination.take_timers() {
-            self.arm(delay_ms, Due::Group(task), io);
         }
         let high_watermark = self.replicas[self.settings.group_partition()].high_watermark();
         for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {

@@ -112,6 +112,15 @@ impl Member {
         *self = Self { next_id, connection, ..Self::new() };
     }
 
+    /// The next coordinator may be a deposed one that does not know it, and tell of old offsets. So
+    /// offsets are only asked for where the assignment came from.
+    fn lose_coordinator(&mut self) {
+        self.coordinator = None;
+        if self.phase == Phase::AskingOffsets {
+            self.join_again();
+        }
+    }
+
     fn join_again(&mut self) {
         if self.phase == Phase::Stable {
             let held = self.owned.iter().map(|(partition, at)| (*partition, *at)).collect();
@@ -133,8 +142,8 @@ impl Member {
                 return;
             }
             self.in_flight = None;
-            self.coordinator = None;
             self.connection += 1;
+            self.lose_coordinator();
         }
         self.coordinator = self.coordinator.or(guess.map(|(leader, _)| leader));
         let Some(coordinator) = self.coordinator else { return };
@@ -264,7 +273,7 @@ impl Member {
     fn refused(&mut self, code: i16) {
         let is = |error: ErrorCode| code == error as i16;
         if is(ErrorCode::NotCoordinator) || is(ErrorCode::CoordinatorNotAvailable) {
-            self.coordinator = None;
+            self.lose_coordinator();
         } else if is(ErrorCode::RebalanceInProgress) {
             self.join_again();
         } else if is(ErrorCode::UnknownMemberId)

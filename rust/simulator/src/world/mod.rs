@@ -232,7 +232,7 @@ impl World {
                     Tick::Follow(partition) => 50 + *partition as u64,
                     Tick::Heartbeat => 1,
                     Tick::Replicas => 2,
-                    Tick::Wheel => 3,
+                    Tick::Timer => 3,
                     Tick::Flush => 4,
                     Tick::Load => 5,
                     Tick::Sessions => 6,

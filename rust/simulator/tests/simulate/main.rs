@@ -47,7 +47,7 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::CrcSkipped => &["replicas-differ", "bad-crc"],
         Planted::HighWatermarkPastFollower => &["ahead-of-replica"],
         Planted::EpochFenceDropped => {
-            &["mark-went-back", "committed-lost", "replicas-differ", "two-leaders"]
+            &["mark-went-back", "committed-lost", "replicas-differ", "two-leaders", "not-healed"]
         }
         Planted::DemotedLeaderAppends => {
             &["mark-went-back", "replicas-differ", "epoch-went-back", "not-healed"]

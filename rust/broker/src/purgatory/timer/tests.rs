@@ -69,3 +69,25 @@ fn stopping_ends_the_thread_and_leaves_tasks_unrun() {
     drop(timer);
     assert_eq!(received.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected));
 }
+
+#[test]
+fn a_timer_without_a_thread_runs_what_is_due_when_its_owner_turns_it() {
+    let clock = Arc::new(ManualClock::new(0));
+    let timer = Timer::without_thread(Arc::clone(&clock) as Arc<dyn Clock>);
+    assert_eq!(timer.turn(), None);
+    let (sent, received) = mpsc::channel();
+    let (again, sender) = (Arc::clone(&timer), sent.clone());
+    let first = move || {
+        sender.send("first").expect("a receiver");
+        again.schedule(5, Box::new(move || sender.send("second").expect("a receiver")));
+    };
+    timer.schedule(10, Box::new(first));
+    clock.advance_ms(9);
+    assert_eq!(timer.turn(), Some(10));
+    assert!(received.try_recv().is_err());
+    clock.advance_ms(1);
+    assert_eq!(timer.turn(), Some(15));
+    clock.advance_ms(100);
+    assert_eq!(timer.turn(), None);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), ["first", "second"]);
+}
