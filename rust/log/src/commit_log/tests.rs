@@ -17,6 +17,7 @@ mod healing;
 mod names;
 mod reading;
 mod recovering;
+mod role_model;
 mod roles;
 
 const NOW_MS: i64 = 1_700_000_000_000;
