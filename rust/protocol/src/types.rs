@@ -20,7 +20,7 @@ impl Offset {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u32);
 
-/// Which reign of a partition's leader wrote a batch; -1 where a client does not know.
+/// The epoch of the partition's leader that wrote a batch; -1 where a client does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaderEpoch(pub i32);
 

@@ -41,7 +41,7 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
     if pending.is_empty() {
         return reply.send(&response);
     }
-    let keys: Vec<_> = pending.iter().map(|waiting| waiting.partition.key()).collect();
+    let keys: Vec<_> = pending.iter().map(|waiting| waiting.partition().key()).collect();
     // What is answered of each partition is kept, also of those that need not wait.
     let named = response.responses.iter().map(|topic| topic.partition_responses.len()).sum();
     let held = rooms.parked.hold_produce(DelayedProduce::bytes_of(pending.len(), named));
@@ -68,8 +68,9 @@ fn append_all(
             let records = data.records.map(Records::into_bytes);
             let answer = match append.one(&topic.name, topic.topic_id, data.index, records) {
                 Ok(appended) => {
-                    if let Some(waiting) = appended.waiting {
-                        pending.push(Pending { place: (topic_place, place), ..waiting });
+                    if let Some(mut waiting) = appended.waiting {
+                        waiting.place = (topic_place, place);
+                        pending.push(waiting);
                     }
                     appended.answer
                 }
@@ -157,13 +158,8 @@ impl<'a> Append<'a> {
             log_start_offset: appended.log_start_offset.0,
             ..PartitionProduceResponse::default()
         };
-        let waiting = waits.then(|| Pending {
-            place: (0, 0),
-            end_offset: appended.end_offset,
-            acks: self.acks,
-            leader_epoch: appended.leader_epoch,
-            partition,
-        });
+        let (end, epoch) = (appended.end_offset, appended.leader_epoch);
+        let waiting = waits.then(|| Pending::new(partition, end, epoch, self.acks));
         Ok(Appended { answer, waiting })
     }
 }

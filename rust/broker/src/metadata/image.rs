@@ -112,7 +112,7 @@ pub struct TopicImage {
 pub struct PartitionImage {
     /// The leader's broker id; -1 is none.
     pub leader: i32,
-    /// The leader's reign.
+    /// The leader epoch.
     pub leader_epoch: LeaderEpoch,
     /// Raised at each change of the partition.
     pub partition_epoch: i32,

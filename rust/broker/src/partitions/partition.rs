@@ -211,7 +211,10 @@ impl Partition {
             }
         };
         let log = self.log.path();
-        taken.inspect_err(|error| tracing::error!(log = %log.display(), %error, "role kept")).ok()
+        let refused = |error: &LogError| {
+            tracing::error!(log = %log.display(), %role, %error, "log does not take its new role");
+        };
+        taken.inspect_err(refused).ok()
     }
 
     /// Takes over the topic's settings.

@@ -15,26 +15,49 @@ use crate::partitions::{CommitStatus, Partition};
 use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One partition that is waited for.
 pub struct Pending {
     /// Which answer of the response is its own: topic and partition, by place.
     pub place: (usize, usize),
-    /// It must reach the end of the batch ...
-    pub end_offset: Offset,
-    /// ... as acks 1 or -1 mean it ...
-    pub acks: i16,
-    /// ... in the epoch in which it was appended.
-    pub leader_epoch: LeaderEpoch,
-    /// The partition.
-    pub partition: Arc<Partition>,
+    end_offset: Offset,
+    acks: i16,
+    leader_epoch: LeaderEpoch,
+    partition: Arc<Partition>,
+    /// The outcome, once it was found: what is answered is what ended the wait, whatever happens
+    /// to the partition between the two.
+    found: OnceLock<ErrorCode>,
 }
 
 impl Pending {
+    /// Waits for a batch that `partition` appended in `leader_epoch`, and that ends at
+    /// `end_offset`, to be as safe as `acks`, 1 or -1, asks for.
+    #[must_use]
+    pub fn new(
+        partition: Arc<Partition>,
+        end_offset: Offset,
+        leader_epoch: LeaderEpoch,
+        acks: i16,
+    ) -> Self {
+        let (place, found) = ((0, 0), OnceLock::new());
+        Self { place, end_offset, acks, leader_epoch, partition, found }
+    }
+
+    /// The partition.
+    #[must_use]
+    pub fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
     /// The outcome, once there is one.
     fn outcome(&self) -> Option<ErrorCode> {
+        let known = || self.found.get().copied();
+        known().or_else(|| self.look().map(|found| *self.found.get_or_init(|| found)))
+    }
+
+    fn look(&self) -> Option<ErrorCode> {
         let (end, epoch) = (self.end_offset, self.leader_epoch);
         let status = match self.acks {
             -1 => self.partition.commit_status(end, epoch),

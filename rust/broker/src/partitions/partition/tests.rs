@@ -6,12 +6,16 @@ use std::time::Duration;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::{LogDir, OpenState, ValidatedBatch, validation};
 use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::messages::produce::{
+    PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::*;
 use crate::clock::ManualClock;
 use crate::metrics::Metrics;
 use crate::partitions::CommitStatus;
+use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory, RunExpired, Timer};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -305,4 +309,39 @@ fn a_batch_that_is_sent_again_waits_as_its_first_attempt_does() {
     house.partition.flush().unwrap();
     let again = house.partition.append(&batch, true, NOW_MS).unwrap();
     assert_eq!(again.status, CommitStatus::Committed);
+}
+
+/// The wait ended with an acknowledgement, and the leader was demoted before the answer was made:
+/// the producer was told to send a committed batch again.
+#[test]
+fn a_produce_is_answered_with_what_ended_its_wait() {
+    let house = house(1);
+    let partition = &house.partition;
+    let appended = partition.append(&batch(), true, NOW_MS).unwrap();
+    let (end, epoch) = (appended.end_offset, appended.leader_epoch);
+    let one = || Pending::new(partition.clone(), end, epoch, -1);
+    let (sent, answers) = mpsc::channel();
+    let waits = |pending| {
+        let mut response = ProduceResponse::default();
+        let topic = TopicProduceResponse {
+            partition_responses: vec![PartitionProduceResponse::default()],
+            ..TopicProduceResponse::default()
+        };
+        response.responses.push(topic);
+        let sent = sent.clone();
+        let answer = move |response: &ProduceResponse| {
+            sent.send(response.responses[0].partition_responses[0].error_code).unwrap();
+        };
+        Arc::new(DelayedProduce::new(vec![pending], 1_000, response, answer))
+    };
+    let (committed, lost) = (waits(one()), waits(one()));
+    assert!(!committed.is_satisfied());
+    partition.flush().unwrap();
+    assert!(committed.is_satisfied());
+    partition.follow_image(&led_by(2, NEXT));
+    committed.complete(Completion::Satisfied);
+    assert_eq!(answers.try_recv(), Ok(ErrorCode::None.code()));
+    assert!(lost.is_satisfied());
+    lost.complete(Completion::Satisfied);
+    assert_eq!(answers.try_recv(), Ok(ErrorCode::NotLeaderOrFollower.code()));
 }
