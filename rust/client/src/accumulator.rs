@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kafkalite_protocol::Uuid;
 use parking_lot::{Mutex, RwLock};
@@ -39,8 +39,6 @@ pub use topic_queues::TopicQueues;
 pub struct Settings {
     /// `batch.size`, in bytes.
     pub batch_size: usize,
-    /// `linger.ms`.
-    pub linger: Duration,
     /// `buffer.memory`, in bytes.
     pub buffer_memory: usize,
     /// `max.request.size`, in bytes: no record is larger.
@@ -157,11 +155,6 @@ impl<T> Accumulator<T> {
     #[must_use]
     pub fn topics(&self) -> Vec<Arc<TopicQueues<T>>> {
         self.topics.read().by_name.values().cloned().collect()
-    }
-
-    /// Learns that a topic of which no id is known has `partition_count` partitions.
-    pub fn learn(&self, name: &str, partition_count: u32) -> Arc<TopicQueues<T>> {
-        self.follow(name, Uuid::ZERO, partition_count)
     }
 
     /// Learns that the topic of this name has this id and `partition_count` partitions. Batches

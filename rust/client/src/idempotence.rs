@@ -133,8 +133,6 @@ pub enum Verdict {
 pub struct Refused {
     /// The broker's code.
     pub code: ErrorCode,
-    /// The broker's log start offset; -1 where it does not say.
-    pub log_start_offset: i64,
     /// Whether the batch had another stamp when it was sent: the refusal is of that one.
     pub stamp_replaced: bool,
     /// Whether nothing that was begun before it is outstanding: its predecessor was written, or was
@@ -157,7 +155,7 @@ pub struct Refused {
 ///   sequence for now, as some of it may be written; a broker that misses it says so (case D)
 #[must_use]
 pub fn judge(refused: &Refused) -> Verdict {
-    let Refused { code, stamp_replaced, is_first, may_retry, .. } = *refused;
+    let Refused { code, stamp_replaced, is_first, may_retry } = *refused;
     if code == ErrorCode::DuplicateSequenceNumber {
         return Verdict::Written;
     }

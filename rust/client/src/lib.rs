@@ -8,35 +8,35 @@
 
 pub mod accumulator;
 pub mod admin;
-pub mod assignors;
+mod assignors;
 #[cfg(test)]
 #[path = "../../testing/awaited.rs"]
 mod awaited;
-pub mod backoff;
+mod backoff;
 pub mod cluster;
 pub mod commits;
 pub mod config;
-pub mod connection;
+mod connection;
 pub mod consumer;
 pub mod cursor;
-pub mod error;
+mod error;
 #[cfg(test)]
 pub(crate) mod fake_broker;
-pub mod fetcher;
+mod fetcher;
 pub mod fork;
 mod group;
 pub mod group_state;
-pub mod idempotence;
-pub mod offsets;
-pub mod partitioner;
+mod idempotence;
+mod offsets;
+mod partitioner;
 mod positions;
 pub mod producer;
 pub mod ranges;
 pub mod record_block;
-pub mod runtime;
-pub mod sender;
+mod runtime;
+mod sender;
 pub mod subscription;
-pub mod topic_partition;
+mod topic_partition;
 pub mod topic_pattern;
 
 pub use admin::Admin;

@@ -60,7 +60,6 @@ impl<T: Send + 'static> Producer<T> {
     pub fn start(config: ProducerConfig, sink: Arc<dyn Sink<T>>) -> Result<Self, ClientError> {
         let settings = Settings {
             batch_size: config.batch_size.max(1),
-            linger: config.linger,
             buffer_memory: config.buffer_memory,
             max_request_size: config.max_request_size,
             partitioner: config.partitioner,
@@ -315,14 +314,6 @@ impl<T: Send + 'static> Producer<T> {
         let _ = self.sending.wait(STOP_TIMEOUT);
         self.outbox.end();
         self.runtime.shutdown(STOP_TIMEOUT);
-    }
-
-    /// Refuses in a forked child; costs a system call.
-    ///
-    /// # Errors
-    /// `Forked`.
-    pub fn check_fork(&self) -> Result<(), ClientError> {
-        self.runtime.check_fork()
     }
 
     /// What it counts, by Kafka's names; times in ms, sizes in bytes.

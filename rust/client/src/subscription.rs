@@ -330,12 +330,6 @@ impl Subscription {
         self.partitions.values().filter_map(PartitionState::retry_at).filter(|at| *at > now).min()
     }
 
-    /// Whether any partition waits for its committed offset, a reset or a validation.
-    #[must_use]
-    pub fn is_unsettled(&self) -> bool {
-        self.partitions.values().any(|state| !matches!(state.status(), Status::Reading))
-    }
-
     /// Compares each partition's topic with what the cluster says now: of one that was made again
     /// under the same name nothing is known, and its partitions begin with `start`.
     pub fn see_topics(&mut self, id_of: impl Fn(&str) -> Option<Uuid>, start: Status) {

@@ -12,31 +12,14 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
     if given.len() > 200 {
         return None;
     }
-    let given = given.to_ascii_lowercase();
+    let given = given.to_ascii_lowercase().replace('_', ".");
     let limit = (given.chars().count() / 4).clamp(1, 5);
     names
-        .map(|name| (edits(&given, name), name))
+        .map(|name| (strsim::levenshtein(&given, &name.replace('_', ".")), name))
         // A name that has no letter of it was not meant.
         .filter(|(edits, name)| *edits <= limit && *edits < name.len())
         .min_by_key(|(edits, name)| (*edits, name.len()))
         .map(|(_, name)| name)
-}
-
-/// Levenshtein's distance, one row at a time.
-fn edits(a: &str, b: &str) -> usize {
-    let dotted = |letter| if letter == '_' { '.' } else { letter };
-    let b: Vec<char> = b.chars().map(dotted).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().map(dotted).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -3,47 +3,18 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use kafkalite_protocol::ApiKey;
 use kafkalite_protocol::primitives::MAX_MEMORY_BYTES;
 
+#[path = "../../testing/counting.rs"]
+mod counting;
 #[path = "../../../fuzz/src/protocol.rs"]
 mod protocol;
 
-/// The system's allocator, with a count of what is out and the most that ever was.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to `System` with the caller's own arguments.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Runs `body` and returns the most memory it held at once beyond what was held before, in bytes.
-fn peak_of(body: impl FnOnce()) -> usize {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    body();
-    PEAK.load(Relaxed) - before
-}
+use counting::peak_of;
 
 fn replay(target: &str, body: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
@@ -130,7 +101,7 @@ fn no_bytes_make_the_codec_panic_or_take_more_memory_than_its_account() {
             let body = Bytes::from(mutant);
             let label = format!("{} v{version}: {body:02x?}", api.name());
             let outcome = std::panic::catch_unwind(|| {
-                peak_of(|| protocol::message(api, version, is_request, &body))
+                peak_of(|| protocol::message(api, version, is_request, &body)).0
             });
             assert!(outcome.is_ok(), "{label}");
             // A small frame cannot buy much either: a struct of a few hundred bytes for each of its
@@ -141,7 +112,7 @@ fn no_bytes_make_the_codec_panic_or_take_more_memory_than_its_account() {
     for (api, frame) in large_frames() {
         for version in api.versions().min..=api.versions().max {
             let body = Bytes::from(frame.clone());
-            let peak = peak_of(|| protocol::message(api, version, true, &body));
+            let (peak, ()) = peak_of(|| protocol::message(api, version, true, &body));
             // The account, and the bytes that a decoded frame is encoded to.
             let bound = 2 * MAX_MEMORY_BYTES + 4 * frame.len() + (1 << 20);
             assert!(peak <= bound, "{} v{version}: {peak} bytes", api.name());

@@ -154,13 +154,6 @@ impl<T> Handle<T> {
         Ok(())
     }
 
-    /// Whether the fate of every record is known.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        let state = self.state.lock();
-        state.total == Some(state.completed)
-    }
-
     /// Where the record is; `None` while it is not known.
     #[must_use]
     pub fn result(&self, index: u32, timestamp_ms: i64) -> Option<Result<RecordMetadata, Failure>> {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{RecordBatch, write_header};
@@ -13,7 +14,6 @@ const LINGER: Duration = Duration::from_millis(5);
 fn settings() -> Settings {
     Settings {
         batch_size: 1_000,
-        linger: LINGER,
         buffer_memory: 100_000,
         max_request_size: 50_000,
         partitioner: PartitionerKind::Murmur2,
@@ -26,12 +26,12 @@ fn record(value: &[u8]) -> Record<'_> {
 }
 
 fn append<T>(accumulator: &Accumulator<T>, value: &[u8]) -> Result<Place<T>, NoRoom<T>> {
-    let topic = accumulator.learn("t", 1);
+    let topic = accumulator.follow("t", Uuid::ZERO, 1);
     accumulator.append(&topic, 0, record(value), None, None)
 }
 
 fn queue<T>(accumulator: &Accumulator<T>) -> Arc<PartitionQueue<T>> {
-    Arc::clone(&accumulator.learn("t", 1).queues()[0])
+    Arc::clone(&accumulator.follow("t", Uuid::ZERO, 1).queues()[0])
 }
 
 fn values(batch: &mut Batch<()>, memory: &Memory, codec: Codec) -> Vec<Vec<u8>> {
@@ -137,7 +137,7 @@ fn a_record_that_no_request_can_carry_is_refused_with_the_key_that_limits_it() {
 #[test]
 fn tokens_come_back_in_order_with_the_fate_of_their_records() {
     let accumulator = Accumulator::<char>::new(settings(), 1);
-    let topic = accumulator.learn("t", 1);
+    let topic = accumulator.follow("t", Uuid::ZERO, 1);
     let place = accumulator.append(&topic, 0, record(b"0"), Some('a'), None).ok().unwrap();
     accumulator.append(&topic, 0, record(b"1"), None, None).ok().unwrap();
     accumulator.append(&topic, 0, record(b"2"), Some('c'), None).ok().unwrap();
@@ -166,7 +166,7 @@ fn tokens_come_back_in_order_with_the_fate_of_their_records() {
 fn a_split_batch_keeps_the_names_and_sequences_of_its_records() {
     for codec in Codec::ALL {
         let accumulator = Accumulator::<u32>::new(settings(), 1);
-        let topic = accumulator.learn("t", 1);
+        let topic = accumulator.follow("t", Uuid::ZERO, 1);
         let mut places = Vec::new();
         for index in 0..7_u32 {
             let value = [index as u8; 50];
@@ -186,7 +186,7 @@ fn a_split_batch_keeps_the_names_and_sequences_of_its_records() {
         let none = BTreeMap::new();
         let (report, all) = second.complete(Ok(landed(103)), &none, memory, 1_000);
         assert_eq!(report.unwrap().tokens.len(), 4);
-        assert!(!all && !places[0].handle.is_complete());
+        assert!(!all && !places[0].handle.wait_all(Instant::now()));
         let (report, all) = first.complete(Ok(landed(90)), &none, memory, 1_000);
         assert_eq!(report.unwrap().tokens.len(), 3);
         assert!(all);
@@ -238,7 +238,7 @@ fn a_batch_is_waited_for_before_others_can_add_to_it() {
 fn a_closed_batch_is_taken_while_somebody_copies_into_the_next() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
     append(&accumulator, &[0; 5_000]).ok().unwrap();
-    let (topic, closed) = (accumulator.learn("t", 1), queue(&accumulator));
+    let (topic, closed) = (accumulator.follow("t", Uuid::ZERO, 1), queue(&accumulator));
     let copied = std::iter::once_with(|| {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -256,7 +256,7 @@ fn nothing_is_appended_after_the_sender_ended() {
     append(&accumulator, b"x").ok().unwrap();
     assert_eq!(accumulator.shut().len(), 1);
     assert_eq!(append(&accumulator, b"x").err().unwrap().why, Refusal::Closed);
-    let other = accumulator.learn("other", 3);
+    let other = accumulator.follow("other", Uuid::ZERO, 3);
     let refused = accumulator.append(&other, 2, record(b"x"), None, None).err().unwrap();
     assert_eq!(refused.why, Refusal::Closed, "topics that come later are closed too");
 }
@@ -293,7 +293,7 @@ proptest! {
         codec in proptest::sample::select(Codec::ALL.to_vec())
     ) {
         let accumulator = Accumulator::<()>::new(settings(), 1);
-        let topic = accumulator.learn("t", 1);
+        let topic = accumulator.follow("t", Uuid::ZERO, 1);
         for (timestamp_ms, key, value, headers) in &samples {
             let mut raw = Vec::new();
             for (name, value) in headers {

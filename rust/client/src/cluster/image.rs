@@ -79,7 +79,6 @@ pub struct ClusterImage {
     controller: Option<NodeId>,
     brokers: BTreeMap<NodeId, Arc<BrokerImage>>,
     topics: HashMap<String, Arc<TopicImage>>,
-    names: HashMap<Uuid, String>,
     /// Topics that were asked for and not told of, with the reason.
     refused: HashMap<String, ErrorCode>,
     former: Former,
@@ -136,11 +135,6 @@ impl ClusterImage {
     /// The same without keeping it fresh.
     pub(super) fn peek(&self, name: &str) -> Option<&TopicImage> {
         self.topics.get(name).map(|topic| &**topic)
-    }
-
-    /// The topic with this id.
-    pub fn topic_by_id(&self, id: Uuid) -> Option<&Arc<TopicImage>> {
-        self.topic(self.names.get(&id)?)
     }
 
     /// All topics that are known, in no order. What only this finds is not kept fresh.
@@ -229,7 +223,6 @@ impl ClusterImage {
                 }
             }
         }
-        next.index_names();
         Ok(next)
     }
 
@@ -239,11 +232,6 @@ impl ClusterImage {
             Some(known) => drop(self.topics.insert(name, Arc::clone(known))),
             None => drop(self.refused.insert(name, ErrorCode::UnknownTopicOrPartition)),
         }
-    }
-
-    fn index_names(&mut self) {
-        let ids = self.topics.values().filter(|topic| !topic.id.is_zero());
-        self.names = ids.map(|topic| (topic.id, topic.name.clone())).collect();
     }
 
     /// The image after `news`; `None` if it is none.
@@ -315,7 +303,6 @@ impl ClusterImage {
             return None;
         }
         next.generation += 1;
-        next.index_names();
         Some(next)
     }
 }

@@ -24,7 +24,7 @@ pub struct Fetched {
     pub from: Position,
     /// Batches, or why there are none.
     pub content: Content,
-    held: Held,
+    _held: Held,
 }
 
 /// What there is for a partition.
@@ -119,7 +119,7 @@ impl FetchBuffer {
                 cursor.add_buffered(bytes);
                 let total = Arc::clone(&self.bytes);
                 let held = Held { total, cursor: Arc::clone(&cursor), bytes };
-                Fetched { cursor, from, content, held }
+                Fetched { cursor, from, content, _held: held }
             })
             .collect();
         let mut inside = self.inside.lock();
@@ -201,12 +201,5 @@ impl FetchBuffer {
     pub fn clear(&self) {
         let dropped = std::mem::take(&mut self.inside.lock().queue);
         drop(dropped);
-    }
-}
-
-impl Fetched {
-    /// Bytes that stay accounted for while this lives.
-    pub fn bytes(&self) -> usize {
-        self.held.bytes
     }
 }

@@ -108,12 +108,6 @@ impl FetchSession {
         self.told.get(&TopicPartition { topic, partition })
     }
 
-    /// Whether any partition is part of it.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
-    }
-
     /// The broker answered with this session id; 0 says that it keeps no session.
     pub fn answered(&mut self, session_id: i32) {
         self.id = session_id;

@@ -212,7 +212,7 @@ fn the_buffer_counts_its_bytes_until_they_are_dropped() {
     buffer.push_all(vec![(Arc::clone(&cursor), Position::at(0), content)]);
     assert_eq!((buffer.bytes(), cursor.buffered_bytes()), (length, length));
     let fetched = buffer.pop().expect("it was pushed");
-    assert_eq!((buffer.bytes(), fetched.bytes()), (length, length));
+    assert_eq!(buffer.bytes(), length, "what was taken is accounted for while it lives");
     drop(fetched);
     assert_eq!((buffer.bytes(), cursor.buffered_bytes()), (0, 0));
 }

@@ -18,7 +18,7 @@ fn sequences(acked: Option<i32>) -> Sequences {
 
 /// What is refused with `code`, and is the first that is out, as it was sent.
 fn refused(code: ErrorCode) -> Refused {
-    Refused { code, log_start_offset: -1, stamp_replaced: false, is_first: true, may_retry: true }
+    Refused { code, stamp_replaced: false, is_first: true, may_retry: true }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::init_producer_id::{
     InitProducerIdRequest, InitProducerIdResponse,
@@ -282,7 +283,7 @@ fn four() -> (FakeBroker, Producer<()>, Arc<TopicQueues<()>>) {
     });
     let settings = [("linger.ms", "60000"), ("delivery.timeout.ms", "200000")];
     let producer = start(config(&broker, &settings));
-    let topic = producer.accumulator.learn("four", 4);
+    let topic = producer.accumulator.follow("four", Uuid::ZERO, 4);
     (broker, producer, topic)
 }
 
@@ -446,7 +447,7 @@ fn requests_of_a_bulk_call(settings: &[(&str, &str)]) -> u64 {
     });
     drop(busy);
     assert!(producer.flush().unwrap().wait(soon()));
-    assert!(bulk.runs.iter().all(|run| run.handle.is_complete()));
+    assert!(bulk.runs.iter().all(|run| run.handle.wait_all(Instant::now())));
     written
 }
 

@@ -97,8 +97,6 @@ pub struct Answer {
     pub base_offset: i64,
     /// -1 unless the topic's timestamps are those of appends.
     pub log_append_time_ms: i64,
-    /// -1 where unknown.
-    pub log_start_offset: i64,
     /// Records that the broker holds invalid, by index, with its words.
     pub record_errors: Vec<(i32, Option<String>)>,
 }

@@ -110,7 +110,6 @@ fn read(partition: &mut PartitionProduceResponse) -> Answer {
         message: partition.error_message.take(),
         base_offset: partition.base_offset,
         log_append_time_ms: partition.log_append_time_ms,
-        log_start_offset: partition.log_start_offset,
         record_errors: errors
             .map(|error| (error.batch_index, error.batch_index_error_message))
             .collect(),

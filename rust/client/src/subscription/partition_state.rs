@@ -197,12 +197,6 @@ impl PartitionState {
         self.cursor.set_paused(self.paused || self.held || self.unwanted);
     }
 
-    /// Whether it is about to be given up.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.held
-    }
-
     pub(super) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         self.hold_back_or_not();

@@ -188,19 +188,6 @@ impl Reader {
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
 
-    /// A zigzag varint of at most ten bytes.
-    pub fn varlong(&mut self) -> Result<i64> {
-        let mut value: u64 = 0;
-        for shift in (0..70).step_by(7) {
-            let byte = self.i8()? as u8;
-            value |= u64::from(byte & 0x7f).wrapping_shl(shift);
-            if byte & 0x80 == 0 {
-                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
-            }
-        }
-        Err(DecodeError::InvalidVarint)
-    }
-
     /// A compact length; -1 for null.
     fn compact_length(&mut self) -> Result<i64> {
         Ok(i64::from(self.unsigned_varint()?) - 1)

@@ -156,16 +156,6 @@ impl Writer {
         self.unsigned_varint(((value << 1) ^ (value >> 31)) as u32);
     }
 
-    /// A zigzag varint of 64 bits.
-    pub fn varlong(&mut self, value: i64) {
-        let mut value = ((value << 1) ^ (value >> 63)) as u64;
-        while value >= 0x80 {
-            self.memory.put_u8(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.memory.put_u8(value as u8);
-    }
-
     /// A string. One longer than [`MAX_STRING_BYTES`], which no client would read, is cut.
     pub fn string(&mut self, value: &str, flexible: bool) {
         let value = &value[..value.floor_char_boundary(MAX_STRING_BYTES)];

@@ -123,8 +123,7 @@ impl<T> Dispatch<T> {
             Some(_) => {
                 let stamp_replaced = batch.stamp_replaced();
                 let is_first = self.tracks[index].is_first(&batch);
-                let log_start_offset = answer.log_start_offset;
-                judge(&Refused { code, log_start_offset, stamp_replaced, is_first, may_retry })
+                judge(&Refused { code, stamp_replaced, is_first, may_retry })
             }
             None if may_retry && code.is_retriable() => Verdict::Retry,
             None => Verdict::Lost,

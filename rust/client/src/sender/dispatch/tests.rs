@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use kafkalite_protocol::Uuid;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatch;
 use parking_lot::Mutex;
@@ -130,7 +131,6 @@ impl World {
         let told = Arc::clone(&clock);
         let of_accumulator = accumulator::Settings {
             batch_size,
-            linger: settings.linger,
             buffer_memory: 1 << 20,
             max_request_size: 1 << 20,
             partitioner: PartitionerKind::Murmur2,
@@ -138,7 +138,7 @@ impl World {
         };
         let now = Box::new(move || *told.lock());
         let accumulator = Accumulator::with_clock(of_accumulator, 1, now);
-        accumulator.learn("t", partitions);
+        accumulator.follow("t", Uuid::ZERO, partitions);
         Self {
             dispatch: Dispatch::new(settings, Arc::clone(&accumulator), Arc::default()),
             accumulator,
@@ -283,7 +283,6 @@ fn answer(result: Result<i64, ErrorCode>) -> Answer {
         message: None,
         base_offset: result.unwrap_or(-1),
         log_append_time_ms: -1,
-        log_start_offset: -1,
         record_errors: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::produce::{
     LeaderIdAndEpoch, PartitionProduceResponse, TopicProduceResponse,
@@ -55,7 +56,7 @@ fn value(asked: &Asked) -> u8 {
 
 /// Appends records until a batch is full.
 fn fill(accumulator: &Accumulator<()>, value: u8) {
-    let topic = accumulator.learn("t", 1);
+    let topic = accumulator.follow("t", Uuid::ZERO, 1);
     let value = [value; 400];
     let record = Record { timestamp_ms: 5, key: None, value: Some(&value), headers: (0, &[]) };
     let mut records = std::iter::repeat(record).peekable();
@@ -87,7 +88,6 @@ impl World {
         let config = ProducerConfig::from_pairs(&pairs).unwrap();
         let settings = accumulator::Settings {
             batch_size: config.batch_size,
-            linger: config.linger,
             buffer_memory: config.buffer_memory,
             max_request_size: config.max_request_size,
             partitioner: config.partitioner,
@@ -152,7 +152,7 @@ fn what_waits_for_a_place_when_its_leader_moves_is_written_to_the_new_one() {
     );
     let mut world = World::new(&first);
     fill(&world.accumulator, b'a');
-    let queue = Arc::clone(&world.accumulator.learn("t", 1).queues()[0]);
+    let queue = Arc::clone(&world.accumulator.follow("t", Uuid::ZERO, 1).queues()[0]);
     assert!(world.outbox.send_filled(&queue));
     fill(&world.accumulator, b'b');
     let (outbox, filled) = (Arc::clone(&world.outbox), Arc::clone(&queue));

@@ -16,8 +16,8 @@ fn world() -> World {
 
 /// Appends full batches of one partition.
 fn fill(world: &mut World, partition: u32, batches: usize) {
-    let before = world.accumulator.learn("t", 2).queues()[partition as usize].load();
-    while world.accumulator.learn("t", 2).queues()[partition as usize].load()
+    let before = world.accumulator.follow("t", Uuid::ZERO, 2).queues()[partition as usize].load();
+    while world.accumulator.follow("t", Uuid::ZERO, 2).queues()[partition as usize].load()
         < before + batches as u32
     {
         world.append(partition);
@@ -357,7 +357,7 @@ fn short_queues_and_writable_partitions_are_preferred() {
     let mut world = World::new(settings(), 3, 200);
     fill(&mut world, 0, 3);
     world.dispatch.update_loads(|_, partition| partition != 2);
-    let topic = world.accumulator.learn("t", 3);
+    let topic = world.accumulator.follow("t", Uuid::ZERO, 3);
     let picked: Vec<_> = (0..40)
         .map(|_| {
             let partition = topic.sticky().current(3);
