@@ -76,6 +76,10 @@ impl Checkpoint {
     pub const ALL: [Self; 4] =
         [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark, Self::Cleaner];
 
+    /// Those that name every partition that ever had a record. The cleaner's is written by itself.
+    pub(super) const OF_REPLICAS: [Self; 3] =
+        [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark];
+
     const fn file(self) -> &'static str {
         match self {
             Self::RecoveryPoint => RECOVERY_POINT_FILE,
@@ -173,6 +177,15 @@ impl Checkpoints {
         let owner = found.topics.as_ref()?.get(&guard(which, topic))?;
         let offset = *found.offsets.get(&which)?.get(&(topic.to_owned(), index))?;
         (*owner == topic_id).then_some(offset)
+    }
+
+    /// Forgets what the last run noted of a partition: its log is made anew.
+    pub(super) fn forget(&self, topic: &str, index: i32) {
+        let key = (topic.to_owned(), index);
+        let mut found = self.found.lock();
+        for offsets in found.offsets.values_mut() {
+            offsets.remove(&key);
+        }
     }
 
     /// What is known of a partition before its log is opened.

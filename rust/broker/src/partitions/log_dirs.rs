@@ -3,7 +3,8 @@
 //! A partition stays where its files are; a new one goes where the fewest are. A directory whose
 //! disk fails takes its own partitions with it and no others. One that is not here at the start, by
 //! a failure or because somebody took it out of `log.dirs`, may hold partitions: what existed and
-//! is found nowhere is then an error, never an empty log that begins at offset 0.
+//! is found nowhere is then an error, never an empty log that begins at offset 0. A partition whose
+//! records a checkpoint names, and whose directory is missing, is an error, too.
 //!
 //! What a partition's directory is called is no proof: the topic id in it says whose it is. One
 //! that is another topic's, or nobody's and not empty, is put aside as a stray.
@@ -109,6 +110,11 @@ impl LogDirs {
         found.expect("a log was opened in one of these")
     }
 
+    /// The directory of [`Self::iter`] that is this one.
+    pub(super) fn directory(&self, log_dir: &Arc<LogDir>) -> &LogDirectory {
+        &self.here[self.position(log_dir)]
+    }
+
     /// A partition is in the directory from now on, or no longer.
     pub(super) fn count(&self, log_dir: &Arc<LogDir>, comes: bool) {
         let count = &self.here[self.position(log_dir)].partitions;
@@ -124,10 +130,12 @@ impl LogDirs {
     /// one.
     pub(super) fn place(
         &self,
-        name: &str,
+        topic: &str,
         topic_id: Uuid,
+        index: i32,
         made: Made,
     ) -> Result<Place<'_>, LogError> {
+        let name = &*format!("{topic}-{index}");
         let mut found = Vec::new();
         let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
         for directory in online() {
@@ -152,13 +160,33 @@ impl LogDirs {
         }
         // Looked at after the search: a directory that fails meanwhile was not searched.
         let all_here = !self.incomplete && online().count() == self.here.len();
+        if made == Made::Before && all_here {
+            self.check_never_written(topic, topic_id, index)?;
+        }
         let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
         match fewest {
             Some(directory) if made == Made::Now || all_here => {
+                // What is noted of a log that was here before says nothing about the new one.
+                let checkpoints = self.here.iter().map(LogDirectory::checkpoints);
+                checkpoints.for_each(|noted| noted.forget(topic, index));
                 Ok(Place { directory, stored: None })
             }
             _ => Err(LogError::Offline { path: self.away().into() }),
         }
+    }
+
+    /// Refuses a partition that is found nowhere although a checkpoint says that it had records: an
+    /// empty log in its place would hide the loss, and as a leader spread it.
+    fn check_never_written(&self, topic: &str, topic_id: Uuid, index: i32) -> Result<(), LogError> {
+        let had_records = |directory: &&LogDirectory| {
+            let noted = |which| directory.checkpoints().noted(which, topic, topic_id, index);
+            Checkpoint::OF_REPLICAS.into_iter().any(|which| noted(which).is_some())
+        };
+        let Some(directory) = self.here.iter().find(had_records) else { return Ok(()) };
+        let path = directory.path().join(format!("{topic}-{index}"));
+        let reason = "the directory is missing, and checkpoints say that the partition had \
+                      records; put it back, or make it empty to begin again without them";
+        Err(LogError::BadFile { path: path.into(), reason: reason.to_owned() })
     }
 
     /// Some directory that is not here, for a message.
@@ -205,7 +233,7 @@ fn only_written<'a>(found: Vec<Place<'a>>, name: &str) -> Result<Vec<Place<'a>>,
 
 /// What the directory `name` of a partition is called when the topic has left it, as in Kafka; at
 /// most 255 bytes.
-pub(super) fn left_name(name: &str, id: impl Display, suffix: &str) -> String {
+fn left_name(name: &str, id: impl Display, suffix: &str) -> String {
     let suffix = format!(".{id}{suffix}");
     // The index stays whole: it is what tells the partitions of a topic from each other.
     let (topic, index) = name.rsplit_once('-').unwrap_or((name, ""));
@@ -214,6 +242,20 @@ pub(super) fn left_name(name: &str, id: impl Display, suffix: &str) -> String {
 }
 
 impl LogDirectory {
+    /// What the directory `name` of a partition is to be called when its topic is gone, or its
+    /// replica. A directory that is called so already, because the replica came and went before, is
+    /// not replaced.
+    pub(super) fn free_name(&self, name: &str, id: impl Display, suffix: &str) -> String {
+        let mut free = left_name(name, &id, suffix);
+        for again in 2.. {
+            if !self.path().join(&free).exists() {
+                break;
+            }
+            free = left_name(name, format_args!("{id}.{again}"), suffix);
+        }
+        free
+    }
+
     /// Gives the directory `name` of a partition the name that it has when its topic is gone.
     pub(super) fn rename(
         &self,
@@ -222,14 +264,7 @@ impl LogDirectory {
         suffix: &str,
     ) -> Result<PathBuf, LogError> {
         let from = self.path().join(name);
-        let mut to = self.path().join(left_name(name, &id, suffix));
-        // A directory is not replaced by another one.
-        for again in 2.. {
-            if !to.exists() {
-                break;
-            }
-            to = self.path().join(left_name(name, format_args!("{id}.{again}"), suffix));
-        }
+        let to = self.path().join(self.free_name(name, &id, suffix));
         let storage = self.log_dir().storage();
         storage.rename(&from, &to).map_err(|error| LogError::io(&from, error))?;
         storage.sync_dir(self.path()).map_err(|error| LogError::io(self.path(), error))?;

@@ -239,6 +239,14 @@ impl Partition {
         self.tell_everyone();
     }
 
+    /// The image takes the replica away from this broker: from here on it serves nobody. Requests
+    /// that wait here, or found the partition before, are told to ask another broker.
+    pub fn leave(&self, image: &PartitionImage) {
+        self.follow_image(image);
+        self.take_role(Role::Gone);
+        self.tell_everyone();
+    }
+
     fn publish(&self, state: &PartitionState) {
         self.high_watermark.store(state.high_watermark().0, Ordering::Release);
     }

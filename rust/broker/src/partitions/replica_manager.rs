@@ -1,8 +1,9 @@
 //! All partitions with a replica on this broker, found by name or by id.
 //!
-//! The set follows the control plane's image: a topic that appears gets its logs before its
-//! creation is answered, one that vanishes is taken out first and deleted after, so that no request
-//! finds a half-made partition.
+//! The set follows the control plane's image. A partition opens where the image puts a replica on
+//! this broker, and closes where it takes the replica away, whether the topic is new, changed or
+//! deleted. A new partition is open before its creation is answered; a removed one is taken out
+//! first and deleted after, so that no request finds a half-made partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
 use super::checkpoints::{Checkpoint, Entry};
@@ -26,7 +27,7 @@ mod deleting;
 mod flushing;
 mod opening;
 
-use deleting::Deleted;
+use deleting::{Deleted, Removed};
 use opening::{Opened, Unopened};
 
 /// What the set needs from above.
@@ -96,7 +97,9 @@ struct Maps {
 }
 
 impl Maps {
+    /// Puts a topic in the place of what was known of it.
     fn insert(&mut self, topic: Topic) {
+        self.remove(topic.image.id);
         self.ids.insert(topic.name.clone(), topic.image.id);
         self.by_key.extend(topic.here().map(|partition| (partition.key(), partition.clone())));
         self.by_id.insert(topic.image.id, topic);
@@ -192,7 +195,9 @@ impl ReplicaManager {
     /// The partition that a request names.
     ///
     /// # Errors
-    /// `UnknownTopicOrPartition`, or `UnknownTopicId` where topics go by id.
+    /// - `UnknownTopicOrPartition`, or `UnknownTopicId` where topics go by id: there is none
+    /// - `NotLeaderOrFollower`: this broker has no replica of it
+    /// - `KafkaStorageError`: its log does not open
     pub fn find(&self, topic: &TopicRef, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         match topic {
             TopicRef::Id(id) => self.find_by_id(*id, index),
@@ -253,12 +258,14 @@ impl ReplicaManager {
             any_deleted = true;
         }
         if any_deleted {
-            self.forget_deleted();
+            self.forget_deleted(&[Checkpoint::RecoveryPoint, Checkpoint::LogStart]);
         }
         let changed = before.topics.changes(&after.topics);
         let changed: Vec<_> = changed.into_iter().filter_map(|(_, topic)| topic).collect();
         self.open_new(&changed);
-        changed.into_iter().for_each(|topic| self.follow_topic(topic));
+        let removed: Vec<_> =
+            changed.into_iter().flat_map(|topic| self.follow_topic(topic)).collect();
+        self.remove_replicas(&removed);
     }
 
     /// Works every topic's settings out anew: the broker's defaults changed.
@@ -278,7 +285,9 @@ impl ReplicaManager {
         }
     }
 
-    fn follow_topic(&self, image: &Arc<TopicImage>) {
+    /// Opens and follows the partitions of a topic. Returns those that lost their replica here, for
+    /// [`Self::remove_replicas`]; no request finds them any more.
+    fn follow_topic(&self, image: &Arc<TopicImage>) -> Vec<Removed> {
         let (before, mut partitions) = {
             let maps = self.maps.read();
             match maps.by_id.get(&image.id) {
@@ -292,18 +301,25 @@ impl ReplicaManager {
                 partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
             }
         }
-        for (index, partition_image) in image.partitions.iter().enumerate() {
+        partitions.resize(image.partitions.len(), Slot::Elsewhere);
+        let mut removed = Vec::new();
+        for ((index, partition_image), slot) in (0..).zip(&image.partitions).zip(&mut partitions) {
             let is_here = partition_image.replicas.contains(&self.config.local_id);
-            if index >= partitions.len() {
-                let opened = if is_here { self.open(image, index as i32) } else { Slot::Elsewhere };
-                partitions.push(opened);
+            match (&slot, is_here) {
+                (Slot::Elsewhere, true) => *slot = self.open(image, index),
+                (Slot::Here(_) | Slot::Unopened, false) => {
+                    let slot = std::mem::replace(slot, Slot::Elsewhere);
+                    removed.push(Removed { topic: image.clone(), index, slot });
+                }
+                _ => {}
             }
-            if let Some(partition) = partitions[index].partition() {
+            if let Some(partition) = slot.partition() {
                 partition.follow_image(partition_image);
             }
         }
         let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
         self.maps.write().insert(topic);
+        removed
     }
 
     fn partition(
@@ -406,3 +422,6 @@ impl ReplicaManager {
         written.map(|(dir, noted)| dir.checkpoint(which, noted)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,18 @@
-//! What becomes of partitions that are deleted: renamed at once, removed after a delay.
+//! What becomes of partitions that are deleted, or lose their replica on this broker: renamed at
+//! once, removed after a delay.
 //!
 //! A directory belongs to the topic whose id stands in it, whatever it is called. One that the
 //! broker could not rename before it was killed is found at the next start: its topic is not in the
-//! image. If the metadata log tells that the topic was removed, the directory is deleted then. Any
-//! other is put aside as a stray and never served: it may hold somebody's records.
+//! image, or has no replica here. If the metadata log tells that the topic was removed, the
+//! directory is deleted then. Any other is put aside as a stray and never served: it may hold
+//! somebody's records.
 //! Source: Kafka's `LogManager.asyncDelete`, `deleteLogs` and `isStrayKraftReplica`.
 
 use super::opening::Unopened;
 use super::{ReplicaManager, Slot, Topic};
-use crate::metadata::MetadataImage;
+use crate::metadata::{MetadataImage, TopicImage};
 use crate::partitions::checkpoints::Checkpoint;
-use crate::partitions::log_dirs::{LogDirectory, is_partition_name, left_name};
+use crate::partitions::log_dirs::{LogDirectory, is_partition_name};
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
@@ -31,36 +33,71 @@ pub(super) struct Deleted {
     storage: Arc<dyn Storage>,
 }
 
+/// A partition that has no replica on this broker any more.
+pub(super) struct Removed {
+    /// The topic as it is now.
+    pub topic: Arc<TopicImage>,
+    pub index: i32,
+    /// What there was of the replica.
+    pub slot: Slot,
+}
+
 impl ReplicaManager {
     pub(super) fn delete(&self, topic: &Topic) {
         for (index, slot) in (0..).zip(&topic.partitions) {
-            match slot {
-                Slot::Here(partition) => {
-                    partition.vanish();
-                    self.config.fetches.forget(&partition.key());
-                    self.config.produces.forget(&partition.key());
-                    let id = partition.topic_id();
-                    let name = left_name(&format!("{}-{index}", topic.name), id, DELETED);
-                    let delay_ms = partition.log_config().file_delete_delay_ms;
-                    let log_dir = partition.log().log_dir();
-                    self.dirs.count(log_dir, false);
-                    match partition.log().rename_and_close(&name) {
-                        Ok(path) => {
-                            let delay_ms = u64::try_from(delay_ms).unwrap_or(0);
-                            self.remove_later(path.to_path_buf(), log_dir.storage(), delay_ms);
-                        }
-                        Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
-                    }
-                }
-                Slot::Unopened => self.delete_unopened(topic, index),
-                Slot::Elsewhere => {}
+            if let Slot::Here(partition) = slot {
+                partition.vanish();
             }
+            self.delete_log(&topic.image, index, slot);
+        }
+    }
+
+    /// Closes and deletes replicas that the image took away from this broker. Requests that name
+    /// these partitions find none of them any more.
+    pub(super) fn remove_replicas(&self, removed: &[Removed]) {
+        if removed.is_empty() {
+            return;
+        }
+        for Removed { topic, index, slot } in removed {
+            tracing::info!(topic = %topic.name, partition = index, "replica is removed from here");
+            if let (Some(image), Slot::Here(partition)) = (topic.partition(*index), slot) {
+                partition.leave(image);
+            }
+        }
+        // First: a checkpoint that names a partition without a directory says that it was lost.
+        self.forget_deleted(&Checkpoint::OF_REPLICAS);
+        for Removed { topic, index, slot } in removed {
+            self.delete_log(topic, *index, slot);
+        }
+    }
+
+    /// Deletes the log of a partition that serves nobody any more.
+    fn delete_log(&self, topic: &TopicImage, index: i32, slot: &Slot) {
+        match slot {
+            Slot::Here(partition) => {
+                self.config.fetches.forget(&partition.key());
+                self.config.produces.forget(&partition.key());
+                let log_dir = partition.log().log_dir();
+                let dir = self.dirs.directory(log_dir);
+                let name = dir.free_name(&format!("{}-{index}", topic.name), topic.id, DELETED);
+                let delay_ms = partition.log_config().file_delete_delay_ms;
+                self.dirs.count(log_dir, false);
+                match partition.log().rename_and_close(&name) {
+                    Ok(path) => {
+                        let delay_ms = u64::try_from(delay_ms).unwrap_or(0);
+                        self.remove_later(path.to_path_buf(), log_dir.storage(), delay_ms);
+                    }
+                    Err(error) => tracing::error!(log = name, %error, "log is not deleted"),
+                }
+            }
+            Slot::Unopened => self.delete_unopened(topic, index),
+            Slot::Elsewhere => {}
         }
     }
 
     /// Deletes what there is of a partition whose log did not open.
-    fn delete_unopened(&self, topic: &Topic, index: i32) {
-        let id = topic.image.id;
+    fn delete_unopened(&self, topic: &TopicImage, index: i32) {
+        let id = topic.id;
         let _: Option<Unopened> = self.unopened.lock().remove(&(id, index));
         let name = format!("{}-{index}", topic.name);
         for dir in self.dirs.iter().filter(|dir| !dir.log_dir().is_offline()) {
@@ -88,10 +125,10 @@ impl ReplicaManager {
         self.look_at_deadlines();
     }
 
-    /// Takes deleted partitions out of the checkpoints, as Kafka does: other programs read them.
-    pub(super) fn forget_deleted(&self) {
-        for which in [Checkpoint::RecoveryPoint, Checkpoint::LogStart] {
-            if let Err(error) = self.checkpoint(which) {
+    /// Takes deleted partitions out of checkpoints, as Kafka does: other programs read them.
+    pub(super) fn forget_deleted(&self, checkpoints: &[Checkpoint]) {
+        for which in checkpoints {
+            if let Err(error) = self.checkpoint(*which) {
                 tracing::error!(%error, "checkpoints still tell of deleted partitions");
             }
         }
@@ -146,7 +183,8 @@ impl ReplicaManager {
                     continue;
                 }
             };
-            if image.topic_by_id(stored).is_some_and(|topic| holds(&topic.name, &name)) {
+            let topic = image.topic_by_id(stored);
+            if topic.is_some_and(|topic| self.has_replica(topic, &name)) {
                 continue;
             }
             if self.config.removed_topics.contains(&stored) {
@@ -172,7 +210,12 @@ impl ReplicaManager {
     }
 }
 
-/// Whether a partition of a topic of this name would be called so.
-fn holds(topic: &str, name: &str) -> bool {
-    name.rsplit_once('-').is_some_and(|(before, _)| before == topic)
+impl ReplicaManager {
+    /// Whether `name` is what a partition of this topic is called that has a replica here.
+    fn has_replica(&self, topic: &TopicImage, name: &str) -> bool {
+        let index = name.rsplit_once('-').filter(|(before, _)| **before == *topic.name);
+        let index = index.and_then(|(_, index)| index.parse().ok());
+        let partition = index.and_then(|index| topic.partition(index));
+        partition.is_some_and(|partition| partition.replicas.contains(&self.config.local_id))
+    }
 }

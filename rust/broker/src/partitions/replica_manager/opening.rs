@@ -79,10 +79,12 @@ impl ReplicaManager {
         {
             let (maps, opened) = (self.maps.read(), self.opened.lock());
             for topic in topics {
-                let there = maps.by_id.get(&topic.id).map_or(0, |topic| topic.partitions.len());
-                for (index, partition) in (0..).zip(&topic.partitions).skip(there) {
+                let there = maps.by_id.get(&topic.id).map_or(&[][..], |topic| &topic.partitions);
+                let there = there.iter().map(Some).chain(std::iter::repeat(None));
+                for ((index, partition), slot) in (0..).zip(&topic.partitions).zip(there) {
+                    let is_new = matches!(slot, None | Some(Slot::Elsewhere));
                     let is_here = partition.replicas.contains(&self.config.local_id);
-                    if is_here && !opened.contains_key(&(topic.id, index)) {
+                    if is_here && is_new && !opened.contains_key(&(topic.id, index)) {
                         new.push((topic, index));
                     }
                 }
@@ -195,7 +197,7 @@ impl ReplicaManager {
         let place = {
             // New logs are made side by side, and go where the fewest are.
             let _placing = (made == Made::Now).then(|| self.placing.lock());
-            let place = self.dirs.place(&name, topic.id, made)?;
+            let place = self.dirs.place(&topic.name, topic.id, index, made)?;
             self.dirs.count(place.directory.log_dir(), true);
             place
         };
@@ -261,7 +263,7 @@ impl ReplicaManager {
         for (place, error) in failed.into_inner() {
             outcomes[place] = Err(error);
         }
-        for which in [Checkpoint::RecoveryPoint, Checkpoint::LogStart, Checkpoint::HighWatermark] {
+        for which in Checkpoint::OF_REPLICAS {
             for (outcome, written) in outcomes.iter_mut().zip(self.write_checkpoints(which)) {
                 *outcome = std::mem::replace(outcome, Ok(())).and(written);
             }
