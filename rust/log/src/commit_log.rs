@@ -10,8 +10,8 @@
 //! - `log_start_offset`, `log_end_offset` and `durable_offset` are plain loads
 //!
 //! Locks, in the order they are taken: `flushing`, `writer`, `waiting`, `segments`, a segment's
-//! indexes, its largest timestamp, its file, `writing_epochs`. Source: Kafka's `UnifiedLog` and
-//! `LocalLog`.
+//! indexes, its largest timestamp, its file, `writing_epochs`, `noted`.
+//! Source: Kafka's `UnifiedLog` and `LocalLog`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ use crate::recovery::{self, Recovered, RecoveryReport};
 use crate::segment::Segment;
 use crate::storage::{Durability, replace_file};
 use crate::tail_ring::TailRing;
+use crate::truncation_note::TruncationNote;
 
 mod append;
 mod flush;
@@ -47,6 +48,7 @@ pub use follow::FollowerAppended;
 pub use lookup::TimestampOffset;
 pub use read::ReadResult;
 pub use role::{DurableEnd, LogEnd, Role};
+pub use truncate::NotedTruncation;
 
 /// What the checkpoints of a log directory know about a partition before it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub(crate) struct Writer {
     pub(crate) snapshot_offset: Option<Offset>,
     /// Files renamed to `.deleted`, and when to remove them, ms.
     pub(crate) deleted: Vec<(i64, PathBuf)>,
+    /// Nothing is appended before this truncation is completed.
+    unfinished: Option<truncate::Unfinished>,
 }
 
 /// One partition's log.
@@ -87,7 +91,7 @@ pub struct CommitLog {
     pub(crate) writer: Mutex<Writer>,
     /// Batches of threads that found the writer taken; its holder appends them before it lets go.
     waiting: Mutex<Vec<append::Waiting>>,
-    flushing: Mutex<()>,
+    pub(crate) flushing: Mutex<()>,
     /// A file was created or renamed since the directory was last synced.
     dir_changed: AtomicBool,
     /// The directory's own name may not be on the disk yet.
@@ -104,6 +108,10 @@ pub struct CommitLog {
     /// One at a time replaces the file of the epochs, with what holds then.
     writing_epochs: Mutex<()>,
     tail: Mutex<Option<Box<TailRing>>>,
+    /// The note in the partition's directory, if there is one, and the version it was made in.
+    noted: Mutex<Option<(TruncationNote, u64)>>,
+    /// How often this log was truncated since it was opened.
+    truncations: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -122,22 +130,23 @@ impl CommitLog {
         log_dir.check_online()?;
         let dir = PartitionDir::new(log_dir.clone(), log_dir.path().join(name));
         let recovered = recovery::recover(&dir, &config, state, now_ms)?;
-        let Recovered { segments, producers, snapshot_offset, epochs, .. } = recovered;
-        let Recovered { log_end_offset, report, as_left, .. } = recovered;
+        let Recovered { segments, producers, snapshot_offset, epochs, state, .. } = recovered;
+        let Recovered { log_end_offset, report, as_left, note, .. } = recovered;
         let first = segments.first().map_or(state.log_start_offset, |s| s.base_offset());
         let log_start = state.log_start_offset.max(first).min(log_end_offset);
         let durable = if state.clean { log_end_offset } else { state.recovery_point };
         let active = segments.last().expect("recovery leaves one segment at least").clone();
         // Nobody said yet who leads.
         let role = Role::Follower(LeaderEpoch::UNKNOWN);
-        let writer = Writer { role, active, producers, snapshot_offset, deleted: Vec::new() };
+        let (deleted, unfinished) = (Vec::new(), None);
+        let writer = Writer { role, active, producers, snapshot_offset, deleted, unfinished };
         let log = Self {
             dir,
             config: ArcSwap::new(config),
             log_start_offset: AtomicI64::new(log_start.0),
             log_end_offset: AtomicI64::new(log_end_offset.0),
             durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
-            version: AtomicU64::new(0),
+            version: AtomicU64::new(1),
             segments: RwLock::new(segments),
             writer: Mutex::new(writer),
             waiting: Mutex::default(),
@@ -152,6 +161,8 @@ impl CommitLog {
             epochs: RwLock::new(epochs),
             writing_epochs: Mutex::new(()),
             tail: Mutex::new(None),
+            noted: Mutex::new(note.map(|note| (note, 1))),
+            truncations: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         };
         if log_end_offset < state.log_start_offset {
@@ -329,6 +340,9 @@ impl CommitLog {
     pub fn close(&self, clean: bool) -> Result<(), LogError> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
+        }
+        if clean && !self.dir.log_dir.is_offline() {
+            self.finish_truncation(&mut self.writer.lock())?;
         }
         if clean && !self.dir.log_dir.is_offline() && !self.is_as_on_disk() {
             let mut writer = self.writer.lock();

@@ -122,6 +122,8 @@ impl CommitLog {
     ) -> Result<Compacted, LogError> {
         self.check_open()?;
         let config = self.config();
+        // Before the segments are looked up.
+        let truncations = self.truncations();
         let range = self.compaction_range(first_dirty, high_watermark, now_ms, &config)?;
         let mut result = Compacted { cleaned_to: range.first_dirty, ..Compacted::default() };
         let mut keys = KeyOffsets::new(max_keys);
@@ -143,7 +145,8 @@ impl CommitLog {
         }
         // The map was full in the middle of a segment: what it does not cover stays as it is.
         result.cleaned_to = result.cleaned_to.max(keys.end());
-        let mut rules = rewrite::Rules { keys: &keys, config: &config, now_ms, left_alone: false };
+        let mut rules =
+            rewrite::Rules { keys: &keys, config: &config, now_ms, truncations, left_alone: false };
         let end = range.segments.get(last).map_or(range.end, |next| next.base_offset());
         for group in rewrite::groups(&range.segments[..last], end, &config) {
             self.rewrite_group(group, &mut rules, &mut result)?;

@@ -27,12 +27,13 @@ mod segment;
 mod segment_file;
 pub mod storage;
 mod tail_ring;
+mod truncation_note;
 pub mod validation;
 
 pub use adopt::{Adopted, adopt};
 pub use commit_log::{
-    Appended, CommitLog, DurableEnd, FollowerAppended, LogEnd, OpenState, ReadResult, Role,
-    TimestampOffset,
+    Appended, CommitLog, DurableEnd, FollowerAppended, LogEnd, NotedTruncation, OpenState,
+    ReadResult, Role, TimestampOffset,
 };
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};

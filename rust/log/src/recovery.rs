@@ -23,8 +23,10 @@ use crate::log_dir::PartitionDir;
 use crate::producer_state::ProducerState;
 use crate::segment::{LOG_SUFFIX, Segment};
 use crate::storage::{DirEntry, Durability, read_file};
+use crate::truncation_note::TruncationNote;
 
 mod leftovers;
+mod truncation;
 mod verify;
 
 pub(crate) use leftovers::{CLEANED_SUFFIX, SWAP_SUFFIX};
@@ -56,6 +58,10 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// Files and state are those of the clean stop: if nothing happens, nothing has to be written.
     pub(crate) as_left: bool,
+    /// What the checkpoints said, less what a truncation since made void.
+    pub(crate) state: OpenState,
+    /// The truncation that the checkpoints may not know of.
+    pub(crate) note: Option<TruncationNote>,
 }
 
 /// The name of the producer state before the record at `offset`.
@@ -83,6 +89,8 @@ pub(crate) fn recover(
     let failed = |error: io::Error| dir.failed(&*path, error);
     dir.storage().create_dir(&path).map_err(failed)?;
     leftovers::clean_up(dir)?;
+    // After it: a compaction that is brought to its end may have records above the cut.
+    let (state, note) = truncation::complete(dir, state)?;
     let entries = dir.storage().list(&path).map_err(failed)?;
     let mut segments = list_segments(dir, &entries)?;
     let is_new = segments.is_empty();
@@ -98,6 +106,7 @@ pub(crate) fn recover(
     } else {
         verify::recover_unclean(dir, segments, epochs, config, state)?
     };
+    (recovered.state, recovered.note) = (state, note);
     recovered.report.greatest_producer_id = recovered.producers.greatest_id();
     // More than segments and their end: each clean stop leaves one, at no segment's start.
     if snapshots(&entries).count() > recovered.segments.len() + 1 {
@@ -173,8 +182,18 @@ fn recover_clean(
         _ => load_producers(dir, &segments, log_end_offset)?,
     };
     let report = RecoveryReport::default();
-    let as_left = false;
-    Ok(Recovered { segments, producers, snapshot_offset, epochs, log_end_offset, report, as_left })
+    let (as_left, state, note) = (false, OpenState::default(), None);
+    Ok(Recovered {
+        segments,
+        producers,
+        snapshot_offset,
+        epochs,
+        log_end_offset,
+        report,
+        as_left,
+        state,
+        note,
+    })
 }
 
 /// The producer state before the record at `end`: the newest snapshot, and the headers since.

@@ -360,21 +360,24 @@ impl Segment {
         })
     }
 
-    /// Drops every batch that holds `offset` or comes after it; the segment is open again.
-    pub(crate) fn truncate_to(&self, offset: Offset) -> Result<(), LogError> {
-        let Some(relative) = self.relative(offset) else { return Ok(()) };
-        let size = self.locate(offset)?.map_or(self.size(), |(position, _)| position.0);
-        self.sealed.store(false, Ordering::Relaxed);
-        let mut indexes = self.indexes()?;
-        // Before the file shrinks: readers must not see bytes that go.
+    /// Takes the batches at and after `offset`, which begin at byte `size`, from what readers find.
+    /// The file keeps them until [`Self::cut_file`].
+    pub(crate) fn hide_from(&self, offset: Offset, size: u32) {
+        let relative = self.relative(offset).unwrap_or(u32::MAX);
+        let mut held = self.indexes.lock();
         self.set_size(size, None);
-        indexes.offsets.truncate_to(relative);
-        indexes.offsets.trim(size);
-        indexes.times.truncate_to(relative);
-        indexes.since_entry = size - indexes.offsets.last().map_or(0, |last| last.1.0);
-        self.write_indexes(&mut indexes, false)?;
-        drop(indexes);
-        self.set_file_length(size)
+        if let Some(indexes) = held.as_deref_mut() {
+            indexes.offsets.truncate_to(relative);
+            indexes.offsets.trim(size);
+            indexes.times.truncate_to(relative);
+            indexes.since_entry = size - indexes.offsets.last().map_or(0, |last| last.1.0);
+        }
+    }
+
+    /// Cuts the file to what readers find; the cut survives a power cut.
+    pub(crate) fn cut_file(&self) -> Result<(), LogError> {
+        self.set_file_length(self.size())?;
+        self.flush_log()
     }
 
     /// Closes the descriptor; the next use opens it again.

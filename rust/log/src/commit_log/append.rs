@@ -159,7 +159,7 @@ impl CommitLog {
         let config = self.config.load();
         let accepted = writer
             .check_role(Role::Leader(epoch))
-            .and_then(|()| self.check_open())
+            .and_then(|()| self.check_writable(writer))
             .and_then(|()| self.write_new_epoch());
         if let Err(error) = accepted {
             results.extend(batches.iter().map(|_| Err(error.clone())));
@@ -323,7 +323,7 @@ impl CommitLog {
     /// If the new file cannot be made; the active segment stays.
     pub fn roll(&self, now_ms: i64) -> Result<(), LogError> {
         let mut writer = self.writer.lock();
-        self.check_open()?;
+        self.check_writable(&mut writer)?;
         if writer.active.size() == 0 {
             return Ok(());
         }

@@ -51,7 +51,7 @@ impl CommitLog {
         let batches = whole_batches(records)?;
         let mut writer = self.writer.lock();
         writer.check_role(Role::Follower(epoch))?;
-        self.check_open()?;
+        self.check_writable(&mut writer)?;
         let config = self.config.load();
         self.check_continues(&batches, epoch, &config)?;
         let active = writer.active.base_offset();

@@ -179,11 +179,13 @@ impl CommitLog {
     }
 
     /// Drops `offset` and every record after it, as the leader of `epoch` has others there. A
-    /// batch that holds `offset` goes as a whole.
+    /// batch that holds `offset` goes as a whole. When this returns, no crash brings them back.
     ///
     /// # Errors
     /// - `WrongRole`: the replica does not follow in `epoch`; a leader never takes records back
-    /// - the disk fails; [`Self::log_end`] tells where the log ends then
+    /// - the disk is full or fails; [`Self::log_end`] tells where the log ends then: where it ended
+    ///   before, or where it was to be cut. In that case the truncation is completed before the
+    ///   next append, or by the next start
     ///
     /// Offsets at or above the end change nothing.
     pub fn truncate_as_follower(
@@ -196,8 +198,27 @@ impl CommitLog {
         let _flushing = self.flushing.lock();
         let mut writer = self.writer.lock();
         writer.check_role(Role::Follower(epoch))?;
-        self.check_open()?;
+        self.check_writable(&mut writer)?;
         self.truncate_locked(&mut writer, offset, now_ms)?;
+        Ok(self.end_of(&writer))
+    }
+
+    /// Drops every record; the next one gets `start`. For a follower whose leader has no records
+    /// below `start` any more. Producers and leader epochs are forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::truncate_as_follower`].
+    pub fn restart_as_follower(
+        &self,
+        start: Offset,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<LogEnd, LogError> {
+        let _flushing = self.flushing.lock();
+        let mut writer = self.writer.lock();
+        writer.check_role(Role::Follower(epoch))?;
+        self.check_writable(&mut writer)?;
+        self.restart_locked(&mut writer, start, now_ms)?;
         Ok(self.end_of(&writer))
     }
 }

@@ -1,5 +1,15 @@
 //! Cutting a log: from its end when a follower's log parted from its leader's, from its start when
 //! records are deleted.
+//!
+//! A truncation from the end changes several files and is one step all the same:
+//! 1. The note of it reaches the disk. Until then the log is as before.
+//! 2. Ends, segments, leader epochs and producers in memory become those of the cut log.
+//! 3. The files follow: segments above the cut go, the one below is cut, a new one begins.
+//! 4. They are on the disk, then the note says so, then the truncation is answered.
+//!
+//! If a full disk stops it after 1., nothing is appended until a later call completed it; after a
+//! crash the next start completes it. The cut segment never grows again: a reader that still has a
+//! slice of what was cut gets too few bytes, and never those of other records.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,6 +23,26 @@ use crate::error::LogError;
 use crate::recovery;
 use crate::segment::Segment;
 use crate::storage::Durability;
+use crate::truncation_note::{Cut, TRUNCATION_FILE, TruncationNote};
+
+/// A truncation that the checkpoints of the log directory may not know of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotedTruncation {
+    /// What a checkpoint from before says of records at or above this offset does not hold.
+    pub lowest: Offset,
+    /// The version of the log, as in [`LogEnd`](super::LogEnd), when it was truncated.
+    pub version: u64,
+}
+
+/// A truncation that is noted on the disk, and that the files do not show in full.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    note: TruncationNote,
+    /// The segment that has batches on both sides of the cut.
+    cut: Option<Arc<Segment>>,
+    gone: Vec<Arc<Segment>>,
+    now_ms: i64,
+}
 
 impl CommitLog {
     /// As [`Self::truncate_as_follower`], for who holds the locks `flushing` and `writer`.
@@ -25,28 +55,12 @@ impl CommitLog {
         if offset >= self.log_end_offset() {
             return Ok(());
         }
-        if offset <= self.log_start_offset() {
-            return self.restart_locked(writer, offset, now_ms);
-        }
-        let (keep, gone) = {
-            let mut segments = self.segments.write();
-            let after = segments.partition_point(|segment| segment.base_offset() <= offset);
-            let gone = segments.split_off(after.max(1));
-            (segments.last().expect("one is kept").clone(), gone)
+        let start = self.log_start_offset();
+        let next = match self.segment_at(offset) {
+            Some((segment, _)) if offset > start => segment.end_below(offset)?.1,
+            _ => offset,
         };
-        writer.active = keep.clone();
-        self.dir_changed.store(true, Ordering::Release);
-        self.forget_tail();
-        keep.truncate_to(offset)?;
-        let end = keep.end_after_truncation()?;
-        // Readers are bounded by the end before the files go.
-        self.log_end_offset.store(end.0, Ordering::Release);
-        self.durable_offset.fetch_min(end.0, Ordering::AcqRel);
-        self.delete_segments(writer, gone, now_ms)?;
-        if self.epochs.write().truncate_from_end(end) {
-            self.write_epochs(Durability::PageCache)?;
-        }
-        self.reload_producers(writer, end)
+        self.cut(writer, Cut { next, keeps: next > start }, now_ms)
     }
 
     /// Empties the log; the next record gets `offset`.
@@ -56,35 +70,166 @@ impl CommitLog {
         offset: Offset,
         now_ms: i64,
     ) -> Result<(), LogError> {
-        let gone = std::mem::take(&mut *self.segments.write());
-        // First, as the new segment may have the name of an old one.
-        let deleted = self.delete_segments(writer, gone, now_ms);
-        let next = Arc::new(Segment::new(self.dir.clone(), offset, 0, now_ms));
-        let created = deleted.and_then(|()| next.create());
-        self.segments.write().push(next.clone());
-        writer.active = next;
+        self.cut(writer, Cut { next: offset, keeps: false }, now_ms)
+    }
+
+    fn cut(&self, writer: &mut Writer, cut: Cut, now_ms: i64) -> Result<(), LogError> {
+        let mut kept = self.segments.read().clone();
+        let below = |segment: &Arc<Segment>| cut.keeps && segment.base_offset() < cut.next;
+        let gone = kept.split_off(kept.partition_point(below));
+        // Everything that has to be read, as long as a failure leaves the log as before.
+        let (producers, snapshot_offset) = match cut.keeps {
+            true => recovery::load_producers(&self.dir, &kept, cut.next)?,
+            false => Default::default(),
+        };
+        let last = kept.last().cloned();
+        let last = last.map(|last| last.end_below(cut.next).map(|(size, _)| (last, size)));
+        let last = last.transpose()?.filter(|(last, size)| *size < last.size());
+        let note = self.begin_note(cut)?;
+
+        self.truncations.fetch_add(1, Ordering::AcqRel);
+        // From here on the log is cut, and nothing fails: the files follow below.
         self.forget_tail();
-        self.log_start_offset.store(offset.0, Ordering::Release);
-        self.log_end_offset.store(offset.0, Ordering::Release);
-        self.durable_offset.store(offset.0, Ordering::Release);
-        self.dir_changed.store(true, Ordering::Release);
-        created?;
-        if self.epochs.write().truncate_from_end(Offset(0)) {
-            self.write_epochs(Durability::PageCache)?;
+        // Readers are bounded by the end before the bytes go.
+        self.log_end_offset.store(cut.next.0, Ordering::Release);
+        if cut.keeps {
+            self.durable_offset.fetch_min(cut.next.0, Ordering::AcqRel);
+        } else {
+            self.log_start_offset.store(cut.next.0, Ordering::Release);
+            self.durable_offset.store(cut.next.0, Ordering::Release);
         }
-        writer.producers = Default::default();
-        recovery::remove_snapshots(&self.dir, |_| true)?;
-        writer.snapshot_offset = None;
+        if let Some((segment, size)) = &last {
+            segment.hide_from(cut.next, *size);
+        }
+        let active = Arc::new(Segment::new(self.dir.clone(), cut.next, 0, now_ms));
+        active.set_indexes(Segment::fresh_indexes());
+        if let Some(last) = kept.last() {
+            active.set_bytes_before(last.bytes_before() + u64::from(last.size()));
+        }
+        kept.push(active.clone());
+        *self.segments.write() = kept;
+        self.epochs.write().truncate_from_end(if cut.keeps { cut.next } else { Offset::ZERO });
+        (writer.active, writer.producers) = (active, producers);
+        writer.snapshot_offset = snapshot_offset;
+        self.dir_changed.store(true, Ordering::Release);
+        self.sealed_unflushed.store(true, Ordering::Release);
+        let segment = last.map(|(segment, _)| segment);
+        writer.unfinished = Some(Unfinished { note, cut: segment, gone, now_ms });
+        self.finish_truncation(writer)
+    }
+
+    /// Puts the note of a truncation on the disk. After an error the log is as before, or offline.
+    fn begin_note(&self, cut: Cut) -> Result<TruncationNote, LogError> {
+        let mut noted = self.noted.lock();
+        let before = noted.as_ref().map(|noted| noted.0);
+        let lowest = before.map_or(cut.next, |before| before.lowest.min(cut.next));
+        let start = before.and_then(|before| before.start);
+        let lowered = !cut.keeps && cut.next < self.log_start_offset();
+        let start = if lowered { Some(start.unwrap_or(cut.next).min(cut.next)) } else { start };
+        let note = TruncationNote { cut, is_done: false, lowest, start };
+        self.write_note(&note)?;
+        *noted = Some((note, self.next_version()));
+        Ok(note)
+    }
+
+    fn write_note(&self, note: &TruncationNote) -> Result<(), LogError> {
+        let path = self.dir.file(TRUNCATION_FILE);
+        note.write(self.dir.storage(), &path).map_err(|error| self.dir.judge(error))?;
+        self.sync_names()
+    }
+
+    /// Puts the names in the directory on the disk. Any failure is one of the disk, also a want of
+    /// room: nobody knows afterwards which names a power cut leaves.
+    fn sync_names(&self) -> Result<(), LogError> {
+        let path = self.dir.path();
+        let synced = self.dir.storage().sync_dir(&path);
+        synced.map_err(|error| self.dir.judge(LogError::Io { path, source: Arc::new(error) }))
+    }
+
+    /// Refuses a change while the log is closed, its disk failed, or a truncation cannot be
+    /// completed.
+    pub(crate) fn check_writable(&self, writer: &mut Writer) -> Result<(), LogError> {
+        self.check_open()?;
+        self.finish_truncation(writer)
+    }
+
+    /// Has the files show a truncation that a full disk stopped.
+    pub(super) fn finish_truncation(&self, writer: &mut Writer) -> Result<(), LogError> {
+        let Some(mut unfinished) = writer.unfinished.take() else { return Ok(()) };
+        let finished = self.finish(writer, &mut unfinished);
+        if finished.is_err() {
+            writer.unfinished = Some(unfinished);
+        }
+        finished
+    }
+
+    /// Each step may be done again, but the first: the new segment may get the name of an old one.
+    fn finish(&self, writer: &mut Writer, unfinished: &mut Unfinished) -> Result<(), LogError> {
+        let Unfinished { note, cut, gone, now_ms } = unfinished;
+        let Cut { next, keeps } = note.cut;
+        self.delete_segments(writer, gone.clone(), *now_ms)?;
+        gone.clear();
+        if let Some(segment) = cut {
+            match segment.cut_file() {
+                // Its records were deleted meanwhile.
+                Err(LogError::Closed { .. }) if self.check_open().is_ok() => {}
+                outcome => outcome?,
+            }
+            self.or_later(segment.seal(), "the index of a cut segment was not written")?;
+        }
+        recovery::remove_snapshots(&self.dir, |offset| !keeps || offset > next)?;
+        self.write_epochs(Durability::PageCache)?;
+        writer.active.create()?;
+        if keeps {
+            // As at the start of any segment: deletion may take the records below.
+            let written = self.write_snapshot(writer, Durability::PageCache);
+            self.or_later(written, "the producer snapshot of a cut log was not written")?;
+        }
+        self.sync_names()?;
+        self.write_note(&TruncationNote { is_done: true, ..*note })
+    }
+
+    /// Goes on without what recovery makes anew, unless the disk failed.
+    fn or_later(&self, written: Result<(), LogError>, what: &str) -> Result<(), LogError> {
+        if let Err(error) = written {
+            self.dir.log_dir.check_online()?;
+            tracing::warn!("{what}: {error}");
+        }
         Ok(())
     }
 
-    /// Makes the producer state what it was before the record at `end`.
-    fn reload_producers(&self, writer: &mut Writer, end: Offset) -> Result<(), LogError> {
-        recovery::remove_snapshots(&self.dir, |offset| offset > end)?;
-        let segments = self.segments.read().clone();
-        let (producers, snapshot_offset) = recovery::load_producers(&self.dir, &segments, end)?;
-        writer.producers = producers;
-        writer.snapshot_offset = snapshot_offset;
+    /// How often the log was truncated since it was opened.
+    pub(crate) fn truncations(&self) -> u64 {
+        self.truncations.load(Ordering::Acquire)
+    }
+
+    /// The truncation that the checkpoints of the log directory may not know of yet.
+    #[must_use]
+    pub fn noted_truncation(&self) -> Option<NotedTruncation> {
+        let noted = *self.noted.lock();
+        noted.map(|(note, version)| NotedTruncation { lowest: note.lowest, version })
+    }
+
+    /// Removes the note of a truncation: recovery point, log start and high watermark of this log
+    /// were written to the checkpoints since. Does nothing if there was another truncation.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn forget_truncation(&self, truncation: NotedTruncation) -> Result<(), LogError> {
+        let mut writer = self.writer.lock();
+        self.check_writable(&mut writer)?;
+        let mut noted = self.noted.lock();
+        if noted.is_none_or(|(_, version)| version != truncation.version) {
+            return Ok(());
+        }
+        let path = self.dir.file(TRUNCATION_FILE);
+        match self.dir.storage().remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(self.dir.failed(path, error));
+            }
+            // A power cut may bring it back: then the next start reads more than it has to.
+            _ => *noted = None,
+        }
         Ok(())
     }
 

@@ -69,6 +69,8 @@ pub(super) struct Rules<'a> {
     pub(super) keys: &'a KeyOffsets,
     pub(super) config: &'a LogConfig,
     pub(super) now_ms: i64,
+    /// How often the log had been truncated when the compaction began.
+    pub(super) truncations: u64,
     /// A batch was left as it is, without a look at its keys. It may hold a value that a later
     /// tombstone deletes, so from here on tombstones stay.
     pub(super) left_alone: bool,
@@ -81,7 +83,7 @@ impl CommitLog {
         rules: &mut Rules<'_>,
         result: &mut Compacted,
     ) -> Result<(), LogError> {
-        let (config, now_ms) = (rules.config, rules.now_ms);
+        let config = rules.config;
         let mut cleaned = Cleaned::create(&self.dir, group)?;
         // The last batch of all stays, if only its header: it tells where the group ends.
         let last_batch = last_batch(group)?;
@@ -107,15 +109,15 @@ impl CommitLog {
         result.bytes_after += u64::from(cleaned.size);
         result.records_removed += cleaned.records_removed;
         let segment = cleaned.finish(&self.dir)?;
-        self.swap(group, segment, now_ms)
+        self.swap(group, segment, rules)
     }
 }
 
 /// The base offset of the group's last batch.
 fn last_batch(group: &[Arc<Segment>]) -> Result<Option<Offset>, LogError> {
     for segment in group.iter().rev() {
-        let end = segment.end_after_truncation()?;
         if segment.size() > 0 {
+            let (_, end) = segment.end_below(Offset(i64::MAX))?;
             let found = segment.locate(Offset(end.0 - 1))?;
             return Ok(found.map(|(_, header)| header.base_offset));
         }

@@ -5,11 +5,15 @@
 //! 2. The old files become `.deleted`.
 //! 3. `.swap` loses its suffix, the `.log` last.
 //!
+//! A truncation and the move wait for each other. If the log was truncated since the compaction
+//! began, what was made is void: records above the cut may be in it, or may have replaced others.
+//!
 //! After a crash `recovery` throws `.cleaned` away and finishes the move of `.swap`.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use super::rewrite::Rules;
 use crate::commit_log::CommitLog;
 use crate::error::LogError;
 use crate::recovery::{CLEANED_SUFFIX, SWAP_SUFFIX};
@@ -20,8 +24,13 @@ impl CommitLog {
         &self,
         group: &[Arc<Segment>],
         cleaned: Segment,
-        now_ms: i64,
+        rules: &Rules<'_>,
     ) -> Result<(), LogError> {
+        // A `.swap` that a crash leaves counts: none may be there when a truncation is answered.
+        let _flushing = self.flushing.lock();
+        if self.truncations() != rules.truncations {
+            return self.discard(&cleaned, CLEANED_SUFFIX);
+        }
         self.rename_all(&cleaned, CLEANED_SUFFIX, SWAP_SUFFIX)?;
         self.sync_dir()?;
         let mut writer = self.writer.lock();
@@ -35,8 +44,8 @@ impl CommitLog {
                     && there.iter().zip(group).all(|(there, old)| Arc::ptr_eq(there, old))
             })
         };
-        // Truncation or retention took some of them meanwhile: what was made of them is void.
-        let Some(place) = place else { return self.discard_swap(&cleaned) };
+        // Retention took some of them meanwhile: what was made of them is void.
+        let Some(place) = place else { return self.discard(&cleaned, SWAP_SUFFIX) };
         cleaned.set_bytes_before(group[0].bytes_before());
         // A full disk may end this at any rename. The old segments are read on then, some of them
         // as `.deleted`, until the next compaction; so none of their files goes before all is done.
@@ -44,7 +53,7 @@ impl CommitLog {
             group.iter().map(|segment| segment.mark_deleted()).collect();
         let renamed = renamed?.concat();
         self.rename_all(&cleaned, SWAP_SUFFIX, "")?;
-        self.remove_later(&mut writer, renamed, now_ms);
+        self.remove_later(&mut writer, renamed, rules.now_ms);
         // Positions in the old files. Before the new segment can be found: who finds it must not
         // find them.
         self.forget_tail();
@@ -68,10 +77,10 @@ impl CommitLog {
         Ok(())
     }
 
-    fn discard_swap(&self, segment: &Segment) -> Result<(), LogError> {
+    fn discard(&self, segment: &Segment, suffix: &str) -> Result<(), LogError> {
         // The `.log` first: it is what recovery goes by.
-        for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
-            let name = segment.name(&format!("{suffix}{SWAP_SUFFIX}"));
+        for kind in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
+            let name = segment.name(&format!("{kind}{suffix}"));
             match self.dir.at(&name, |path| self.dir.storage().remove_file(path)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

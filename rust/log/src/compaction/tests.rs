@@ -270,11 +270,17 @@ fn truncation_during_a_compaction_voids_it() {
     let segments = log.segments.read().clone();
     let mut done = Compacted::default();
     let (keys, config) = (KeyOffsets::new(10), config());
-    let mut rules =
-        rewrite::Rules { keys: &keys, config: &config, now_ms: NOW_MS, left_alone: false };
+    let mut rules = rewrite::Rules {
+        keys: &keys,
+        config: &config,
+        now_ms: NOW_MS,
+        truncations: 0,
+        left_alone: false,
+    };
     truncate(&log, 1);
     log.rewrite_group(&segments[1..2], &mut rules, &mut done).unwrap();
-    assert_eq!(log.segment_count(), 1);
+    // The segment that was cut, and the one that begins there.
+    assert_eq!(log.segment_count(), 2);
     assert_eq!(records(&log).len(), 1);
     append(&log, 1);
 }

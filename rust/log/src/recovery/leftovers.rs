@@ -81,7 +81,7 @@ fn end_of(
     Ok(end)
 }
 
-fn remove_segment(dir: &PartitionDir, base_offset: Offset) -> Result<(), LogError> {
+pub(super) fn remove_segment(dir: &PartitionDir, base_offset: Offset) -> Result<(), LogError> {
     for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX] {
         let path = dir.file(&file_name(base_offset, suffix));
         match dir.storage().remove_file(&path) {

@@ -72,6 +72,8 @@ pub(super) fn recover_unclean(
         log_end_offset: end,
         report,
         as_left: false,
+        state,
+        note: None,
     })
 }
 

@@ -145,6 +145,9 @@ impl Segment {
         offset: Offset,
     ) -> Result<Option<(Position, BatchHeader)>, LogError> {
         let Some(relative) = self.relative(offset) else { return Ok(None) };
+        if self.size() == 0 {
+            return Ok(None); // After a truncation its file may wait for a disk that is full.
+        }
         let file = self.file()?;
         let mut scan = self.scan_from(file.storage(), relative)?;
         while let Some((position, header)) = self.scanned(scan.next())? {
@@ -217,7 +220,9 @@ impl Segment {
     /// What [`Segment::locate`] reads of the file at most: from the index entry before `offset` to
     /// the header of the batch of the entry after it, and what comes in with that header.
     pub(crate) fn locate_range(&self, offset: Offset) -> Result<Option<FileSlice>, LogError> {
-        let Some(relative) = self.relative(offset) else { return Ok(None) };
+        let Some(relative) = self.relative(offset).filter(|_| self.size() > 0) else {
+            return Ok(None);
+        };
         let (from, to) = {
             let indexes = self.indexes()?;
             (indexes.offsets.lookup(relative), indexes.offsets.lookup_after(relative))
@@ -275,18 +280,23 @@ impl Segment {
         indexes.times.entries.write(storage, &path, sync).map_err(|e| failed(path, e))
     }
 
-    /// The offset after the last batch of a segment that was just truncated.
-    pub(crate) fn end_after_truncation(&self) -> Result<Offset, LogError> {
-        let (from, known) = {
-            let indexes = self.indexes()?;
-            (indexes.offsets.last(), indexes.times.last())
+    /// Where the last batch below `offset` ends: the byte and the offset after it. A batch that
+    /// holds `offset` is not below it.
+    pub(crate) fn end_below(&self, offset: Offset) -> Result<(u32, Offset), LogError> {
+        let mut end = (0, self.base_offset);
+        let relative = self.relative(offset).unwrap_or(i32::MAX as u32);
+        // An index entry names a last offset: with one less, the walk begins below `offset`.
+        let Some(before) = relative.checked_sub(1).filter(|_| self.size() > 0) else {
+            return Ok(end);
         };
         let file = self.file()?;
-        let end = self.scan_tail(file.storage(), from, known)?;
-        let end = end.map_or_else(|| self.rebuild_and_scan(file.storage()), Ok)?;
-        let mut indexes = self.indexes()?;
-        // In this order: `load_indexes` takes the two locks so as well.
-        indexes.newest = self.newest.lock().unwrap_or_default();
+        let mut scan = self.scan_from(file.storage(), before)?;
+        while let Some((position, header)) = self.scanned(scan.next())? {
+            if header.last_offset() >= offset {
+                break;
+            }
+            end = (position.0 + header.size() as u32, header.next_offset());
+        }
         Ok(end)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Every change (write, sync, truncate, create, rename, remove) counts; the plan says at which one
 //! the fault strikes. After a crash nothing works any more, as for a process that is gone; the
-//! files hold what they held. After a power cut they also lose what was not synced.
+//! files hold what they held. After a power cut they also lose what was not synced: bytes and names
+//! that were new, and if the test asks for it, also cuts, renames and removals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -47,9 +48,66 @@ struct State {
     beside_read: Once,
     /// Names that a power cut takes away.
     unsynced_names: BTreeSet<PathBuf>,
+    /// What a power cut may undo, in the order in which it was done.
+    unsynced_changes: Vec<UnsyncedChange>,
+}
+
+/// A change that no sync followed, and what undoes it.
+#[derive(Debug)]
+enum UnsyncedChange {
+    /// The file lost these bytes, from this position on.
+    Cut(PathBuf, u64, Vec<u8>),
+    /// A file with these bytes was removed.
+    Removed(PathBuf, Vec<u8>),
+    /// The first became the second, in the place of a file with these bytes.
+    Renamed(PathBuf, PathBuf, Option<Vec<u8>>),
+}
+
+impl UnsyncedChange {
+    fn paths(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Cut(path, ..) | Self::Removed(path, _) => vec![path.clone()],
+            Self::Renamed(from, to, _) => vec![from.clone(), to.clone()],
+        }
+    }
+
+    /// Whether a sync of the directory `path` makes it last.
+    fn is_name_in(&self, path: &Path) -> bool {
+        match self {
+            Self::Cut(..) => false,
+            Self::Removed(name, _) | Self::Renamed(name, ..) => name.parent() == Some(path),
+        }
+    }
 }
 
 impl State {
+    fn undo(&mut self, change: UnsyncedChange) -> io::Result<()> {
+        match change {
+            UnsyncedChange::Cut(path, from, bytes) => {
+                let file = RealStorage.open(&path, OpenMode::Write)?;
+                file.write_all_at(&mut [IoSlice::new(&bytes)], from)?;
+                self.synced.insert(path, from + bytes.len() as u64);
+            }
+            UnsyncedChange::Removed(path, bytes) => {
+                std::fs::write(&path, &bytes)?;
+                self.unsynced_names.remove(&path);
+                self.synced.insert(path, bytes.len() as u64);
+            }
+            UnsyncedChange::Renamed(from, to, replaced) => {
+                std::fs::rename(&to, &from)?;
+                // What was made under the old name since then is lost with it.
+                self.unsynced_names.remove(&from);
+                if let Some(length) = self.synced.remove(&to) {
+                    self.synced.insert(from, length);
+                }
+                if let Some(bytes) = replaced {
+                    self.undo(UnsyncedChange::Removed(to, bytes))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Files in a directory that was renamed are found in it under its new name.
     fn move_inside(&mut self, from: &Path, to: &Path) {
         let moved = |path: &Path| Some(to.join(path.strip_prefix(from).ok()?));
@@ -111,6 +169,28 @@ impl FaultyStorage {
     /// Ends everything now.
     pub fn crash(&self) {
         self.state.lock().crashed = true;
+    }
+
+    /// As [`Self::cut_power`]. Before that it undoes cuts of files, renames and removals that were
+    /// never synced, newest first: those for which `undoes` answers true, as a file system may keep
+    /// any of them. A change stays where a later one of the same file does.
+    ///
+    /// # Errors
+    /// If the real files cannot be changed.
+    pub fn cut_power_and_undo(&self, mut undoes: impl FnMut() -> bool) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.crashed = true;
+        let mut kept = BTreeSet::new();
+        while let Some(change) = state.unsynced_changes.pop() {
+            let paths = change.paths();
+            if undoes() && !paths.iter().any(|path| kept.contains(path)) {
+                state.undo(change)?;
+            } else {
+                kept.extend(paths);
+            }
+        }
+        drop(state);
+        self.cut_power()
     }
 
     /// Takes away what was never synced: bytes at the end of files, and new names of files and
@@ -193,13 +273,28 @@ impl StorageFile for FaultyFile {
     fn sync_data(&self) -> io::Result<()> {
         self.storage.change_by(true)?;
         let length = self.inner.length()?;
-        self.storage.state.lock().synced.insert(self.path.clone(), length);
+        let mut state = self.storage.state.lock();
+        state.synced.insert(self.path.clone(), length);
+        state.unsynced_changes.retain(|change| match change {
+            UnsyncedChange::Cut(path, ..) => *path != self.path,
+            _ => true,
+        });
         Ok(())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.storage.change()?;
+        let cut = self.inner.length()?.saturating_sub(length);
+        let mut bytes = vec![0; usize::try_from(cut).map_err(io::Error::other)?];
+        let read = super::read_full(self.inner.as_ref(), &mut bytes, length)?;
+        bytes.truncate(read);
         let mut state = self.storage.state.lock();
+        // Bytes that were not safe before do not come back.
+        let safe = state.synced.get(&self.path).copied().unwrap_or(u64::MAX);
+        bytes.truncate(usize::try_from(safe.saturating_sub(length)).unwrap_or(usize::MAX));
+        if !bytes.is_empty() {
+            state.unsynced_changes.push(UnsyncedChange::Cut(self.path.clone(), length, bytes));
+        }
         if let Some(synced) = state.synced.get_mut(&self.path) {
             *synced = length.min(*synced);
         }
@@ -244,8 +339,14 @@ impl Storage for FaultyStorage {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.change()?;
+        let is_file = from.is_file();
+        let replaced = if is_file { std::fs::read(to).ok() } else { None };
         self.inner.rename(from, to)?;
         let mut state = self.state.lock();
+        if is_file {
+            let change = UnsyncedChange::Renamed(from.into(), to.into(), replaced);
+            state.unsynced_changes.push(change);
+        }
         // What stands at the new name is as safe as it was at the old one.
         if let Some(length) = state.synced.remove(from) {
             state.synced.insert(to.to_path_buf(), length);
@@ -259,8 +360,12 @@ impl Storage for FaultyStorage {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.change()?;
+        let bytes = std::fs::read(path)?;
         self.inner.remove_file(path)?;
         let mut state = self.state.lock();
+        if !state.unsynced_names.contains(path) {
+            state.unsynced_changes.push(UnsyncedChange::Removed(path.into(), bytes));
+        }
         state.synced.remove(path);
         state.unsynced_names.remove(path);
         Ok(())
@@ -283,7 +388,9 @@ impl Storage for FaultyStorage {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.change()?;
-        self.state.lock().unsynced_names.retain(|name| name.parent() != Some(path));
+        let mut state = self.state.lock();
+        state.unsynced_names.retain(|name| name.parent() != Some(path));
+        state.unsynced_changes.retain(|change| !change.is_name_in(path));
         Ok(())
     }
 
