@@ -2,7 +2,7 @@
 //!
 //! A full fetch lists every partition and may open a session; an incremental one lists only what
 //! changed, and its answer holds only partitions with news. A session looks at its dirty partitions
-//! alone (`session.rs`); a partition that moves rings the session's bell (`bell.rs`). Time and ids
+//! alone (`session.rs`); a partition that moves notes it at the session's notifier. Time and ids
 //! are handed in.
 //!
 //! | request's (id, epoch) | means |
@@ -14,17 +14,16 @@
 //! Source: Kafka's `FetchSession`, `FetchContext`, `FetchSessionCacheShard`.
 
 use crate::metrics::{Counter, Metrics};
+use crate::waiters::{SessionNotifier, WatchList};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::fetch::FetchRequest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-mod bell;
 mod session;
 mod target;
 
-pub use bell::{Bell, Rope};
 pub use session::{FetchSession, Look};
 pub use target::{FetchTarget, Reader, TopicRef};
 
@@ -39,33 +38,23 @@ const INITIAL_EPOCH: i32 = 0;
 const TOPIC_ID_VERSION: i16 = 13;
 
 /// A session and its lock.
-pub type SharedSession<W> = Arc<Mutex<FetchSession<W>>>;
+pub type SharedSession = Arc<Mutex<FetchSession>>;
 
 /// How the answer to a fetch is to be put together.
-#[derive(Debug)]
-pub enum FetchContext<W> {
+#[derive(Clone, Debug)]
+pub enum FetchContext {
     /// Every partition is answered, no session.
     Sessionless,
     /// Every partition is answered, and remembered.
-    Full(SharedSession<W>),
+    Full(SharedSession),
     /// Only news is answered.
-    Incremental(SharedSession<W>),
+    Incremental(SharedSession),
 }
 
-impl<W> Clone for FetchContext<W> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Sessionless => Self::Sessionless,
-            Self::Full(session) => Self::Full(session.clone()),
-            Self::Incremental(session) => Self::Incremental(session.clone()),
-        }
-    }
-}
-
-impl<W> FetchContext<W> {
+impl FetchContext {
     /// The session, if there is one.
     #[must_use]
-    pub fn session(&self) -> Option<&SharedSession<W>> {
+    pub fn session(&self) -> Option<&SharedSession> {
         match self {
             Self::Sessionless => None,
             Self::Full(session) | Self::Incremental(session) => Some(session),
@@ -75,16 +64,16 @@ impl<W> FetchContext<W> {
 
 /// What a new session is made with.
 #[derive(Debug)]
-pub struct Opening<W> {
+pub struct Opening {
     /// The id it gets if no other has it; drawn at random.
     pub id: i32,
     /// Where its parked fetches wait.
-    pub waiters: W,
+    pub waiters: Arc<WatchList>,
 }
 
 #[derive(Debug)]
-struct Slot<W> {
-    session: SharedSession<W>,
+struct Slot {
+    session: SharedSession,
     /// A follower's: it is not pushed out by a consumer's.
     privileged: bool,
     created_ms: i64,
@@ -93,31 +82,31 @@ struct Slot<W> {
     size: usize,
 }
 
-type Slots<W> = HashMap<i32, Slot<W>>;
+type Slots = HashMap<i32, Slot>;
 
 /// Partitions that the sessions of consumers may have together: a stranger may name as many as fit
 /// into a request, whether they exist or not, and each is remembered.
 const MAX_PARTITIONS: usize = 1_000_000;
 
 /// Whether one more session, or one that grew, of `size` partitions would be too much to remember.
-fn is_too_much<W>(slots: &Slots<W>, except: i32, size: usize) -> bool {
+fn is_too_much(slots: &Slots, except: i32, size: usize) -> bool {
     let others = slots.iter().filter(|(id, slot)| **id != except && !slot.privileged);
     others.map(|(_, slot)| slot.size).sum::<usize>() + size > MAX_PARTITIONS
 }
 
 /// All sessions, at most `max.incremental.fetch.session.cache.slots`.
 #[derive(Debug)]
-pub struct FetchSessions<W> {
+pub struct FetchSessions {
     max_slots: usize,
-    slots: Arc<Mutex<Slots<W>>>,
+    slots: Arc<Mutex<Slots>>,
     evictions: Counter,
 }
 
-impl<W: Send + Sync + 'static> FetchSessions<W> {
+impl FetchSessions {
     /// No sessions yet, and never more than `max_slots`.
     #[must_use]
     pub fn new(max_slots: usize, metrics: &Metrics) -> Self {
-        let slots: Arc<Mutex<Slots<W>>> = Arc::default();
+        let slots: Arc<Mutex<Slots>> = Arc::default();
         let help = "Open fetch sessions.";
         metrics.computed("kafkalite_fetch_sessions", help, vec![], &slots, |slots| {
             i64::try_from(slots.lock().len()).unwrap_or(i64::MAX)
@@ -156,8 +145,8 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         request: &FetchRequest,
         version: i16,
         now_ms: i64,
-        opening: impl FnOnce() -> Opening<W>,
-    ) -> Result<(FetchContext<W>, Vec<Look>), ErrorCode> {
+        opening: impl FnOnce() -> Opening,
+    ) -> Result<(FetchContext, Vec<Look>), ErrorCode> {
         match request.session_epoch {
             FINAL_EPOCH => {
                 self.close(request.session_id);
@@ -182,12 +171,12 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         request: &FetchRequest,
         version: i16,
         now_ms: i64,
-        opening: Opening<W>,
-    ) -> (FetchContext<W>, Vec<Look>) {
+        opening: Opening,
+    ) -> (FetchContext, Vec<Look>) {
         let by_id = version >= TOPIC_ID_VERSION;
         let reader = Reader::of(request, version);
-        let bell = Bell::new(reader.replica_id, now_ms, opening.waiters);
-        let mut session = FetchSession::new(by_id, reader, bell);
+        let notifier = SessionNotifier::new(reader.replica_id, now_ms, opening.waiters);
+        let mut session = FetchSession::new(by_id, reader, notifier);
         target::targets(request, by_id).for_each(|target| session.put(target));
         let size = session.len();
         let (session, evicted) = {
@@ -227,7 +216,7 @@ impl<W: Send + Sync + 'static> FetchSessions<W> {
         request: &FetchRequest,
         version: i16,
         now_ms: i64,
-    ) -> Result<(FetchContext<W>, Vec<Look>), ErrorCode> {
+    ) -> Result<(FetchContext, Vec<Look>), ErrorCode> {
         let id = request.session_id;
         let shared = {
             let slots = self.slots.lock();
@@ -287,12 +276,12 @@ fn once(request: &FetchRequest, version: i16) -> Vec<Look> {
 /// - case A: the one unused for longest, if it is stale
 /// - case B: the least one that is old, or a consumer's where a follower's comes, if it is worth
 ///   less than the new one: first followers count, then partitions
-fn evictable<W>(slots: &Slots<W>, follows: bool, size: usize, now_ms: i64) -> Option<i32> {
+fn evictable(slots: &Slots, follows: bool, size: usize, now_ms: i64) -> Option<i32> {
     let (&stalest, slot) = slots.iter().min_by_key(|(_, slot)| slot.last_used_ms)?;
     if now_ms - slot.last_used_ms > EVICTABLE_AFTER_MS {
         return Some(stalest);
     }
-    let worth = |(id, slot): &(&i32, &Slot<W>)| (slot.privileged, slot.size, **id);
+    let worth = |(id, slot): &(&i32, &Slot)| (slot.privileged, slot.size, **id);
     let least = slots.iter().filter(|(_, slot)| {
         let is_old = slot.last_used_ms - slot.created_ms > EVICTABLE_AFTER_MS;
         is_old || (follows && !slot.privileged)
@@ -302,7 +291,7 @@ fn evictable<W>(slots: &Slots<W>, follows: bool, size: usize, now_ms: i64) -> Op
 }
 
 /// A positive id that no session has, `wanted` if possible.
-fn free_id<W>(slots: &Slots<W>, wanted: i32) -> i32 {
+fn free_id(slots: &Slots, wanted: i32) -> i32 {
     let mut id = (wanted & i32::MAX).max(1);
     while slots.contains_key(&id) {
         id = if id == i32::MAX { 1 } else { id + 1 };

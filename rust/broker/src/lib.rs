@@ -26,3 +26,4 @@ pub mod process;
 pub mod purgatory;
 pub mod request_queue;
 pub mod response_queue;
+pub mod waiters;

@@ -28,7 +28,7 @@ pub struct OffsetsPartitions {
     /// Who makes the topic.
     pub controller: Arc<Controller>,
     /// Where appends wait for the high watermark.
-    pub produces: Arc<Purgatory<u64>>,
+    pub produces: Arc<Purgatory>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// `offsets.topic.*`, `offsets.commit.timeout.ms`, `offsets.load.buffer.size`.
@@ -156,12 +156,12 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn watch(self, produces: &Arc<Purgatory<u64>>, timeout_ms: u64) {
-        let key = self.appended.partition.key();
+    fn watch(self, produces: &Arc<Purgatory>, timeout_ms: u64) {
         let appended = self.appended.clone();
+        let waiters = appended.partition.produce_waiters().clone();
         let (waiting, purgatory) = (Mutex::new(Some(self)), produces.clone());
         let delayed = DelayedAppend { appended, timeout_ms, waiting, purgatory };
-        produces.watch(Arc::new(delayed), &[key]);
+        produces.watch(Arc::new(delayed), || [waiters]);
     }
 }
 
@@ -171,7 +171,7 @@ struct DelayedAppend {
     timeout_ms: u64,
     waiting: Mutex<Option<Waiting>>,
     /// Where it waits on. What waits is let go when the broker stops.
-    purgatory: Arc<Purgatory<u64>>,
+    purgatory: Arc<Purgatory>,
 }
 
 impl DelayedOperation for DelayedAppend {

@@ -2,14 +2,14 @@
 //!
 //! A partition is dirty until the client has everything of it: its fetch offset is the end of what
 //! it may read, and the last answer told high watermark, log start and last stable offset as they
-//! are, without an error or a diverging epoch. It becomes dirty again when its rope is pulled or a
+//! are, without an error or a diverging epoch. It becomes dirty again when it moves or when a
 //! request names it. A fetch looks at dirty partitions only.
 //!
 //! Order of service: a partition that becomes dirty, or was served, takes the last turn, so that a
 //! small `max.bytes` starves nobody.
 
-use super::bell::{Bell, Rope};
 use super::target::{FetchTarget, Reader, TopicRef, targets, topic_ref};
+use crate::waiters::{PartitionSubscription, SessionNotifier};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::fetch::{FetchRequest, PartitionData};
 use slab::Slab;
@@ -38,7 +38,7 @@ struct Told {
 const NOTHING: Told = Told { high_watermark: -1, last_stable_offset: -1, log_start_offset: -1 };
 
 #[derive(Debug)]
-struct Known<W> {
+struct Known {
     target: FetchTarget,
     told: Told,
     /// Its place in the order of service; `None` while it is clean.
@@ -46,18 +46,18 @@ struct Known<W> {
     /// How often it became dirty, or might have: an older look may not call it clean. Wraps; no
     /// look is four billion moves old.
     moves: u32,
-    rope: Option<Arc<Rope<W>>>,
+    subscription: Option<Arc<PartitionSubscription>>,
 }
 
 /// What one client knows.
 #[derive(Debug)]
-pub struct FetchSession<W> {
+pub struct FetchSession {
     pub(super) id: i32,
     pub(super) next_epoch: i32,
     pub(super) uses_topic_ids: bool,
     reader: Reader,
-    bell: Arc<Bell<W>>,
-    slots: Slab<Known<W>>,
+    notifier: Arc<SessionNotifier>,
+    slots: Slab<Known>,
     by_name: HashMap<(Arc<TopicRef>, i32), usize>,
     /// The slots of dirty partitions by their turns.
     dirty: BTreeMap<u64, usize>,
@@ -107,14 +107,18 @@ impl Look {
     }
 }
 
-impl<W> FetchSession<W> {
-    pub(super) fn new(uses_topic_ids: bool, reader: Reader, bell: Arc<Bell<W>>) -> Self {
+impl FetchSession {
+    pub(super) fn new(
+        uses_topic_ids: bool,
+        reader: Reader,
+        notifier: Arc<SessionNotifier>,
+    ) -> Self {
         Self {
             id: 0,
             next_epoch: 1,
             uses_topic_ids,
             reader,
-            bell,
+            notifier,
             slots: Slab::new(),
             by_name: HashMap::new(),
             dirty: BTreeMap::new(),
@@ -142,13 +146,13 @@ impl<W> FetchSession<W> {
 
     /// Where its parked fetches wait, and what wakes them.
     #[must_use]
-    pub fn bell(&self) -> &Arc<Bell<W>> {
-        &self.bell
+    pub fn notifier(&self) -> &Arc<SessionNotifier> {
+        &self.notifier
     }
 
     /// Takes over what a request changes.
     pub(super) fn update(&mut self, request: &FetchRequest, reader: Reader, now_ms: i64) {
-        self.bell.fetched(now_ms);
+        self.notifier.fetched(now_ms);
         for target in targets(request, self.uses_topic_ids) {
             self.put(target);
         }
@@ -174,7 +178,8 @@ impl<W> FetchSession<W> {
                 *slot
             }
             None => {
-                let known = Known { target, told: NOTHING, turn: None, moves: 0, rope: None };
+                let known =
+                    Known { target, told: NOTHING, turn: None, moves: 0, subscription: None };
                 let slot = self.slots.insert(known);
                 self.by_name.insert(key, slot);
                 slot
@@ -201,8 +206,8 @@ impl<W> FetchSession<W> {
 
     fn take_last_turn(&mut self, slot: usize) {
         let known = &mut self.slots[slot];
-        if let Some(rope) = &known.rope {
-            rope.set_clean(false);
+        if let Some(subscription) = &known.subscription {
+            subscription.set_clean(false);
         }
         if let Some(turn) = known.turn.replace(self.next_turn) {
             self.dirty.remove(&turn);
@@ -219,45 +224,54 @@ impl<W> FetchSession<W> {
 
     /// Every dirty partition, in the order of service.
     pub(super) fn dirty(&mut self) -> Vec<Look> {
-        self.take_pulled();
+        self.take_moved();
         self.dirty.values().map(|slot| self.look(*slot)).collect()
     }
 
-    /// The partitions whose ropes were pulled since the last time; all are dirty now.
+    /// The partitions that moved since the last time; all are dirty now.
     ///
-    /// To be called before they are looked at: what happens afterwards pulls again.
-    pub fn take_pulled(&mut self) -> Vec<Look> {
-        let mut pulled = self.bell.take_pulled();
+    /// To be called before they are looked at: a later move is noted again.
+    pub fn take_moved(&mut self) -> Vec<Look> {
+        let mut moved = self.notifier.take_moved();
         // A partition may have been forgotten meanwhile, and its place be another's: dirty, too.
-        pulled.retain(|slot| self.slots.contains(*slot));
+        moved.retain(|slot| self.slots.contains(*slot));
         // A place that two partitions had one after the other may have been noted for both.
-        pulled.sort_unstable();
-        pulled.dedup();
-        for slot in &pulled {
-            if let Some(rope) = &self.slots[*slot].rope {
-                rope.release();
+        moved.sort_unstable();
+        moved.dedup();
+        for slot in &moved {
+            if let Some(subscription) = &self.slots[*slot].subscription {
+                subscription.rearm();
             }
             self.make_dirty(*slot);
         }
-        pulled.into_iter().map(|slot| self.look(slot)).collect()
+        moved.into_iter().map(|slot| self.look(slot)).collect()
     }
 
-    /// The rope to hang at the replica with this key, if it does not hang there yet. To be hung
-    /// before the replica is looked at.
-    pub fn rope(&mut self, look: &Look, partition_key: u64) -> Option<Arc<Rope<W>>> {
+    /// The subscription for the replica with this key, if that replica does not hold it yet. The
+    /// replica has to hold it before it is looked at.
+    pub fn subscription(
+        &mut self,
+        look: &Look,
+        partition_key: u64,
+    ) -> Option<Arc<PartitionSubscription>> {
         let known = self.known(look)?;
-        let hung = known.rope.as_ref().filter(|rope| rope.is_for(partition_key)).cloned();
-        let rope = hung.unwrap_or_else(|| {
-            // A topic that was made again is another partition; the old rope goes.
-            let rope = Rope::new(self.bell.clone(), look.slot(), partition_key);
-            self.slots[look.slot()].rope = Some(rope.clone());
-            rope
+        let held = known
+            .subscription
+            .as_ref()
+            .filter(|subscription| subscription.is_for(partition_key))
+            .cloned();
+        let subscription = held.unwrap_or_else(|| {
+            // A topic that was made again is another partition; its old subscription goes.
+            let subscription =
+                PartitionSubscription::new(self.notifier.clone(), look.slot(), partition_key);
+            self.slots[look.slot()].subscription = Some(subscription.clone());
+            subscription
         });
-        (!rope.hangs_at(partition_key)).then_some(rope)
+        (!subscription.is_held_at(partition_key)).then_some(subscription)
     }
 
     /// What is in the place of a look, unless it was forgotten since.
-    fn known(&self, look: &Look) -> Option<&Known<W>> {
+    fn known(&self, look: &Look) -> Option<&Known> {
         let target = &look.target;
         self.slots.get(look.slot()).filter(|known| {
             known.target.partition == target.partition && known.target.topic == target.topic
@@ -299,8 +313,8 @@ impl<W> FetchSession<W> {
         if let Some(turn) = known.turn.take() {
             self.dirty.remove(&turn);
         }
-        if let Some(rope) = &known.rope {
-            rope.set_clean(true);
+        if let Some(subscription) = &known.subscription {
+            subscription.set_clean(true);
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::waiters::PartitionSubscription;
 use kafkalite_protocol::Records;
 use kafkalite_protocol::messages::fetch::{
     FetchPartition, FetchTopic, ForgottenTopic, PartitionData,
@@ -6,17 +7,17 @@ use kafkalite_protocol::messages::fetch::{
 
 const V11: i16 = 11;
 const V13: i16 = 13;
-/// The replica where ropes are hung.
+/// The replica that holds the subscriptions.
 const KEY: u64 = 1;
 
-type Session = SharedSession<()>;
+type Session = SharedSession;
 
-fn sessions(max_slots: usize) -> FetchSessions<()> {
+fn sessions(max_slots: usize) -> FetchSessions {
     FetchSessions::new(max_slots, &Metrics::new())
 }
 
-fn opening(id: i32) -> impl FnOnce() -> Opening<()> {
-    move || Opening { id, waiters: () }
+fn opening(id: i32) -> impl FnOnce() -> Opening {
+    move || Opening { id, waiters: Arc::default() }
 }
 
 fn request(id: i32, epoch: i32, partitions: &[i32]) -> FetchRequest {
@@ -53,7 +54,7 @@ fn indexes(looks: &[Look]) -> Vec<i32> {
 }
 
 /// Opens session 7 over `partitions`.
-fn open(sessions: &FetchSessions<()>, partitions: &[i32]) -> (Session, Vec<Look>) {
+fn open(sessions: &FetchSessions, partitions: &[i32]) -> (Session, Vec<Look>) {
     let resolved = sessions.resolve(&request(0, 0, partitions), V11, 0, opening(7));
     let (context, looks) = resolved.expect("a new session");
     let FetchContext::Full(session) = context else { panic!("a full fetch opens a session") };
@@ -61,21 +62,21 @@ fn open(sessions: &FetchSessions<()>, partitions: &[i32]) -> (Session, Vec<Look>
 }
 
 /// The partitions that the next fetch of session 7, with this epoch, looks at.
-fn next(sessions: &FetchSessions<()>, epoch: i32, partitions: &[i32]) -> Vec<Look> {
+fn next(sessions: &FetchSessions, epoch: i32, partitions: &[i32]) -> Vec<Look> {
     let resolved = sessions.resolve(&request(7, epoch, partitions), V11, 0, opening(8));
     resolved.expect("session 7").1
 }
 
-/// Tells the client all there is of every look, and hangs a rope at each partition.
-fn tell_all(session: &Session, looks: &[Look]) -> Vec<Arc<Rope<()>>> {
+/// Tells the client all there is of every look, and subscribes to each partition.
+fn tell_all(session: &Session, looks: &[Look]) -> Vec<Arc<PartitionSubscription>> {
     let mut session = session.lock();
-    let ropes = looks.iter().map(|look| {
-        let rope = session.rope(look, KEY).expect("it has no rope yet");
-        rope.set_hanging();
+    let subscriptions = looks.iter().map(|look| {
+        let subscription = session.subscription(look, KEY).expect("it has no subscription yet");
+        subscription.set_held();
         session.note(look, &answer(look.target.partition, 0), 0);
-        rope
+        subscription
     });
-    ropes.collect()
+    subscriptions.collect()
 }
 
 #[test]
@@ -177,10 +178,10 @@ fn an_incremental_fetch_looks_at_what_moved_or_is_named() {
     let sessions = sessions(10);
     let all: Vec<i32> = (0..1_000).collect();
     let (session, looks) = open(&sessions, &all);
-    let ropes = tell_all(&session, &looks);
+    let subscriptions = tell_all(&session, &looks);
     assert!(next(&sessions, 1, &[]).is_empty());
     for moved in [700, 3, 3] {
-        ropes[moved].pull();
+        subscriptions[moved].mark_moved();
     }
     assert_eq!(indexes(&next(&sessions, 2, &[500, 3])), [500, 3, 700]);
     // Nobody said since what was found there, so they stay.
@@ -191,10 +192,10 @@ fn an_incremental_fetch_looks_at_what_moved_or_is_named() {
 fn a_move_between_look_and_answer_is_looked_at_again() {
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0]);
-    let ropes = tell_all(&session, &looks);
-    ropes[0].pull();
+    let subscriptions = tell_all(&session, &looks);
+    subscriptions[0].mark_moved();
     let first = next(&sessions, 1, &[]);
-    ropes[0].pull();
+    subscriptions[0].mark_moved();
     session.lock().note(&first[0], &answer(0, 0), 0);
     assert_eq!(indexes(&next(&sessions, 2, &[])), [0], "moved after the look");
 }
@@ -204,10 +205,10 @@ fn an_older_look_does_not_call_clean_what_a_newer_one_found_dirty() {
     // Two fetches of one session overlapped on two connections, and the slower one was told last.
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0]);
-    let ropes = tell_all(&session, &looks);
-    ropes[0].pull();
+    let subscriptions = tell_all(&session, &looks);
+    subscriptions[0].mark_moved();
     let slow = next(&sessions, 1, &[]);
-    ropes[0].pull();
+    subscriptions[0].mark_moved();
     let fast = next(&sessions, 2, &[]);
     session.lock().note(&fast[0], &with_records(0), 1);
     session.lock().note(&slow[0], &answer(0, 0), 0);
@@ -215,28 +216,33 @@ fn an_older_look_does_not_call_clean_what_a_newer_one_found_dirty() {
 }
 
 #[test]
-fn a_rope_is_hung_once_at_each_replica() {
+fn each_replica_holds_one_subscription() {
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0]);
     let mut session = session.lock();
-    let first = session.rope(&looks[0], KEY).expect("none hangs there");
-    // Whoever comes before it hangs there hangs it as well, and looks only then.
-    let again = session.rope(&looks[0], KEY).expect("it does not hang there yet");
+    let first = session.subscription(&looks[0], KEY).expect("no replica holds one yet");
+    // A second look before the replica holds it subscribes as well, and looks only then.
+    let again = session.subscription(&looks[0], KEY).expect("the replica does not hold it yet");
     assert!(Arc::ptr_eq(&first, &again));
-    first.set_hanging();
-    assert!(session.rope(&looks[0], KEY).is_none());
+    first.set_held();
+    assert!(session.subscription(&looks[0], KEY).is_none());
     let alive = Arc::downgrade(&first);
     drop((first, again));
-    assert!(session.rope(&looks[0], KEY + 1).is_some(), "the topic was made again");
-    assert!(alive.upgrade().is_none(), "the old rope is gone");
+    assert!(session.subscription(&looks[0], KEY + 1).is_some(), "the topic was made again");
+    assert!(alive.upgrade().is_none(), "the old subscription is gone");
 }
 
 #[test]
-fn ropes_go_with_their_partition_and_with_their_session() {
+fn subscriptions_go_with_their_partition_and_with_their_session() {
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0, 1]);
-    let ropes: Vec<_> = tell_all(&session, &looks).iter().map(Arc::downgrade).collect();
-    let alive = || ropes.iter().map(|rope| rope.upgrade().is_some()).collect::<Vec<_>>();
+    let subscriptions: Vec<_> = tell_all(&session, &looks).iter().map(Arc::downgrade).collect();
+    let alive = || {
+        subscriptions
+            .iter()
+            .map(|subscription| subscription.upgrade().is_some())
+            .collect::<Vec<_>>()
+    };
     drop(session);
     let forgotten =
         ForgottenTopic { topic: "t".to_owned(), partitions: vec![0], ..ForgottenTopic::default() };
@@ -248,11 +254,11 @@ fn ropes_go_with_their_partition_and_with_their_session() {
 }
 
 #[test]
-fn a_pull_for_a_forgotten_partition_is_nobody_elses() {
+fn a_move_of_a_forgotten_partition_counts_for_no_other() {
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0, 1]);
-    let ropes = tell_all(&session, &looks);
-    ropes[0].pull();
+    let subscriptions = tell_all(&session, &looks);
+    subscriptions[0].mark_moved();
     let forgotten =
         ForgottenTopic { topic: "t".to_owned(), partitions: vec![0], ..ForgottenTopic::default() };
     let next_request =
@@ -288,14 +294,15 @@ fn a_followers_clean_partition_is_caught_up_since_its_last_fetch() {
     };
     let (context, looks) = follower(0, 0, &[0], 1_000);
     let session = context.session().expect("a session").clone();
-    let rope = session.lock().rope(&looks[0], KEY).expect("none hangs there");
-    assert_eq!((rope.bell().replica_id(), rope.caught_up_ms()), (2, None));
+    let subscription =
+        session.lock().subscription(&looks[0], KEY).expect("no replica holds one yet");
+    assert_eq!((subscription.notifier().replica_id(), subscription.caught_up_ms()), (2, None));
     session.lock().note(&looks[0], &answer(0, 0), 0);
-    assert_eq!(rope.caught_up_ms(), Some(1_000));
+    assert_eq!(subscription.caught_up_ms(), Some(1_000));
     follower(7, 1, &[], 1_500);
-    assert_eq!(rope.caught_up_ms(), Some(1_500), "it was not even looked at");
-    rope.pull();
-    assert_eq!(rope.caught_up_ms(), None);
+    assert_eq!(subscription.caught_up_ms(), Some(1_500), "it was not even looked at");
+    subscription.mark_moved();
+    assert_eq!(subscription.caught_up_ms(), None);
 }
 
 #[test]

@@ -5,17 +5,22 @@
 //! cache.
 //! Source: Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager.fetchMessages`.
 
-use super::{Call, Rooms};
-use crate::fetch_sessions::{Opening, Reader};
+use super::{Call, Reply, Rooms};
+use crate::cold_reads::ColdReads;
+use crate::fetch_sessions::{FetchContext, Opening, Reader};
+use crate::metrics::Counter;
 use crate::partitions::FetchReader;
-use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::request_queue::Parked;
+use crate::request_queue::parked::ParkedBytes;
 use answers::Answers;
+use delayed_fetch::{DelayedFetch, FetchLimits};
+use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
 use kafkalite_protocol::{ApiKey, ErrorCode};
 use std::sync::Arc;
 
 mod answers;
+mod delayed_fetch;
 
 /// Isolation level `read_committed`.
 const READ_COMMITTED: i8 = 1;
@@ -48,23 +53,68 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     };
     // Decoded, it takes twice its bytes: no longer than until its partitions are known.
     drop(request);
-    let (cold_reads, looked_at) = (Arc::clone(&rooms.cold_reads), rooms.looked_at.clone());
-    let (partitions, fetches) = (rooms.partitions.clone(), &rooms.fetches);
-    let noted = context.clone();
     let held = rooms.parked.hold_fetch(DelayedFetch::bytes_of(looks.len()));
-    DelayedFetch::start(&context, looks, partitions, limits, fetches, move |operation| {
-        let lookups = operation.lookup_ranges();
-        let pool = Arc::clone(&cold_reads);
-        // Looking an old offset up reads the log: this thread must not wait for the disk either.
-        pool.when_resident(ApiKey::Fetch as i16, lookups, move || {
-            let read = operation.read();
-            looked_at.add(read.len() as u64);
-            let (answers, files) = Answers::new(&noted, read, reader);
-            let version = reply.version;
-            reply.send_with_files(&files, &cold_reads, |writer| answers.encode(writer, version));
-            drop(held);
-        });
+    let answer = Answering {
+        reply,
+        context: context.clone(),
+        reader,
+        cold_reads: Arc::clone(&rooms.cold_reads),
+        looked_at: rooms.looked_at.clone(),
+        _held: held,
+    };
+    let (partitions, fetches) = (rooms.partitions.clone(), &rooms.fetches);
+    DelayedFetch::start(&context, looks, partitions, limits, fetches, move |fetch| {
+        answer.take(Step::Locate(fetch));
     });
+}
+
+/// What is left to do for a fetch that need not wait any longer.
+enum Step {
+    /// Have the places of old offsets read in: the thread must not wait for the disk to look them
+    /// up.
+    Locate(Arc<DelayedFetch>),
+    /// Look the offsets up, and see which ranges of files answer them.
+    Read(Arc<DelayedFetch>),
+    /// Have these ranges read in, and send them.
+    Send(Answers, Vec<Vec<FileSlice>>),
+}
+
+/// A fetch on its way to its answer.
+struct Answering {
+    reply: Reply<FetchRequest>,
+    context: FetchContext,
+    reader: FetchReader,
+    cold_reads: Arc<ColdReads>,
+    looked_at: Counter,
+    /// Memory that counts as used until the answer is sent.
+    _held: Option<ParkedBytes>,
+}
+
+impl Answering {
+    /// Takes a step and those that follow it: here, or where the step has to wait for the disk.
+    fn take(self, step: Step) {
+        match step {
+            Step::Locate(fetch) => {
+                let (pool, lookups) = (Arc::clone(&self.cold_reads), fetch.lookup_ranges());
+                pool.when_resident(ApiKey::Fetch as i16, lookups, move || {
+                    self.take(Step::Read(fetch));
+                });
+            }
+            Step::Read(fetch) => {
+                let read = fetch.read();
+                self.looked_at.add(read.len() as u64);
+                let (answers, files) = Answers::new(&self.context, read, self.reader);
+                self.take(Step::Send(answers, files));
+            }
+            Step::Send(answers, files) => {
+                let Self { reply, cold_reads, .. } = self;
+                let version = reply.version;
+                reply.send_with_files(&files, &cold_reads, |writer| {
+                    answers.encode(writer, version);
+                });
+            }
+        }
+    }
 }
 
 /// How long a fetch may wait, in ms: as long as its client says, but one that takes much memory

@@ -59,5 +59,5 @@ pub(super) fn park<A: Send + 'static>(
         *answered.answer.lock() = Some(answer);
         woken.check();
     }));
-    rooms.changes.watch_in(operation, || [waiters]);
+    rooms.changes.watch(operation, || [waiters]);
 }

@@ -8,8 +8,8 @@
 use super::{Call, Reply, Rooms};
 use crate::error::AppendRefusal;
 use crate::partitions::CommitStatus;
-use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use bytes::Bytes;
+use delayed_produce::{DelayedProduce, Pending};
 use kafkalite_log::validation::{ValidationError, validate};
 use kafkalite_protocol::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest,
@@ -18,6 +18,8 @@ use kafkalite_protocol::messages::produce::{
 use kafkalite_protocol::record_batch::BatchHeader;
 use kafkalite_protocol::{ErrorCode, Records, Uuid};
 use std::sync::Arc;
+
+pub(crate) mod delayed_produce;
 
 /// First version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
@@ -41,7 +43,8 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
     if pending.is_empty() {
         return reply.send(&response);
     }
-    let keys: Vec<_> = pending.iter().map(|waiting| waiting.partition().key()).collect();
+    let waiters = |waiting: &Pending| waiting.partition().produce_waiters().clone();
+    let lists: Vec<_> = pending.iter().map(waiters).collect();
     // What is answered of each partition is kept, also of those that need not wait.
     let named = response.responses.iter().map(|topic| topic.partition_responses.len()).sum();
     let held = rooms.parked.hold_produce(DelayedProduce::bytes_of(pending.len(), named));
@@ -49,7 +52,7 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
         reply.send(done);
         drop(held);
     });
-    rooms.produces.watch(Arc::new(operation), &keys);
+    rooms.produces.watch(Arc::new(operation), || lists);
 }
 
 fn append_all(

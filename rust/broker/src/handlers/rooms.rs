@@ -9,7 +9,7 @@ use crate::fetch_sessions::FetchSessions;
 use crate::metadata::Controller;
 use crate::metrics::{Counter, Metrics};
 use crate::partitions::ReplicaManager;
-use crate::purgatory::{Purgatory, WatchList};
+use crate::purgatory::Purgatory;
 use crate::request_queue::Parked;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ pub struct Rooms {
     /// Memory of requests that wait.
     pub parked: Arc<Parked>,
     /// Fetches that wait for records.
-    pub fetches: Arc<Purgatory<u64>>,
+    pub fetches: Arc<Purgatory>,
     /// Produces that wait for replicas or the disk.
-    pub produces: Arc<Purgatory<u64>>,
+    pub produces: Arc<Purgatory>,
     /// Requests that wait for a change of metadata.
-    pub changes: Arc<Purgatory<u64>>,
+    pub changes: Arc<Purgatory>,
     /// Reads what left the page cache before it is sent.
     pub cold_reads: Arc<ColdReads>,
     /// What clients know already.
-    pub sessions: FetchSessions<Arc<WatchList>>,
+    pub sessions: FetchSessions,
     /// Partitions that fetches looked at.
     pub looked_at: Counter,
     /// Ids for idempotent producers.

@@ -17,7 +17,7 @@ pub use checkpoints::{Checkpoint, Checkpoints};
 pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
 pub use log_manager::{LogManager, Maintenance};
-pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, Readable};
+pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan};
 pub use partition_state::{CommitStatus, IsrProposal, PartitionState};
 pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
 pub use topic_settings::TopicSettings;

@@ -9,7 +9,7 @@
 use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
 use crate::metadata::PartitionImage;
-use crate::purgatory::{Rope, WatchList};
+use crate::waiters::{PartitionSubscription, WatchList};
 use kafkalite_log::{ActiveProducer, CommitLog, LogConfig, LogEnd, LogError, Retained, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ mod reading;
 mod tests;
 
 pub use appending::AppendedToPartition;
-pub use reading::{FetchReader, Fetched, Readable};
+pub use reading::{FetchReader, Fetched, ReadPlan};
 
 /// What one partition shares with the rooms above it.
 pub struct Partition {
@@ -257,9 +257,21 @@ impl Partition {
         self.produce_waiters.check();
     }
 
-    /// Has a fetch session hear of every move from now on.
-    pub fn hang(&self, rope: &Arc<Rope>) {
-        self.fetch_waiters.hang(rope);
+    /// Marks the partition dirty for a fetch session at every move from now on.
+    pub fn subscribe(&self, subscription: &Arc<PartitionSubscription>) {
+        self.fetch_waiters.subscribe(subscription);
+    }
+
+    /// Where fetches of this partition wait.
+    #[must_use]
+    pub fn fetch_waiters(&self) -> &Arc<WatchList> {
+        &self.fetch_waiters
+    }
+
+    /// Where produces to this partition wait.
+    #[must_use]
+    pub fn produce_waiters(&self) -> &Arc<WatchList> {
+        &self.produce_waiters
     }
 
     /// When follower `id` was last known to have everything of this partition, as its fetch

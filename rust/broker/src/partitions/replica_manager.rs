@@ -39,9 +39,9 @@ pub struct ReplicaManagerConfig {
     /// Turns a topic's overrides into the settings of its partitions.
     pub settings: Box<dyn Fn(&TopicImage) -> TopicSettings + Send + Sync>,
     /// Where fetches wait.
-    pub fetches: Arc<Purgatory<u64>>,
+    pub fetches: Arc<Purgatory>,
     /// Where produces wait.
-    pub produces: Arc<Purgatory<u64>>,
+    pub produces: Arc<Purgatory>,
     /// `num.recovery.threads.per.data.dir`
     pub recovery_threads: usize,
     /// Topics of which the metadata log tells that they were removed before this start.
@@ -336,8 +336,8 @@ impl ReplicaManager {
             topic_id: topic.id,
             index,
             internal: topic.internal,
-            fetch_waiters: self.config.fetches.watch_list(&key),
-            produce_waiters: self.config.produces.watch_list(&key),
+            fetch_waiters: self.config.fetches.new_list(),
+            produce_waiters: self.config.produces.new_list(),
             committer: self.committer.clone(),
         };
         let place = self.dirs.position(log.log_dir());

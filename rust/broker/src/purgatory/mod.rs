@@ -1,18 +1,17 @@
 //! Purgatory: where operations wait until a partition (or a group) moved far enough, or too long.
 //!
-//! An operation is watched under keys. Whoever moves what a key stands for calls `check`; the
+//! An operation is watched in lists (`waiters`). The owner of a list checks it after each move; the
 //! operation is asked again and, if satisfied, completed exactly once, on the checking thread. At
-//! its timeout it completes as [`Completion::Expired`]. Completing unlinks it from every key and
+//! its timeout it completes as [`Completion::Expired`]. Completing unlinks it from every list and
 //! from the timing wheel, so nothing stays behind to be purged.
 //!
 //! `check` with nobody waiting costs a fence and one atomic load: appends call it every time.
 //! No lock of this room is held while an operation is asked or completed, and callers hold none of
 //! theirs: an operation may append, watch and check.
 //!
-//! Source: Kafka's `DelayedOperationPurgatory`; per-key lists instead of its 512 shards.
+//! Source: Kafka's `DelayedOperationPurgatory`; each partition keeps its list, in place of 512
+//! shards by key.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 
@@ -20,19 +19,16 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::metrics::{Counter, Metrics};
+use crate::waiters::{Waiting, WatchList};
 
-pub mod delayed_fetch;
-pub mod delayed_produce;
 pub mod timer;
 pub mod timing_wheel;
-mod watch_list;
 
 #[cfg(test)]
 mod tests;
 
 pub use timer::{RunExpired, Timer, TimerTask};
 pub use timing_wheel::TimerId;
-pub use watch_list::{Rope, WatchList};
 
 /// How an operation came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +53,7 @@ pub trait DelayedOperation: Send + Sync {
     /// How long it may wait, in milliseconds from `watch`.
     fn timeout_ms(&self) -> u64;
 
-    /// `bytes` more became readable under one of its keys: is it worth asking `is_satisfied` now?
+    /// `bytes` more became readable in one of its lists: is it worth asking `is_satisfied` now?
     /// A fetch adds them up and says no until `min_bytes` are reached.
     fn add_bytes(&self, bytes: u64) -> bool {
         let _ = bytes;
@@ -78,13 +74,23 @@ struct Waiter {
     totals: Arc<Totals>,
 }
 
-impl Waiter {
+impl Waiting for Waiter {
+    fn add_bytes(&self, bytes: u64) -> bool {
+        self.operation.add_bytes(bytes)
+    }
+
     fn complete_if_satisfied(&self) -> bool {
         !self.completed.load(Ordering::Acquire)
             && self.operation.is_satisfied()
             && self.complete(Completion::Satisfied)
     }
 
+    fn stop(&self) {
+        self.complete(Completion::Stopped);
+    }
+}
+
+impl Waiter {
     /// Completes the operation, unless another thread did: then `false`.
     fn complete(&self, how: Completion) -> bool {
         if self.completed.swap(true, Ordering::SeqCst) {
@@ -125,27 +131,21 @@ fn link(waiter: &Arc<Waiter>, lists: impl IntoIterator<Item = Arc<WatchList>>) {
     lists.dedup_by(|one, other| Arc::ptr_eq(one, other));
     let mut places = waiter.places.lock();
     for list in lists {
-        let place = list.add(waiter);
+        let place = list.add(Arc::clone(waiter) as Arc<dyn Waiting>);
         places.push((list, place));
     }
 }
 
-const SHARDS: usize = 32;
-
-type Shard<K> = Mutex<HashMap<K, Arc<WatchList>>>;
-
-/// Operations waiting under keys `K`.
-pub struct Purgatory<K> {
+/// Operations that wait, each in the watch lists of what it waits for.
+pub struct Purgatory {
     timer: Arc<Timer>,
     totals: Arc<Totals>,
-    hasher: RandomState,
-    shards: Box<[Shard<K>; SHARDS]>,
-    /// Lists without a key, kept by those who gave them out: the bells of fetch sessions.
-    unkeyed: Mutex<Vec<Weak<WatchList>>>,
+    /// Every list that was given out and is still kept, for the stop to find.
+    lists: Mutex<Vec<Weak<WatchList>>>,
     stopped: AtomicBool,
 }
 
-impl<K: Hash + Eq + Clone> Purgatory<K> {
+impl Purgatory {
     /// An empty purgatory; `name` (`Produce`, `Fetch`, ...) labels its size and its expirations.
     #[must_use]
     pub fn new(name: &str, timer: Arc<Timer>, metrics: &Metrics) -> Self {
@@ -157,24 +157,12 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         metrics.computed("kafkalite_purgatory_size", help, labels(), &totals, |totals| {
             i64::try_from(totals.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX)
         });
-        Self {
-            timer,
-            totals,
-            hasher: RandomState::new(),
-            shards: Box::new([const { None::<Shard<K>> }; SHARDS].map(|_| Mutex::default())),
-            unkeyed: Mutex::default(),
-            stopped: AtomicBool::new(false),
-        }
+        Self { timer, totals, lists: Mutex::default(), stopped: AtomicBool::new(false) }
     }
 
-    /// Completes `operation` now if it need not wait; else holds it under every key, once under one
-    /// that is given many times.
-    pub fn watch(&self, operation: Arc<dyn DelayedOperation>, keys: &[K]) {
-        self.watch_in(operation, || keys.iter().map(|key| self.watch_list(key)));
-    }
-
-    /// As `watch`, under lists that the caller has; they are asked for if it does have to wait.
-    pub fn watch_in<L>(&self, operation: Arc<dyn DelayedOperation>, lists: impl FnOnce() -> L)
+    /// Completes `operation` now if it need not wait; else holds it in each of `lists`, once in one
+    /// that is given many times. The lists are asked for only if it has to wait.
+    pub fn watch<L>(&self, operation: Arc<dyn DelayedOperation>, lists: impl FnOnce() -> L)
     where
         L: IntoIterator<Item = Arc<WatchList>>,
     {
@@ -205,39 +193,17 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
         }
     }
 
-    /// Asks what waits under `key` again. Returns how many operations that completed.
-    pub fn check(&self, key: &K) -> usize {
-        self.existing(key).map_or(0, |list| list.check())
-    }
-
-    /// As `check`, when all that happened is that `bytes` more can be read.
-    pub fn check_bytes(&self, key: &K, bytes: u64) -> usize {
-        self.existing(key).map_or(0, |list| list.check_bytes(bytes))
-    }
-
-    /// The list of `key`, for a partition to keep: checking it needs no look-up.
-    #[must_use]
-    pub fn watch_list(&self, key: &K) -> Arc<WatchList> {
-        Arc::clone(self.shard(key).lock().entry(key.clone()).or_default())
-    }
-
-    /// A list that no key leads to, for the caller to keep and to check.
+    /// A new list. Its owner keeps it, and checks it whenever what it stands for moved.
     #[must_use]
     pub fn new_list(&self) -> Arc<WatchList> {
         let list = Arc::new(WatchList::default());
-        let mut unkeyed = self.unkeyed.lock();
-        if unkeyed.len() == unkeyed.capacity() {
-            // Before it grows, those go that nobody keeps any more.
-            unkeyed.retain(|list| list.strong_count() > 0);
+        let mut lists = self.lists.lock();
+        if lists.len() == lists.capacity() {
+            // Before the vector grows, lists without an owner make room.
+            lists.retain(|list| list.strong_count() > 0);
         }
-        unkeyed.push(Arc::downgrade(&list));
+        lists.push(Arc::downgrade(&list));
         list
-    }
-
-    /// Forgets a key that will not be watched again, when its partition is deleted. What still
-    /// waits under it ends at its timeout.
-    pub fn forget(&self, key: &K) {
-        self.shard(key).lock().remove(key);
     }
 
     /// How many operations wait.
@@ -255,25 +221,10 @@ impl<K: Hash + Eq + Clone> Purgatory<K> {
     /// Completes everything that waits, now or later, as [`Completion::Stopped`].
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let mut lists: Vec<_> = self.unkeyed.lock().iter().filter_map(Weak::upgrade).collect();
-        for shard in self.shards.iter() {
-            lists.extend(shard.lock().values().cloned());
-        }
+        let lists: Vec<_> = self.lists.lock().iter().filter_map(Weak::upgrade).collect();
         for list in lists {
             list.stop();
         }
-    }
-
-    fn shard(&self, key: &K) -> &Shard<K> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
-    }
-
-    fn existing(&self, key: &K) -> Option<Arc<WatchList>> {
-        fence(Ordering::SeqCst);
-        if self.is_empty() {
-            return None;
-        }
-        self.shard(key).lock().get(key).cloned()
     }
 
     fn arm(&self, waiter: &Arc<Waiter>, timeout_ms: u64) {

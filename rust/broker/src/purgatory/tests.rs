@@ -45,7 +45,8 @@ impl DelayedOperation for Waits {
 
 struct House {
     clock: Arc<ManualClock>,
-    purgatory: Purgatory<u32>,
+    purgatory: Purgatory,
+    lists: Vec<Arc<WatchList>>,
     value: Arc<AtomicI64>,
     asked: Arc<AtomicUsize>,
     sent: mpsc::Sender<(i64, Completion)>,
@@ -59,9 +60,11 @@ fn house() -> House {
     let timer = Timer::start(Arc::clone(&clock) as Arc<dyn Clock>, run).expect("a thread");
     let metrics = Metrics::new();
     let (sent, done) = mpsc::channel();
+    let purgatory = Purgatory::new("Test", timer, &metrics);
     House {
         clock,
-        purgatory: Purgatory::new("Test", timer, &metrics),
+        lists: (0..102).map(|_| purgatory.new_list()).collect(),
+        purgatory,
         value: Arc::default(),
         asked: Arc::default(),
         sent,
@@ -82,6 +85,10 @@ impl House {
         })
     }
 
+    fn watch(&self, operation: Arc<Waits>, lists: &[usize]) {
+        self.purgatory.watch(operation, || lists.iter().map(|list| self.lists[*list].clone()));
+    }
+
     fn completed(&self) -> Vec<(i64, Completion)> {
         self.done.try_iter().collect()
     }
@@ -90,7 +97,7 @@ impl House {
 #[test]
 fn an_operation_that_need_not_wait_completes_at_once() {
     let house = house();
-    house.purgatory.watch(house.operation(0, 1_000), &[1]);
+    house.watch(house.operation(0, 1_000), &[1]);
     assert_eq!(house.completed(), [(0, Completion::Satisfied)]);
     assert!(house.purgatory.is_empty());
 }
@@ -98,22 +105,21 @@ fn an_operation_that_need_not_wait_completes_at_once() {
 #[test]
 fn an_operation_without_time_expires_at_once() {
     let house = house();
-    house.purgatory.watch(house.operation(5, 0), &[1]);
+    house.watch(house.operation(5, 0), &[1]);
     assert_eq!(house.completed(), [(5, Completion::Expired)]);
 }
 
 #[test]
-fn check_completes_what_is_satisfied_under_that_key_and_leaves_nothing_behind() {
+fn check_completes_what_is_satisfied_in_that_list_and_leaves_nothing_behind() {
     let house = house();
-    house.purgatory.watch(house.operation(5, 1_000), &[1, 2]);
-    house.purgatory.watch(house.operation(9, 1_000), &[2]);
-    house.purgatory.watch(house.operation(5, 1_000), &[3]);
+    house.watch(house.operation(5, 1_000), &[1, 2]);
+    house.watch(house.operation(9, 1_000), &[2]);
+    house.watch(house.operation(5, 1_000), &[3]);
     assert_eq!(house.purgatory.len(), 3);
     house.value.store(5, Ordering::Release);
-    assert_eq!(house.purgatory.check(&2), 1);
+    assert_eq!(house.lists[2].check(), 1);
     assert_eq!(house.completed(), [(5, Completion::Satisfied)]);
-    assert_eq!(house.purgatory.check(&1), 0, "it was unlinked from its other key");
-    assert_eq!(house.purgatory.check(&4), 0, "an unknown key");
+    assert_eq!(house.lists[1].check(), 0, "it was unlinked from its other list");
     assert_eq!(house.purgatory.len(), 2);
     assert_eq!(house.purgatory.timer.len(), 2, "its timer was cancelled");
 }
@@ -121,36 +127,35 @@ fn check_completes_what_is_satisfied_under_that_key_and_leaves_nothing_behind() 
 #[test]
 fn a_check_with_nobody_waiting_asks_nobody() {
     let house = house();
-    let list = house.purgatory.watch_list(&1);
-    assert_eq!(list.check(), 0);
-    house.purgatory.watch(house.operation(5, 1_000), &[1]);
+    assert_eq!(house.lists[1].check(), 0);
+    house.watch(house.operation(5, 1_000), &[1]);
     let asked = house.asked.load(Ordering::Relaxed);
-    assert_eq!(house.purgatory.check(&2), 0);
+    assert_eq!(house.lists[2].check(), 0);
     assert_eq!(house.asked.load(Ordering::Relaxed), asked);
     house.value.store(5, Ordering::Release);
-    assert_eq!(list.check(), 1, "a kept list is the list of its key");
+    assert_eq!(house.lists[1].check(), 1);
 }
 
 #[test]
 fn bytes_are_added_up_before_the_operation_is_asked() {
     let house = house();
-    house.purgatory.watch(house.operation(5, 1_000), &[1]);
+    house.watch(house.operation(5, 1_000), &[1]);
     house.value.store(5, Ordering::Release);
     let asked = house.asked.load(Ordering::Relaxed);
-    assert_eq!(house.purgatory.check_bytes(&1, 60), 0);
+    assert_eq!(house.lists[1].check_bytes(60), 0);
     assert_eq!(house.asked.load(Ordering::Relaxed), asked);
-    assert_eq!(house.purgatory.check_bytes(&1, 40), 1);
+    assert_eq!(house.lists[1].check_bytes(40), 1);
 }
 
 #[test]
 fn the_timeout_completes_as_expired_and_is_counted() {
     let house = house();
-    house.purgatory.watch(house.operation(5, 30), &[1]);
+    house.watch(house.operation(5, 30), &[1]);
     house.clock.advance_ms(29);
     assert!(house.completed().is_empty());
     house.clock.advance_ms(1);
     assert_eq!(house.done.recv_timeout(PATIENCE), Ok((5, Completion::Expired)));
-    assert_eq!(house.purgatory.check(&1), 0);
+    assert_eq!(house.lists[1].check(), 0);
     let mut scalars = Vec::new();
     house.metrics.for_each_scalar(|name, _, _, value| scalars.push((name.to_owned(), value)));
     use crate::metrics::Value::{Counter, Gauge};
@@ -163,7 +168,7 @@ fn the_timeout_completes_as_expired_and_is_counted() {
 fn stopping_completes_everything_that_waits() {
     let house = house();
     for key in 0..100 {
-        house.purgatory.watch(house.operation(5, 1_000), &[key, key + 1]);
+        house.watch(house.operation(5, 1_000), &[key, key + 1]);
     }
     house.purgatory.stop();
     assert_eq!(house.completed(), vec![(5, Completion::Stopped); 100]);
@@ -175,9 +180,9 @@ fn stopping_completes_everything_that_waits() {
 fn what_would_wait_after_the_stop_completes_at_once() {
     let house = house();
     house.purgatory.stop();
-    house.purgatory.watch(house.operation(5, 1_000), &[1]);
+    house.watch(house.operation(5, 1_000), &[1]);
     house.value.store(7, Ordering::Release);
-    house.purgatory.watch(house.operation(6, 1_000), &[1]);
+    house.watch(house.operation(6, 1_000), &[1]);
     assert_eq!(house.completed(), [(5, Completion::Stopped), (6, Completion::Satisfied)]);
     assert!(house.purgatory.is_empty());
 }
@@ -185,7 +190,8 @@ fn what_would_wait_after_the_stop_completes_at_once() {
 #[test]
 fn an_operation_may_watch_and_check_while_it_completes() {
     struct Chain {
-        purgatory: Arc<Purgatory<u32>>,
+        purgatory: Arc<Purgatory>,
+        list: Arc<WatchList>,
         satisfied: AtomicBool,
         next: Mutex<Option<Arc<Chain>>>,
         done: mpsc::Sender<()>,
@@ -196,8 +202,8 @@ fn an_operation_may_watch_and_check_while_it_completes() {
         }
         fn complete(self: Arc<Self>, _: Completion) {
             if let Some(next) = self.next.lock().take() {
-                self.purgatory.watch(next, &[1]);
-                self.purgatory.check(&1);
+                self.purgatory.watch(next, || [self.list.clone()]);
+                self.list.check();
             }
             self.done.send(()).expect("the test listens");
         }
@@ -206,14 +212,14 @@ fn an_operation_may_watch_and_check_while_it_completes() {
         }
     }
     let house = house();
-    let purgatory = Arc::new(house.purgatory);
+    let (purgatory, list) = (Arc::new(house.purgatory), house.lists[1].clone());
     let (done, ended) = mpsc::channel();
     let chain = |next| {
-        let (purgatory, done) = (Arc::clone(&purgatory), done.clone());
+        let (purgatory, list, done) = (Arc::clone(&purgatory), list.clone(), done.clone());
         let next = Mutex::new(next);
-        Arc::new(Chain { purgatory, satisfied: AtomicBool::new(false), next, done })
+        Arc::new(Chain { purgatory, list, satisfied: AtomicBool::new(false), next, done })
     };
-    purgatory.watch(chain(Some(chain(None))), &[1]);
+    purgatory.watch(chain(Some(chain(None))), || [list.clone()]);
     // The second look of `watch` satisfied the first; its completion did the same to the second.
     assert_eq!(ended.try_iter().count(), 2);
 }
@@ -225,20 +231,21 @@ fn a_value_that_moves_while_an_operation_is_being_watched_is_never_missed() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let run: RunExpired = Arc::new(|task| task());
     let timer = Timer::start(clock, run).expect("a thread");
-    let purgatory = Arc::new(Purgatory::<u32>::new("Race", timer, &Metrics::new()));
+    let purgatory = Purgatory::new("Race", timer, &Metrics::new());
+    let list = purgatory.new_list();
     let (sent, done) = mpsc::channel();
     const ROUNDS: i64 = 3_000;
     let _ends = awaited::within("every round ends");
     let value: Arc<AtomicI64> = Arc::default();
     let barrier = Arc::new(Barrier::new(2));
     let mover = {
-        let (purgatory, value) = (Arc::clone(&purgatory), Arc::clone(&value));
+        let (list, value) = (Arc::clone(&list), Arc::clone(&value));
         let barrier = Arc::clone(&barrier);
         std::thread::spawn(move || {
             for round in 1..=ROUNDS {
                 barrier.wait();
                 value.store(round, Ordering::Release);
-                purgatory.check(&7);
+                list.check();
                 barrier.wait();
             }
         })
@@ -253,7 +260,7 @@ fn a_value_that_moves_while_an_operation_is_being_watched_is_never_missed() {
             done: sent.clone(),
         };
         barrier.wait();
-        purgatory.watch(Arc::new(operation), &[7]);
+        purgatory.watch(Arc::new(operation), || [list.clone()]);
         barrier.wait();
         assert_eq!(done.try_recv(), Ok((round, Completion::Satisfied)));
         assert!(done.try_recv().is_err(), "completed once");
@@ -266,11 +273,11 @@ fn a_value_that_moves_while_an_operation_is_being_watched_is_never_missed() {
 fn check_and_timeout_at_once_complete_an_operation_once() {
     let house = house();
     for round in 1..=500 {
-        house.purgatory.watch(house.operation(round, 1), &[1]);
+        house.watch(house.operation(round, 1), &[1]);
         house.value.store(round, Ordering::Release);
         std::thread::scope(|scope| {
             scope.spawn(|| house.clock.advance_ms(1));
-            scope.spawn(|| house.purgatory.check(&1));
+            scope.spawn(|| house.lists[1].check());
         });
         let (target, _) = house.done.recv_timeout(PATIENCE).expect("one of them did");
         assert_eq!(target, round);
@@ -283,14 +290,14 @@ fn check_and_timeout_at_once_complete_an_operation_once() {
 /// A fetch that named one partition 20,000 times waited there 20,000 times: each produce asked the
 /// fetch as often, and the fetch looked at 20,000 partitions each time.
 #[test]
-fn an_operation_waits_once_under_a_key_that_is_given_many_times() {
+fn an_operation_waits_once_in_a_list_that_is_given_many_times() {
     let house = house();
-    house.purgatory.watch(house.operation(1, 1_000), &[7; 1_000]);
+    house.watch(house.operation(1, 1_000), &[7; 1_000]);
     house.asked.store(0, Ordering::Relaxed);
-    house.purgatory.check(&7);
+    house.lists[7].check();
     assert_eq!(house.asked.load(Ordering::Relaxed), 1);
     house.value.store(1, Ordering::Release);
-    assert_eq!(house.purgatory.check(&7), 1);
+    assert_eq!(house.lists[7].check(), 1);
     assert!(house.purgatory.is_empty());
     house.purgatory.timer.stop();
 }

@@ -3,10 +3,9 @@
 //! A request may name a million partitions, most of which are not there: what is kept of each until
 //! it is encoded are a few bytes, and its struct lives only while it is written.
 
+use super::delayed_fetch::FetchRead;
 use crate::fetch_sessions::{FetchContext, Look, TopicRef};
 use crate::partitions::{FetchReader, Fetched};
-use crate::purgatory::WatchList;
-use crate::purgatory::delayed_fetch::FetchRead;
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::messages::fetch::{
     AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
@@ -14,7 +13,6 @@ use kafkalite_protocol::messages::fetch::{
 };
 use kafkalite_protocol::messages::{Listing, Wire};
 use kafkalite_protocol::{ErrorCode, Records, Uuid, Writer};
-use std::sync::Arc;
 
 /// What was read, and which of it the client is told.
 pub(super) struct Answers {
@@ -31,7 +29,7 @@ impl Answers {
     /// The answer to `read`, and the ranges of files that it refers to. What is told is noted in
     /// the session.
     pub(super) fn new(
-        context: &FetchContext<Arc<WatchList>>,
+        context: &FetchContext,
         mut read: FetchRead,
         reader: FetchReader,
     ) -> (Self, Vec<Vec<FileSlice>>) {

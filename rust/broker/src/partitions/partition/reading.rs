@@ -61,13 +61,65 @@ impl Fetched {
     }
 }
 
-/// How much a fetch could read now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readable {
-    /// In bytes, as an estimate that is never too low by a batch that could be read whole.
-    pub bytes: u64,
-    /// The offset lies on an older segment, or its epoch diverged: waiting brings nothing more.
-    pub will_not_grow: bool,
+/// What one reader may read of a partition at one moment, after all checks. Readiness, residency
+/// and the read itself are questions to a plan, so they cannot disagree about what is checked.
+///
+/// A plan is good for one look. After a wait the leader, the log's start or its bytes may be
+/// others: the reader plans again.
+#[derive(Clone, Copy)]
+pub struct ReadPlan<'a> {
+    partition: &'a Partition,
+    /// The first offset that is asked for.
+    from: Offset,
+    /// The end of what the reader may read, exclusive.
+    to: Offset,
+    high_watermark: Offset,
+    log_start_offset: Offset,
+    /// Where the reader's log parted from ours: the epoch and its end here.
+    diverging: Option<(LeaderEpoch, Offset)>,
+}
+
+impl ReadPlan<'_> {
+    /// About how many bytes could be read; never too few by a batch that could be read whole.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.partition.log.bytes_between(self.from, self.to)
+    }
+
+    /// Whether a wait brings nothing more: the offset lies on an older segment, or the reader's log
+    /// diverged.
+    #[must_use]
+    pub fn will_not_grow(&self) -> bool {
+        let active = self.partition.log.active_base_offset();
+        self.diverging.is_some() || (self.from < self.to && self.from < active)
+    }
+
+    /// The range of a file that [`ReadPlan::read`] reads to find the first offset.
+    #[must_use]
+    pub fn lookup_range(&self) -> Option<FileSlice> {
+        self.partition.log.lookup_range(self.from)
+    }
+
+    /// Reads up to `max_bytes`; with `min_one_batch` the first batch is whole even if it is larger.
+    #[must_use]
+    pub fn read(&self, max_bytes: u64, min_one_batch: bool) -> Fetched {
+        let told = Fetched {
+            high_watermark: self.high_watermark,
+            last_stable_offset: self.high_watermark,
+            log_start_offset: self.log_start_offset,
+            readable_end: self.to,
+            diverging: self.diverging,
+            ..Fetched::refused(ErrorCode::None)
+        };
+        if self.diverging.is_some() {
+            return told;
+        }
+        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
+        match self.partition.log.read(self.from, max_bytes, self.to, min_one_batch) {
+            Ok(read) => Fetched { slices: read.slices, bytes: read.bytes, ..told },
+            Err(error) => Fetched::refused(log_error_code(&error)),
+        }
+    }
 }
 
 impl Partition {
@@ -81,31 +133,45 @@ impl Partition {
         }
     }
 
-    /// How much could be read now.
+    /// What `reader` may read now.
     ///
     /// # Errors
-    /// Whatever [`Partition::read`] would answer.
-    pub fn readable(
+    /// Why it may not: `NotLeaderOrFollower`, an epoch that is not the leader's, a follower that is
+    /// no replica, an offset out of range, a log directory that failed.
+    pub fn plan(
         &self,
         target: &FetchTarget,
         reader: FetchReader,
-    ) -> Result<Readable, ErrorCode> {
+    ) -> Result<ReadPlan<'_>, ErrorCode> {
         self.check_reader(target, reader)?;
         if self.is_offline() {
             return Err(ErrorCode::KafkaStorageError);
         }
+        let high_watermark = self.high_watermark();
+        let log_start_offset = self.log_start_offset();
         let from = Offset(target.fetch_offset);
-        self.check_offset(from)?;
-        let diverged = self.divergence(target)?.is_some();
-        let end = self.readable_end(reader);
-        let bytes = self.log.bytes_between(from, end);
-        let on_older_segment = from < end && from < self.log.active_base_offset();
-        Ok(Readable { bytes, will_not_grow: diverged || on_older_segment })
+        let to = self.readable_end(reader);
+        let diverging = self.divergence(target)?;
+        // A reader whose log diverged cuts its own first; its offset says nothing here.
+        if diverging.is_none() && (from < log_start_offset || from > self.log_end_offset()) {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        Ok(ReadPlan { partition: self, from, to, high_watermark, log_start_offset, diverging })
     }
 
-    fn check_offset(&self, from: Offset) -> Result<(), ErrorCode> {
-        let inside = from >= self.log_start_offset() && from <= self.log_end_offset();
-        if inside { Ok(()) } else { Err(ErrorCode::OffsetOutOfRange) }
+    /// Plans and reads at once.
+    #[must_use]
+    pub fn read(
+        &self,
+        target: &FetchTarget,
+        max_bytes: u64,
+        min_one_batch: bool,
+        reader: FetchReader,
+    ) -> Fetched {
+        match self.plan(target, reader) {
+            Ok(plan) => plan.read(max_bytes, min_one_batch),
+            Err(error) => Fetched { leader: self.leader_behind(error), ..Fetched::refused(error) },
+        }
     }
 
     /// Where the log of a reader parted from this one, if it did.
@@ -122,58 +188,15 @@ impl Partition {
 
     /// Whether this reader may read here: a follower has to be one of the replicas.
     fn check_reader(&self, target: &FetchTarget, reader: FetchReader) -> Result<(), ErrorCode> {
+        let state = self.state.lock();
         // In a fetch every negative epoch says "unknown".
-        self.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1)))?;
+        state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1)))?;
         match reader {
-            FetchReader::Follower(id) if !self.state.lock().is_followed_by(id) => {
+            FetchReader::Follower(id) if !state.is_followed_by(id) => {
                 Err(ErrorCode::NotLeaderOrFollower)
             }
             _ => Ok(()),
         }
-    }
-
-    /// Reads up to `max_bytes`; with `min_one_batch` the first batch is whole even if it is larger.
-    #[must_use]
-    pub fn read(
-        &self,
-        target: &FetchTarget,
-        max_bytes: u64,
-        min_one_batch: bool,
-        reader: FetchReader,
-    ) -> Fetched {
-        if let Err(error) = self.check_reader(target, reader) {
-            return Fetched { leader: self.leader_behind(error), ..Fetched::refused(error) };
-        }
-        let high_watermark = self.high_watermark();
-        let told = Fetched {
-            high_watermark,
-            last_stable_offset: high_watermark,
-            log_start_offset: self.log_start_offset(),
-            readable_end: self.readable_end(reader),
-            ..Fetched::refused(ErrorCode::None)
-        };
-        match self.divergence(target) {
-            Ok(None) => {}
-            Ok(diverging) => return Fetched { diverging, ..told },
-            Err(error) => return Fetched::refused(error),
-        }
-        let from = Offset(target.fetch_offset);
-        if let Err(error) = self.check_offset(from) {
-            return Fetched::refused(error);
-        }
-        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
-        match self.log.read(from, max_bytes, told.readable_end, min_one_batch) {
-            Ok(read) => Fetched { slices: read.slices, bytes: read.bytes, ..told },
-            Err(error) => Fetched::refused(log_error_code(&error)),
-        }
-    }
-
-    /// What finding the fetch offset reads of the log's files, see [`CommitLog::lookup_range`].
-    ///
-    /// [`CommitLog::lookup_range`]: kafkalite_log::CommitLog::lookup_range
-    #[must_use]
-    pub fn lookup_range(&self, target: &FetchTarget) -> Option<FileSlice> {
-        self.log.lookup_range(Offset(target.fetch_offset))
     }
 
     /// Whom to ask instead, or from which epoch on (KIP-951): what a client with stale metadata

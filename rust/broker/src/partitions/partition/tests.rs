@@ -13,9 +13,9 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::handlers::produce::delayed_produce::{DelayedProduce, Pending};
 use crate::metrics::Metrics;
 use crate::partitions::CommitStatus;
-use crate::purgatory::delayed_produce::{DelayedProduce, Pending};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory, RunExpired, Timer};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -66,7 +66,7 @@ impl DelayedOperation for Waits {
 struct House {
     partition: Arc<Partition>,
     committer: Arc<GroupCommit>,
-    produces: Purgatory<u64>,
+    produces: Purgatory,
     _directory: tempfile::TempDir,
 }
 
@@ -87,7 +87,7 @@ fn house(flush_messages: u64) -> House {
         index: 0,
         internal: false,
         fetch_waiters: produces.new_list(),
-        produce_waiters: produces.watch_list(&KEY),
+        produce_waiters: produces.new_list(),
         committer: committer.clone(),
     };
     let partition = Arc::new(Partition::new(identity, 1, Arc::new(log), Offset(0)));
@@ -112,7 +112,7 @@ impl House {
         let (done, told) = mpsc::channel();
         let (partition, end) = (self.partition.clone(), self.partition.log_end_offset());
         let waits = Arc::new(Waits { partition, end, acks, done });
-        self.produces.watch(waits, &[KEY]);
+        self.produces.watch(waits, || [self.partition.produce_waiters().clone()]);
         told
     }
 }

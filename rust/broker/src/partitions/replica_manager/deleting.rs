@@ -75,8 +75,6 @@ impl ReplicaManager {
     fn delete_log(&self, topic: &TopicImage, index: i32, slot: &Slot) {
         match slot {
             Slot::Here(partition) => {
-                self.config.fetches.forget(&partition.key());
-                self.config.produces.forget(&partition.key());
                 let log_dir = partition.log().log_dir();
                 let dir = self.dirs.directory(log_dir);
                 let name = dir.free_name(&format!("{}-{index}", topic.name), topic.id, DELETED);

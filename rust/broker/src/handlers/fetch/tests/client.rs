@@ -214,8 +214,8 @@ impl Client {
             let target = self.target(name, wish);
             let found = house.partitions.find(&target.topic, target.partition);
             let Ok(partition) = found else { return Enough::ALWAYS };
-            match partition.readable(&target, reader) {
-                Ok(now) if !now.will_not_grow => counted += now.bytes,
+            match partition.plan(&target, reader) {
+                Ok(plan) if !plan.will_not_grow() => counted += plan.bytes(),
                 _ => return Enough::ALWAYS,
             }
             let records = (partition.readable_end(reader).0 - wish.offset).max(0);

@@ -1,6 +1,7 @@
 //! The rooms of a fetch, without a socket: logs on the disk, the image by hand, time that stands.
 
 use super::super::answers::Answers;
+use super::super::delayed_fetch::{DelayedFetch, FetchLimits};
 use crate::clock::{Clock, ManualClock};
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchSessions, Opening, Reader};
@@ -13,8 +14,7 @@ use crate::metrics::{Counter, Metrics};
 use crate::partitions::{
     Checkpoints, LogDirs, Partition, ReplicaManager, ReplicaManagerConfig, TopicSettings,
 };
-use crate::purgatory::delayed_fetch::{DelayedFetch, FetchLimits};
-use crate::purgatory::{Purgatory, RunExpired, Timer, WatchList};
+use crate::purgatory::{Purgatory, RunExpired, Timer};
 use bytes::Bytes;
 use kafkalite_log::storage::RealStorage;
 use kafkalite_log::validation::ValidatedBatch;
@@ -42,8 +42,8 @@ pub type Answer = (FetchResponse, Vec<Vec<FileSlice>>);
 pub struct House {
     pub clock: Arc<ManualClock>,
     pub timer: Arc<Timer>,
-    pub fetches: Arc<Purgatory<u64>>,
-    pub sessions: FetchSessions<Arc<WatchList>>,
+    pub fetches: Arc<Purgatory>,
+    pub sessions: FetchSessions,
     pub partitions: Arc<ReplicaManager>,
     pub looked_at: Counter,
     /// Of a batch of one record.

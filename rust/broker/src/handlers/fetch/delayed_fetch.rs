@@ -6,16 +6,17 @@
 //! - case C: one of its offsets lies on an older segment: that one will not grow
 //! - case D: it asks for nothing, or for no bytes
 //!
-//! Within a session it looks at dirty partitions only, and waits for the session's bell; those that
-//! move meanwhile are looked at as well. A clean partition has nothing to be read, so leaving it
-//! out miscounts nothing. Outside of a session it waits at each of its partitions.
+//! Within a session it looks at dirty partitions only, and waits at the session's notifier; those
+//! that move meanwhile are looked at as well. A clean partition has nothing to be read, so leaving
+//! it out miscounts nothing. Outside of a session it waits at each of its partitions.
 //!
 //! Whatever ended the wait, the answer is read then, once. A fetch that need not wait is one that
 //! is satisfied at the first look. Source: Kafka's `DelayedFetch`.
 
-use super::{Completion, DelayedOperation, Purgatory, WatchList};
 use crate::fetch_sessions::{FetchContext, Look, SharedSession};
 use crate::partitions::{FetchReader, Fetched, Partition, ReplicaManager};
+use crate::purgatory::{Completion, DelayedOperation, Purgatory};
+use crate::waiters::WatchList;
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
@@ -23,15 +24,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A session whose parked fetches wait in purgatory.
-pub type Session = SharedSession<Arc<WatchList>>;
-
 /// One partition of a fetch, found or not.
 #[derive(Clone)]
 struct Wanted {
     look: Look,
     /// The partition, or why there is none.
     partition: Result<Arc<Partition>, ErrorCode>,
+}
+
+impl Wanted {
+    /// Where fetches of the partition wait, if it was found.
+    fn waiters(&self) -> Option<Arc<WatchList>> {
+        self.partition.as_ref().ok().map(|partition| partition.fetch_waiters().clone())
+    }
 }
 
 /// How much, how long, and for whom.
@@ -51,7 +56,7 @@ type Answer = Box<dyn FnOnce(Arc<DelayedFetch>) + Send>;
 
 /// The waiting request.
 pub struct DelayedFetch {
-    session: Option<Session>,
+    session: Option<SharedSession>,
     partitions: Arc<ReplicaManager>,
     /// Replaced as a whole, so that a look holds no lock.
     wanted: Mutex<Arc<Vec<Wanted>>>,
@@ -71,22 +76,17 @@ impl DelayedFetch {
     /// Answers a fetch of `looks` now or after a wait: `answer` gets it when it need wait no
     /// longer, and reads.
     pub fn start(
-        context: &FetchContext<Arc<WatchList>>,
+        context: &FetchContext,
         looks: Vec<Look>,
         partitions: Arc<ReplicaManager>,
         limits: FetchLimits,
-        fetches: &Purgatory<u64>,
+        fetches: &Purgatory,
         answer: impl FnOnce(Arc<Self>) + Send + 'static,
     ) {
         let session = context.session().cloned();
         let asks_for_nothing =
             looks.is_empty() && session.as_ref().is_none_or(|session| session.lock().is_empty());
         let wanted = find(looks, &partitions, session.as_ref());
-        let bell = session.as_ref().map(|session| session.lock().bell().clone());
-        let keys = match bell {
-            Some(_) => Vec::new(),
-            None => keys(&wanted),
-        };
         let operation = Arc::new(Self {
             session,
             partitions,
@@ -96,16 +96,22 @@ impl DelayedFetch {
             missing: Missing::default(),
             answer: Mutex::new(Some(Box::new(answer))),
         });
-        match bell {
-            Some(bell) => fetches.watch_in(operation, || [bell.waiters().clone()]),
-            None => fetches.watch(operation, &keys),
+        let waits = Arc::clone(&operation);
+        fetches.watch(operation, || waits.lists());
+    }
+
+    /// Where it waits: at its session, or at each of its partitions.
+    fn lists(&self) -> Vec<Arc<WatchList>> {
+        match &self.session {
+            Some(session) => vec![session.lock().notifier().waiters().clone()],
+            None => self.wanted().iter().filter_map(Wanted::waiters).collect(),
         }
     }
 
     /// Adds the partitions of the session that moved since it was last asked.
     fn add_moved(&self) {
         let Some(session) = &self.session else { return };
-        let looks = session.lock().take_pulled();
+        let looks = session.lock().take_moved();
         if looks.is_empty() {
             return;
         }
@@ -125,23 +131,23 @@ impl DelayedFetch {
         for Wanted { look, partition } in self.wanted().iter() {
             let partition = partition.as_ref().ok()?;
             let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
-            let now = partition.readable(&look.target, self.limits.reader).ok()?;
-            if now.will_not_grow {
+            let plan = partition.plan(&look.target, self.limits.reader).ok()?;
+            if plan.will_not_grow() {
                 return None;
             }
-            readable += now.bytes.min(most);
+            readable += plan.bytes().min(most);
         }
         Some(readable)
     }
 
-    /// What [`DelayedFetch::read`] reads of files itself, before it knows the ranges to answer.
+    /// The ranges of files that [`DelayedFetch::read`] reads to find the offsets.
     #[must_use]
     pub fn lookup_ranges(&self) -> Vec<FileSlice> {
-        let wanted = self.wanted();
-        let found = wanted.iter().filter_map(|wanted| {
-            wanted.partition.as_ref().ok().map(|partition| (partition, &wanted.look.target))
-        });
-        found.filter_map(|(partition, target)| partition.lookup_range(target)).collect()
+        let lookup = |Wanted { look, partition }: &Wanted| {
+            let plan = partition.as_ref().ok()?.plan(&look.target, self.limits.reader).ok()?;
+            plan.lookup_range()
+        };
+        self.wanted().iter().filter_map(lookup).collect()
     }
 
     /// What there is of each partition, in the order of service.
@@ -183,12 +189,6 @@ impl FetchRead {
         self.outcomes.len()
     }
 
-    /// Whether there was none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.outcomes.is_empty()
-    }
-
     /// The look at partition `place`, and the number of what was read there, or why nothing was.
     pub fn look(&self, place: usize) -> (&Look, Result<u32, ErrorCode>) {
         (&self.wanted[place].look, self.outcomes[place])
@@ -207,9 +207,13 @@ impl FetchRead {
     }
 }
 
-/// The partitions behind `looks`. Ropes of the session are hung at those that have none yet, before
-/// anybody looks at them.
-fn find(looks: Vec<Look>, partitions: &ReplicaManager, session: Option<&Session>) -> Vec<Wanted> {
+/// The partitions behind `looks`. The session subscribes to those that it did not yet, before they
+/// are looked at.
+fn find(
+    looks: Vec<Look>,
+    partitions: &ReplicaManager,
+    session: Option<&SharedSession>,
+) -> Vec<Wanted> {
     let found = looks.into_iter().map(|look| {
         let partition = partitions.find(&look.target.topic, look.target.partition);
         Wanted { look, partition }
@@ -219,21 +223,17 @@ fn find(looks: Vec<Look>, partitions: &ReplicaManager, session: Option<&Session>
         let here =
             || found.iter().filter_map(|wanted| Some((wanted, wanted.partition.as_ref().ok()?)));
         let keys: Vec<u64> = here().map(|(_, partition)| partition.key()).collect();
-        let ropes: Vec<_> = {
+        let subscriptions: Vec<_> = {
             let mut session = session.lock();
-            here().zip(keys).map(|((wanted, _), key)| session.rope(&wanted.look, key)).collect()
+            let missing =
+                |((wanted, _), key): ((&Wanted, _), u64)| session.subscription(&wanted.look, key);
+            here().zip(keys).map(missing).collect()
         };
-        for ((_, partition), rope) in here().zip(ropes) {
-            rope.iter().for_each(|rope| partition.hang(rope));
+        for ((_, partition), subscription) in here().zip(subscriptions) {
+            subscription.iter().for_each(|subscription| partition.subscribe(subscription));
         }
     }
     found
-}
-
-/// The purgatory keys of partitions that were found.
-fn keys(wanted: &[Wanted]) -> Vec<u64> {
-    let found = wanted.iter().filter_map(|wanted| wanted.partition.as_ref().ok());
-    found.map(|partition| partition.key()).collect()
 }
 
 /// Puts newer looks in the place of older ones at the same partitions, and the rest at the end.

@@ -3,10 +3,8 @@ use crate::fetch_sessions::{FetchContext, FetchSessions, Look, Opening};
 use crate::metrics::Metrics;
 use kafkalite_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 
-type Sessions = FetchSessions<Arc<WatchList>>;
-
 /// Opens a session of one partition, and the slot of the one before is free.
-fn open(sessions: &Sessions, id: i32) -> (FetchContext<Arc<WatchList>>, Look) {
+fn open(sessions: &FetchSessions, id: i32) -> (FetchContext, Look) {
     let topics = vec![FetchTopic {
         topic: "t".to_owned(),
         partitions: vec![FetchPartition::default()],
@@ -24,32 +22,32 @@ fn open(sessions: &Sessions, id: i32) -> (FetchContext<Arc<WatchList>>, Look) {
     (context, looks.remove(0))
 }
 
-fn rope(context: &FetchContext<Arc<WatchList>>, look: &Look) -> Arc<Rope> {
+fn subscription(context: &FetchContext, look: &Look) -> Arc<PartitionSubscription> {
     let session = context.session().expect("a session");
-    session.lock().rope(look, 1).expect("none hangs there")
+    session.lock().subscription(look, 1).expect("there is none yet")
 }
 
 #[test]
-fn a_check_pulls_the_ropes_and_costs_one_look_where_none_hangs() {
-    let (sessions, list) = (Sessions::new(10, &Metrics::new()), WatchList::default());
+fn a_check_marks_each_subscription_and_costs_one_look_without_any() {
+    let (sessions, list) = (FetchSessions::new(10, &Metrics::new()), WatchList::default());
     let (context, look) = open(&sessions, 1);
     let session = context.session().expect("a session");
     list.check();
-    assert!(session.lock().take_pulled().is_empty(), "nothing hangs there yet");
-    let rope = rope(&context, &look);
-    list.hang(&rope);
+    assert!(session.lock().take_moved().is_empty(), "nothing is subscribed yet");
+    let held = subscription(&context, &look);
+    list.subscribe(&held);
     for check in [|list: &WatchList| list.check(), |list: &WatchList| list.check_bytes(7)] {
         assert_eq!(check(&list), 0, "no operation waits");
-        assert_eq!(session.lock().take_pulled().len(), 1);
+        assert_eq!(session.lock().take_moved().len(), 1);
     }
 }
 
 #[test]
-fn ropes_of_sessions_that_are_gone_do_not_gather() {
-    let (sessions, list) = (Sessions::new(10, &Metrics::new()), WatchList::default());
+fn subscriptions_of_sessions_that_are_gone_do_not_gather() {
+    let (sessions, list) = (FetchSessions::new(10, &Metrics::new()), WatchList::default());
     for id in 1..1_000 {
         let (context, look) = open(&sessions, id);
-        list.hang(&rope(&context, &look));
+        list.subscribe(&subscription(&context, &look));
         assert!(list.count.load(Ordering::Relaxed) <= 8, "nobody moved this partition");
     }
     drop(sessions);
@@ -59,9 +57,9 @@ fn ropes_of_sessions_that_are_gone_do_not_gather() {
 
 #[test]
 fn a_list_tells_which_follower_is_caught_up() {
-    let (sessions, list) = (Sessions::new(10, &Metrics::new()), WatchList::default());
+    let (sessions, list) = (FetchSessions::new(10, &Metrics::new()), WatchList::default());
     let (context, look) = open(&sessions, 1);
-    list.hang(&rope(&context, &look));
+    list.subscribe(&subscription(&context, &look));
     assert_eq!(list.caught_up_ms(2), None, "nothing was told yet");
     let session = context.session().expect("a session");
     session.lock().note(&look, &Default::default(), 0);

@@ -10,8 +10,8 @@
 //! At the deadline those that still wait answer `REQUEST_TIMED_OUT`; their records stay in the log.
 //! Source: Kafka's `DelayedProduce`.
 
-use super::{Completion, DelayedOperation};
 use crate::partitions::{CommitStatus, Partition};
+use crate::purgatory::{Completion, DelayedOperation};
 use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
