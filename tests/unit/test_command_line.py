@@ -72,8 +72,9 @@ def test_wrong_words_exit_with_2_and_a_hint(words: tuple[str, ...], stderr: str)
     assert (done.returncode, done.stderr) == (2, stderr)
 
 
-def test_config_show_says_so_where_nothing_is_set() -> None:
-    done = told("config", "show")
+@pytest.mark.parametrize("environment", [{}, {"KAFKALITE_OF_ANOTHER_PROGRAM": "/x"}])
+def test_config_show_says_so_where_nothing_is_set(environment: dict[str, str]) -> None:
+    done = told("config", "show", **environment)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "every key has its default: --all tells them\n"
 

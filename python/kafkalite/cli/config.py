@@ -164,11 +164,11 @@ def show(
             for row in rows
         ]
         return answer_table(told, ["key", "value", "origin"], as_json=as_json)
-    if not rows:
+    known = [row for row in rows if row.known]
+    if not known:
         click.echo("every key has its default: --all tells them", err=True)
-    for row in rows:
-        if row.known:
-            click.echo(f"{row.key}={'' if row.value is None else row.value}")
+    for row in known:
+        click.echo(f"{row.key}={'' if row.value is None else row.value}")
     return None
 
 
