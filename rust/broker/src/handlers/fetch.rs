@@ -15,8 +15,8 @@ use crate::request_queue::parked::ParkedBytes;
 use answers::Answers;
 use delayed_fetch::{DelayedFetch, FetchLimits};
 use kafkalite_log::FileSlice;
+use kafkalite_protocol::ApiKey;
 use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
-use kafkalite_protocol::{ApiKey, ErrorCode};
 use std::sync::Arc;
 
 mod answers;
@@ -134,12 +134,6 @@ fn reader(reader: Reader) -> FetchReader {
         Reader { isolation_level: READ_COMMITTED, .. } => FetchReader::ReadCommitted,
         Reader { .. } => FetchReader::ReadUncommitted,
     }
-}
-
-/// What a client is told when the handler failed.
-#[must_use]
-pub fn error_response(error: ErrorCode) -> FetchResponse {
-    FetchResponse { error_code: error.code(), ..FetchResponse::default() }
 }
 
 #[cfg(test)]

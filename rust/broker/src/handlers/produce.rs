@@ -202,17 +202,3 @@ fn refused(index: i32, refusal: AppendRefusal) -> PartitionProduceResponse {
         ..PartitionProduceResponse::default()
     }
 }
-
-/// What a client is told when the handler failed: every partition may or may not have been
-/// appended.
-#[must_use]
-pub fn error_response(request: &ProduceRequest, error: ErrorCode) -> ProduceResponse {
-    let topics = request.topic_data.iter().map(|topic| TopicProduceResponse {
-        name: topic.name.clone(),
-        topic_id: topic.topic_id,
-        partition_responses: (topic.partition_data.iter())
-            .map(|partition| refused(partition.index, error.into()))
-            .collect(),
-    });
-    ProduceResponse { responses: topics.collect(), ..ProduceResponse::default() }
-}
