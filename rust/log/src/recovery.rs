@@ -87,11 +87,17 @@ pub(crate) fn recover(
 ) -> Result<Recovered, LogError> {
     let path = dir.path();
     let failed = |error: io::Error| dir.failed(&*path, error);
-    dir.storage().create_dir(&path).map_err(failed)?;
-    leftovers::clean_up(dir)?;
+    // Listed once, as a start opens thousands of directories in which nothing is left over.
+    let entries = match dir.storage().list(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            dir.storage().create_dir(&path).map_err(failed)?;
+            Vec::new()
+        }
+        listed => listed.map_err(failed)?,
+    };
+    let mut entries = leftovers::clean_up(dir, entries)?;
     // After it: a compaction that is brought to its end may have records above the cut.
-    let (state, note) = truncation::complete(dir, state)?;
-    let entries = dir.storage().list(&path).map_err(failed)?;
+    let (state, note) = truncation::complete(dir, state, &mut entries)?;
     let mut segments = list_segments(dir, &entries)?;
     let is_new = segments.is_empty();
     if is_new {

@@ -10,21 +10,29 @@ use crate::batch_scan::BatchScan;
 use crate::error::LogError;
 use crate::log_dir::PartitionDir;
 use crate::segment::{INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name};
-use crate::storage::OpenMode;
+use crate::storage::{DirEntry, OpenMode};
 
 /// A compacted segment that replaces others.
 pub(crate) const SWAP_SUFFIX: &str = ".swap";
 /// A compacted segment that is being written.
 pub(crate) const CLEANED_SUFFIX: &str = ".cleaned";
+/// What the names end with of which a start leaves none.
+const LEFTOVERS: [&str; 4] = [".deleted", ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX];
 
-pub(super) fn clean_up(dir: &PartitionDir) -> Result<(), LogError> {
+/// Of a directory that has these entries; returns the entries that it has then.
+pub(super) fn clean_up(
+    dir: &PartitionDir,
+    entries: Vec<DirEntry>,
+) -> Result<Vec<DirEntry>, LogError> {
+    let is_leftover = |entry: &DirEntry| LEFTOVERS.iter().any(|it| entry.name.ends_with(it));
+    if !entries.iter().any(is_leftover) {
+        return Ok(entries);
+    }
     let path = dir.path();
     let failed = |error| dir.failed(&*path, error);
-    let entries = dir.storage().list(&path).map_err(failed)?;
     let mut swaps = Vec::new();
     for entry in &entries {
-        let unfinished = [".deleted", ".tmp", CLEANED_SUFFIX];
-        if unfinished.iter().any(|suffix| entry.name.ends_with(suffix)) {
+        if is_leftover(entry) && !entry.name.ends_with(SWAP_SUFFIX) {
             dir.storage().remove_file(&dir.file(&entry.name)).map_err(failed)?;
         } else if let Some(base) = offset_in_name(&entry.name, ".log.swap") {
             swaps.push((base, entry.length));
@@ -58,7 +66,7 @@ pub(super) fn clean_up(dir: &PartitionDir) -> Result<(), LogError> {
             }
         }
     }
-    Ok(())
+    dir.storage().list(&path).map_err(failed)
 }
 
 /// The offset after the last batch of a file.

@@ -15,15 +15,19 @@ use crate::commit_log::OpenState;
 use crate::error::LogError;
 use crate::log_dir::PartitionDir;
 use crate::segment::{LOG_SUFFIX, file_name};
-use crate::storage::{Durability, OpenMode};
+use crate::storage::{DirEntry, Durability, OpenMode};
 use crate::truncation_note::{Cut, TRUNCATION_FILE, TruncationNote};
 
-/// Completes the truncation that is noted, if one is. What the checkpoints say of the log, less
-/// what does not hold after the truncation; and the note.
+/// Completes the truncation that is noted among the directory's `entries`, if one is. What the
+/// checkpoints say of the log, less what does not hold after the truncation; and the note.
 pub(super) fn complete(
     dir: &PartitionDir,
     mut state: OpenState,
+    entries: &mut Vec<DirEntry>,
 ) -> Result<(OpenState, Option<TruncationNote>), LogError> {
+    if !entries.iter().any(|entry| entry.name == TRUNCATION_FILE) {
+        return Ok((state, None));
+    }
     let path = dir.file(TRUNCATION_FILE);
     let read = TruncationNote::read(dir.storage(), &path);
     let Some(mut note) = read.map_err(|error| dir.judge(error))? else {
@@ -31,11 +35,13 @@ pub(super) fn complete(
     };
     if !note.is_done {
         state.clean = false;
-        cut_files(dir, note.cut)?;
+        cut_files(dir, note.cut, entries)?;
         sync_names(dir)?;
         note.is_done = true;
         note.write(dir.storage(), &path).map_err(|error| dir.judge(error))?;
         sync_names(dir)?;
+        let path = dir.path();
+        *entries = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
         tracing::warn!(
             partition = %dir.path().display(), log_end = note.cut.next.0,
             "a truncation that a crash stopped is completed"
@@ -46,11 +52,9 @@ pub(super) fn complete(
     Ok((state, Some(note)))
 }
 
-fn cut_files(dir: &PartitionDir, cut: Cut) -> Result<(), LogError> {
-    let path = dir.path();
-    let entries = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
+fn cut_files(dir: &PartitionDir, cut: Cut, entries: &[DirEntry]) -> Result<(), LogError> {
     let mut last = None;
-    for entry in &entries {
+    for entry in entries {
         let Some(base_offset) = offset_in_name(&entry.name, LOG_SUFFIX) else { continue };
         if cut.keeps && base_offset < cut.next {
             last = Some((base_offset, entry.length));
