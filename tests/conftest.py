@@ -15,6 +15,9 @@ from tests.harness.process import Elsewhere, Process, Processes
 # tests take longer says so in its own conftest.py.
 os.environ.setdefault("PYTEST_TIMEOUT", "240")
 
+# The contexts that the user of this machine has saved are not those of the tests.
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has its background jobs ignore Ctrl-C, and the programs that tests start would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

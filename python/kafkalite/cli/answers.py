@@ -32,6 +32,22 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 record``, ``2 records``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def size_in_words(count: int | None) -> str | None:
+    """Return a number of bytes with its unit: ``1.5 MiB``."""
+    if count is None or count < 1024:
+        return None if count is None else f"{count} B"
+    size, units = count / 1024, iter(("KiB", "MiB", "GiB", "TiB", "PiB"))
+    unit = next(units)
+    while size >= 1023.95 and unit != "PiB":
+        size, unit = size / 1024, next(units)
+    return f"{size:.1f} {unit}"
+
+
 def answer_json(answer: object) -> None:
     """Write one JSON document, or one line of several, to stdout."""
     click.echo(json.dumps(answer, ensure_ascii=False))
@@ -128,15 +144,18 @@ class Progress(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: float | None, unit: str = "bytes") -> Iterator[Progress]:
+def progress(
+    what: str, total: float | None, unit: str = "bytes", *, shown: bool = True
+) -> Iterator[Progress]:
     """Show how far some work is, on stderr, if that is a terminal.
 
     Args:
         what: A few words in front of the bar.
-        total: All there is to do; ``None`` if nobody knows.
+        total: All there is to do; ``None`` if that is not known.
         unit: ``bytes``, or what is counted.
+        shown: ``False`` shows no bar.
     """
-    if not sys.stderr.isatty():
+    if not shown or not sys.stderr.isatty():
         yield lambda advance: None
         return
     from rich.console import Console

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import NoBrokerReachable
+from ..errors import GroupNotFoundError, NoBrokerReachable, PartialError, UnknownTopicError
+from .contexts import DEFAULT_SERVERS, chosen
 from .failures import CommandError, ExitCode
+from .names_meant import with_name_meant
 from .places import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..admin import AdminClient
 
-DEFAULT_SERVERS = "localhost:9092"
 _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
@@ -32,11 +34,20 @@ class Cluster:
     #: Seconds for each call; ``None`` leaves it to the client.
     timeout: float | None = None
 
-    def admin(self) -> AdminClient:
-        """Make an admin client; it connects when it is first asked something."""
-        from .. import AdminClient
+    def admin(self, *, beside: bool = False) -> AdminClient:
+        """Make an admin client; it connects when it is first asked something.
 
-        return AdminClient(config=self.keys())
+        Args:
+            beside: It serves a producer or a consumer: the keys that only these have are for them.
+        """
+        from .. import AdminClient
+        from ..config_table import client_keys
+
+        config = self.keys()
+        if beside:
+            others = {key.name for key in client_keys() if key.client in ("producer", "consumer")}
+            config = {name: v for name, v in config.items() if name.replace("_", ".") not in others}
+        return AdminClient(config=config)
 
     def keys(self, **more: str) -> dict[str, str]:
         """Return all keys for a client, what was said on the command line last.
@@ -51,40 +62,33 @@ class Cluster:
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say where the cluster is; the command gets ``cluster``."""
-    return _with_cluster(
-        command,
-        default=DEFAULT_SERVERS,
-        envvar="KAFKALITE_BOOTSTRAP_SERVERS",
-        show_default=True,
-        show_envvar=True,
-        help="Where to ask for the cluster.",
-    )
+
+    @servers_option
+    @click.option("--context", "context", metavar="NAME", help="Saved context to use this time.")
+    @_client_options
+    @functools.wraps(command)
+    def with_cluster(
+        *args: Any,
+        servers: str | None,
+        context: str | None,
+        client_pairs: tuple[str, ...],
+        timeout: float | None,
+        **rest: Any,
+    ) -> Any:
+        where = chosen(servers, context)
+        config = where.client_config | key_values(client_pairs, "--client-config")
+        cluster = Cluster(where.bootstrap_servers, config, timeout)
+        with _explaining(cluster, rest):
+            return command(*args, cluster=cluster, **rest)
+
+    return with_cluster
 
 
 def running_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same for a command that needs no cluster; it gets ``None`` where none is named."""
-    return _with_cluster(command, help="Ask a broker that runs there.")
 
-
-def _with_cluster(command: Callable[..., Any], **where: Any) -> Callable[..., Any]:
-    # Kafka's tools have the name without an s.
-    @click.option(
-        "-b",
-        "--bootstrap-servers",
-        "--bootstrap-server",
-        "servers",
-        metavar="HOST:PORT,...",
-        **where,
-    )
-    @click.option(
-        "-X",
-        "--client-config",
-        "client_pairs",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Any key of the client; may be repeated.",
-    )
-    @click.option("--timeout", type=Seconds(min_open=True), help="Seconds for a call.")
+    @_servers_option(help="Ask a broker that runs there.")
+    @_client_options
     @functools.wraps(command)
     def with_cluster(
         *args: Any,
@@ -96,12 +100,61 @@ def _with_cluster(command: Callable[..., Any], **where: Any) -> Callable[..., An
         if servers is None:
             return command(*args, cluster=None, **rest)
         cluster = Cluster(servers, key_values(client_pairs, "--client-config"), timeout)
-        try:
+        with _explaining(cluster, rest):
             return command(*args, cluster=cluster, **rest)
-        except NoBrokerReachable as error:
-            raise unreachable(servers, error) from None
 
     return with_cluster
+
+
+def _servers_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    # Kafka's tools have the name without an s.
+    return click.option(
+        "-b",
+        "--bootstrap-servers",
+        "--bootstrap-server",
+        "servers",
+        metavar="HOST:PORT,...",
+        **more,
+    )
+
+
+#: Where the cluster is: ``None`` leaves that to the context.
+servers_option = _servers_option(
+    envvar="KAFKALITE_BOOTSTRAP_SERVERS",
+    show_envvar=True,
+    help=f"Addresses of brokers.  [default: those of the current context, or {DEFAULT_SERVERS}]",
+)
+
+
+def _client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    pairs = click.option(
+        "-X",
+        "--client-config",
+        "client_pairs",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Key of the client to set (repeatable).",
+    )
+    timeout = click.option(
+        "--timeout", type=Seconds(min_open=True), help="Seconds that a call may take."
+    )
+    return pairs(timeout(command))
+
+
+@contextmanager
+def _explaining(cluster: Cluster, given: dict[str, Any]) -> Iterator[None]:
+    """Make failures say which addresses were tried, or which name was meant.
+
+    Args:
+        cluster: The cluster that is asked.
+        given: The parameters of the command, by name.
+    """
+    try:
+        yield
+    except NoBrokerReachable as error:
+        raise unreachable(cluster.servers, error) from None
+    except (UnknownTopicError, GroupNotFoundError, PartialError) as error:
+        raise with_name_meant(error, cluster, given) from None
 
 
 def unreachable(servers: str, error: NoBrokerReachable) -> CommandError:
@@ -136,12 +189,14 @@ def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
 def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
     """Return topics and partitions of words like ``TOPIC`` and ``TOPIC:3``.
 
+    A word that begins with ``^`` is a pattern, which may have colons: no topic is called so.
+
     Raises:
         BadParameter: What follows the colon is no number.
     """
     found: list[tuple[str, int | None]] = []
     for word in words:
-        topic, separator, number = word.partition(":")
+        topic, separator, number = (word, "", "") if word[:1] == "^" else word.partition(":")
         if separator and not (_NUMBER.fullmatch(number) and int(number) < 1 << 31):
             raise click.BadParameter(f"{word!r} is not TOPIC or TOPIC:PARTITION")
         found.append((topic, int(number) if separator else None))
@@ -149,17 +204,32 @@ def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
 
 
 def yes_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--yes``: whoever says it is not asked, see ``confirm``."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
+    """Add ``--yes``: the command asks no question, see ``confirm``."""
+    return click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal."
+    )(command)
 
 
 def confirm(question: str, is_sure: bool) -> None:
-    """Ask a person before something is gone; a program knows what it does.
+    """Ask on a terminal before something is gone; elsewhere ``--yes`` is the answer.
+
+    Args:
+        question: Ends with a question mark.
+        is_sure: Whether ``--yes`` was given.
 
     Raises:
-        Abort: The answer is no.
+        CommandError: The answer is no, or there is no terminal to ask on.
     """
     import sys
 
-    if not is_sure and sys.stdin.isatty():
-        click.confirm(question, abort=True, err=True)
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"not confirmed: {question}",
+            why=["stdin is no terminal, so the question cannot be asked"],
+            hint="--yes answers the question.",
+            exit_code=ExitCode.USAGE,
+        )
+    if not click.confirm(question, err=True):
+        raise CommandError("nothing was changed", why=["the answer was no"])

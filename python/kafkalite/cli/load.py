@@ -18,7 +18,8 @@ from click.core import ParameterSource
 
 from . import suggesting
 from .answers import answer_table, json_option, progress, say
-from .connecting import Cluster, cluster_options
+from .connecting import Cluster, cluster_options, key_values
+from .helping import examples
 from .places import PARTITIONS
 
 if TYPE_CHECKING:
@@ -98,11 +99,15 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
             partitions: int,
             **kwargs: Any,
         ) -> Any:
-            source = click.get_current_context().get_parameter_source("servers")
-            given = source is not ParameterSource.DEFAULT
+            # The current context does not count: a load is meant for a cluster that is named.
+            source_of = click.get_current_context().get_parameter_source
+            sources = {source_of("servers"), source_of("context")}
+            given = sources != {ParameterSource.DEFAULT}
             with ExitStack() as stack:
                 if not given:
-                    cluster = stack.enter_context(_own_broker(cluster))
+                    pairs = click.get_current_context().params["client_pairs"]
+                    config = key_values(pairs, "--client-config")
+                    cluster = stack.enter_context(_own_broker(config, cluster.timeout))
                 if topic is None:
                     topic = stack.enter_context(_own_topic(cluster, partitions))
                 return command(*args, load=Load(cluster, topic, records, size), **kwargs)
@@ -113,18 +118,18 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
 
 
 @contextmanager
-def _own_broker(cluster: Cluster) -> Iterator[Cluster]:
+def _own_broker(config: dict[str, str], timeout: float | None) -> Iterator[Cluster]:
     from ..broker import Broker
 
     with Broker(in_process=False) as broker:
         say(f"a broker of its own: {broker.bootstrap_servers}")
-        yield Cluster(broker.bootstrap_servers, cluster.config, cluster.timeout)
+        yield Cluster(broker.bootstrap_servers, config, timeout)
 
 
 @contextmanager
 def _own_topic(cluster: Cluster, partitions: int) -> Iterator[str]:
     name = f"kafkalite-perf-{uuid.uuid4().hex[:12]}"
-    with cluster.admin() as admin:
+    with cluster.admin(beside=True) as admin:
         admin.create_topic(name, partitions=partitions, timeout=cluster.timeout)
         try:
             yield name
@@ -132,7 +137,12 @@ def _own_topic(cluster: Cluster, partitions: int) -> Iterator[str]:
             admin.delete_topic(name, missing_ok=True)
 
 
-@click.command("produce")
+@click.command(
+    "produce",
+    epilog=examples(
+        "kafkalite perf produce", "kafkalite perf produce -n 100000 -s 1000 -b localhost:9092"
+    ),
+)
 @click.option(
     "--by",
     type=click.Choice(["batch", "record", "delivery"]),
@@ -209,7 +219,13 @@ def _send_deliveries(producer: Producer, load: Load, advance: Progress) -> None:
 _SENDERS = {"batch": _send_batches, "record": _send_records, "delivery": _send_deliveries}
 
 
-@click.command("consume")
+@click.command(
+    "consume",
+    epilog=examples(
+        "kafkalite perf consume --by arrow",
+        "kafkalite perf consume -t orders -n 1000 -b localhost:9092",
+    ),
+)
 @click.option(
     "--by",
     type=click.Choice(["batch", "list", "record", "arrow"]),
@@ -225,7 +241,7 @@ def consume(load: Load, by: str, as_json: bool) -> None:
     from ..consumer import Consumer
     from ..producer import Producer
 
-    with load.cluster.admin() as admin:
+    with load.cluster.admin(beside=True) as admin:
         places = [(load.topic, p.partition) for p in admin.describe_topic(load.topic).partitions]
         ends = admin.list_offsets(places, "latest")
         starts = admin.list_offsets(places, "earliest")
@@ -286,7 +302,10 @@ _READERS = {
 }
 
 
-@click.command("e2e")
+@click.command(
+    "e2e",
+    epilog=examples("kafkalite perf e2e", "kafkalite perf e2e -n 100 --json -b localhost:9092"),
+)
 @json_option
 @cluster_options
 @load_options(1_000)

@@ -32,7 +32,9 @@ PARTITION = click.IntRange(0, _MOST_32)
 PARTITIONS = click.IntRange(1, _MOST_32)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+#: Days that are meant by a word, before today; a day begins at midnight of this machine's zone.
+_DAYS = {"today": 0, "yesterday": 1}
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,11 @@ class Seconds(click.FloatRange):
 
 
 class Place(click.ParamType["PlaceValue"]):
-    """``12``, ``-10`` (from the end), ``earliest``, ``latest``, ``2026-03-01T12:00``, ``2h``."""
+    """``12``, ``-10`` (from the end), ``earliest``, ``latest``, or a time.
+
+    A time is ``2h`` or ``-2h`` (two hours ago; s, m, h, d and w, as in ``1h30m``), ``today``,
+    ``yesterday``, or in ISO 8601, in this machine's zone if it names none.
+    """
 
     name = "PLACE"
 
@@ -115,8 +121,8 @@ class Place(click.ParamType["PlaceValue"]):
             return _read(text)
         except (ValueError, OverflowError, OSError):
             self.fail(
-                f"{text!r} is no place: give an offset, earliest, latest, a time as "
-                "2026-03-01T12:00:00Z, or 2h for two hours ago; times begin with 1970",
+                f"{text!r} is no place: give an offset, earliest, latest, 2h for two hours ago, "
+                "today, yesterday, or a time as 2026-03-01 or 2026-03-01T12:00Z, from 1970 on",
                 param,
                 ctx,
             )
@@ -129,8 +135,14 @@ def _read(text: str) -> PlaceValue:
         if abs(offset) > _MOST_64:
             raise ValueError("an offset has 64 bits")
         return PlaceValue(offset=offset)
-    if ago := re.fullmatch(r"([0-9]{1,18})([smhd])", text):
-        time = datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    if re.fullmatch(r"-?(?:[0-9]{1,18}[smhdw])+", text):
+        parts = re.findall(r"([0-9]+)([smhdw])", text)
+        time = datetime.now(UTC) - sum(
+            (timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta()
+        )
+    elif text in _DAYS:
+        midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        time = (midnight - timedelta(days=_DAYS[text])).astimezone()
     else:
         time = datetime.fromisoformat(text)
         time = time if time.tzinfo else time.astimezone()

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import KafkaliteError
-from .connecting import DEFAULT_SERVERS, Cluster, key_values
+from .connecting import Cluster, key_values
+from .contexts import chosen
+from .failures import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,15 +51,16 @@ def _named(
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    servers = ctx.params.get("servers") or DEFAULT_SERVERS
     given = ctx.params.get(str(param.name))
     others = given if isinstance(given, tuple) else ()
     try:
+        where = chosen(ctx.params.get("servers"), ctx.params.get("context"))
         pairs = key_values(ctx.params.get("client_pairs") or (), "--client-config")
         bounds = {"kafkalite.bootstrap.timeout.ms": str(int(_PATIENCE_S * 1000))}
-        with Cluster(servers, pairs | bounds).admin() as admin:
+        config = where.client_config | pairs | bounds
+        with Cluster(where.bootstrap_servers, config).admin() as admin:
             found = sorted(ask(admin))
-    except (KafkaliteError, TimeoutError, click.ClickException):
+    except (KafkaliteError, TimeoutError, click.ClickException, CommandError):
         return []
     return [
         CompletionItem(name) for name in found if name.startswith(incomplete) and name not in others
