@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process import PATIENCE_S, Process
+from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import told
 
 
@@ -72,7 +74,7 @@ def test_json_goes_round(broker: Process, topic: str) -> None:
         {"value": {"deep": [1, "ü"]}, "headers": {"a": "b", "none": None}},
     ]
     text = "".join(json.dumps(line) + "\n" for line in given)
-    done = produced(broker, topic, text, "--json", "-p", "0")
+    done = produced(broker, topic, text, "--input", "jsonl", "--json", "-p", "0")
     assert json.loads(done.stdout)["records"] == 3
     lines = [json.loads(line) for line in consumed(broker, topic, "--json").stdout.splitlines()]
     assert [line["offset"] for line in lines] == [0, 1, 2]
@@ -82,15 +84,158 @@ def test_json_goes_round(broker: Process, topic: str) -> None:
     assert lines[1]["headers"] == [{"name": "h", "value": "x"}]
     assert json.loads(lines[2]["value"]) == {"deep": [1, "ü"]}
     assert lines[2]["headers"] == [{"name": "a", "value": "b"}, {"name": "none", "value": None}]
-    copied = produced(broker, topic, json.dumps(lines[0]) + "\n", "--json", "-p", "1")
+    copied = produced(broker, topic, json.dumps(lines[0]) + "\n", "--input", "jsonl", "-p", "1")
     assert copied.returncode == 0
 
 
-def test_a_line_that_is_no_record_is_told(broker: Process, topic: str) -> None:
-    for line in ("nonsense", "[]", '{"vlaue": "v"}'):
-        done = produced(broker, topic, f'{{"value": "v"}}\n{line}\n', "--json")
-        assert done.returncode == 2
-        assert done.stderr.startswith("error: line 2 is no record: ")
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("nonsense", "not JSON, expecting value at column 1"),
+        ("[]", "a list instead of an object"),
+        ('{"vlaue": "v"}', 'unknown member "vlaue"'),
+        ('{"key": "k"}', '"value" is missing; null makes a tombstone'),
+        ('{"value": 1, "value_base64": "MQ=="}', 'both "value" and "value_base64"'),
+        ('{"value_base64": "?"}', '"value_base64" is not base64'),
+        ('{"value": 1, "headers": 5}', '"headers" is a number, not an object or a list of pairs'),
+        ('{"value": 1, "headers": [[1, 2]]}', "the name of a header is a number, not a text"),
+        (
+            '{"value": 1, "timestamp_ms": "soon"}',
+            '"timestamp_ms" is not in milliseconds since 1970',
+        ),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_with_the_cause(
+    broker: Process, topic: str, line: str, why: str
+) -> None:
+    done = produced(broker, topic, f'{{"value": "v"}}\n{line}\n', "--input", "jsonl")
+    assert done.returncode == 2
+    error, hint = done.stderr.splitlines()
+    assert error == f"error: line 2 is no record: {why}"
+    assert hint.startswith('hint: a record is written as {"key": "k"')
+
+
+def test_headers_are_read_as_an_object_as_pairs_and_as_consume_writes_them(
+    broker: Process, topic: str
+) -> None:
+    given = [{"a": "1"}, [["a", "1"], ["a", None]], [{"name": "a", "value_base64": "MQ=="}]]
+    text = "".join(json.dumps({"value": "v", "headers": headers}) + "\n" for headers in given)
+    assert produced(broker, topic, text, "--input", "jsonl", "-p", "0").returncode == 0
+    assert consumed(broker, topic, "-f", "{headers}\\n").stdout == "a=1\na=1,a=\na=1\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "values"),
+    [
+        ('[{"value": "one"},\n {"value": "two"}]\n', "one\ntwo\n"),
+        ('{"value":\n"alone"}', "alone\n"),
+        ("[]", ""),
+        ("", ""),
+    ],
+)
+def test_a_json_document_is_one_record_or_a_list_of_records(
+    broker: Process, topic: str, document: str, values: str
+) -> None:
+    assert produced(broker, topic, document, "--input", "json", "-p", "0").returncode == 0
+    assert consumed(broker, topic).stdout == values
+
+
+def test_a_record_of_a_json_document_is_named_by_its_number(broker: Process, topic: str) -> None:
+    done = produced(broker, topic, '[{"value": "v"}, 5]', "--input", "json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: record 2 is no record: a number instead of an object\n")
+
+
+def test_json_is_the_form_of_the_answer_and_not_of_the_input(broker: Process, topic: str) -> None:
+    done = produced(broker, topic, '{"value": "v"}\n', "--json", "-p", "0")
+    told_of = json.loads(done.stdout)
+    assert (told_of["topic"], told_of["records"], told_of["created"]) == (topic, 1, False)
+    assert consumed(broker, topic).stdout == '{"value": "v"}\n'
+
+
+def test_compression_is_that_of_the_batches(processes: Processes, tmp_path: Path) -> None:
+    broker = processes.serve("--topic", "t", data_dir=tmp_path / "data")
+    assert produced(broker, "t", "text\n", "--compression", "zstd").returncode == 0
+    dumped = told("log", "dump", str(tmp_path / "data" / "t-0"), "--json").stdout
+    assert json.loads(dumped)["codec"] == "zstd"
+
+
+def test_a_topic_that_is_created_is_told_with_its_partitions(broker: Process) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    first = produced(broker, name, "one\n")
+    assert first.stderr.splitlines()[0] == f"created topic {name} with 1 partition"
+    assert "created" not in produced(broker, name, "two\n").stderr
+
+
+def test_no_record_creates_no_topic(broker: Process) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    assert produced(broker, name, "").stderr.startswith(f"0 records sent to {name}")
+    assert told("topics", "describe", name, "-b", broker.ready).returncode == 5
+
+
+def test_a_partition_that_a_new_topic_would_not_have_creates_nothing(broker: Process) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    done = produced(broker, name, "one\n", "-p", "99")
+    assert (done.returncode, done.stderr) == (
+        5,
+        f"error: topic {name} has no partition 99\n"
+        "  the topic would be created with 1 partition, numbered from 0\n"
+        f"hint: `kafkalite topics create {name} -p 100` makes as many as that takes.\n",
+    )
+    assert told("topics", "describe", name, "-b", broker.ready).returncode == 5
+
+
+def test_a_partition_that_a_topic_does_not_have_is_refused_at_once(
+    broker: Process, topic: str
+) -> None:
+    done = produced(broker, topic, "one\n", "-p", "2")
+    assert (done.returncode, done.stderr.splitlines()[:2]) == (
+        5,
+        [
+            f"error: topic {topic} has no partition 2",
+            "  the topic has 2 partitions, numbered from 0",
+        ],
+    )
+
+
+def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(processes: Processes) -> None:
+    broker = processes.serve("--topic", "orders", "--set", "auto.create.topics.enable=false")
+    done = produced(broker, "ordrs", "one\n")
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1] == "hint: did you mean orders?"
+    made = processes.serve("--topic", "orders")
+    assert "did you mean orders?" in produced(made, "ordrs", "one\n").stderr
+
+
+def typed(broker: Process, *words: str, text: str) -> str:
+    """What a terminal shows on which ``produce`` is started, and this is typed."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kafkalite", "produce", *words, "-b", broker.ready]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while b"Ctrl-D" not in shown:
+            shown += os.read(ours, 1 << 16)
+        # At the beginning of a line it ends the input.
+        os.write(ours, text.encode() + b"\x04")
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    except OSError:
+        pass  # Linux says so that the other end is closed.
+    os.close(ours)
+    assert child.wait(PATIENCE_S) == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_there_is_a_prompt_and_no_bar_over_the_typing(
+    broker: Process, topic: str
+) -> None:
+    shown = typed(broker, topic, "-p", "0", text="one\ntwo\n")
+    assert shown.startswith(f"type records for {topic}, one a line; Ctrl-D ends\n")
+    assert f"2 records sent to {topic} in " in shown
+    assert "\x1b" not in shown
+    assert consumed(broker, topic).stdout == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +244,9 @@ def test_a_line_that_is_no_record_is_told(broker: Process, topic: str) -> None:
         (("produce", "t", "-X", "lingerms=1"), 2),
         (("produce", "t", "-H", "name"), 2),
         (("produce", "t", "--file", "missing"), 2),
+        (("produce", "t", "--input", "xml"), 2),
+        (("produce", "t", "--input", "jsonl", "-K", ":"), 2),
+        (("produce", "t", "--compression", "rar"), 2),
     ],
 )
 def test_what_cannot_be_is_refused(broker: Process, words: tuple[str, ...], exit_code: int) -> None:

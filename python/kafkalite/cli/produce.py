@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import sys
 import time
@@ -11,194 +9,186 @@ from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import KafkaliteError, NoBrokerReachable, UnknownTopicError
 from . import suggesting
-from .answers import answer_json, json_option, progress, say
+from .answers import answer_json, json_option, plural, progress, say
 from .connecting import Cluster, cluster_options, key_values
 from .escapes import unescaped
 from .failures import CommandError, ExitCode
+from .helping import examples
+from .names_meant import nearest
 from .places import PARTITION
+from .record_input import FORMS, Columns, Shape, column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from ..admin import AdminClient
     from ..producer import BatchDelivery, Producer
 
-#: Bytes read at once; a slow pipe gives fewer, and they are sent as they come.
-_READ_BYTES = 1 << 18
 #: Deliveries that may be under way before the oldest is looked at.
 _MOST_DELIVERIES = 64
 #: A line may have so many bytes whatever the largest request; JSON may write six for one.
 _LEAST_LINE_BYTES = 16 << 20
 _JSON_FACTOR = 8
 
-
-@dataclass
-class Lines:
-    """Records in columns, as ``send_batch`` takes them."""
-
-    values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    headers: list[list[tuple[str, bytes | None]]] = field(default_factory=list)
-    partitions: list[int | None] = field(default_factory=list)
-    timestamps: list[int | None] = field(default_factory=list)
+_EXAMPLES = examples(
+    "echo hello | kafkalite produce orders",
+    "kafkalite produce orders --file lines.txt -K '\\t'",
+    "kafkalite consume orders -e --from-beginning --json | kafkalite produce copy --input jsonl",
+)
 
 
-@dataclass(frozen=True)
-class Shape:
-    """How a line becomes a record."""
-
-    key_separator: bytes | None
-    key: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    partition: int | None
-    is_json: bool
-
-    def read(self, lines: list[bytes], first: int) -> Lines:
-        """Read lines; ``first`` is the number of the first, for what cannot be read."""
-        into = Lines()
-        for at, line in enumerate(lines):
-            if self.is_json:
-                self._read_json(line, first + at, into)
-            else:
-                self._read_line(line, into)
-        return into
-
-    def _read_line(self, line: bytes, into: Lines) -> None:
-        key, value = self.key, line
-        if self.key_separator is not None:
-            key, separator, value = line.partition(self.key_separator)
-            if not separator:
-                key, value = self.key, line
-        into.values.append(value)
-        into.keys.append(key)
-        into.headers.append(self.headers)
-        into.partitions.append(self.partition)
-        into.timestamps.append(None)
-
-    def _read_json(self, line: bytes, number: int, into: Lines) -> None:
-        try:
-            given = json.loads(line)
-            if not isinstance(given, dict):
-                raise ValueError("not an object")
-            if not _has(given, "value"):
-                raise ValueError("it has no value; null makes a tombstone")
-            key = _bytes(given, "key") if _has(given, "key") else self.key
-            value = _bytes(given, "value")
-            headers = _headers(given.get("headers") or [])
-            timestamp_ms = _timestamp(given)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise CommandError(
-                f"line {number} is no record: {error}",
-                hint='write {"key": "k", "value": "v"}, as `kafkalite consume --json` does.',
-                exit_code=ExitCode.USAGE,
-            ) from None
-        into.keys.append(key)
-        into.values.append(value)
-        into.headers.append(self.headers + headers)
-        into.partitions.append(self.partition)
-        into.timestamps.append(timestamp_ms)
-
-
-def _has(given: dict[str, Any], name: str) -> bool:
-    return name in given or f"{name}_base64" in given
-
-
-def _bytes(given: dict[str, Any], name: str) -> bytes | None:
-    """Return a member of a JSON object as bytes; what is no text is written as JSON."""
-    if (coded := given.get(f"{name}_base64")) is not None:
-        return base64.b64decode(coded, validate=True)
-    value = given.get(name)
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def _timestamp(given: dict[str, Any]) -> int | None:
-    """Return the time of a record; -1 is what `consume` writes where there is none."""
-    when = given.get("timestamp_ms")
-    if when is None or when == -1:
-        return None
-    if not isinstance(when, int) or isinstance(when, bool) or not 0 <= when < 1 << 63:
-        raise ValueError("its timestamp_ms is no number of milliseconds since 1970")
-    return when
-
-
-def _headers(given: Any) -> list[tuple[str, bytes | None]]:
-    """Read a mapping, or objects with ``name`` and ``value``."""
-    if isinstance(given, dict):
-        found = [(name, _bytes(given, name)) for name in given]
-    else:
-        found = [(header["name"], _bytes(header, "value")) for header in given]
-    for name, _ in found:
-        if not isinstance(name, str):
-            raise ValueError("a header's name is no text")
-        # Half a surrogate pair is JSON, and no UTF-8.
-        name.encode()
-    return found
-
-
-@click.command("produce")
+@click.command("produce", epilog=_EXAMPLES)
 @click.argument("topic", shell_complete=suggesting.topics)
 @click.option(
     "--file",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read lines from a file, not from stdin.",
+    help="File to read instead of stdin.",
 )
-@click.option("-K", "--key-separator", help="Split each line into key and value.")
-@click.option("-k", "--key", help="The key of every record that has none.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Of each.")
-@click.option("-p", "--partition", type=PARTITION, help="By default the key says.")
+@click.option(
+    "--input",
+    "form",
+    type=click.Choice(FORMS),
+    default="lines",
+    show_default=True,
+    help="lines: each line is a value. jsonl: each line is a record as a JSON object, as "
+    "`consume --json` writes. json: the input is one JSON record, or a list of records.",
+)
+@click.option("-K", "--key-separator", help="Text that splits each line into key and value.")
+@click.option("-k", "--key", help="Key of every record that has no key of its own.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header to add to every record (repeatable).",
+)
+@click.option(
+    "-p", "--partition", type=PARTITION, help="Partition of every record; by default the key says."
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    help="Codec of the batches (the key compression.type).",
+)
 @json_option
 @cluster_options
 def command(
     cluster: Cluster,
     topic: str,
     path: Path | None,
+    form: str,
     key_separator: str | None,
     key: str | None,
     headers: tuple[str, ...],
     partition: int | None,
+    compression: str | None,
     as_json: bool,
 ) -> None:
-    r"""Send each line as a record. With --json each line is an object, as `consume --json` writes.
+    r"""Send each line as a record.
 
-    A line is all bytes up to a newline; -K '\t' splits it at the first tab.
+    A line is all bytes up to a newline; -K '\t' splits each line at the first tab.
     """
     from ..producer import Producer
 
     named = key_values(headers, "--header")
     shape = Shape(
-        key_separator=None if key_separator is None else _separator(key_separator),
+        form=form,
+        key_separator=None if key_separator is None else _separator(key_separator, form),
         key=None if key is None else os.fsencode(key),
         headers=[(name, os.fsencode(value)) for name, value in named.items()],
         partition=partition,
-        is_json=as_json,
     )
+    keys = {} if compression is None else {"compression_type": compression}
+    is_new = _is_missing(cluster, topic, partition)
+    meant = nearest(cluster, [topic]) if is_new else None
     started = time.perf_counter()
     with ExitStack() as stack:
-        producer = stack.enter_context(Producer(config=cluster.keys()))
-        total = None if path is None else path.stat().st_size
-        advance = stack.enter_context(progress(f"produce {topic}", total))
+        producer = stack.enter_context(Producer(config=cluster.keys(**keys)))
+        total = 0 if path is None else path.stat().st_size
+        # A bar would stand among the lines that somebody types.
+        advance = stack.enter_context(progress(f"produce {topic}", total, shown=path is not None))
         descriptor = sys.stdin.fileno() if path is None else os.open(path, os.O_RDONLY)
         if path is not None:
             stack.callback(os.close, descriptor)
-        sender = Sender(producer, topic)
-        for lines, size in _chunks(descriptor, _most_line_bytes(cluster)):
-            sender.send(shape.read(lines, sender.records + 1))
+        elif sys.stdin.isatty():
+            say(_PROMPTS[form].format(topic=topic))
+        sender = Sender(producer, topic, is_new, meant)
+        for columns, size in shape.read(descriptor, _most_line_bytes(cluster)):
+            sender.send(columns)
             advance(size)
         sender.finish()
     seconds = time.perf_counter() - started
     if as_json:
         return answer_json(
-            {"topic": topic, "records": sender.records, "seconds": round(seconds, 6)}
+            {
+                "topic": topic,
+                "records": sender.records,
+                "seconds": round(seconds, 6),
+                "created": is_new and sender.records > 0,
+            }
         )
-    plural = "" if sender.records == 1 else "s"
-    return say(f"{sender.records} record{plural} sent to {topic} in {seconds:.2f} s")
+    return say(f"{plural(sender.records, 'record')} sent to {topic} in {seconds:.2f} s")
+
+
+_PROMPTS = {
+    "lines": "type records for {topic}, one a line; Ctrl-D ends",
+    "jsonl": "type records for {topic} as JSON objects, one a line; Ctrl-D ends",
+    "json": "type a JSON record for {topic}, or a list of records; Ctrl-D ends",
+}
+
+
+def _is_missing(cluster: Cluster, topic: str, partition: int | None) -> bool:
+    """Tell whether the topic does not exist, before a record is sent to it.
+
+    Raises:
+        CommandError: The topic has no such partition, or would have none when it is created; or
+            the brokers create no topics.
+    """
+    with cluster.admin(beside=True) as admin:
+        try:
+            count: int | None = len(admin.describe_topic(topic, timeout=cluster.timeout).partitions)
+            is_missing = False
+        except UnknownTopicError:
+            count, is_missing = _count_when_created(admin, cluster), True
+    if count is not None and partition is not None and partition >= count:
+        has = "would be created with" if is_missing else "has"
+        make = f"create {topic} -p" if is_missing else f"add-partitions {topic}"
+        raise CommandError(
+            f"topic {topic} has no partition {partition}",
+            why=[f"the topic {has} {plural(count, 'partition')}, numbered from 0"],
+            hint=f"`kafkalite topics {make} {partition + 1}` makes as many as that takes.",
+            exit_code=ExitCode.NOT_FOUND,
+        )
+    return is_missing
+
+
+def _count_when_created(admin: AdminClient, cluster: Cluster) -> int | None:
+    """Return how many partitions a topic gets that is created on first use, if that can be asked.
+
+    Raises:
+        UnknownTopicError: The brokers create no topics.
+    """
+    try:
+        broker = admin.describe_cluster(timeout=cluster.timeout).brokers[0].id
+        entries = admin.describe_broker_config(broker, timeout=cluster.timeout)
+    except NoBrokerReachable:
+        raise
+    except (KafkaliteError, IndexError):
+        # A cluster need not let everybody look; the producer will find out.
+        return None
+    creates, count = entries.get("auto.create.topics.enable"), entries.get("num.partitions")
+    if creates is not None and creates.value == "false":
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist, and the brokers create none "
+            "(auto.create.topics.enable=false)"
+        )
+    return int(count.value) if count is not None and count.value else None
 
 
 @dataclass
@@ -207,22 +197,32 @@ class Sender:
 
     producer: Producer
     topic: str
+    #: Whether the first record creates the topic.
+    is_new: bool = False
+    #: An older topic with a name that comes near to the new one.
+    meant: str | None = None
     records: int = 0
     _under_way: deque[BatchDelivery] = field(default_factory=deque)
 
-    def send(self, lines: Lines) -> None:
+    def send(self, columns: Columns) -> None:
         """Add a batch; waits where too many are under way."""
-        if not lines.values:
+        if not columns.values:
             return
         delivery = self.producer.send_batch(
             self.topic,
-            lines.values,
-            keys=lines.keys if any(key is not None for key in lines.keys) else None,
-            headers=lines.headers if any(lines.headers) else None,
-            partitions=_column(lines.partitions),
-            timestamps=_column(lines.timestamps),
+            columns.values,
+            keys=columns.keys if any(key is not None for key in columns.keys) else None,
+            headers=columns.headers if any(columns.headers) else None,
+            partitions=column(columns.partitions),
+            timestamps=column(columns.timestamps),
         )
-        self.records += len(lines.values)
+        if self.is_new and not self.records:
+            delivery.result()
+            count = len(self.producer.partitions_for(self.topic))
+            say(f"created topic {self.topic} with {plural(count, 'partition')}")
+            if self.meant is not None:
+                say(f"hint: did you mean {self.meant}?")
+        self.records += len(columns.values)
         self._under_way.append(delivery)
         if len(self._under_way) > _MOST_DELIVERIES:
             self._under_way.popleft().result()
@@ -238,10 +238,6 @@ class Sender:
             delivery.result()
 
 
-def _column(numbers: list[int | None]) -> list[int | None] | None:
-    return numbers if any(number is not None for number in numbers) else None
-
-
 def _most_line_bytes(cluster: Cluster) -> int:
     """Return how long a line may be: what a record takes, and as much as JSON makes of it."""
     try:
@@ -251,40 +247,10 @@ def _most_line_bytes(cluster: Cluster) -> int:
     return max(_LEAST_LINE_BYTES, _JSON_FACTOR * most)
 
 
-def _chunks(descriptor: int, most: int) -> Iterator[tuple[list[bytes], int]]:
-    """Read lines as they come: what there is, and how many bytes it took.
-
-    Raises:
-        CommandError: A line has more than ``most`` bytes.
-    """
-    # The line that has begun, in pieces: to join them at every read would take a time that grows
-    # with the square of its length.
-    begun: list[bytes] = []
-    length = count = 0
-    while data := os.read(descriptor, _READ_BYTES):
-        first, *lines = data.split(b"\n")
-        begun.append(first)
-        length += len(first)
-        if length > most:
-            raise CommandError(
-                f"line {count + 1} has more than {most} bytes",
-                hint="a record must fit into max.request.size: split it, or raise that with -X.",
-                exit_code=ExitCode.USAGE,
-            )
-        if lines:
-            *whole, rest = lines
-            whole.insert(0, b"".join(begun))
-            count += len(whole)
-            begun, length = [rest], len(rest)
-            yield whole, len(data)
-        else:
-            yield [], len(data)
-    if length:
-        yield [b"".join(begun)], 0
-
-
-def _separator(text: str) -> bytes:
+def _separator(text: str, form: str) -> bytes:
     r"""Return a separator as written in a shell: ``\t`` is a tab."""
+    if form != "lines":
+        raise click.BadParameter(f"--input {form} has keys of its own", param_hint="-K")
     try:
         separator = unescaped(text)
     except ValueError as error:
