@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
@@ -33,6 +35,12 @@ def topic(broker: Process) -> str:
         (("-e", "--offset", "3"), "34"),
         (("-e", "--offset", "-1"), "4"),
         (("-e", "--offset", "1h"), "01234"),
+        (("-e", "--offset", "-1h"), "01234"),
+        (("-e", "-o", "1h30m"), "01234"),
+        (("-e", "-o", "0s"), ""),
+        (("-e", "-o", "yesterday"), "01234"),
+        (("-e", "-o", "2026-03-01"), "01234"),
+        (("-e", "-o", "2999-03-01T12:00Z"), ""),
         (("-e",), ""),
     ],
 )
@@ -59,6 +67,70 @@ def test_records_are_written_in_a_format_or_in_json(broker: Process, topic: str)
     assert record["headers"] == [{"name": "h", "value": "x"}]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%p %o %s %v\\n", "0 0 0 0\n"),
+        ("%k{hex} %v{base64} %h 100%%", "6bff MA== h=x 100%"),
+        ("%K %S", "2 1"),
+        ("{key:hex} {value:base64} {{}}", "6bff MA== {}"),
+        ("%v{value}", "00"),
+        ("%T{%Y} {timestamp:%Y}", "{year} {year}"),
+    ],
+)
+def test_a_format_has_letters_or_names(
+    broker: Process, topic: str, line: str, expected: str
+) -> None:
+    words = ("consume", topic, "--from-beginning", "-n", "1", "-f", line, "-b", broker.ready)
+    year = datetime.now(UTC).strftime("%Y")
+    assert told(*words).stdout == expected.replace("{year}", year)
+
+
+def test_a_time_is_written_in_iso_8601(broker: Process, topic: str) -> None:
+    words = ("consume", topic, "--from-beginning", "-n", "1", "-b", broker.ready)
+    iso, ms = told(*words, "-f", "%T{iso} %T").stdout.split()
+    assert datetime.fromisoformat(iso).timestamp() * 1000 == pytest.approx(int(ms))
+    assert iso.endswith("Z")
+
+
+def test_topics_are_named_by_a_regular_expression(broker: Process, topic: str) -> None:
+    words = ("-e", "--from-beginning", "-f", "{topic} {value}\\n", "-b", broker.ready)
+    assert told("consume", f"^{topic[:-1]}.", *words).stdout.startswith(f"{topic} 0\n")
+    # The whole name has to match.
+    assert told("consume", f"^{topic[:-1]}", *words).returncode == 5
+
+
+def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(broker: Process, topic: str) -> None:
+    done = told("consume", f"{topic}x", "-e", "-b", broker.ready)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (5, f"hint: did you mean {topic}?")
+
+
+def test_a_group_is_drained_up_to_the_ends(broker: Process, topic: str) -> None:
+    words = ("consume", topic, "-g", topic, "-e", "--from-beginning", "-b", broker.ready)
+    first = told(*words)
+    assert (first.returncode, first.stdout) == (0, "0\n1\n2\n3\n4\n")
+    assert told(*words).stdout == ""
+    rows = json.loads(told("groups", "lag", topic, "--json", "-b", broker.ready).stdout)
+    assert [row["lag"] for row in rows if row["partition"] == 0] == [0]
+
+
+def test_a_member_that_gets_no_partition_has_nothing_to_drain(
+    processes: Processes, broker: Process
+) -> None:
+    name = f"lines-{uuid.uuid4().hex[:8]}"
+    assert told("topics", "create", name, "-b", broker.ready).returncode == 0
+    words = ("consume", name, "-g", name, "-b", broker.ready)
+    other = processes.start(*words, "-X", "group.instance.id=first")
+    deadline = time.monotonic() + PATIENCE_S
+    while (
+        '"assignment": [['
+        not in told("groups", "describe", name, "--json", "-b", broker.ready).stdout
+    ):
+        assert time.monotonic() < deadline
+    assert told(*words, "-e").returncode == 0
+    assert other.end(signal.SIGINT) == ExitCode.INTERRUPTED
+
+
 def test_a_group_goes_on_where_it_was(broker: Process, topic: str) -> None:
     words = ("consume", topic, "-g", topic, "--from-beginning", "-b", broker.ready)
     assert told(*words, "-n", "2").stdout == "0\n1\n"
@@ -79,6 +151,13 @@ def test_what_a_group_wrote_before_ctrl_c_it_does_not_write_again(
     assert reads.popen.stdout.readline() == "5\n"
     assert reads.end(signal.SIGINT) == ExitCode.INTERRUPTED
     assert told(*words, "--idle", "1").stdout in ("", "5\n")
+
+
+def test_a_key_of_consumers_is_for_the_consumer_alone(broker: Process, topic: str) -> None:
+    """The admin client beside it refused the key: `-X fetch.min.bytes=1` could not be given."""
+    words = ("consume", topic, "--from-beginning", "-e", "-X", "fetch.min.bytes=1")
+    done = told(*words, "-b", broker.ready)
+    assert (done.returncode, done.stdout) == (0, "0\n1\n2\n3\n4\n")
 
 
 def test_fewer_records_than_wanted_exit_with_4(broker: Process, topic: str) -> None:
@@ -103,7 +182,13 @@ def test_ctrl_c_exits_with_130_whatever_was_read(
     ("words", "exit_code"),
     [
         (("consume", "no-such-topic", "-e"), 5),
-        (("consume", "t", "-g", "g", "-e"), 2),
+        (("consume", "^no-such-topic", "-e"), 5),
+        (("consume", "^(", "-e"), 2),
+        (("consume", "t", "-g", "g", "-o", "1"), 2),
+        (("consume", "t", "-f", "%x"), 2),
+        (("consume", "t", "-f", "50%"), 2),
+        (("consume", "t", "-f", "{topic:hex}"), 2),
+        (("consume", "t", "-o", "tomorrow"), 2),
         (("consume", "t", "-f", "{nothing}"), 2),
         (("consume", "t:x"), 2),
     ],

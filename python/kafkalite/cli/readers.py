@@ -1,0 +1,173 @@
+"""How ``kafkalite consume`` reads: alone or as a member of a group, and where it stops."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from .connecting import partitions_of
+from .places import PlaceValue
+from .topics import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..consumer import Consumer
+    from ..records import Record as AnyRecord
+    from .connecting import Cluster
+
+    Record = AnyRecord[bytes | None, bytes | None]
+
+#: Records taken at once, and how long to wait for the first of them.
+_MOST_RECORDS = 1_000
+_WAIT_S = 0.5
+
+_LATEST = PlaceValue(word="latest")
+
+
+class Ends(Protocol):
+    """Where the reading stops."""
+
+    def before(self, records: list[Record]) -> list[Record]:
+        """Return those of the records that count."""
+
+    def are_reached(self, consumer: Consumer, *, idle: bool) -> bool:
+        """Tell whether nothing is left to read; ``idle`` says that no record came."""
+
+
+@dataclass
+class FixedEnds:
+    """The ends of the partitions that a consumer without a group reads, exclusive."""
+
+    #: By topic and partition; a partition that is read up to its end is taken out.
+    left: dict[tuple[str, int], int]
+
+    def before(self, records: list[Record]) -> list[Record]:
+        """Return the records before the ends."""
+        return [record for record in records if self._counts(record)]
+
+    def _counts(self, record: Record) -> bool:
+        place = (record.topic, record.partition)
+        end = self.left.get(place)
+        if end is not None and record.offset + 1 >= end:
+            del self.left[place]
+        return end is not None and record.offset < end
+
+    def are_reached(self, consumer: Consumer, *, idle: bool) -> bool:
+        """Tell whether every partition is read up to its end."""
+        if idle:
+            # The last records before an end may be gone: compacted away, or of a transaction.
+            passed = [place for place, end in self.left.items() if consumer.position(place) >= end]
+            for place in passed:
+                del self.left[place]
+        return not self.left
+
+
+@dataclass
+class GroupEnds:
+    """The ends of all partitions that a group reads; a member stops where its own end.
+
+    A record behind an end is written all the same: it is handed out, so it is committed.
+    """
+
+    ends: dict[tuple[str, int], int]
+    #: Whether the group has dealt out its partitions; this member may have got none.
+    joined: bool = False
+
+    def note_assignment(self, partitions: object) -> None:
+        """Note that the group has dealt out its partitions."""
+        self.joined = True
+
+    def before(self, records: list[Record]) -> list[Record]:
+        """Return all of them."""
+        return records
+
+    def are_reached(self, consumer: Consumer, *, idle: bool) -> bool:
+        """Tell whether this member's partitions are read up to their ends."""
+        return self.joined and all(
+            consumer.position(place) >= self.ends.get((place.topic, place.partition), 0)
+            for place in consumer.assignment()
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop."""
+
+    #: After this many records.
+    count: int | None
+    #: After this many seconds without one.
+    idle_s: float | None
+
+
+def member(
+    cluster: Cluster, words: tuple[str, ...], group: str, *, from_beginning: bool, to_end: bool
+) -> tuple[Consumer, Ends | None]:
+    """Make a member of a group.
+
+    Args:
+        cluster: Where the topics are.
+        words: Topics, or one pattern.
+        group: Its id.
+        from_beginning: Where the group begins that has committed nothing.
+        to_end: Whether it stops where the partitions end now.
+    """
+    from ..consumer import Consumer
+
+    topics = [topic for topic, partition in partitions_of(words) if partition is None]
+    if len(topics) != len(words):
+        raise click.UsageError("a group deals partitions out itself: give topics alone")
+    ends = None
+    if to_end:
+        with cluster.admin(beside=True) as admin:
+            places = expand(admin, words, cluster, patterns=True)
+            ends = GroupEnds(_LATEST.resolve(admin, places, cluster))
+    reset = "earliest" if from_beginning else "latest"
+    consumer = Consumer(
+        *topics,
+        group_id=group,
+        config=cluster.keys(auto_offset_reset=reset),
+        on_assign=None if ends is None else ends.note_assignment,
+    )
+    return consumer, ends
+
+
+def alone(
+    cluster: Cluster, words: tuple[str, ...], offset: PlaceValue | None, *, to_end: bool
+) -> tuple[Consumer, Ends | None]:
+    """Make a consumer without a group, at its place; ``to_end`` as for ``member``."""
+    from ..consumer import Consumer
+
+    with cluster.admin(beside=True) as admin:
+        places = expand(admin, words, cluster, patterns=True)
+        offsets = (offset or _LATEST).resolve(admin, places, cluster)
+        ends = _LATEST.resolve(admin, places, cluster) if to_end else None
+    consumer = Consumer(config=cluster.keys(enable_auto_commit="false"))
+    consumer.assign(places)
+    for place, at in offsets.items():
+        consumer.seek(place, at)
+    if ends is None:
+        return consumer, None
+    # What has no record before its end is read already.
+    return consumer, FixedEnds({at: end for at, end in ends.items() if offsets[at] < end})
+
+
+def read(consumer: Consumer, ends: Ends | None, limits: Limits) -> Iterator[list[Record]]:
+    """Yield records as they come, until a limit or the ends are reached."""
+    left, idle = limits.count, True
+    quiet_since = time.monotonic()
+    while left != 0 and not (ends is not None and ends.are_reached(consumer, idle=idle)):
+        most = _MOST_RECORDS if left is None else min(left, _MOST_RECORDS)
+        records = consumer.consume(most, timeout=_WAIT_S)
+        if ends is not None:
+            records = ends.before(records)
+        idle = not records
+        if records:
+            quiet_since = time.monotonic()
+            left = None if left is None else left - len(records)
+            yield records
+        elif limits.idle_s is not None and time.monotonic() - quiet_since >= limits.idle_s:
+            return
