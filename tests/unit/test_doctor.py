@@ -60,6 +60,28 @@ def test_an_address_that_is_advertised_and_does_not_work_is_told(processes: Proc
     )
 
 
+@pytest.mark.parametrize("source", ["argument", "option", "variable"])
+def test_the_address_is_an_argument_an_option_or_a_variable(broker: Process, source: str) -> None:
+    nowhere = {"KAFKALITE_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    words: tuple[str, ...] = {
+        "argument": (broker.ready, "-b", "127.0.0.1:1"),
+        "option": ("-b", broker.ready),
+        "variable": (),
+    }[source]
+    if source == "variable":
+        nowhere = {"KAFKALITE_BOOTSTRAP_SERVERS": broker.ready}
+    done = told("doctor", *words, "--json", **nowhere)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {check["address"] for check in json.loads(done.stdout)} == {broker.ready}
+
+
+def test_of_several_addresses_each_is_checked(broker: Process) -> None:
+    done = told("doctor", f"127.0.0.1:1,{broker.ready}")
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: cannot use 127.0.0.1:1\n")
+    assert f"advertised by broker 1: {broker.ready}" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("address", "step", "hint"),
     [

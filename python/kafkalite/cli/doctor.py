@@ -9,13 +9,20 @@ from __future__ import annotations
 import click
 
 from .answers import answer_json, json_option
+from .connecting import servers_option
+from .contexts import chosen
 from .failures import CommandError, ExitCode
+from .helping import examples
 from .places import Seconds
 from .probe import Checked, Probe
 
+_EXAMPLES = examples("kafkalite doctor", "kafkalite doctor broker.example.com:9092 --timeout 10")
 
-@click.command("doctor")
-@click.argument("address", default="localhost:9092", metavar="[HOST:PORT]")
+
+@click.command("doctor", epilog=_EXAMPLES)
+@click.argument("address", required=False, metavar="[HOST:PORT,...]")
+@servers_option
+@click.option("--context", "context", metavar="NAME", help="Saved context to check.")
 @click.option(
     "--timeout",
     type=Seconds(min_open=True),
@@ -24,17 +31,23 @@ from .probe import Checked, Probe
     help="Seconds for each step.",
 )
 @json_option
-def command(address: str, timeout: float, as_json: bool) -> None:
-    """Look at every step to a cluster: names, TCP, ApiVersions, login, metadata.
+def command(
+    address: str | None, servers: str | None, context: str | None, timeout: float, as_json: bool
+) -> None:
+    """Check every step to a cluster: names, TCP, ApiVersions, login, metadata.
 
-    Then at every address that its brokers advertise, because clients go there.
-    Exits with 3 if ADDRESS cannot be used, with 4 if some advertised address cannot.
+    The same steps follow for every address that the brokers advertise, because clients go there.
+    Exits with 3 if none of the given addresses can be used, with 4 if some address cannot.
     """
-    first = Probe(address, timeout).run()
-    probes = [first]
-    for broker, advertised in sorted(first.brokers.items()):
+    servers = address if address is not None else chosen(servers, context).bootstrap_servers
+    addresses = dict.fromkeys(one.strip() for one in servers.split(","))
+    firsts = [Probe(one, timeout).run() for one in addresses]
+    cluster_id = next((first.cluster_id for first in firsts if first.cluster_id), None)
+    advertised = {broker: at for first in firsts for broker, at in first.brokers.items()}
+    probes = list(firsts)
+    for broker, at in sorted(advertised.items()):
         # The same steps again, and is it the broker that it is said to be?
-        probes.append(Probe(advertised, timeout, broker=broker, cluster_id=first.cluster_id).run())
+        probes.append(Probe(at, timeout, broker=broker, cluster_id=cluster_id).run())
     if as_json:
         answer_json([checked.told() for probe in probes for checked in probe.checks])
     else:
@@ -42,7 +55,7 @@ def command(address: str, timeout: float, as_json: bool) -> None:
             _show(probe)
     failed = [probe for probe in probes if not probe.is_well]
     if failed:
-        _fail(first, failed)
+        _fail(firsts, failed)
 
 
 def _show(probe: Probe) -> None:
@@ -54,12 +67,15 @@ def _show(probe: Probe) -> None:
         click.echo(f"  {checked.step:<12} {state:<7} {checked.detail:<46} {took:>10}".rstrip())
 
 
-def _fail(first: Probe, failed: list[Probe]) -> None:
+def _fail(firsts: list[Probe], failed: list[Probe]) -> None:
     failures: list[Checked] = [check for probe in failed for check in probe.checks if check.hint]
     why = [f"{check.address}  {check.step}: {check.detail}" for check in failures]
     hint = failures[0].hint if failures else None
-    if first in failed:
-        what, code = f"cannot use {first.address}", ExitCode.UNREACHABLE
+    useless = [first.address for first in firsts if first in failed]
+    if len(useless) == len(firsts):
+        what, code = f"cannot use {', '.join(useless)}", ExitCode.UNREACHABLE
+    elif useless:
+        what, code = f"cannot use {', '.join(useless)}", ExitCode.PARTLY
     else:
         what, code = "some advertised addresses cannot be used", ExitCode.PARTLY
     raise CommandError(what, why=why, hint=hint, exit_code=code)
