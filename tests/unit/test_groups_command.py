@@ -65,7 +65,7 @@ def test_lag_counts_what_is_not_read(broker: Process, group: str) -> None:
     done = told("groups", "lag", group, "--json", "-b", broker.ready)
     (row,) = json.loads(done.stdout)
     assert (row["committed"], row["end"], row["lag"]) == (2, 5, 3)
-    assert told("groups", "lag", group, "-b", broker.ready).stderr == "lag in all: 3\n"
+    assert told("groups", "lag", group, "-b", broker.ready).stderr == "total lag: 3 records\n"
     assert told("groups", "lag", "nobody", "-b", broker.ready).returncode == 5
 
 
@@ -73,7 +73,7 @@ def test_lag_counts_what_is_not_read(broker: Process, group: str) -> None:
     ("to", "after"), [("earliest", 0), ("latest", 5), ("4", 4), ("-1", 4), ("1h", 0)]
 )
 def test_offsets_are_reset(broker: Process, group: str, to: str, after: int) -> None:
-    words = (group, f"--to={to}", "--json", "-b", broker.ready)
+    words = (group, f"--to={to}", "--json", "-y", "-b", broker.ready)
     dry = json.loads(told("groups", "reset-offsets", "--dry-run", *words).stdout)
     assert dry == [{"topic": group, "partition": 0, "before": 2, "after": after}]
     assert json.loads(told("groups", "reset-offsets", *words).stdout) == dry
@@ -88,18 +88,38 @@ def test_a_group_that_committed_nothing_is_not_reset_to_nowhere(broker: Process)
 
 
 def test_a_group_with_members_is_neither_moved_nor_deleted(broker: Process, joined: str) -> None:
-    words = ("--to=earliest", "--topic", joined, "-b", broker.ready)
+    words = ("--to=earliest", "--topic", joined, "-y", "-b", broker.ready)
     assert told("groups", "reset-offsets", joined, *words).returncode == 1
-    assert told("groups", "delete", joined, "-b", broker.ready).returncode == 1
+    assert told("groups", "delete", joined, "-y", "-b", broker.ready).returncode == 1
 
 
 def test_an_empty_group_is_deleted(broker: Process, group: str) -> None:
-    assert told("groups", "delete", group, "-b", broker.ready).returncode == 0
-    assert told("groups", "delete", group, "-b", broker.ready).returncode == 5
-    assert told("groups", "delete", group, "--missing-ok", "-b", broker.ready).returncode == 0
+    assert told("groups", "delete", group, "-y", "-b", broker.ready).returncode == 0
+    assert told("groups", "delete", group, "-y", "-b", broker.ready).returncode == 5
+    assert told("groups", "delete", group, "-y", "--missing-ok", "-b", broker.ready).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("describe",), ("lag",), ("delete", "-y")])
+def test_a_mistyped_group_is_told_with_the_one_that_was_meant(
+    broker: Process, group: str, words: tuple[str, ...]
+) -> None:
+    done = told("groups", *words, f"{group}x", "-b", broker.ready)
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1] == f"hint: did you mean {group}?"
+
+
+@pytest.mark.parametrize("words", [("delete",), ("reset-offsets", "--to=earliest")])
+def test_off_a_terminal_a_group_is_changed_with_yes_alone(
+    broker: Process, group: str, words: tuple[str, ...]
+) -> None:
+    refused = told("groups", *words, group, "-b", broker.ready)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1] == "hint: --yes answers the question."
+    (row,) = json.loads(told("groups", "lag", group, "--json", "-b", broker.ready).stdout)
+    assert row["committed"] == 2
 
 
 def test_a_place_that_is_none_is_a_wrong_word(broker: Process) -> None:
-    done = told("groups", "reset-offsets", "g", "--to", "yesterday", "-b", broker.ready)
+    done = told("groups", "reset-offsets", "g", "--to", "whenever", "-b", broker.ready)
     assert done.returncode == 2
     assert "is no place" in done.stderr

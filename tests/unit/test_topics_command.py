@@ -36,10 +36,30 @@ def test_a_topic_is_created_listed_and_deleted(broker: Process) -> None:
     assert told("topics", "create", name, "--exist-ok", *at).returncode == 0
     listed = json.loads(told("topics", "list", "--json", *at).stdout)
     assert {row["topic"]: row["partitions"] for row in listed}[name] == 3
-    assert told("topics", "delete", name, *at).returncode == 0
-    gone = told("topics", "delete", name, *at)
-    assert (gone.returncode, "`kafkalite topics list` shows those" in gone.stderr) == (5, True)
-    assert told("topics", "delete", name, "--missing-ok", *at).returncode == 0
+    assert told("topics", "delete", name, "-y", *at).returncode == 0
+    gone = told("topics", "delete", name, "-y", *at)
+    assert (gone.returncode, "hint: " in gone.stderr) == (5, True)
+    assert told("topics", "delete", name, "-y", "--missing-ok", *at).returncode == 0
+
+
+def test_off_a_terminal_a_topic_is_deleted_with_yes_alone(broker: Process, topic: str) -> None:
+    refused = told("topics", "delete", topic, "-b", broker.ready)
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        f"error: not confirmed: Delete {topic}?\n"
+        "  stdin is no terminal, so the question cannot be asked\n"
+        "hint: --yes answers the question.\n",
+    )
+    assert told("topics", "describe", topic, "-b", broker.ready).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("describe",), ("delete", "-y"), ("alter", "--unset", "x")])
+def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(
+    broker: Process, topic: str, words: tuple[str, ...]
+) -> None:
+    done = told("topics", *words, f"{topic}x", "-b", broker.ready)
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1] == f"hint: did you mean {topic}?"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +119,7 @@ def test_partitions_are_added(broker: Process, topic: str) -> None:
 def test_trim_removes_what_is_before_a_place(
     broker: Process, topic: str, before: str, start: int
 ) -> None:
-    words = (f"{topic}:0", f"--before={before}", "--json")
+    words = (f"{topic}:0", f"--before={before}", "--json", "-y")
     (row,) = json.loads(told("topics", "trim", *words, "-b", broker.ready).stdout)
     assert row == {"topic": topic, "partition": 0, "start": start}
 

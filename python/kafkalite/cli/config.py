@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ..config_table import ClientKey, ConfigKey, client_keys, keys, nearest, origins
-from .answers import answer_json, answer_table, json_option
-from .connecting import running_options
+from ..descriptions import ConfigResource
+from . import suggesting
+from .answers import answer_json, answer_table, json_option, say
+from .connecting import Cluster, cluster_options, key_values, running_options
 from .failures import CommandError, ExitCode
+from .helping import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ..config_table import ConfigOrigin
-    from .connecting import Cluster
 
 _CHANGES = {
     "start": "when the broker starts",
@@ -42,12 +44,21 @@ class Setting(NamedTuple):
     known: bool = True
 
 
-@click.group("config")
+@click.group(
+    "config",
+    epilog=examples("kafkalite config explain retention.ms", "kafkalite config show --origin"),
+)
 def command() -> None:
-    """Tell about the keys of brokers, topics and clients."""
+    """Show the keys of brokers, topics and clients, and change them."""
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog=examples(
+        "kafkalite config list",
+        "kafkalite config list --json",
+    ),
+)
 @json_option
 def list_keys(as_json: bool) -> None:
     """List every key with its type, default and meaning."""
@@ -73,7 +84,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [CompletionItem(name, help=doc) for name, doc in sorted(known.items())]
 
 
-@command.command("explain")
+@command.command(
+    "explain",
+    epilog=examples(
+        "kafkalite config explain retention.ms",
+    ),
+)
 @click.argument("key", shell_complete=_complete)
 @json_option
 def explain(key: str, as_json: bool) -> None:
@@ -125,7 +141,12 @@ def _row(key: ConfigKey | ClientKey) -> dict[str, object]:
     "show",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     epilog="The flags are those of `kafkalite serve`: --config FILE, --set KEY=VALUE, "
-    "--profile dev and so on.",
+    "--profile dev and so on.\n\n"
+    + examples(
+        "kafkalite config show --origin --set num.partitions=4",
+        "kafkalite config show --config server.properties --all --json",
+        "kafkalite config show -b localhost:9092 --origin",
+    ),
 )
 @click.option("--origin", is_flag=True, help="Tell where each value was said.")
 @click.option("--all", "everything", is_flag=True, help="Tell defaults as well.")
@@ -188,3 +209,62 @@ def _running(cluster: Cluster, broker: int | None) -> list[Setting]:
         Setting(entry.name, entry.value, _ORIGINS.get(entry.source, entry.source))
         for entry in entries.values()
     ]
+
+
+@command.command(
+    "alter",
+    epilog=examples(
+        "kafkalite config alter --topic orders retention.ms=3600000",
+        "kafkalite config alter --topic orders --unset retention.ms",
+        "kafkalite config alter --broker 1 log.cleaner.threads=2",
+        "kafkalite config alter --all-brokers max.connections=1000 --dry-run",
+    ),
+)
+@click.argument("pairs", nargs=-1, metavar="KEY=VALUE...")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=suggesting.topics,
+    help="Topic to change (repeatable).",
+)
+@click.option(
+    "--broker", "brokers", type=int, multiple=True, help="Id of a broker to change (repeatable)."
+)
+@click.option("--all-brokers", is_flag=True, help="Change the default of all brokers.")
+@click.option(
+    "--unset", multiple=True, metavar="KEY", help="Key to set back to its default (repeatable)."
+)
+@click.option("--dry-run", is_flag=True, help="Only check the change.")
+@json_option
+@cluster_options
+def alter(
+    cluster: Cluster,
+    pairs: tuple[str, ...],
+    topics: tuple[str, ...],
+    brokers: tuple[int, ...],
+    all_brokers: bool,
+    unset: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Change keys of topics or brokers while they run; other keys stay as they are."""
+    changes: dict[str, str | None] = dict(key_values(pairs, "KEY=VALUE"))
+    changes |= dict.fromkeys(unset)
+    if not changes:
+        raise click.UsageError("nothing to change: give KEY=VALUE or --unset KEY")
+    resources = [ConfigResource("topic", name) for name in topics]
+    resources += [ConfigResource("broker", str(broker)) for broker in brokers]
+    resources += [ConfigResource("broker", "")] if all_brokers else []
+    if not resources:
+        raise click.UsageError("whose keys? give --topic NAME, --broker ID or --all-brokers")
+    with cluster.admin() as admin:
+        by_resource = dict.fromkeys(resources, changes)
+        admin.alter_configs(by_resource, validate_only=dry_run, timeout=cluster.timeout)
+    if as_json:
+        told = [{"kind": one.kind, "name": one.name, "changed": changes} for one in resources]
+        return answer_json([row | {"dry_run": dry_run} for row in told])
+    for one in resources:
+        name = f"{one.kind} {one.name}" if one.name else "the default of all brokers"
+        say(f"{name} {'could be' if dry_run else 'is'} changed")
+    return None

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from . import suggesting
-from .answers import answer_json, answer_table, json_option, say
+from .answers import answer_json, answer_table, json_option, plural, say
 from .connecting import Cluster, cluster_options, confirm, yes_option
 from .failures import CommandError, ExitCode
+from .helping import examples
 from .places import Place, PlaceValue
 from .topics import expand
+from .volumes import done_of, lag_of
+from .watching import repeat, watch_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ..admin import AdminClient
+    from ..descriptions import PartitionLag
+    from ..records import TopicPartition
+
+T = TypeVar("T")
 
 _ONE_GROUP = click.argument("name", metavar="GROUP", shell_complete=suggesting.groups)
 _SOME_GROUPS = click.argument(
@@ -23,26 +32,58 @@ _SOME_GROUPS = click.argument(
 )
 
 
-@click.group("groups")
+@click.group(
+    "groups",
+    epilog=examples(
+        "kafkalite groups list",
+        "kafkalite groups lag billing",
+    ),
+)
 def command() -> None:
     """Look at consumer groups and move them."""
 
 
-@command.command("list")
+@command.command(
+    "list", epilog=examples("kafkalite groups list", "kafkalite groups list --state Stable --json")
+)
 @click.option(
-    "--state", "states", multiple=True, help="Only those in this state: Stable, Empty ..."
+    "--state", "states", multiple=True, help="Only list groups in this state: Stable, Empty ..."
 )
 @json_option
 @cluster_options
 def list_groups(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> None:
-    """List the groups of all brokers."""
+    """List the groups of all brokers, with their members and total lag."""
     with cluster.admin() as admin:
         groups = admin.list_groups(states=states, timeout=cluster.timeout)
-    rows = [{"group": group.group_id} | asdict(group) for group in groups]
-    answer_table(rows, ["group", "state", "protocol_type", "coordinator"], as_json=as_json)
+        names = [group.group_id for group in groups]
+        lags = _in_parallel(lambda name: lag_of(admin, name, cluster), names)
+        described = done_of(lambda: admin.describe_groups(names, timeout=cluster.timeout))
+    members = {name: len(group.members) for name, group in described.items()}
+    rows = [
+        {"group": group.group_id}
+        | asdict(group)
+        | {"members": members.get(group.group_id), "lag": lags[group.group_id]}
+        for group in groups
+    ]
+    columns = ["group", "state", "members", "lag", "protocol_type", "coordinator"]
+    answer_table(rows, columns, as_json=as_json)
 
 
-@command.command("describe")
+def _in_parallel(ask: Callable[[str], T], names: list[str]) -> dict[str, T]:
+    """Ask for each group; an admin client takes calls from any thread."""
+    # It brings logging along, and the help of all commands needs none.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(zip(names, pool.map(ask, names), strict=True))
+
+
+@command.command(
+    "describe",
+    epilog=examples(
+        "kafkalite groups describe billing",
+    ),
+)
 @_SOME_GROUPS
 @json_option
 @cluster_options
@@ -73,19 +114,61 @@ def describe(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
     return None
 
 
-@command.command("lag")
-@_ONE_GROUP
+@command.command(
+    "lag", epilog=examples("kafkalite groups lag billing", "kafkalite groups lag --all --watch")
+)
+@click.argument("name", metavar="[GROUP]", required=False, shell_complete=suggesting.groups)
+@click.option("--all", "everything", is_flag=True, help="Tell the lag of every group.")
+@watch_options
 @json_option
 @cluster_options
-def lag(cluster: Cluster, name: str, as_json: bool) -> None:
-    """Tell how far a group is behind."""
+def lag(
+    cluster: Cluster,
+    name: str | None,
+    everything: bool,
+    watch: bool,
+    interval: float,
+    as_json: bool,
+) -> None:
+    """Tell how far a group is behind, by partition."""
+    if everything == (name is not None):
+        raise click.UsageError("give the name of a group, or --all")
     with cluster.admin() as admin:
-        if not admin.list_group_offsets(name, timeout=cluster.timeout):
-            # A group that nobody knows has committed nothing: tell the two apart.
-            admin.describe_group(name, timeout=cluster.timeout)
-        found = admin.group_lag(name, timeout=cluster.timeout)
-    rows: list[dict[str, object]] = [
+
+        def look() -> list[dict[str, object]]:
+            if name is not None:
+                return _lag_of_one(admin, name, cluster)
+            groups = [group.group_id for group in admin.list_groups(timeout=cluster.timeout)]
+            found = _in_parallel(lambda group: _lag(admin, group, cluster), groups)
+            return [row for rows in found.values() for row in rows]
+
+        def show(rows: list[dict[str, object]], *_: object) -> None:
+            columns = ["topic", "partition", "committed", "end", "lag"]
+            answer_table(rows, ["group", *columns] if everything else columns, as_json=as_json)
+            if not as_json:
+                total = sum(int(str(row["lag"])) for row in rows)
+                say(f"total lag: {plural(total, 'record')}")
+
+        repeat(look, show, watch=watch, interval=interval)
+
+
+def _lag_of_one(admin: AdminClient, name: str, cluster: Cluster) -> list[dict[str, object]]:
+    if not admin.list_group_offsets(name, timeout=cluster.timeout):
+        # A group that does not exist has committed nothing either: tell the two apart.
+        admin.describe_group(name, timeout=cluster.timeout)
+    return _rows_of_lag(name, admin.group_lag(name, timeout=cluster.timeout))
+
+
+def _lag(admin: AdminClient, name: str, cluster: Cluster) -> list[dict[str, object]]:
+    return _rows_of_lag(name, done_of(lambda: admin.group_lag(name, timeout=cluster.timeout)))
+
+
+def _rows_of_lag(
+    name: str, found: Mapping[TopicPartition, PartitionLag]
+) -> list[dict[str, object]]:
+    return [
         {
+            "group": name,
             "topic": place.topic,
             "partition": place.partition,
             "committed": at.committed,
@@ -95,13 +178,15 @@ def lag(cluster: Cluster, name: str, as_json: bool) -> None:
         }
         for place, at in sorted(found.items())
     ]
-    columns = ["topic", "partition", "committed", "end", "lag"]
-    answer_table(rows, columns, as_json=as_json)
-    if not as_json:
-        say(f"lag in all: {sum(at.lag for at in found.values())}")
 
 
-@command.command("reset-offsets")
+@command.command(
+    "reset-offsets",
+    epilog=examples(
+        "kafkalite groups reset-offsets billing --to earliest --dry-run",
+        "kafkalite groups reset-offsets billing --to 2h --topic orders --yes",
+    ),
+)
 @_ONE_GROUP
 @click.option("--to", type=Place(), required=True, help="Offset, -N, earliest, latest, or a time.")
 @click.option(
@@ -158,7 +243,12 @@ def _committed(admin: AdminClient, name: str, cluster: Cluster) -> dict[tuple[st
     return {(place.topic, place.partition): at.offset for place, at in found.items()}
 
 
-@command.command("delete")
+@command.command(
+    "delete",
+    epilog=examples(
+        "kafkalite groups delete billing", "kafkalite groups delete billing --yes --missing-ok"
+    ),
+)
 @_SOME_GROUPS
 @click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
 @yes_option

@@ -13,6 +13,7 @@ import click
 
 from .. import KafkaliteError, __version__
 from .failures import CommandError, ExitCode, of_system, of_text, tell, told
+from .helping import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,12 +25,14 @@ COMMANDS = (
     "dev",
     "topics",
     "groups",
+    "cluster",
     "produce",
     "consume",
     "perf",
     "doctor",
     "log",
     "config",
+    "context",
     "completion",
 )
 
@@ -77,7 +80,12 @@ class Program(click.Group):
 @click.command(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 refused, 2 usage or a bad configuration, 3 unreachable, "
+    epilog=examples(
+        "kafkalite dev",
+        "echo hello | kafkalite produce greetings",
+        "kafkalite consume greetings --from-beginning -e",
+    )
+    + "\n\nExit codes: 0 done, 1 refused, 2 usage or a bad configuration, 3 unreachable, "
     "4 partly, 5 not found, 130 interrupted.",
 )
 @click.version_option(__version__, "-V", "--version", message="kafkalite %(version)s")
@@ -91,7 +99,13 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     Args:
         words: The words after the program's name; ``None`` takes the process's own.
     """
-    sys.exit(int(run(words)))
+    import signal
+
+    code = int(run(words))
+    if code == ExitCode.INTERRUPTED:
+        # A second Ctrl-C while the interpreter ends would write a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def run(words: Sequence[str] | None = None) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from . import suggesting
-from .answers import answer_json, answer_table, json_option, say
+from .answers import answer_json, answer_table, json_option, say, size_in_words
 from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of, yes_option
+from .failures import CommandError, ExitCode
+from .helping import examples
 from .places import PARTITIONS, Place, PlaceValue
+from .volumes import Volume, rate, volumes_of
+from .watching import repeat, watch_options
 
 if TYPE_CHECKING:
     from typing import Any
@@ -18,39 +23,91 @@ if TYPE_CHECKING:
     from ..admin import AdminClient
     from ..descriptions import TopicDescription
 
+    Rows = list[dict[str, Any]]
+
 _ONE_TOPIC = click.argument("name", metavar="TOPIC", shell_complete=suggesting.topics)
 _SOME_TOPICS = click.argument(
     "names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=suggesting.topics
 )
 
 
-@click.group("topics")
+@click.group(
+    "topics", epilog=examples("kafkalite topics list", "kafkalite topics create orders -p 3")
+)
 def command() -> None:
     """Look at topics and change them."""
 
 
-@command.command("list")
-@click.option("--internal", is_flag=True, help="Also those of the brokers themselves.")
+@command.command(
+    "list",
+    epilog=examples(
+        "kafkalite topics list",
+        "kafkalite topics list --watch --interval 5",
+        "kafkalite topics list --json -b broker.example.com:9092",
+    ),
+)
+@click.option("--internal", is_flag=True, help="Also list the topics of the brokers themselves.")
+@watch_options
 @json_option
 @cluster_options
-def list_topics(cluster: Cluster, internal: bool, as_json: bool) -> None:
-    """List the topics."""
+def list_topics(
+    cluster: Cluster, internal: bool, watch: bool, interval: float, as_json: bool
+) -> None:
+    """List the topics with their partitions, records and bytes.
+
+    Records are the offsets between start and end; bytes are those of one replica. --watch adds
+    what is written a second.
+    """
     with cluster.admin() as admin:
-        topics = admin.list_topics(internal=internal, timeout=cluster.timeout)
-    rows = [
-        {
-            "topic": topic.name,
-            "partitions": len(topic.partitions),
-            "replication_factor": topic.replication_factor,
-            "topic_id": topic.topic_id,
-            "internal": topic.internal,
-        }
-        for topic in topics
-    ]
-    answer_table(rows, ["topic", "partitions", "replication_factor"], as_json=as_json)
+
+        def look() -> list[dict[str, Any]]:
+            topics = admin.list_topics(internal=internal, timeout=cluster.timeout)
+            volumes = volumes_of(admin, topics, cluster)
+            return [_listed(topic, volumes[topic.name]) for topic in topics]
+
+        def show(now: Rows, before: Rows | None, seconds: float) -> None:
+            columns = ["topic", "partitions", "replication_factor", "records", "size"]
+            if watch:
+                _add_rates(now, before, seconds)
+                columns += ["records_per_s", "written_per_s"]
+            if not as_json:
+                for row in now:
+                    row["size"] = size_in_words(row["bytes"])
+                    row["written_per_s"] = size_in_words(row.get("bytes_per_s"))
+            answer_table(now, columns, as_json=as_json)
+
+        repeat(look, show, watch=watch, interval=interval)
 
 
-@command.command("create")
+def _listed(topic: TopicDescription, volume: Volume) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "records": volume.records,
+        "bytes": volume.bytes,
+        "end_offsets": volume.written,
+        "topic_id": topic.topic_id,
+        "internal": topic.internal,
+    }
+
+
+def _add_rates(now: Rows, before: Rows | None, seconds: float) -> None:
+    """Add what was written a second; a topic that was made again begins anew."""
+    earlier = {row["topic_id"] or row["topic"]: row for row in before or ()}
+    for row in now:
+        was = earlier.get(row["topic_id"] or row["topic"], {})
+        row["records_per_s"] = rate(row["end_offsets"], was.get("end_offsets"), seconds)
+        row["bytes_per_s"] = rate(row["bytes"], was.get("bytes"), seconds)
+
+
+@command.command(
+    "create",
+    epilog=examples(
+        "kafkalite topics create orders -p 3",
+        "kafkalite topics create orders returns --config retention.ms=3600000 --exist-ok",
+    ),
+)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @click.option(
     "-p",
@@ -94,7 +151,12 @@ def create(
     return None
 
 
-@command.command("describe")
+@command.command(
+    "describe",
+    epilog=examples(
+        "kafkalite topics describe orders", "kafkalite topics describe orders --all-config --json"
+    ),
+)
 @_SOME_TOPICS
 @click.option("--all-config", is_flag=True, help="Also keys that nobody set.")
 @json_option
@@ -138,7 +200,13 @@ def _described(
     }
 
 
-@command.command("alter")
+@command.command(
+    "alter",
+    epilog=examples(
+        "kafkalite topics alter orders --config retention.ms=3600000",
+        "kafkalite topics alter orders --unset retention.ms",
+    ),
+)
 @_ONE_TOPIC
 @click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Set a key.")
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default.")
@@ -159,7 +227,12 @@ def alter(
     return say(f"{name} is changed")
 
 
-@command.command("add-partitions")
+@command.command(
+    "add-partitions",
+    epilog=examples(
+        "kafkalite topics add-partitions orders 6",
+    ),
+)
 @_ONE_TOPIC
 @click.argument("total", type=PARTITIONS)
 @json_option
@@ -173,7 +246,13 @@ def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> No
     return say(f"{name} has {total} partitions")
 
 
-@command.command("trim")
+@command.command(
+    "trim",
+    epilog=examples(
+        "kafkalite topics trim orders --before 7d",
+        "kafkalite topics trim orders:0 --before end --yes",
+    ),
+)
 @click.argument(
     "words",
     nargs=-1,
@@ -206,10 +285,25 @@ def trim(
     answer_table(rows, ["topic", "partition", "start"], as_json=as_json)
 
 
-def expand(admin: AdminClient, words: tuple[str, ...], cluster: Cluster) -> list[tuple[str, int]]:
-    """Return every partition of words like ``TOPIC`` and ``TOPIC:3``."""
+def expand(
+    admin: AdminClient, words: tuple[str, ...], cluster: Cluster, *, patterns: bool = False
+) -> list[tuple[str, int]]:
+    """Return every partition of words like ``TOPIC`` and ``TOPIC:3``.
+
+    Args:
+        admin: Asks the cluster.
+        words: As they were given.
+        cluster: How long a call may take.
+        patterns: Whether ``^REGEX`` means the topics whose whole names match.
+
+    Raises:
+        CommandError: No topic matches a pattern.
+    """
     wanted = partitions_of(words)
     whole = {topic for topic, partition in wanted if partition is None}
+    if patterns:
+        regexes = {name for name in whole if name.startswith("^")}
+        whole = (whole - regexes) | _matching(admin, regexes, cluster)
     described = admin.describe_topics(whole, timeout=cluster.timeout) if whole else {}
     found = [(topic, number) for topic, number in wanted if number is not None]
     for name, topic in described.items():
@@ -217,7 +311,33 @@ def expand(admin: AdminClient, words: tuple[str, ...], cluster: Cluster) -> list
     return found
 
 
-@command.command("delete")
+def _matching(admin: AdminClient, regexes: set[str], cluster: Cluster) -> set[str]:
+    if not regexes:
+        return set()
+    names = [topic.name for topic in admin.list_topics(timeout=cluster.timeout)]
+    found: set[str] = set()
+    for regex in regexes:
+        try:
+            matching = {name for name in names if re.fullmatch(regex, name)}
+        except re.error as error:
+            raise click.BadParameter(f"{regex!r} is no regular expression: {error}") from None
+        if not matching:
+            raise CommandError(
+                f"no topic matches {regex}",
+                hint="`kafkalite topics list` shows the topics; the whole name has to match.",
+                exit_code=ExitCode.NOT_FOUND,
+            )
+        found |= matching
+    return found
+
+
+@command.command(
+    "delete",
+    epilog=examples(
+        "kafkalite topics delete orders",
+        "kafkalite topics delete orders returns --yes --missing-ok",
+    ),
+)
 @_SOME_TOPICS
 @click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
 @yes_option
