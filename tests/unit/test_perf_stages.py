@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kafkalite.cli.stages import Durations, parse
+from kafkalite.cli.stages import Durations, _duration, parse, summaries
 from tests.harness.process import Process
 from tests.unit.test_command_line import told
 from tests.unit.test_serve import api_versions_error
@@ -45,3 +45,48 @@ def test_a_broker_without_metrics_is_told_with_a_hint() -> None:
     done = told("perf", "stages", "--admin-url", "http://127.0.0.1:1")
     assert done.returncode == 3
     assert done.stderr.splitlines()[0] == "error: cannot read http://127.0.0.1:1/metrics"
+
+
+TWO_APIS = """
+kafkalite_stage_duration_seconds_bucket{stage="total",api="Fetch",le="+Inf"} 4
+kafkalite_stage_duration_seconds_sum{stage="total",api="Fetch"} 2.0
+kafkalite_stage_duration_seconds_bucket{stage="remote",api="Fetch",le="+Inf"} 4
+kafkalite_stage_duration_seconds_sum{stage="remote",api="Fetch"} 1.9
+kafkalite_stage_duration_seconds_bucket{stage="total",api="Produce",le="+Inf"} 2
+kafkalite_stage_duration_seconds_sum{stage="total",api="Produce"} 0.5
+kafkalite_stage_duration_seconds_bucket{stage="local",api="Produce",le="+Inf"} 2
+kafkalite_stage_duration_seconds_sum{stage="local",api="Produce"} 0.5
+"""
+
+
+def test_the_api_that_keeps_the_broker_busy_comes_first_and_waiting_does_not_count() -> None:
+    told_of = [(row["api"], row["requests"], row["busy_s"]) for row in summaries(parse(TWO_APIS))]
+    assert told_of == [("Produce", 2, 0.5), ("Fetch", 4, pytest.approx(0.1))]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0.0123, "12 µs"), (1.234, "1.23 ms"), (45.67, "45.7 ms"), (999, "999 ms"), (1_500, "1.50 s")],
+)
+def test_a_time_has_its_unit(ms: float, text: str) -> None:
+    assert _duration(ms) == text
+
+
+def test_each_api_has_one_row_with_units(broker: Process) -> None:
+    api_versions_error(broker.ready)
+    head, *lines = told("perf", "stages", "--admin-url", broker.admin).stdout.splitlines()
+    assert head.split() == ["api", "requests", "busy", "mean", "p50", "p99", "longest", "stage"]
+    apis = [line.split()[0] for line in lines]
+    assert len(set(apis)) == len(apis)
+    assert "ApiVersions" in apis
+    assert all(" µs  " in line or " ms  " in line for line in lines)
+    assert (
+        len(told("perf", "stages", "--admin-url", broker.admin, "--top", "1").stdout.splitlines())
+        == 2
+    )
+
+
+def test_an_api_that_is_mistyped_is_told_with_the_one_that_was_meant(broker: Process) -> None:
+    api_versions_error(broker.ready)
+    done = told("perf", "stages", "--admin-url", broker.admin, "--api", "ApiVersion")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (5, "hint: did you mean ApiVersions?")
