@@ -14,9 +14,16 @@ def main() -> None:
 
     Raises:
         SystemExit: Always: 0 done, 1 refused (also: directory locked, port taken), 2 usage
-            or a bad configuration, 3 unreachable, 4 partly, 5 not found.
+            or a bad configuration, 3 unreachable, 4 partly, 5 not found, 130 interrupted.
     """
-    words = sys.argv[1:]
+    try:
+        _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are imported, or while the interpreter ends.
+        sys.exit(130)
+
+
+def _run(words: list[str]) -> None:
     if words[:1] == ["serve"]:
         from ._native import serve
 

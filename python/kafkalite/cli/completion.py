@@ -6,13 +6,13 @@ import click
 from click.shell_completion import get_completion_class
 
 from .failures import CommandError, ExitCode
+from .helping import examples
 
-#: The first character tells click to leave the lines alone.
-_HOW = """\b
-bash:  kafkalite completion bash >> ~/.bashrc
-zsh:   kafkalite completion zsh >> ~/.zshrc
-fish:  kafkalite completion fish > ~/.config/fish/completions/kafkalite.fish
-"""
+_HOW = examples(
+    "kafkalite completion bash >> ~/.bashrc",
+    "kafkalite completion zsh >> ~/.zshrc",
+    "kafkalite completion fish > ~/.config/fish/completions/kafkalite.fish",
+)
 
 
 @click.command("completion", epilog=_HOW)

@@ -9,6 +9,7 @@ import click
 
 from ..broker import serve
 from .answers import say
+from .helping import examples
 
 _SNIPPETS = """
 Python:
@@ -37,10 +38,15 @@ Shell:
         "allow_extra_args": True,
     },
     epilog="All other flags are those of `kafkalite serve`: --listen, --topic NAME[:N], --set "
-    "KEY=VALUE and so on.",
+    "KEY=VALUE and so on.\n\n"
+    + examples("kafkalite dev", "kafkalite dev --topic orders:3 --listen 127.0.0.1:0"),
 )
-@click.option("--data-dir", metavar="DIR", help="Keep records in DIR; else they go with the end.")
-@click.option("--quiet", "-q", is_flag=True, help="No lines to paste.")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    help="Directory to keep the records in; by default a temporary one, deleted on exit.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Do not print lines to paste.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def command(data_dir: str | None, quiet: bool, flags: tuple[str, ...]) -> int:
     """Run a broker to try things out with.

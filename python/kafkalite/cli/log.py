@@ -20,6 +20,7 @@ from .answers import (
     text_or_base64,
 )
 from .failures import CommandError, ExitCode
+from .helping import examples
 from .places import PARTITION
 
 if TYPE_CHECKING:
@@ -28,12 +29,23 @@ if TYPE_CHECKING:
 _PLACE = click.Path(exists=True, path_type=Path)
 
 
-@click.group("log")
+@click.group(
+    "log",
+    epilog=examples(
+        "kafkalite log verify kafkalite-data", "kafkalite log dump kafkalite-data/orders-0 -n 3"
+    ),
+)
 def command() -> None:
     """Look at segments on the disk, check them, take them over."""
 
 
-@command.command("dump")
+@command.command(
+    "dump",
+    epilog=examples(
+        "kafkalite log dump kafkalite-data/orders-0 --offset 100 -n 3",
+        "kafkalite log dump kafkalite-data/orders-0 --no-records --json",
+    ),
+)
 @click.argument("path", type=_PLACE)
 @click.option("--records/--no-records", default=True, help="Show records, not batches alone.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Begin with this offset.")
@@ -168,7 +180,12 @@ def _short(value: bytes | None, most: int = 120) -> str:
     return f"{text}... ({len(value)} bytes)" if len(value) > most else text
 
 
-@command.command("verify")
+@command.command(
+    "verify",
+    epilog=examples(
+        "kafkalite log verify kafkalite-data",
+    ),
+)
 @click.argument("paths", type=_PLACE, nargs=-1, required=True)
 @json_option
 def verify(paths: tuple[Path, ...], as_json: bool) -> int:
@@ -235,7 +252,10 @@ def _problems(row: dict[str, object]) -> list[str]:
     return problems if isinstance(problems, list) else []
 
 
-@command.command("adopt")
+@command.command(
+    "adopt",
+    epilog=examples("kafkalite log adopt /tmp/kafka-logs/orders-0 --topic orders --partition 0"),
+)
 @click.argument("source", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--topic", required=True, help="A topic that was created here before.")
 @click.option("--partition", type=PARTITION, required=True, help="One of its partitions, empty.")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from .helping import examples
 from .load import consume, e2e, produce
 from .stages import stages
 
 
-@click.group("perf")
+@click.group(
+    "perf", epilog=examples("kafkalite perf produce", "kafkalite perf stages --seconds 10")
+)
 def command() -> None:
     """Measure a cluster."""
 
