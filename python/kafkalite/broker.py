@@ -223,36 +223,32 @@ class Broker:
                 raise RequestTimedOut(f"REQUEST_TIMED_OUT: {text}")
             time.sleep(min(0.01, left))
 
-    def expect(self, topic: str, n: int, timeout: float = 10.0) -> list[Record[bytes, bytes]]:
+    def expect(
+        self,
+        topic: str,
+        n: int,
+        timeout: float = 10.0,
+        *,
+        where: Callable[[Record[bytes, bytes]], object] | None = None,
+    ) -> list[Record[bytes, bytes]]:
         """Read the first records of a topic, waiting until there are enough.
 
         Args:
             topic: A topic of this broker.
             n: How many records.
             timeout: Seconds to wait for all of them.
+            where: Tells of a record whether it counts; the others are passed over.
 
         Returns:
             Exactly ``n`` records, those of one partition in their order.
 
         Raises:
-            RequestTimedOut: Fewer came in time.
+            RequestTimedOut: Fewer came in time; the text shows those that came.
         """
-        from .consumer import Consumer
-        from .errors import RequestTimedOut
+        from .expecting import expect
 
-        checked_count("n", n)
-        checked_seconds(timeout)
-        deadline = time.monotonic() + timeout
-        found: list[Record[bytes, bytes]] = []
-        servers = self.bootstrap_servers
-        with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-            while len(found) < n:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    text = f"{topic} has {len(found)} records after {timeout:g} s, not {n}"
-                    raise RequestTimedOut(f"REQUEST_TIMED_OUT: {text}")
-                found += consumer.consume(n - len(found), timeout=left)
-        return found
+        __tracebackhide__ = True
+        return expect(self.bootstrap_servers, topic, n, timeout, where)
 
     def __enter__(self) -> Self:
         """Start."""

@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -366,3 +367,41 @@ def test_it_waits_for_records_and_returns_them(in_process: bool) -> None:
             if "has 3" in str(told.value):
                 break
         assert f"t has 3 records after {seconds:g} s, not 4" in str(told.value)
+
+
+def test_a_record_that_was_expected_is_one_that_matches() -> None:
+    with kafkalite.Broker(topics="t") as broker:
+        produce(broker.bootstrap_servers, b"1", b"20", b"3", b"40", b"50")
+        found = broker.expect("t", 2, where=lambda record: len(record.value or b"") == 2)
+        assert [record.value for record in found] == [b"20", b"40"]
+
+
+def failure_of_expect(broker: kafkalite.Broker, n: int, **more: Any) -> str:
+    """What is said when records are missing; on a machine that stands still it takes longer."""
+    for seconds in (0.2, 2, 20):
+        with pytest.raises(kafkalite.RequestTimedOut) as told:
+            broker.expect("t", n, timeout=seconds, **more)
+        if "t-0 @" in str(told.value):
+            break
+    return str(told.value).replace(f"{seconds:g} s", "SECONDS")
+
+
+def test_records_that_came_in_place_of_those_expected_are_shown() -> None:
+    with kafkalite.Broker(topics="t") as broker:
+        with kafkalite.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("t", b"v", key=b"k", headers={"h": b"x"})
+            producer.send("t", b"x" * 1_000)
+        lines = failure_of_expect(broker, 3).splitlines()
+        assert lines == [
+            "REQUEST_TIMED_OUT: t has 2 records after SECONDS, not 3",
+            "  t-0 @ 0  key=b'k'  value=b'v'  h=b'x'",
+            f"  t-0 @ 1  value=b'{'x' * 60}...' (1,000 bytes)",
+        ]
+        first = failure_of_expect(broker, 1, where=lambda record: record.value == b"w")
+        assert first.startswith("REQUEST_TIMED_OUT: 0 of 2 records of t match after SECONDS, not 1")
+
+
+def test_where_no_record_came_a_hint_says_what_to_look_at() -> None:
+    with kafkalite.Broker(topics="t") as broker, pytest.raises(kafkalite.RequestTimedOut) as told:
+        broker.expect("t", 1, timeout=0)
+    assert told.value.hint == "was the producer flushed, and is the name of the topic right?"
