@@ -11,16 +11,18 @@ fixture                      scope     what it is
 ``kafkalite_producer``       function  a producer
 ``kafkalite_consumer``       function  a consumer of that topic, in a fresh group
 ``kafkalite_admin``          function  an admin client
+``kafkalite_async_*``        function  ``producer``, ``consumer`` and ``admin`` for asyncio
 ``kafkalite_broker_options``  session  override it: keywords for the broker
 ===========================  ========  ====================================================
 
 ``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
 A failed test that used the broker gets two sections more: the tail of the broker's log, and
-its last requests with the time each took in every stage.
+the last requests of the test with the time each took in every stage.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from .admin import AdminClient
+    from .aio.admin import AsyncAdminClient
+    from .aio.consumer import AsyncConsumer
+    from .aio.producer import AsyncProducer
     from .broker import Broker
     from .consumer import Consumer
     from .producer import Producer
 
 _BROKER = pytest.StashKey["Broker"]()
+#: When a test began, on the monotonic clock.
+_BEGAN = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -169,6 +176,55 @@ def kafkalite_consumer(
         yield consumer
 
 
+# The fixtures for asyncio are no coroutines, so that they work with every plugin that runs tests in
+# an event loop, and with `asyncio.run`. A client belongs to the loop that first uses it.
+
+
+@pytest.fixture
+def kafkalite_async_producer(kafkalite_broker: Broker) -> Iterator[AsyncProducer]:
+    """Make a producer for asyncio that sends at once."""
+    from .aio.producer import AsyncProducer
+
+    servers = kafkalite_broker.bootstrap_servers
+    producer = AsyncProducer(bootstrap_servers=servers, linger_ms=0)
+    yield producer
+    producer._end()
+
+
+@pytest.fixture
+def kafkalite_async_consumer(
+    request: pytest.FixtureRequest, kafkalite_broker: Broker, kafkalite_topic: str
+) -> Iterator[AsyncConsumer]:
+    """Make a consumer for asyncio of the test's topic, from its beginning, in a fresh group."""
+    from .aio.consumer import AsyncConsumer
+
+    consumer = AsyncConsumer(
+        kafkalite_topic,
+        group_id=_fresh(request.node.name),
+        bootstrap_servers=kafkalite_broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+    )
+    yield consumer
+    consumer._end()
+
+
+@pytest.fixture
+def kafkalite_async_admin(kafkalite_broker: Broker) -> Iterator[AsyncAdminClient]:
+    """Make an admin client for asyncio."""
+    from .aio.admin import AsyncAdminClient
+
+    admin = AsyncAdminClient(bootstrap_servers=kafkalite_broker.bootstrap_servers)
+    yield admin
+    admin._end()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note when the test began: its failure shows the requests from then on."""
+    if "kafkalite_broker" in getattr(item, "fixturenames", ()):
+        item.stash[_BEGAN] = time.monotonic()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -178,35 +234,52 @@ def pytest_runtest_makereport(
     if report.failed and "kafkalite_broker" in getattr(item, "fixturenames", ()):
         broker = item.config.stash.get(_BROKER, None)
         if broker is not None:
-            report.sections += _sections(broker)
+            began = item.stash.get(_BEGAN, None)
+            within_s = None if began is None else time.monotonic() - began
+            report.sections += _sections(broker, within_s)
     return report
 
 
-def _sections(broker: Broker) -> list[tuple[str, str]]:
+def _sections(broker: Broker, within_s: float | None) -> list[tuple[str, str]]:
     found = [
         ("kafkalite broker log, last lines", "\n".join(broker.log_tail(40))),
-        ("kafkalite broker, last requests", _requests(broker)),
+        ("kafkalite broker, last requests of this test", _requests(broker, within_s)),
     ]
     return [(title, text) for title, text in found if text]
 
 
-def _requests(broker: Broker, most: int = 20) -> str:
-    """Return the last requests as a table, the newest last; times in ms."""
-    recent = broker.recent_requests()[-most:]
-    if not recent:
+#: The columns of a request's times: the last is the sum of those before it.
+_STAGES = ("queue", "handler", "waited", "sending", "rest")
+
+
+def _requests(broker: Broker, within_s: float | None, most: int = 20) -> str:
+    """Return the last requests of a test as a table, the newest last.
+
+    Args:
+        broker: Tells of them.
+        within_s: Only the requests of so many seconds; ``None`` is all.
+        most: How many, at most.
+    """
+    limit_ms = float("inf") if within_s is None else within_s * 1e3
+    of_test = [seen for seen in broker.recent_requests() if seen.age_ms <= limit_ms]
+    if not of_test:
         return ""
-    head = (
-        f"{'ago':>9} {'api':<20}{'queue':>8}{'handler':>9}{'waited':>9}{'sending':>9}{'total':>9}"
-    )
-    lines = [f"{head}  client"]
-    for seen in recent:
-        stages = (seen.queue_ms, seen.handler_ms, seen.waited_ms, seen.sending_ms, seen.total_ms)
-        queue, handler, waited, sending, total = (
-            "-" if stage is None else f"{stage:.2f}" for stage in stages
-        )
+    head = "".join(f"{name + ' ms':>11}" for name in (*_STAGES, "total"))
+    lines = [f"{'ago ms':>9} {'api':<22}{head}  client"]
+    if len(of_test) > most:
+        lines.insert(0, f"the last {most} of {len(of_test)} requests")
+    for seen in of_test[-most:]:
+        known = [seen.queue_ms, seen.handler_ms, seen.waited_ms, seen.sending_ms]
+        rest = None
+        if seen.total_ms is not None:
+            # Reading the request, and the time until a thread takes the answer.
+            rest = max(0.0, seen.total_ms - sum(stage or 0.0 for stage in known))
+        times = "".join(f"{_ms(stage):>11}" for stage in (*known, rest, seen.total_ms))
         api = f"{seen.api} v{seen.version}"
-        lines.append(
-            f"{seen.age_ms:>9.0f} {api:<20}{queue:>8}{handler:>9}{waited:>9}{sending:>9}{total:>9}"
-            f"  {seen.client_id or '-'} {seen.peer}"
-        )
+        client = f"{seen.client_id or '-'} {seen.peer}"
+        lines.append(f"{seen.age_ms:>9.0f} {api:<22}{times}  {client}")
     return "\n".join(lines)
+
+
+def _ms(stage: float | None) -> str:
+    return "-" if stage is None else f"{stage:.2f}"

@@ -147,8 +147,95 @@ def test_a_failure_shows_what_the_broker_said_and_did(pytester: pytest.Pytester)
     text = result.stdout.str()
     assert text.count("kafkalite broker log, last lines") == 1
     assert re.search(r"INFO +kafkalite\.broker\S* serving listener=PLAINTEXT", text)
-    assert text.count("kafkalite broker, last requests") == 1
+    assert text.count("kafkalite broker, last requests of this test") == 1
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d +\d+\.\d\d", text)
+
+
+def test_a_failure_shows_the_requests_of_its_own_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_passes(kafkalite_admin):
+            kafkalite_admin.list_topics()
+            kafkalite_admin.describe_cluster()
+
+        def test_fails(kafkalite_broker):
+            kafkalite_broker.wait_ready()
+            assert False
+        """
+    )
+    text = pytester.runpytest_subprocess().stdout.str()
+    _, section = text.split("kafkalite broker, last requests of this test")
+    apis = re.findall(r"^ +\d+ (\w+) v\d+", section, re.MULTILINE)
+    assert apis == ["ApiVersions"]
+
+
+def test_the_times_of_a_request_have_units_and_add_up(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_fails(kafkalite_topic, kafkalite_producer):
+            for _ in range(30):
+                kafkalite_producer.send(kafkalite_topic, b"v").result(timeout=30)
+            assert False
+        """
+    )
+    text = pytester.runpytest_subprocess().stdout.str()
+    _, section = text.split("kafkalite broker, last requests of this test")
+    assert re.search(r"the last 20 of \d+ requests", section)
+    columns = ["ago", "api", "queue", "handler", "waited", "sending", "rest", "total"]
+    (head,) = [line for line in section.splitlines() if line.split()[-1:] == ["client"]]
+    assert head.replace(" ms", "").split() == [*columns, "client"]
+    produced = [line.split() for line in section.splitlines() if " Produce v" in line]
+    complete = [words[3:9] for words in produced if "-" not in words[3:9]]
+    assert complete
+    for *stages, total in complete:
+        assert sum(map(float, stages)) == pytest.approx(float(total), abs=0.03)
+
+
+def test_a_failed_expectation_points_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_fails(kafkalite_broker, kafkalite_topic):
+            kafkalite_broker.expect(kafkalite_topic, 1, timeout=0)
+        """
+    )
+    text = pytester.runpytest_subprocess().stdout.str()
+    assert ">       kafkalite_broker.expect(kafkalite_topic, 1, timeout=0)" in text
+    assert "expecting.py" not in text
+    assert "broker.py" not in text
+
+
+def test_a_record_goes_round_with_the_fixtures_of_asyncio(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+
+        def test_round_trip(
+            kafkalite_topic,
+            kafkalite_async_producer,
+            kafkalite_async_consumer,
+            kafkalite_async_admin,
+        ):
+            async def main():
+                await kafkalite_async_producer.send(kafkalite_topic, b"v")
+                record = await kafkalite_async_consumer.poll(timeout=30)
+                assert record.value == b"v"
+                names = [topic.name for topic in await kafkalite_async_admin.list_topics()]
+                assert kafkalite_topic in names
+
+            asyncio.run(main())
+
+        def test_not_used(kafkalite_async_producer, kafkalite_async_consumer):
+            pass
+
+        def test_closed(kafkalite_async_producer, kafkalite_async_consumer):
+            async def main():
+                await kafkalite_async_consumer.close()
+                await kafkalite_async_producer.close()
+
+            asyncio.run(main())
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess("-W", "error")) == {"passed": 3}
 
 
 def test_of_a_broker_in_a_child_a_failure_shows_what_it_said_and_did(
@@ -179,5 +266,5 @@ def test_of_a_broker_in_a_child_a_failure_shows_what_it_said_and_did(
     text = result.stdout.str()
     assert text.count("kafkalite broker log, last lines") == 1
     assert '"message":"serving"' in text
-    assert text.count("kafkalite broker, last requests") == 1
+    assert text.count("kafkalite broker, last requests of this test") == 1
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d", text)

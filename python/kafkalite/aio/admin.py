@@ -70,6 +70,10 @@ class AsyncAdminClient:
         """Return what it is, and whether it is open."""
         return f"<kafkalite.AsyncAdminClient {'closed' if self._native.closed else 'open'}>"
 
+    def _end(self, timeout: float = 5.0) -> None:
+        """Close without an event loop, for a fixture whose loop is over; listeners hear nothing."""
+        self._native.close(timeout)
+
     async def __aenter__(self) -> Self:
         """Return the client."""
         return self
