@@ -266,7 +266,12 @@ def __getattr__(name: str) -> object:
     """Load a public name from the module it lives in."""
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'kafkalite' has no attribute {name!r}")
+        hint = ""
+        if not name.startswith("_"):
+            from .arguments import class_hint
+
+            hint = class_hint(name)
+        raise AttributeError(f"module 'kafkalite' has no attribute {name!r}{hint}")
     import importlib
 
     value: object = getattr(importlib.import_module(home), name)

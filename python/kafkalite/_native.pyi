@@ -346,12 +346,12 @@ class Turn:
     def subscribe(self, callback: Callable[[KafkaliteError | None], object]) -> None: ...
     def error(self) -> KafkaliteError: ...
 
-class Producer:
+class Producer(Generic[_K, _V]):
     def __new__(
         cls,
         pairs: dict[str, str],
-        key_serializer: Callable[[Any], bytes] | None = None,
-        value_serializer: Callable[[Any], bytes] | None = None,
+        key_serializer: Callable[[_K], bytes] | None = None,
+        value_serializer: Callable[[_V], bytes] | None = None,
     ) -> Self: ...
     @property
     def closed(self) -> bool: ...
@@ -360,9 +360,9 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: object = None,
+        value: _V | None = None,
         *,
-        key: object = None,
+        key: _K | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -370,9 +370,9 @@ class Producer:
     def produce(
         self,
         topic: str,
-        value: object = None,
+        value: _V | None = None,
         *,
-        key: object = None,
+        key: _K | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -381,9 +381,9 @@ class Producer:
     def send_batch(
         self,
         topic: str,
-        values: Sequence[object] | ArrowArray | ArrowStream,
+        values: Sequence[_V | None] | ArrowArray | ArrowStream,
         *,
-        keys: Sequence[object] | ArrowArray | ArrowStream | None = None,
+        keys: Sequence[_K | None] | ArrowArray | ArrowStream | None = None,
         headers: Mapping[str, Data] | Sequence[Headers | None] | None = None,
         timestamps: int | Sequence[int | None] | ArrowArray | ArrowStream | None = None,
         partitions: int | Sequence[int | None] | ArrowArray | ArrowStream | None = None,
@@ -399,8 +399,8 @@ class Producer:
         event_loop: EventLoop,
         future: asyncio.Future[RecordMetadata],
         topic: str,
-        value: object,
-        key: object,
+        value: _V | None,
+        key: _K | None,
         partition: int | None,
         headers: Headers | None,
         timestamp_ms: int | None,

@@ -27,6 +27,7 @@ __all__ = [
     "checked_count",
     "checked_ms",
     "checked_seconds",
+    "class_hint",
     "hinted",
     "refuse_positional",
     "unexpected",
@@ -49,19 +50,23 @@ _KEYWORDS = {
     "request_timeout": "it is timeout=, in seconds.",
     "timeout_ms": "it is timeout=, in seconds.",
     "timestamp": "it is timestamp_ms=.",
-    "topics": 'give names one by one: subscribe("orders", "returns").',
+    "topics": 'give the topics without a name: subscribe(["orders", "returns"]).',
 }
 
 #: Other clients' methods and attributes, and what to do here.
 _ATTRIBUTES = {
     "add_callback": "it is add_done_callback(callback), called with the delivery.",
     "add_errback": "it is add_done_callback(callback), called with the delivery.",
+    "abort_transaction": "there are no transactions yet.",
     "begin_transaction": "there are no transactions yet.",
+    "commit_transaction": "there are no transactions yet.",
+    "create_batch": "give a list of values to send_batch(topic, values).",
     "get": "it is result(timeout), in seconds.",
     "get_watermark_offsets": "they are beginning_offsets(partition) and end_offsets(partition).",
     "getmany": "it is consume(max_records, timeout), or next_batch().",
     "getone": "it is poll(timeout).",
     "highwater": "it is end_offsets(partition), or lag(partition).",
+    "last_stable_offset": 'it is end_offsets(partition), with isolation_level="read_committed".',
     "incremental_assign": "give all partitions to assign(): those that stay keep their places.",
     "incremental_unassign": "give those that stay to assign(): they keep their places.",
     "init_transactions": "there are no transactions yet.",
@@ -70,13 +75,37 @@ _ATTRIBUTES = {
     "partitions_for_topic": "it is partitions_for(topic).",
     "poll": "nothing needs to be polled: callbacks are called on a thread of the producer.",
     "send_and_wait": "await send(): it returns when the record is delivered.",
-    "start": "nothing needs to be started; end it by close(), or use it in `with`.",
+    "seek_to_committed": "it is seek(partition, committed()[partition]).",
+    "send_offsets_to_transaction": "there are no transactions yet.",
+    "start": "nothing needs to be started; use the client in `with`, or `async with` in asyncio.",
     "stop": "it is close().",
     "store_offsets": "it is commit(record), or enable_auto_commit for what earlier calls returned.",
+    "send_batch_and_wait": "await send_batch(): it returns when all records are delivered.",
     "succeeded": "ask exception(): None is success.",
+    "topics": "ask AdminClient.list_topics(); subscription() returns what is subscribed to.",
+    "transaction": "there are no transactions yet.",
     "failed": "ask exception(): None is success.",
     "bootstrap_connected": "nothing is connected before the first record.",
 }
+
+
+#: Classes of other clients, and ours.
+_CLASSES = {
+    "AIOKafkaAdminClient": "AsyncAdminClient",
+    "AIOKafkaConsumer": "AsyncConsumer",
+    "AIOKafkaProducer": "AsyncProducer",
+    "KafkaAdminClient": "AdminClient",
+    "KafkaConsumer": "Consumer",
+    "KafkaProducer": "Producer",
+    "SerializingProducer": "Producer",
+    "DeserializingConsumer": "Consumer",
+}
+
+
+def class_hint(name: str) -> str:
+    """Return the hint for a class of another client that is looked for in this package, or ''."""
+    ours = _CLASSES.get(name)
+    return f"; hint: it is kafkalite.{ours} here" if ours else ""
 
 
 def refuse_positional(client: str, given: tuple[object, ...]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import consumer_calls as calls
 from ._native import Handover
 from .arguments import checked_callables, hinted
 from .consumer_base import BaseConsumer
 from .errors import KafkaliteError
+from .typevars import ReadKey, ReadValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 
-class Consumer(BaseConsumer):
+class Consumer(BaseConsumer[ReadKey, ReadValue]):
     """Reads records of topics, alone or as a member of a group; a context manager.
+
+    ``Consumer[K, V]`` hands out keys and values of these types; without deserializers bytes.
 
     The client's own thread fetches ahead and keeps the membership, whatever the program does.
     What is handed out stays this consumer's until it comes back: a rebalance waits for the next
@@ -30,9 +33,9 @@ class Consumer(BaseConsumer):
     ``pause`` and the like may be called from any.
 
     Args:
-        topics: Names, or one pattern (compiled, or a text that begins with ``^``) that whole
-            names match. None: see ``subscribe`` and ``assign``. Without a group all partitions
-            are read.
+        topics: Names, one by one or as a list, or one pattern (compiled, or a text that begins
+            with ``^``) that whole names match. None: see ``subscribe`` and ``assign``. Without a
+            group all partitions are read.
         group_id: The group that shares the partitions and keeps what was committed.
         config: Keys of Kafka with dots.
         on_assign: Called with the partitions that were assigned; it may seek in them.
@@ -74,7 +77,7 @@ class Consumer(BaseConsumer):
 
     # Reading
 
-    def poll(self, timeout: float | None = None) -> Record[Any, Any] | None:
+    def poll(self, timeout: float | None = None) -> Record[ReadKey, ReadValue] | None:
         """Return the next record.
 
         Args:
@@ -105,7 +108,7 @@ class Consumer(BaseConsumer):
     @hinted
     def consume(
         self, max_records: int | None = None, timeout: float | None = None
-    ) -> list[Record[Any, Any]]:
+    ) -> list[Record[ReadKey, ReadValue]]:
         """Return records as soon as there are any.
 
         Args:
@@ -177,7 +180,7 @@ class Consumer(BaseConsumer):
         while (batch := self.next_batch(max_records, max_bytes, timeout)) is not None:
             yield batch
 
-    def __iter__(self) -> Iterator[Record[Any, Any]]:
+    def __iter__(self) -> Iterator[Record[ReadKey, ReadValue]]:
         """Iterate over records, for ever."""
         native_poll = self._native.poll
         while True:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from . import consumer_calls as calls
 from .arguments import absent, checked_callables, checked_ms, hinted
 from .errors import ForkedClientError
+from .typevars import ReadKey, ReadValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Unpack
 
     from .config import ConfigValue, ConsumerOptions
-    from .consumer_calls import Deserializer, TopicSelection
+    from .consumer_calls import TopicSelection
     from .descriptions import CommittedOffset
     from .records import TopicPartition
 
 __all__ = ["BaseConsumer"]
 
 
-class BaseConsumer:
+class BaseConsumer(Generic[ReadKey, ReadValue]):
     """A consumer but for its waits; see ``Consumer``."""
 
     #: A listener that closes the consumer while it is closed is not told again.
@@ -34,8 +35,8 @@ class BaseConsumer:
         on_assign: Callable[[list[TopicPartition]], object] | None = None,
         on_revoke: Callable[[list[TopicPartition]], object] | None = None,
         on_lost: Callable[[list[TopicPartition]], object] | None = None,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: Callable[[bytes], ReadKey] | None = None,
+        value_deserializer: Callable[[bytes], ReadValue] | None = None,
         **cfg: Unpack[ConsumerOptions],
     ) -> None:
         """Make a consumer; nothing is sent before something is subscribed to."""
@@ -84,7 +85,7 @@ class BaseConsumer:
         """Read these topics in place of those before; the group decides which partitions.
 
         Args:
-            topics: Names, or one pattern.
+            topics: Names, or one pattern; one by one or as a list.
 
         Raises:
             InvalidArgumentError: Neither names nor one pattern, or a pattern that is none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from ._native import Consumer as NativeConsumer
@@ -18,8 +18,10 @@ from .records import Place, TopicPartition
 
 T = TypeVar("T")
 
-#: What can be subscribed to: topics by name, or by one pattern that whole names match.
-TopicSelection = str | re.Pattern[str]
+#: A topic by name, or topics by one pattern that whole names match.
+OneSelection = str | re.Pattern[str]
+#: What can be subscribed to: the same, one by one or as a list.
+TopicSelection = OneSelection | Sequence[OneSelection] | Set[OneSelection]
 #: What makes a key or a value out of bytes; null stays ``None``.
 Deserializer = Callable[[bytes], Any]
 #: What can be committed: what was handed out, records, batches, or offsets by partition.
@@ -52,7 +54,7 @@ def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | No
     """
     names: set[str] = set()
     patterns: list[str] = []
-    for topic in topics:
+    for topic in _flat(topics):
         if isinstance(topic, re.Pattern) and isinstance(topic.pattern, str):
             patterns.append(_with_flags(topic))
         elif not isinstance(topic, str):
@@ -68,6 +70,14 @@ def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | No
     if len(patterns) + bool(names) != 1:
         raise InvalidArgumentError("INVALID_REQUEST: topics: give names, or one pattern")
     return names, patterns[0] if patterns else None
+
+
+def _flat(topics: tuple[TopicSelection, ...]) -> Iterator[object]:
+    for topic in topics:
+        if isinstance(topic, list | tuple | set | frozenset):
+            yield from topic
+        else:
+            yield topic
 
 
 def _with_flags(pattern: re.Pattern[str]) -> str:

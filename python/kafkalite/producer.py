@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import types
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,7 @@ from ._native import BatchDelivery, DeliveredRange, Delivery, RecordMetadata
 from .arguments import absent, checked_callables, refuse_positional
 from .config import merged, warn
 from .errors import KafkaliteError
+from .typevars import SentKey, SentValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,13 +34,24 @@ __all__ = ["BatchDelivery", "DeliveredRange", "Delivery", "Producer", "RecordMet
 #: How long the interpreter's end may take to deliver what is left, in seconds.
 _EXIT_TIMEOUT_S = 5.0
 
-_open: weakref.WeakSet[Producer] = weakref.WeakSet()
+_open: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 _watching = False
 
 
-class Producer(_native.Producer):
+if TYPE_CHECKING:
+    from ._native import Producer as _Producer
+else:
+
+    class _Producer(_native.Producer):
+        """The binary's producer, with brackets behind its name: they say something to readers."""
+
+        __class_getitem__ = classmethod(types.GenericAlias)
+
+
+class Producer(_Producer[SentKey, SentValue]):
     """Sends records to topics.
 
+    ``Producer[K, V]`` takes keys and values of these types; without serializers bytes or text.
     Safe to use from several threads. A context manager: leaving it closes it. A producer that is
     left open is closed at the end of the interpreter.
 
@@ -51,8 +64,8 @@ class Producer(_native.Producer):
         cls,
         *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
-        key_serializer: Callable[[Any], bytes] | None = None,
-        value_serializer: Callable[[Any], bytes] | None = None,
+        key_serializer: Callable[[SentKey], bytes] | None = None,
+        value_serializer: Callable[[SentValue], bytes] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> Self:
         """Make a producer; nothing is connected before the first record.
@@ -115,7 +128,7 @@ class Producer(_native.Producer):
         return f"<kafkalite.Producer {'closed' if self.closed else 'open'}>"
 
 
-def _remember(producer: Producer) -> None:
+def _remember(producer: Producer[Any, Any]) -> None:
     """Have the producer closed at the end of the interpreter.
 
     What is registered last is called first: here, while threads may still call Python.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -147,7 +147,7 @@ def test_other_clients_keywords_are_refused_with_ours(
     ("call", "hint"),
     [
         (lambda c: c.subscribe(["t"], on_assign=print), "to the consumer, when it is made"),
-        (lambda c: c.subscribe(topics=["t"]), 'subscribe("orders", "returns")'),
+        (lambda c: c.subscribe(topics=["t"]), 'subscribe(["orders", "returns"])'),
         (lambda c: c.consume(num_messages=5), "it is max_records="),
         (lambda c: c.next_batch(timeout_ms=5), "it is timeout=, in seconds"),
         (lambda c: c.batches(timeout_ms=5), "it is timeout=, in seconds"),
@@ -375,3 +375,65 @@ def test_a_broker_refuses_what_is_no_number_or_topic(wrong: dict[str, Any], text
 def test_a_port_that_cannot_be_is_not_taken_for_another() -> None:
     with pytest.raises(kl.BrokerStartError, match="99999"):
         kl.Broker(port=99_999).start()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("AIOKafkaProducer", "AsyncProducer"),
+        ("AIOKafkaConsumer", "AsyncConsumer"),
+        ("KafkaProducer", "Producer"),
+        ("KafkaAdminClient", "AdminClient"),
+    ],
+)
+def test_a_class_of_another_client_is_answered_with_ours(theirs: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=f"hint: it is kafkalite.{ours} here"):
+        getattr(kl, theirs)
+    assert getattr(kl, ours)
+    assert not hasattr(kl, theirs)
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "hint"),
+    [
+        (kl.AsyncProducer, "start", "`async with` in asyncio"),
+        (kl.AsyncProducer, "send_and_wait", "await send()"),
+        (kl.AsyncProducer, "create_batch", "send_batch(topic, values)"),
+        (kl.AsyncProducer, "transaction", "no transactions yet"),
+        (kl.AsyncConsumer, "getone", "it is poll(timeout)"),
+        (kl.AsyncConsumer, "getmany", "it is consume("),
+        (kl.AsyncConsumer, "seek_to_committed", "seek(partition, committed()[partition])"),
+        (kl.AsyncConsumer, "topics", "AdminClient.list_topics()"),
+        (kl.AsyncConsumer, "last_stable_offset", "read_committed"),
+    ],
+)
+def test_methods_of_aiokafka_are_answered_with_ours(client: Any, name: str, hint: str) -> None:
+    made = client(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(AttributeError) as caught:
+        getattr(made, name)
+    asyncio.run(made.close())
+    assert hint in notes(caught.value)
+
+
+def test_a_send_that_is_not_awaited_warns() -> None:
+    async def main() -> None:
+        async with kl.AsyncProducer(bootstrap_servers="127.0.0.1:1") as producer:
+            with pytest.warns(RuntimeWarning, match=r"AsyncProducer.send' was never awaited"):
+                producer.send("t", b"v")  # type: ignore[unused-coroutine]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "topics", [("a", "b"), (["a", "b"],), (("a",), "b"), ({"a", "b"},), (["a"], ["b", "a"])]
+)
+def test_topics_are_given_one_by_one_or_as_a_list(topics: tuple[Any, ...]) -> None:
+    with kl.Consumer(*topics, bootstrap_servers="127.0.0.1:1") as consumer:
+        assert consumer.subscription() == ["a", "b"]
+        consumer.subscribe(*topics)
+        assert consumer.subscription() == ["a", "b"]
+
+
+def test_clients_take_brackets_for_their_keys_and_values() -> None:
+    for client in (kl.Producer, kl.Consumer, kl.AsyncProducer, kl.AsyncConsumer):
+        assert get_args(client[str, bytes]) == (str, bytes)

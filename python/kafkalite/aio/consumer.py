@@ -12,6 +12,7 @@ from .. import consumer_calls as calls
 from .._native import Handover
 from ..consumer_base import BaseConsumer
 from ..errors import KafkaliteError
+from ..typevars import ReadKey, ReadValue
 from .waiting import end_of, in_thread, result_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ RECORDS_AT_A_TIME = 256
 _listening: ContextVar[tuple[asyncio.Task[Any], ...]] = ContextVar("listening", default=())
 
 
-class AsyncConsumer(BaseConsumer):
+class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
     """``Consumer`` for asyncio: the same names and arguments, ``await`` before what waits.
 
     Listeners may be coroutine functions. No thread waits for this client: it tells the loop.
@@ -78,7 +79,7 @@ class AsyncConsumer(BaseConsumer):
 
     # Reading
 
-    async def poll(self, timeout: float | None = None) -> Record[Any, Any] | None:
+    async def poll(self, timeout: float | None = None) -> Record[ReadKey, ReadValue] | None:
         """Return the next record, or ``None`` after ``timeout`` seconds; see ``Consumer.poll``."""
         deadline = calls.deadline_after(timeout)
         if self._handed_out >= RECORDS_AT_A_TIME:
@@ -97,7 +98,7 @@ class AsyncConsumer(BaseConsumer):
 
     async def consume(
         self, max_records: int | None = None, timeout: float | None = None
-    ) -> list[Record[Any, Any]]:
+    ) -> list[Record[ReadKey, ReadValue]]:
         """Return records as soon as there are any; see ``Consumer.consume``."""
         limit = self._native.max_poll_records if max_records is None else max_records
         calls.checked_limits(limit, 1)
@@ -145,7 +146,7 @@ class AsyncConsumer(BaseConsumer):
         """Iterate over records, for ever."""
         return self
 
-    async def __anext__(self) -> Record[Any, Any]:
+    async def __anext__(self) -> Record[ReadKey, ReadValue]:
         """Return the next record."""
         record = await self.poll()
         while record is None:
@@ -265,6 +266,11 @@ class AsyncConsumer(BaseConsumer):
                 self._forget_loop()
                 # Whoever waits hears of it now, and not when its wait is over.
                 self._settle()
+
+    def _end(self, timeout: float = 5.0) -> None:
+        """Close without an event loop, for a fixture whose loop is over; listeners hear nothing."""
+        self._closing = True
+        self._native.close(timeout, False)
 
     async def __aenter__(self) -> Self:
         """Return itself."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Generic, Self
 
 from .. import _native
 from ..arguments import absent, checked_callables, refuse_positional
 from ..config import merged, warn
 from ..errors import IllegalStateError
+from ..typevars import SentKey, SentValue
 from .waiting import in_thread, on_thread
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class _Place:
             del self._lines[self._topic]
 
 
-class AsyncProducer:
+class AsyncProducer(Generic[SentKey, SentValue]):
     """Sends records to topics, from one event loop.
 
     What may wait is awaited, and the loop goes on meanwhile: a topic's metadata, room in the
@@ -110,8 +111,8 @@ class AsyncProducer:
         self,
         *_positional: Never,
         config: Mapping[str, ConfigValue | None] | None = None,
-        key_serializer: Callable[[Any], bytes] | None = None,
-        value_serializer: Callable[[Any], bytes] | None = None,
+        key_serializer: Callable[[SentKey], bytes] | None = None,
+        value_serializer: Callable[[SentValue], bytes] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         """Make a producer; nothing is connected before the first record.
@@ -149,9 +150,9 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: object = None,
+        value: SentValue | None = None,
         *,
-        key: object = None,
+        key: SentKey | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -202,9 +203,9 @@ class AsyncProducer:
     async def send_batch(
         self,
         topic: str,
-        values: Sequence[object] | ArrowData,
+        values: Sequence[SentValue | None] | ArrowData,
         *,
-        keys: Sequence[object] | ArrowData | None = None,
+        keys: Sequence[SentKey | None] | ArrowData | None = None,
         headers: Mapping[str, Data] | Sequence[Headers | None] | None = None,
         timestamps: int | Sequence[int | None] | ArrowData | None = None,
         partitions: int | Sequence[int | None] | ArrowData | None = None,
@@ -300,6 +301,11 @@ class AsyncProducer:
         if lost:
             text = f"{lost} records were not delivered before the producer was closed"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _end(self, timeout: float = 5.0) -> None:
+        """Close without an event loop, for a fixture whose loop is over; listeners hear nothing."""
+        self._native._begin_close()
+        self._native._close(timeout)
 
     async def __aenter__(self) -> Self:
         """Return the producer."""

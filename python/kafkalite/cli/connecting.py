@@ -119,7 +119,7 @@ def _servers_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 #: Where the cluster is: ``None`` leaves that to the context.
-servers_option = _servers_option(
+servers_option: Callable[[Callable[..., Any]], Callable[..., Any]] = _servers_option(
     envvar="KAFKALITE_BOOTSTRAP_SERVERS",
     show_envvar=True,
     help=f"Addresses of brokers.  [default: those of the current context, or {DEFAULT_SERVERS}]",

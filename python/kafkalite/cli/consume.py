@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..records import Record as AnyRecord
 
-    Record = AnyRecord[bytes | None, bytes | None]
+    Record = AnyRecord[bytes, bytes]
 
 _EXAMPLES = examples(
     "kafkalite consume orders --from-beginning",

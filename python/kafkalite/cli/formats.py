@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..records import Record as AnyRecord
 
-    Record = AnyRecord[bytes | None, bytes | None]
+    Record = AnyRecord[bytes, bytes]
     Piece = Callable[[Record], bytes]
 
 

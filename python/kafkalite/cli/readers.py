@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..records import Record as AnyRecord
     from .connecting import Cluster
 
-    Record = AnyRecord[bytes | None, bytes | None]
+    Record = AnyRecord[bytes, bytes]
 
 #: Records taken at once, and how long to wait for the first of them.
 _MOST_RECORDS = 1_000

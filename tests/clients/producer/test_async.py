@@ -31,7 +31,7 @@ def test_one_await_is_delivered(kafkalite_bootstrap: str, name: str) -> None:
             assert await producer.partitions_for(name) == [0]
             assert producer.metrics()["record-send-total"] == 1.0
             with pytest.raises(TypeError):
-                await producer.send(name, 5)
+                await producer.send(name, 5)  # type: ignore[arg-type]
 
     run(main)
     (found,) = read(kafkalite_bootstrap, name, 1)

@@ -229,9 +229,9 @@ def test_texts_and_buffers_are_written_as_their_bytes(
     assert [r.value for r in found] == ["grün".encode(), b"view", b"a", b"b", None, b"d"]
     assert found[0].headers == (("h", "ü".encode()), ("n", None))
     with pytest.raises(TypeError, match="value must be bytes"):
-        producer.produce(name, 5)
+        producer.produce(name, 5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="key must be bytes"):
-        producer.send_batch(name, [b"v"], keys=[5])
+        producer.send_batch(name, [b"v"], keys=[5])  # type: ignore[list-item]
 
 
 def test_columns_of_different_lengths_are_refused_and_nothing_is_sent(
