@@ -13,8 +13,9 @@ mod offsets;
 mod reassignments;
 mod topics;
 
-use crate::cluster::{Cluster, Wanted};
+use crate::config::ClientConfig;
 use crate::error::ClientError;
+use kafkalite_connection::{Cluster, Wanted};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
 use std::collections::{HashMap, HashSet};
@@ -37,12 +38,15 @@ pub type Each<K, T> = Vec<(K, Result<T, ClientError>)>;
 #[derive(Clone)]
 pub struct Admin {
     cluster: Cluster,
+    /// `default.api.timeout.ms`.
+    api_timeout: Duration,
 }
 
 impl Admin {
-    /// One that asks `cluster`.
-    pub fn new(cluster: Cluster) -> Self {
-        Self { cluster }
+    /// One for the cluster that `config` names. No I/O happens.
+    pub fn new(config: &ClientConfig) -> Self {
+        let cluster = Cluster::new(config.connection.clone());
+        Self { cluster, api_timeout: config.api_timeout }
     }
 
     /// The cluster it asks.
@@ -52,7 +56,7 @@ impl Admin {
 
     /// When a call with this time limit ends; without one it has `default.api.timeout.ms`.
     fn deadline(&self, limit: Option<Duration>) -> Instant {
-        let limit = limit.unwrap_or(self.cluster.config().api_timeout);
+        let limit = limit.unwrap_or(self.api_timeout);
         let now = Instant::now();
         // A limit beyond what the clock can count is a year.
         now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3_600))
@@ -190,7 +194,8 @@ impl Admin {
             Some(node) => self.cluster.send(node, build).await,
             None => self.cluster.send_any(build).await,
         };
-        answer.map(|(_, response)| response)
+        let (_, response) = answer?;
+        Ok(response)
     }
 }
 

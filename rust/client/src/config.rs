@@ -19,7 +19,6 @@ mod producer_config;
 mod producer_keys;
 mod values;
 
-pub use address::HostPort;
 pub use client_config::ClientConfig;
 pub use consumer_config::{AutoOffsetReset, ConsumerConfig, IsolationLevel};
 pub use key::{ClientKey, ClientKind, Kind, Owner, Valid};

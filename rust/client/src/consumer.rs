@@ -15,25 +15,37 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::assignors::Assignor;
 use crate::config::ConsumerConfig;
-use crate::cursor::{Cursor, Position};
+use crate::consumer::assignors::Assignor;
+use crate::consumer::cursor::{Cursor, Position};
+use crate::consumer::fetched::buffer::Waker;
+use crate::consumer::group_state::{Action, GroupEvent, GroupMember, MemberConfig};
+use crate::consumer::record_block::RecordView;
+use crate::consumer::subscription::{Status, Subscription, Wish};
 use crate::error::ClientError;
-use crate::fetcher::buffer::Waker;
-use crate::group_state::{Action, GroupEvent, GroupMember, MemberConfig};
-use crate::record_block::RecordView;
 use crate::runtime::Runtime;
-use crate::subscription::{Status, Subscription, Wish};
 use crate::topic_partition::TopicPartition;
-use crate::{fetcher, group, positions};
 
+mod assignors;
 pub mod calls;
+pub mod commits;
+pub mod cursor;
 mod due;
+mod fetched;
+mod fetcher;
+mod group;
+pub mod group_state;
 mod handout;
 mod lease;
+pub(crate) mod missing;
+mod offsets;
+mod positions;
+pub mod record_block;
 mod shared;
+pub mod subscription;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod topic_pattern;
 
 pub use due::{Claim, Due};
 pub use handout::Limits;
@@ -460,7 +472,7 @@ fn member_config(config: &ConsumerConfig) -> Option<MemberConfig> {
         session_timeout: config.session_timeout,
         heartbeat_interval: config.heartbeat_interval,
         max_poll_interval: config.max_poll_interval,
-        retry_backoff: config.client.retry_backoff,
+        retry_backoff: config.client.connection.retry_backoff,
         rack: Some(config.client_rack.clone()).filter(|rack| !rack.is_empty()),
     })
 }

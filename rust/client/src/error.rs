@@ -3,6 +3,7 @@
 //! Every error's text begins with a name in capitals: Kafka's own where it has one, so that who
 //! knows Kafka knows the error, and logs can be searched for it.
 
+use kafkalite_connection::ConnectionError;
 use kafkalite_protocol::ErrorCode;
 
 /// Why an operation of a client failed.
@@ -72,7 +73,7 @@ pub enum ClientError {
         /// The broker's address.
         address: String,
         /// Kafka's name of the API.
-        api: String,
+        api: &'static str,
         /// The versions this client speaks.
         needed: String,
         /// The versions the broker speaks, if any.
@@ -181,6 +182,33 @@ fn after_colon(text: &Option<String>) -> String {
 
 fn has(served: &Option<String>) -> String {
     served.as_ref().map(|versions| format!(", it serves {versions}")).unwrap_or_default()
+}
+
+/// The errors of connections, in the words of a client's keys.
+impl From<ConnectionError> for ClientError {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::NoBrokerReachable { causes, after_ms } => {
+                Self::NoBrokerReachable { causes, after_ms }
+            }
+            ConnectionError::Refused { code, message, about } => {
+                Self::Broker { code, message, about }
+            }
+            ConnectionError::Timeout { what, after_ms } => Self::Timeout { what, after_ms },
+            ConnectionError::Disconnected { address, why } => Self::Disconnected { address, why },
+            ConnectionError::MalformedResponse { address, why } => {
+                Self::MalformedResponse { address, why }
+            }
+            ConnectionError::ResponseTooLarge { address, size, limit } => {
+                let why =
+                    format!("a response of {size} bytes, kafkalite.response.max.bytes is {limit}");
+                Self::MalformedResponse { address, why }
+            }
+            ConnectionError::UnsupportedVersion { address, api, needed, served } => {
+                Self::UnsupportedVersion { address, api, needed, served }
+            }
+        }
+    }
 }
 
 impl ClientError {

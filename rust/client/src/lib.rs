@@ -1,50 +1,40 @@
-//! The other end of the wire: a Kafka client, for Python's classes and for brokers among them.
+//! The other end of the wire: a Kafka client, which Python's classes wrap.
 //!
-//! It speaks to any Kafka broker: each API's version is agreed upon for every connection. What it
-//! decides (which partition, which batch, which member) stands in cores without I/O; thin shells
-//! around them run on one thread for each client (`runtime`). A broker is trusted as little as a
-//! broker trusts a client: no length is believed before its bytes have arrived.
+//! It speaks to any Kafka broker, over the connections of `kafkalite_connection`. What it decides
+//! (which partition, which batch, which member) stands in cores without I/O; thin shells around
+//! them run on one thread for each client.
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`producer`] | from a record to its acknowledgement: partitioner, accumulator, sender |
+//! | [`consumer`] | from a subscription to records: positions, fetcher, group, commits |
+//! | [`admin`] | topics, configs, groups and brokers, described and changed |
+//! | [`ranges`] | offset ranges, each read once to its end, by a consumer |
+//! | `runtime`, [`fork`] | the one thread of a client, and what a fork makes of it |
+//! | [`config`], `error` | the table of keys; what can go wrong, with Kafka's names |
+//!
+//! Who may use whom stands in `tests/house/test_layers.py`.
 //! Source: the Kafka protocol guide; names and defaults are those of Kafka's own clients.
 
-pub mod accumulator;
 pub mod admin;
-mod assignors;
 #[cfg(test)]
 #[path = "../../testing/awaited.rs"]
 mod awaited;
-mod backoff;
-pub mod cluster;
-pub mod commits;
+mod clock;
 pub mod config;
-mod connection;
 pub mod consumer;
-pub mod cursor;
 mod error;
-#[cfg(test)]
-pub(crate) mod fake_broker;
-mod fetcher;
 pub mod fork;
-mod group;
-pub mod group_state;
-mod idempotence;
-mod offsets;
-mod partitioner;
-mod positions;
 pub mod producer;
 pub mod ranges;
-pub mod record_block;
 mod runtime;
-mod sender;
-pub mod subscription;
 mod topic_partition;
-pub mod topic_pattern;
 
 pub use admin::Admin;
-pub use cluster::{Cluster, CoordinatorKind, Lane, NodeId, Wanted};
 pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
-pub use connection::Connection;
 pub use consumer::Consumer;
 pub use error::ClientError;
+pub use kafkalite_connection::PartitionImage;
 pub use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 pub use producer::Producer;
 pub use runtime::Runtime;

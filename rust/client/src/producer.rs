@@ -1,9 +1,9 @@
 //! A producer: records go in on any thread, batches go out on the client's own.
 //!
 //! The calls here are short and never wait; what must be waited for is handed out as something to
-//! wait on: a topic's metadata ([`Producer::look_up`]), memory ([`crate::accumulator::Memory`]), a
-//! record's fate ([`crate::accumulator::Handle`]), a flush. So whoever waits may do it as it likes:
-//! a thread with a deadline, or an event loop with a callback.
+//! wait on: a topic's metadata ([`Producer::look_up`]), memory ([`accumulator::Memory`]), the fate
+//! of a record ([`accumulator::Handle`]), a flush. So a caller may wait as it likes: on a thread
+//! with a deadline, or in an event loop with a callback.
 //! Source: Kafka's `KafkaProducer`, without transactions.
 
 use std::future::Future;
@@ -12,18 +12,23 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::accumulator::{
-    Accumulator, Flush, Memory, NoRoom, Place, Record, Run, Settings, Sink, Ticket, TopicQueues,
-};
-use crate::cluster::{Cluster, PartitionImage, Wanted};
+use kafkalite_connection::{Cluster, PartitionImage, Wanted};
+
 use crate::config::ProducerConfig;
 use crate::error::ClientError;
+use crate::producer::accumulator::{
+    Accumulator, Flush, Memory, NoRoom, Place, Record, Run, Settings, Sink, Ticket, TopicQueues,
+};
+use crate::producer::sender::{Metrics, Outbox, Sender, Stop};
 use crate::runtime::{Call, Runtime};
-use crate::sender::{Metrics, Outbox, Sender, Stop};
 
 pub use kafkalite_protocol::record_batch::write_header;
 
+pub mod accumulator;
 pub mod bulk;
+mod idempotence;
+mod partitioner;
+mod sender;
 #[cfg(test)]
 mod tests;
 
@@ -70,7 +75,7 @@ impl<T: Send + 'static> Producer<T> {
             why: error.to_string(),
         };
         let accumulator = Accumulator::new(settings, getrandom::u64().map_err(refused)?);
-        let cluster = Cluster::new(config.client.clone());
+        let cluster = Cluster::new(config.client.connection.clone());
         let runtime = Runtime::start("kafkalite-prod")?;
         let (stop, metrics) = (Arc::new(Stop::default()), Arc::new(Metrics::default()));
         let sender = Sender::new(

@@ -10,16 +10,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use kafkalite_connection::Wanted;
 use kafkalite_protocol::ErrorCode;
 
-use crate::accumulator::Clock;
-use crate::cluster::Wanted;
+use crate::clock::Clock;
 use crate::config::{ConsumerConfig, IsolationLevel};
+use crate::consumer::cursor::Position;
+use crate::consumer::missing::lacks;
+use crate::consumer::record_block::RecordSlice;
+use crate::consumer::subscription::{EARLIEST, LATEST};
 use crate::consumer::{Consumer, Limits, Next, calls};
-use crate::cursor::Position;
 use crate::error::ClientError;
-use crate::record_block::RecordSlice;
-use crate::subscription::{EARLIEST, LATEST};
 use crate::topic_partition::TopicPartition;
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ impl RangeReader {
         config.auto_commit = false;
         config.auto_offset_reset = crate::config::AutoOffsetReset::None;
         // Who asks for ranges knows that there are records: a topic that went must not come back.
-        config.client.allow_auto_create_topics = false;
+        config.client.connection.allow_auto_create_topics = false;
         let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_secs(120) };
         let now = clock();
         Ok(Self {
@@ -319,16 +320,16 @@ impl RangeReader {
     fn look_for_missing(&mut self) -> Result<(), ClientError> {
         let names: BTreeSet<_> = self.ends.keys().map(|one| one.topic.to_string()).collect();
         let cluster = self.consumer.shared().cluster.clone();
-        let deadline = Instant::now() + self.consumer.config().client.request_timeout;
+        let deadline = Instant::now() + self.consumer.config().client.connection.request_timeout;
         let wanted = Wanted::Topics(names.into_iter().collect());
-        let asked = async move { cluster.refresh(wanted).await };
+        let asked = async move { Ok(cluster.refresh(wanted).await?) };
         let image = match self.consumer.runtime().call(asked, deadline) {
             Ok(image) => image,
             Err(error) if error.retriable() => return Ok(()),
             Err(error) => return Err(error),
         };
         let is_missing =
-            |one: &&TopicPartition| image.is_missing(&one.topic) || image.lacks(one).is_some();
+            |one: &&TopicPartition| image.is_missing(&one.topic) || lacks(&image, one).is_some();
         let missing: BTreeSet<_> = self.ends.keys().filter(is_missing).cloned().collect();
         let now = (self.clock)();
         self.missing.retain(|one, _| missing.contains(one));
@@ -400,7 +401,7 @@ impl RangeReader {
         let there = self.ends.keys().filter(|partition| !self.missing.contains_key(partition));
         let wanted = there.map(|partition| (partition.clone(), about)).collect();
         let shared = std::sync::Arc::clone(self.consumer.shared());
-        let deadline = Instant::now() + self.consumer.config().client.request_timeout;
+        let deadline = Instant::now() + self.consumer.config().client.connection.request_timeout;
         let all = IsolationLevel::ReadUncommitted;
         let asked = calls::offsets_as_seen(shared, wanted, all, deadline);
         match self.consumer.runtime().call(asked, deadline) {

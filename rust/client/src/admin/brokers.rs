@@ -1,10 +1,9 @@
 //! The cluster and its brokers.
 
 use super::{Admin, Each, side_by_side};
-use crate::cluster::{NodeId, Wanted};
-use crate::config::HostPort;
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
+use kafkalite_connection::{HostPort, NodeId, Wanted};
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::describe_cluster::DescribeClusterRequest;
 use kafkalite_protocol::messages::describe_log_dirs::{
@@ -77,8 +76,8 @@ impl Admin {
         let brokers = match brokers {
             Some(brokers) => brokers,
             None => {
-                let known = self.retry("describing directories", deadline, || {
-                    self.cluster.refresh(Wanted::Brokers)
+                let known = self.retry("describing directories", deadline, || async {
+                    Ok(self.cluster.refresh(Wanted::Brokers).await?)
                 });
                 known.await?.brokers().map(|broker| broker.id).collect()
             }
@@ -88,7 +87,7 @@ impl Admin {
                 let cluster = self.cluster.clone();
                 let request = DescribeLogDirsRequest { topics: None };
                 async move {
-                    let answer = cluster.send(node, |_| request).await;
+                    let answer = cluster.send(node, |_| request).await.map_err(ClientError::from);
                     (node, answer.and_then(|(_, response)| log_dirs(response, node)))
                 }
             });

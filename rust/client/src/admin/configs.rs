@@ -1,8 +1,8 @@
 //! Configurations of topics, brokers and groups.
 
 use super::{Admin, Each, failed, side_by_side};
-use crate::cluster::NodeId;
 use crate::error::ClientError;
+use kafkalite_connection::NodeId;
 use kafkalite_protocol::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
 };

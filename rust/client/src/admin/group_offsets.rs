@@ -2,10 +2,10 @@
 
 use super::offsets::{EARLIEST, LATEST, by_topic};
 use super::{Admin, Each, complete};
-use crate::cluster::CoordinatorKind;
 use crate::config::IsolationLevel;
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
+use kafkalite_connection::CoordinatorKind;
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -270,7 +270,7 @@ impl Admin {
         let answer = async {
             let connection = self.cluster.connection(node).await?;
             let timeout = self.cluster.config().request_timeout;
-            connection.send_with(NAMES_UP_TO, timeout, build).await
+            Ok(connection.send_with(NAMES_UP_TO, timeout, build).await?)
         };
         let answer = answer.await;
         if answer.as_ref().is_err_and(|error| self.helps(error)) {

@@ -1,10 +1,10 @@
 //! Consumer groups: listed, described, removed. Each is asked for at its coordinator.
 
 use super::{Admin, Each, failed, side_by_side};
-use crate::cluster::{CoordinatorKind, NodeId, Wanted};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
 use bytes::Bytes;
+use kafkalite_connection::{ConnectionError, CoordinatorKind, NodeId, Wanted};
 use kafkalite_protocol::messages::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription,
 };
@@ -178,8 +178,8 @@ impl Admin {
         for group in groups {
             match self.cluster.coordinator(CoordinatorKind::Group, &group).await {
                 Ok(node) => coordinators.entry(node).or_default().push(group),
-                Err(error @ ClientError::NoBrokerReachable { .. }) => return Err(error),
-                Err(error) => results.push((group, Err(error))),
+                Err(error @ ConnectionError::NoBrokerReachable { .. }) => return Err(error.into()),
+                Err(error) => results.push((group, Err(error.into()))),
             }
         }
         let asked = coordinators.into_iter().map(|(node, groups)| {

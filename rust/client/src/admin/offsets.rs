@@ -1,10 +1,10 @@
 //! Offsets of partitions by time, and records removed below one.
 
 use super::{Admin, Each, failed, named_once, side_by_side, timeout_ms};
-use crate::cluster::NodeId;
 use crate::config::IsolationLevel;
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
+use kafkalite_connection::NodeId;
 use kafkalite_protocol::messages::delete_records::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
 };

@@ -2,9 +2,9 @@
 
 use super::offsets::by_topic;
 use super::{Admin, Each, complete, timeout_ms};
-use crate::cluster::NodeId;
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
+use kafkalite_connection::NodeId;
 use kafkalite_protocol::messages::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
 };

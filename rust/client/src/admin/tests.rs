@@ -1,8 +1,11 @@
 use super::*;
-use crate::cluster::CoordinatorKind;
-use crate::fake_broker::{Answer, Asked, FakeBroker, NODE, OTHER, coordinator, coordinator_is};
+use crate::config::ClientKind;
 use crate::runtime::Runtime;
 use crate::topic_partition::TopicPartition;
+use kafkalite_connection::CoordinatorKind;
+use kafkalite_connection::testing::{
+    Answer, Asked, FakeBroker, NODE, OTHER, coordinator, coordinator_is,
+};
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::create_topics::{
     CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
@@ -18,7 +21,17 @@ use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup,
 };
 
-const FAST: [(&str, &str); 2] = [("retry.backoff.ms", "1"), ("retry.backoff.max.ms", "2")];
+/// A configuration that leads to `broker` and waits for little.
+fn config(broker: &FakeBroker) -> ClientConfig {
+    let servers = broker.place.to_string();
+    let pairs = [
+        ("bootstrap.servers", servers.as_str()),
+        ("retry.backoff.ms", "1"),
+        ("retry.backoff.max.ms", "2"),
+    ];
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    ClientConfig::from_pairs(ClientKind::Admin, &pairs.into()).expect("a valid configuration")
+}
 
 /// Runs `what` with an admin client of `broker`.
 fn run<F, T>(broker: &FakeBroker, what: impl FnOnce(Admin) -> F) -> T
@@ -27,7 +40,7 @@ where
     T: Send + 'static,
 {
     let runtime = Runtime::start("test").expect("a thread");
-    let result = what(Admin::new(Cluster::new(broker.config(&FAST))));
+    let result = what(Admin::new(&config(broker)));
     let deadline = Instant::now() + Duration::from_secs(60);
     runtime.call(async move { Ok(result.await) }, deadline).expect("it ends")
 }

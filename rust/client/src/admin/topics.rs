@@ -1,8 +1,8 @@
 //! Topics: made, removed, described, and given more partitions.
 
 use super::{Admin, Each, no_duplicates, timeout_ms};
-use crate::cluster::{NodeId, PartitionImage, partition_image};
 use crate::error::ClientError;
+use kafkalite_connection::{NodeId, PartitionImage};
 use kafkalite_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsTopic,
 };
@@ -283,7 +283,7 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
 }
 
 fn described(topic: MetadataResponseTopic) -> TopicDescription {
-    let mut partitions: Vec<_> = topic.partitions.into_iter().map(partition_image).collect();
+    let mut partitions: Vec<_> = topic.partitions.into_iter().map(PartitionImage::from).collect();
     partitions.sort_by_key(|partition| partition.index);
     TopicDescription {
         name: topic.name.unwrap_or_default(),

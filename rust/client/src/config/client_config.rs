@@ -1,10 +1,10 @@
 //! What every client needs to reach its cluster.
 
-use super::address::HostPort;
+use super::address::parse_server;
 use super::key::ClientKind;
 use super::values::{Values, parse};
-use crate::backoff::Backoff;
 use crate::error::ClientError;
+use kafkalite_connection::{Backoff, ConnectionConfig};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,38 +13,11 @@ use std::time::Duration;
 pub struct ClientConfig {
     /// Which client it is for.
     pub kind: ClientKind,
-    /// `bootstrap.servers`, at least one.
-    pub bootstrap_servers: Vec<HostPort>,
-    /// `client.id`.
-    pub client_id: String,
-    /// `request.timeout.ms`.
-    pub request_timeout: Duration,
+    /// How it reaches its cluster; at least one of `bootstrap.servers`. Asking for a topic may
+    /// create it as `allow.auto.create.topics` says, always for producers, never for admin clients.
+    pub connection: ConnectionConfig,
     /// `default.api.timeout.ms`; for a producer `max.block.ms`.
     pub api_timeout: Duration,
-    /// `kafkalite.bootstrap.timeout.ms`.
-    pub bootstrap_timeout: Duration,
-    /// `socket.connection.setup.timeout.ms` and its maximum.
-    pub setup_timeout: Backoff,
-    /// `reconnect.backoff.ms` and its maximum.
-    pub reconnect_backoff: Backoff,
-    /// `retry.backoff.ms` and its maximum.
-    pub retry_backoff: Backoff,
-    /// `metadata.max.age.ms`.
-    pub metadata_max_age: Duration,
-    /// `metadata.max.idle.ms`; topics that nobody looked at for so long are forgotten.
-    pub metadata_max_idle: Duration,
-    /// `metadata.recovery.strategy=rebootstrap`.
-    pub rebootstrap: bool,
-    /// `connections.max.idle.ms`; `None` is for ever.
-    pub connections_max_idle: Option<Duration>,
-    /// `send.buffer.bytes`; `None` is the system's.
-    pub send_buffer: Option<usize>,
-    /// `receive.buffer.bytes`; `None` is the system's.
-    pub receive_buffer: Option<usize>,
-    /// `kafkalite.response.max.bytes`.
-    pub response_max_bytes: usize,
-    /// Whether asking for a topic may create it: always for producers, never for admin clients.
-    pub allow_auto_create_topics: bool,
     /// What the user should know of, though nothing is wrong.
     pub warnings: Vec<String>,
 }
@@ -65,7 +38,7 @@ impl ClientConfig {
             let hint = "pass bootstrap_servers=\"localhost:9092\".";
             return Err(Values::wrong("bootstrap.servers", "is missing", Some(hint)));
         }
-        let servers = servers.into_iter().map(HostPort::parse).collect::<Result<Vec<_>, _>>()?;
+        let servers = servers.into_iter().map(parse_server).collect::<Result<Vec<_>, _>>()?;
         let backoff = |initial, max| Backoff { initial: values.ms(initial), max: values.ms(max) };
         let (api_timeout, max_idle, auto_create) = match values.kind() {
             ClientKind::Producer => {
@@ -77,12 +50,10 @@ impl ClientConfig {
             }
             ClientKind::Admin => (values.ms("default.api.timeout.ms"), Duration::ZERO, false),
         };
-        Ok(Self {
-            kind: values.kind(),
+        let connection = ConnectionConfig {
             bootstrap_servers: servers,
             client_id: values.text("client.id").unwrap_or_default().to_owned(),
             request_timeout: values.ms("request.timeout.ms"),
-            api_timeout,
             bootstrap_timeout: values.ms("kafkalite.bootstrap.timeout.ms"),
             setup_timeout: backoff(
                 "socket.connection.setup.timeout.ms",
@@ -100,7 +71,8 @@ impl ClientConfig {
             receive_buffer: values.unless_minus_one("receive.buffer.bytes").map(|n| n as usize),
             response_max_bytes: values.count("kafkalite.response.max.bytes"),
             allow_auto_create_topics: auto_create,
-            warnings: values.warnings.clone(),
-        })
+        };
+        let warnings = values.warnings.clone();
+        Ok(Self { kind: values.kind(), connection, api_timeout, warnings })
     }
 }

@@ -105,7 +105,7 @@ impl ProducerConfig {
             batch_size: values.count("batch.size"),
             buffer_memory: values.count("buffer.memory"),
             compression: compression(&values),
-            delivery_timeout: delivery_timeout(&values, linger, client.request_timeout)?,
+            delivery_timeout: delivery_timeout(&values, linger, client.connection.request_timeout)?,
             max_block: values.ms("max.block.ms"),
             max_in_flight: values.count("max.in.flight.requests.per.connection"),
             max_request_size: values.count("max.request.size"),

@@ -1,5 +1,7 @@
+use super::address::parse_server;
 use super::*;
 use crate::error::ClientError;
+use kafkalite_connection::HostPort;
 use std::collections::{BTreeMap, HashSet};
 
 fn pairs(given: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -35,7 +37,7 @@ fn the_defaults_of_the_three_clients_fit_together() {
     assert_eq!(consumer.assignors, ["range", "cooperative-sticky"]);
     assert!(!consumer.auto_commit, "without a group there is nothing to commit for");
     let admin = ClientConfig::from_pairs(ClientKind::Admin, &pairs(&[])).expect("defaults");
-    assert!(!admin.allow_auto_create_topics);
+    assert!(!admin.connection.allow_auto_create_topics);
 }
 
 #[test]
@@ -112,9 +114,9 @@ fn addresses_are_read_as_they_are_written() {
         ("[::1]:9093", "::1", 9093),
     ] {
         let address = HostPort { host: host.into(), port };
-        assert_eq!(HostPort::parse(text), Ok(address), "{text}");
+        assert_eq!(parse_server(text), Ok(address), "{text}");
     }
-    assert_eq!(HostPort::parse("[::1]:9093").expect("valid").to_string(), "[::1]:9093");
+    assert_eq!(parse_server("[::1]:9093").expect("valid").to_string(), "[::1]:9093");
 }
 
 #[test]

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kafkalite_connection::{TopicImage, Wanted};
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 
-use super::{Due, Shared};
-use crate::cluster::{TopicImage, Wanted};
-use crate::commits::{self, Committed, Offsets};
+use super::due::Due;
+use super::shared::Shared;
 use crate::config::IsolationLevel;
-use crate::cursor::Position;
+use crate::consumer::commits::{self, Committed, Offsets};
+use crate::consumer::cursor::Position;
+use crate::consumer::group_state::{GroupEvent, GroupMember, Membership};
+use crate::consumer::missing::{check_partitions, lacks};
+use crate::consumer::offsets::{self, OffsetAnswer, Question};
 use crate::error::ClientError;
-use crate::group_state::{GroupEvent, GroupMember, Membership};
-use crate::offsets::{self, OffsetAnswer, Question};
 use crate::topic_partition::TopicPartition;
 
 /// Commits what is due.
@@ -58,7 +60,7 @@ async fn commit_each(shared: &Shared, due: &Due, deadline: Instant) -> commits::
     // A broker would answer for what the cluster lacks as for what comes yet, and be asked again
     // until the deadline.
     let image = shared.cluster.image();
-    let there = due.offsets.iter().filter(|(one, _)| image.lacks(one).is_none());
+    let there = due.offsets.iter().filter(|(one, _)| lacks(&image, one).is_none());
     let there: Offsets = there.map(|(one, told)| (one.clone(), told.clone())).collect();
     let me = due.me.as_ref();
     let mut answers =
@@ -79,13 +81,13 @@ async fn commit_each(shared: &Shared, due: &Due, deadline: Instant) -> commits::
 /// Those of `missing` that are not there after one more look.
 async fn lacking(shared: &Shared, missing: &Offsets, deadline: Instant) -> commits::Answers {
     let partitions: Vec<_> = missing.keys().cloned().collect();
-    let Err(error) = shared.cluster.check_partitions(&partitions, deadline).await else {
+    let Err(error) = check_partitions(&shared.cluster, &partitions, deadline).await else {
         return commits::Answers::new();
     };
     let image = shared.cluster.image();
     let lacks = |one: TopicPartition| {
         let known = image.topic(&one.topic).is_some();
-        let error = image.lacks(&one).or_else(|| (!known).then(|| error.clone()))?;
+        let error = lacks(&image, &one).or_else(|| (!known).then(|| error.clone()))?;
         Some((one, Err(error)))
     };
     partitions.into_iter().filter_map(lacks).collect()
@@ -167,7 +169,7 @@ pub(super) fn commit_taken_away(
     let under_way = UnderWay::of(shared);
     async move {
         let shared = &under_way.0;
-        let deadline = Instant::now() + shared.config.client.request_timeout;
+        let deadline = Instant::now() + shared.config.client.connection.request_timeout;
         if let Err(error) = commit_by_itself(shared, &due, deadline).await {
             tracing::warn!(%error, "the last commit of partitions that were taken away");
         }
@@ -221,7 +223,7 @@ pub async fn commit_from_time_to_time(shared: Arc<Shared>) {
     let interval = shared.config.auto_commit_interval.max(std::time::Duration::from_millis(1));
     loop {
         tokio::time::sleep(interval).await;
-        let deadline = Instant::now() + shared.config.client.request_timeout;
+        let deadline = Instant::now() + shared.config.client.connection.request_timeout;
         if let Err(error) = commit_done(Arc::clone(&shared), deadline).await {
             // A rebalance is under way, or the coordinator moves: the next one carries it too.
             if error.retriable() || error.code() == Some(ErrorCode::UnknownMemberId) {
@@ -280,7 +282,7 @@ pub async fn offsets_as_seen(
     let mut failures = 0;
     loop {
         let partitions: Vec<_> = left.iter().map(|question| question.partition.clone()).collect();
-        shared.cluster.check_partitions(&partitions, deadline).await?;
+        check_partitions(&shared.cluster, &partitions, deadline).await?;
         let answers = offsets::list_offsets(&shared.cluster, isolation, left).await;
         left = Vec::new();
         let mut last = None;
@@ -299,7 +301,7 @@ pub async fn offsets_as_seen(
         }
         let Some(error) = last else { return Ok(found) };
         failures += 1;
-        let wait = shared.config.client.retry_backoff.after(failures);
+        let wait = shared.config.client.connection.retry_backoff.after(failures);
         if Instant::now() + wait >= deadline {
             return Err(error);
         }
@@ -316,7 +318,7 @@ pub async fn topic(
     name: String,
     deadline: Instant,
 ) -> Result<Arc<TopicImage>, ClientError> {
-    shared.cluster.topic(&name, deadline).await
+    Ok(shared.cluster.topic(&name, deadline).await?)
 }
 
 /// All topics there are.
@@ -339,7 +341,7 @@ pub async fn position(
 ) -> Result<Position, ClientError> {
     let began = Instant::now();
     if shared.subscription.lock().get(&partition).is_some() {
-        shared.cluster.check_partitions(std::slice::from_ref(&partition), deadline).await?;
+        check_partitions(&shared.cluster, std::slice::from_ref(&partition), deadline).await?;
     }
     let mut settled = shared.settled.subscribe();
     loop {
@@ -353,7 +355,7 @@ pub async fn position(
             if let Some(position) = state.position() {
                 return Ok(position);
             }
-            if matches!(state.status(), crate::subscription::Status::NoPosition) {
+            if matches!(state.status(), crate::consumer::subscription::Status::NoPosition) {
                 return Err(ClientError::NoOffset { partitions: vec![partition.to_string()] });
             }
         }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
 
-use super::Shared;
-use crate::commits::{Committed, Offsets, TopicIds};
-use crate::cursor::{NO_TENURE, Position};
+use super::shared::Shared;
+use crate::consumer::commits::{Committed, Offsets, TopicIds};
+use crate::consumer::cursor::{NO_TENURE, Position};
+use crate::consumer::group_state::{GroupMember, Membership};
+use crate::consumer::subscription::Subscription;
 use crate::error::ClientError;
-use crate::group_state::{GroupMember, Membership};
-use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
 /// Offsets to be committed.
@@ -37,7 +37,7 @@ pub struct Claim {
     /// The offset, and what the caller says of it.
     pub committed: Committed,
     /// The tenure in which the records before it were handed out, see
-    /// [`crate::cursor::Cursor::tenure`]; `NO_TENURE` if nobody knows.
+    /// [`crate::consumer::cursor::Cursor::tenure`]; `NO_TENURE` if nobody knows.
     pub tenure: u64,
 }
 

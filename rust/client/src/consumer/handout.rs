@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::config::IsolationLevel;
-use crate::cursor::Cursor;
+use crate::consumer::cursor::Cursor;
+use crate::consumer::fetched::buffer::{Content, Fetched};
+use crate::consumer::fetched::decode::{DecodeOptions, Decoder};
+use crate::consumer::record_block::{RecordBlock, RecordSlice, RecordView};
+use crate::consumer::subscription::{PartitionState, Subscription};
 use crate::error::ClientError;
-use crate::fetcher::buffer::{Content, Fetched};
-use crate::fetcher::decode::{DecodeOptions, Decoder};
-use crate::record_block::{RecordBlock, RecordSlice, RecordView};
-use crate::subscription::{PartitionState, Subscription};
 
 /// Records that are decoded at a time, at least: batches are decoded whole.
 const BLOCK_RECORDS: usize = 16_384;

@@ -6,9 +6,9 @@
 
 use std::ops::Deref;
 
-use super::Shared;
-use crate::cursor::Position;
-use crate::record_block::RecordSlice;
+use super::shared::Shared;
+use crate::consumer::cursor::Position;
+use crate::consumer::record_block::RecordSlice;
 
 /// Records that were taken and are not kept yet.
 pub struct Lease<'a> {

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kafkalite_connection::{Cluster, ClusterImage};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::cluster::Cluster;
 use crate::config::{AutoOffsetReset, ConsumerConfig};
+use crate::consumer::fetched::buffer::FetchBuffer;
+use crate::consumer::group_state::{GroupEvent, GroupMember};
+use crate::consumer::subscription::{EARLIEST, LATEST, LeaderAndEpoch, Status, Subscription, Wish};
 use crate::error::ClientError;
-use crate::fetcher::buffer::FetchBuffer;
-use crate::group_state::{GroupEvent, GroupMember};
-use crate::positions::see_image;
-use crate::subscription::{EARLIEST, LATEST, Status, Subscription, Wish};
 
 /// Errors that nobody asked for are kept up to this many.
 const MAX_ERRORS: usize = 16;
@@ -55,7 +54,7 @@ pub struct Shared {
 impl Shared {
     pub(crate) fn new(config: ConsumerConfig, member: Option<GroupMember>) -> Arc<Self> {
         Arc::new(Self {
-            cluster: Cluster::new(config.client.clone()),
+            cluster: Cluster::new(config.client.connection.clone()),
             config,
             subscription: Mutex::default(),
             buffer: FetchBuffer::default(),
@@ -110,7 +109,8 @@ impl Shared {
 
     /// Tells the next caller of what waiting does not mend: a refusal for good, or that no broker
     /// was reached ever. All else is tried again.
-    pub(crate) fn report_unless_passing(&self, error: ClientError) {
+    pub(crate) fn report_unless_passing(&self, error: impl Into<ClientError>) {
+        let error = error.into();
         let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
         if !error.retriable() || (nobody && !self.cluster.was_reached()) {
             self.report(error);
@@ -171,7 +171,8 @@ impl Shared {
 
     /// When to try again what failed just now.
     pub(crate) fn retry_at(&self) -> Instant {
-        Instant::now() + self.config.client.retry_backoff.after(1).max(Duration::from_millis(1))
+        Instant::now()
+            + self.config.client.connection.retry_backoff.after(1).max(Duration::from_millis(1))
     }
 
     /// Makes a change of partitions real, once whoever listens has seen it; `member` is the one
@@ -207,5 +208,34 @@ impl Shared {
     pub(crate) fn reads_alone(&self) -> bool {
         self.member.is_none()
             && matches!(self.subscription.lock().wish(), Wish::Topics(_) | Wish::Pattern(_))
+    }
+
+    /// The topics that a pattern stands for now.
+    pub(crate) fn matching(
+        &self,
+        image: &ClusterImage,
+        filter: &(dyn Fn(&str) -> bool + Send + Sync),
+    ) -> Vec<Arc<str>> {
+        let hidden = self.config.exclude_internal_topics;
+        let topics =
+            image.topics().filter(|topic| !(hidden && topic.internal) && filter(&topic.name));
+        topics.map(|topic| Arc::from(topic.name.as_str())).collect()
+    }
+}
+
+/// Compares what is assigned with the cluster as it is known now.
+pub(crate) fn see_image(subscription: &mut Subscription, image: &ClusterImage, start: Status) {
+    subscription.see_topics(|name| image.topic(name).map(|topic| topic.id), start);
+    subscription.see_leaders(|partition| {
+        let (node, epoch) = image.leader(&partition.topic, partition.partition)?;
+        Some(LeaderAndEpoch { node, epoch: epoch.0 })
+    });
+}
+
+/// Sleeps until then, or for ever.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kafkalite_connection::testing::{Answer, Asked, FakeBroker};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::fetch::{
@@ -19,8 +20,7 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records};
 
 use super::*;
 use crate::awaited;
-use crate::fake_broker::{Answer, Asked, FakeBroker};
-use crate::record_block::RecordSlice;
+use crate::consumer::record_block::RecordSlice;
 
 mod again;
 mod claims;

@@ -29,3 +29,44 @@ fn code_zero_is_no_error() {
     assert_eq!(error.code(), Some(ErrorCode::UnknownTopicOrPartition));
     assert!(error.retriable() && !error.fatal());
 }
+
+/// One of each.
+fn of_a_connection() -> Vec<ConnectionError> {
+    let address = || "b:1".to_owned();
+    let why = || "why".to_owned();
+    let codes = (-1..=200).map(ErrorCode::from_code);
+    let refusals = codes.map(|code| ConnectionError::refused(code, "topic t"));
+    let others = [
+        ConnectionError::NoBrokerReachable { causes: vec![(address(), why())], after_ms: 1 },
+        ConnectionError::Timeout { what: why(), after_ms: 1 },
+        ConnectionError::Disconnected { address: address(), why: why() },
+        ConnectionError::MalformedResponse { address: address(), why: why() },
+        ConnectionError::ResponseTooLarge { address: address(), size: 2_000, limit: 1_024 },
+        ConnectionError::UnsupportedVersion {
+            address: address(),
+            api: "Fetch",
+            needed: "version 4".to_owned(),
+            served: None,
+        },
+    ];
+    refusals.chain(others).collect()
+}
+
+#[test]
+fn an_error_of_a_connection_keeps_its_code_and_whether_to_try_again() {
+    for error in of_a_connection() {
+        let mapped = ClientError::from(error.clone());
+        assert_eq!(mapped.code(), error.code(), "{mapped}");
+        assert_eq!(mapped.retriable(), error.is_retriable(), "{mapped}");
+        assert_eq!(mapped.is_transport(), error.is_transport(), "{mapped}");
+    }
+}
+
+#[test]
+fn a_response_that_is_too_large_names_the_key_to_raise() {
+    let error = ConnectionError::ResponseTooLarge { address: "b:1".into(), size: 9, limit: 7 };
+    assert_eq!(
+        ClientError::from(error).to_string(),
+        "MALFORMED_RESPONSE: b:1: a response of 9 bytes, kafkalite.response.max.bytes is 7"
+    );
+}

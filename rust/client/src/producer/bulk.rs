@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Producer;
-use crate::accumulator::{Handle, NoRoom, Record, Refusal, Ticket, TopicQueues};
 use crate::error::ClientError;
+use crate::producer::accumulator::{Handle, NoRoom, Record, Refusal, Ticket, TopicQueues};
 
 /// A value for all records, or one for each.
 #[derive(Clone, Copy, Debug)]

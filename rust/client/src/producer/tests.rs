@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kafkalite_connection::testing::{self, Answer, Asked, FakeBroker, metadata};
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::init_producer_id::{
@@ -19,9 +20,8 @@ use parking_lot::Mutex;
 
 use super::bulk::{Columns, Each, Patience};
 use super::*;
-use crate::accumulator::{RecordMetadata, Refusal, Report};
 use crate::awaited;
-use crate::fake_broker::{self, Answer, Asked, FakeBroker, metadata};
+use crate::producer::accumulator::{RecordMetadata, Refusal, Report};
 
 mod life;
 
@@ -276,7 +276,7 @@ fn four() -> (FakeBroker, Producer<()>, Arc<TopicQueues<()>>) {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Metadata) {
         true => {
             let mut told = metadata(&asked.place, std::iter::empty());
-            told.topics = vec![fake_broker::topic("four", 4, 0)];
+            told.topics = vec![testing::topic("four", 4, 0)];
             asked.answer::<MetadataRequest>(&told)
         }
         false => usual(asked),

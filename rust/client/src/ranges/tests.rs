@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kafkalite_connection::testing::{Answer, FakeBroker, metadata};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::list_offsets::ListOffsetsRequest;
@@ -13,7 +14,6 @@ use kafkalite_protocol::{LeaderEpoch, Offset, Records};
 
 use super::*;
 use crate::consumer::tests::{ALL, Log, broker, fetch, list_offsets, soon, values, x};
-use crate::fake_broker::{Answer, FakeBroker, metadata};
 
 fn reader(broker: &FakeBroker) -> RangeReader {
     reader_with_clock(broker, Box::new(Instant::now))

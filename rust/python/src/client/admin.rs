@@ -11,7 +11,7 @@ use kafkalite_client::admin::{
     Admin, CommittedOffset, ConfigChange, ConfigOperation, ConfigResource, NewTopic,
 };
 use kafkalite_client::config::IsolationLevel;
-use kafkalite_client::{ClientConfig, ClientError, ClientKind, Cluster, LeaderEpoch};
+use kafkalite_client::{ClientConfig, ClientError, ClientKind, LeaderEpoch};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -89,7 +89,7 @@ impl AdminClient {
         let config = ClientConfig::from_pairs(ClientKind::Admin, &pairs);
         let config = config.map_err(|error| client_error(py, &error))?;
         let warnings = config.warnings.clone();
-        let shell = Shell::start(py, "the admin client", Admin::new(Cluster::new(config)))?;
+        let shell = Shell::start(py, "the admin client", Admin::new(&config))?;
         Ok(Self { shell, warnings })
     }
 

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use kafkalite_arrow::export::{Column, Validity, Values};
-use kafkalite_client::record_block::RecordSlice;
+use kafkalite_client::consumer::record_block::RecordSlice;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 

@@ -10,12 +10,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use kafkalite_client::commits::Committed;
+use kafkalite_client::consumer::commits::Committed;
+use kafkalite_client::consumer::cursor::Position;
+use kafkalite_client::consumer::group_state::GroupEvent;
+use kafkalite_client::consumer::subscription::Wish;
 use kafkalite_client::consumer::{Due, Lease, Limits, Next, calls};
-use kafkalite_client::cursor::Position;
 use kafkalite_client::fork::AtHome;
-use kafkalite_client::group_state::GroupEvent;
-use kafkalite_client::subscription::Wish;
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -215,7 +215,9 @@ impl Consumer {
         pattern: Option<&str>,
     ) -> PyResult<()> {
         let wish = match pattern {
-            Some(pattern) => kafkalite_client::topic_pattern::filter(pattern).map(Wish::Pattern),
+            Some(pattern) => {
+                kafkalite_client::consumer::topic_pattern::filter(pattern).map(Wish::Pattern)
+            }
             None => Ok(Wish::Topics(topics.into_iter().map(Into::into).collect())),
         };
         let consumer = self.get(py)?;
@@ -333,7 +335,7 @@ impl Consumer {
     fn before_event(&self, py: Python<'_>) -> PyResult<Operation> {
         let consumer = self.get(py)?;
         let event = self.event.lock().clone().unwrap_or(GroupEvent::Assign(Vec::new()));
-        let deadline = Instant::now() + consumer.config().client.request_timeout;
+        let deadline = Instant::now() + consumer.config().client.connection.request_timeout;
         let due = calls::before_event(Arc::clone(consumer.shared()), event, deadline);
         self.begin(py, "the last commit of revoked partitions", due, none)
     }
@@ -343,7 +345,7 @@ impl Consumer {
         let consumer = self.get(py)?;
         py.detach(|| consumer.finish());
         let gone = GroupEvent::Revoke(consumer.assignment());
-        let deadline = Instant::now() + consumer.config().client.request_timeout;
+        let deadline = Instant::now() + consumer.config().client.connection.request_timeout;
         let due = calls::before_event(Arc::clone(consumer.shared()), gone, deadline);
         self.begin(py, "the last commit", due, none)
     }

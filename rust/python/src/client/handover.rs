@@ -1,10 +1,10 @@
 //! `_native.Handover`: what changes hands, for whoever listens; and partitions as Python has them.
 
 use kafkalite_client::TopicPartition;
-use kafkalite_client::commits::Committed;
 use kafkalite_client::consumer::Claim;
-use kafkalite_client::cursor::Position;
-use kafkalite_client::group_state::GroupEvent;
+use kafkalite_client::consumer::commits::Committed;
+use kafkalite_client::consumer::cursor::Position;
+use kafkalite_client::consumer::group_state::GroupEvent;
 use pyo3::prelude::*;
 
 /// Topic and number.

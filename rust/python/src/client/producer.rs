@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kafkalite_client::accumulator::{Sink, TopicQueues};
 use kafkalite_client::fork::{AtHome, Home};
+use kafkalite_client::producer::accumulator::{Sink, TopicQueues};
 use kafkalite_client::{ClientError, Producer as Core, ProducerConfig};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;

@@ -4,8 +4,8 @@
 //! keeps nothing else alive.
 
 use kafkalite_client::TopicPartition;
-use kafkalite_client::cursor::{Cursor, NO_TENURE};
-use kafkalite_client::record_block::{RecordSlice, RecordView, TimestampType};
+use kafkalite_client::consumer::cursor::{Cursor, NO_TENURE};
+use kafkalite_client::consumer::record_block::{RecordSlice, RecordView, TimestampType};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafkalite_client::TopicPartition;
-use kafkalite_client::cursor::Position;
-use kafkalite_client::record_block::{RecordSlice, RecordView};
+use kafkalite_client::consumer::cursor::Position;
+use kafkalite_client::consumer::record_block::{RecordSlice, RecordView};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! What was fetched and is dropped: it makes room, is fetched again, and nothing is lost by that.
 
 use super::*;
-use crate::fetcher::buffer::Content;
+use crate::consumer::fetched::buffer::Content;
 
 /// The least a buffer may hold: one fetch fills it.
 const NO_ROOM: (&str, &str) = ("kafkalite.fetch.buffer.max.bytes", "1");

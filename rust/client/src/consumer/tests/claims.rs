@@ -1,15 +1,15 @@
 //! What a member of a group may still commit.
 
+use kafkalite_connection::Wanted;
+use kafkalite_connection::testing::metadata;
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
 
 use super::commits::at_three;
 use super::*;
-use crate::assignors::protocol::encode_assignment;
-use crate::cluster::Wanted;
-use crate::cursor::NO_TENURE;
-use crate::fake_broker::metadata;
-use crate::group_state::Joined;
+use crate::consumer::assignors::protocol::encode_assignment;
+use crate::consumer::cursor::NO_TENURE;
+use crate::consumer::group_state::Joined;
 
 fn y() -> TopicPartition {
     TopicPartition::new("y", 0)
@@ -131,7 +131,7 @@ fn of_a_topic_that_was_made_again_during_a_rebalance_nothing_that_was_read_is_co
     let hear = || {
         let cluster = shared.cluster.clone();
         let names = vec!["x".to_owned()];
-        let heard = async move { cluster.refresh(Wanted::Topics(names)).await.map(drop) };
+        let heard = async move { Ok(cluster.refresh(Wanted::Topics(names)).await.map(drop)?) };
         assert_eq!(runtime.call(heard, soon()), Ok(()));
     };
     hear();

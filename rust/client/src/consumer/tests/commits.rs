@@ -1,5 +1,7 @@
 //! Commits of a group's member.
 
+use kafkalite_connection::testing::{NODE, OTHER, coordinator, coordinator_is};
+use kafkalite_connection::{CoordinatorKind, Wanted};
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -10,11 +12,9 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 
 use super::*;
-use crate::cluster::{CoordinatorKind, Wanted};
-use crate::commits::Committed;
-use crate::cursor::NO_TENURE;
-use crate::fake_broker::{NODE, OTHER, coordinator, coordinator_is};
-use crate::group_state::Joined;
+use crate::consumer::commits::Committed;
+use crate::consumer::cursor::NO_TENURE;
+use crate::consumer::group_state::Joined;
 
 /// A broker that is every group's coordinator, and else does what `script` says.
 pub fn coordinated(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> FakeBroker {
@@ -183,7 +183,8 @@ fn a_coordinator_that_is_no_broker_any_more_is_looked_for_again() {
     let cluster = consumer.shared().cluster.clone();
     let learn = async move {
         cluster.coordinator(CoordinatorKind::Group, "g").await?;
-        cluster.refresh(Wanted::Brokers).await.map(|image| image.broker(OTHER).is_some())
+        let image = cluster.refresh(Wanted::Brokers).await?;
+        Ok(image.broker(OTHER).is_some())
     };
     assert_eq!(consumer.runtime().call(learn, soon()), Ok(false));
     let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], soon());

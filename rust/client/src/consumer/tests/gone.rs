@@ -1,5 +1,7 @@
 //! Commits of partitions some of which are gone, or are taken away.
 
+use kafkalite_connection::Wanted;
+use kafkalite_connection::testing::{Held, hold, metadata, release, topic, wait_held};
 use kafkalite_protocol::messages::metadata::MetadataRequest;
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition,
@@ -11,8 +13,6 @@ use kafkalite_protocol::messages::offset_fetch::{
 
 use super::commits::{commit_three, coordinated, fetched};
 use super::*;
-use crate::cluster::Wanted;
-use crate::fake_broker::{Held, hold, metadata, release, topic, wait_held};
 
 /// Partition and offset of every commit, in their order.
 type Commits = Arc<Mutex<Vec<(String, i64)>>>;
@@ -129,7 +129,8 @@ fn what_can_be_committed_at_the_end_is_though_another_partition_is_gone() {
     // It is known by then which partitions there are.
     let cluster = consumer.shared().cluster.clone();
     let known = async move {
-        cluster.refresh(Wanted::Topics(vec!["x".to_owned()])).await.map(|image| image.lacks(&none))
+        let image = cluster.refresh(Wanted::Topics(vec!["x".to_owned()])).await?;
+        Ok(crate::consumer::missing::lacks(&image, &none))
     };
     assert!(matches!(consumer.runtime().call(known, soon()), Ok(Some(_))));
     assert_eq!(

@@ -4,6 +4,7 @@
 //! knows, and refuse what it commits in the last one: whoever had the partition next read records
 //! again that were processed.
 
+use kafkalite_connection::testing::{Held, hold, release};
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
@@ -15,8 +16,7 @@ use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRespon
 
 use super::commits::{coordinated, fetched, told};
 use super::*;
-use crate::assignors::protocol::encode_assignment;
-use crate::fake_broker::{Held, hold, release};
+use crate::consumer::assignors::protocol::encode_assignment;
 
 /// What a member asks its coordinator for at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The last commit of a member, refused for a rebalance that is over when the refusal comes.
 
+use kafkalite_connection::testing::{Held, hold, release};
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::offset_commit::OffsetCommitRequest;
 
 use super::commits::{coordinated, told};
 use super::last_commit::{all_else, joined, member, synced};
 use super::*;
-use crate::fake_broker::{Held, hold, release};
 
 /// Generation and topics of a commit.
 type Commit = (i32, Vec<String>);

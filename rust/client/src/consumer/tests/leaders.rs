@@ -1,8 +1,8 @@
 //! Partitions that change their leader, and leaders that send a reader elsewhere.
 
 use super::*;
-use crate::cluster::LeaderNews;
-use crate::fake_broker::{Held, OTHER, hold, release, two, wait_held};
+use kafkalite_connection::LeaderNews;
+use kafkalite_connection::testing::{Held, OTHER, hold, release, two, wait_held};
 
 /// Four records in every partition, whose epochs nobody knows: positions are not validated.
 const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
@@ -93,7 +93,7 @@ fn a_leader_that_does_not_say_where_to_begin_holds_up_its_own_partitions_alone()
     );
     let consumer = consumer(&first, &[EARLIEST_RESET]);
     let cluster = consumer.shared().cluster.clone();
-    let learn = async move { cluster.look_up(&["x", "y"]).await.map(drop) };
+    let learn = async move { Ok(cluster.look_up(&["x", "y"]).await.map(drop)?) };
     assert_eq!(consumer.runtime().call(learn, soon()), Ok(()));
     consumer.shared().cluster.learn_leader(&second_leads("y"));
     let both = BTreeSet::from([x(), TopicPartition::new("y", 0)]);

@@ -1,5 +1,7 @@
 //! A consumer that reads whole topics by itself, and brokers that do not tell of them for a while.
 
+use kafkalite_connection::Wanted;
+use kafkalite_connection::testing::{coordinator, metadata, topic};
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
 use kafkalite_protocol::messages::offset_commit::{
@@ -12,8 +14,6 @@ use kafkalite_protocol::messages::offset_fetch::{
 
 use super::commits::fetched;
 use super::*;
-use crate::cluster::Wanted;
-use crate::fake_broker::{coordinator, metadata, topic};
 
 /// What brokers tell of topic `x`.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ fn hear(consumer: &Consumer, told: &Mutex<Told>, news: Told) {
     let by_name = matches!(shared.subscription.lock().wish(), Wish::Topics(_));
     let heard = async move {
         let wanted = if by_name { Wanted::Topics(vec!["x".to_owned()]) } else { Wanted::All };
-        asking.cluster.refresh(wanted).await.map(drop)
+        Ok(asking.cluster.refresh(wanted).await.map(drop)?)
     };
     assert_eq!(consumer.runtime().call(heard, soon()), Ok(()));
     let settled = shared.settled.subscribe();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use kafkalite_connection::testing::{NODE, metadata, topic};
 use kafkalite_protocol::messages::fetch::LeaderIdAndEpoch;
 use kafkalite_protocol::messages::metadata::MetadataRequest;
 use kafkalite_protocol::messages::offset_for_leader_epoch::{
@@ -10,7 +11,6 @@ use kafkalite_protocol::messages::offset_for_leader_epoch::{
 };
 
 use super::*;
-use crate::fake_broker::{NODE, metadata, topic};
 
 /// A leader epoch and where it ended.
 type End = (i32, i64);

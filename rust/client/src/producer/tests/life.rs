@@ -90,7 +90,7 @@ impl Life {
 
 fn topic_of(asked: &Asked, topic_id: Uuid, partitions: i32) -> MetadataResponse {
     let mut told = metadata(&asked.place, std::iter::empty());
-    let topic = fake_broker::topic("t", partitions, 0);
+    let topic = testing::topic("t", partitions, 0);
     told.topics =
         vec![kafkalite_protocol::messages::metadata::MetadataResponseTopic { topic_id, ..topic }];
     told

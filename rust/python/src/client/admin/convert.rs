@@ -1,12 +1,12 @@
 //! Results of the admin client as tuples, in the order of the fields of Python's classes.
 
 use crate::error::client_exception;
+use kafkalite_client::PartitionImage;
 use kafkalite_client::admin::{
     ClusterDescription, CommittedOffset, ConfigEntry, CreatedTopic, Each, GroupDescription,
     GroupListing, ListedOffset, LogDirDescription, MemberDescription, PartitionLag, Reassignment,
     TopicDescription,
 };
-use kafkalite_client::cluster::PartitionImage;
 use kafkalite_client::{ClientError, TopicPartition};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;

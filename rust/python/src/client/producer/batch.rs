@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use kafkalite_arrow::{Chunk, Column};
 use kafkalite_client::ClientError;
-use kafkalite_client::accumulator::Refusal;
+use kafkalite_client::producer::accumulator::Refusal;
 use kafkalite_client::producer::bulk::{Columns, Each, Patience, RawHeaders};
 use kafkalite_client::producer::write_header;
 use pyo3::exceptions::{PyTypeError, PyValueError};

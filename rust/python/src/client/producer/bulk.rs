@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use kafkalite_client::accumulator::{Failure, Landed, Token as Watched};
 use kafkalite_client::fork::Home;
+use kafkalite_client::producer::accumulator::{Failure, Landed, Token as Watched};
 use kafkalite_client::producer::bulk::BulkRun;
 use parking_lot::Mutex;
 use pyo3::prelude::*;

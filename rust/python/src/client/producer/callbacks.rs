@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use kafkalite_client::ClientError;
-use kafkalite_client::accumulator::{Failure, RecordMetadata as Metadata, Report, Sink};
+use kafkalite_client::producer::accumulator::{Failure, RecordMetadata as Metadata, Report, Sink};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyList;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kafkalite_client::ClientError;
-use kafkalite_client::accumulator::{
+use kafkalite_client::fork::Home;
+use kafkalite_client::producer::accumulator::{
     Failure, Handle, RecordMetadata as Metadata, Token as Watched,
 };
-use kafkalite_client::fork::Home;
 use pyo3::prelude::*;
 
 use super::callbacks::{Callbacks, Token, Who};

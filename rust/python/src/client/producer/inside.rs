@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
-use kafkalite_client::accumulator::{NoRoom, Place, Record, Refusal, Ticket};
 use kafkalite_client::fork::Home;
 use kafkalite_client::producer::Ask;
+use kafkalite_client::producer::accumulator::{NoRoom, Place, Record, Refusal, Ticket};
 use kafkalite_client::{ClientError, Producer as Core};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;

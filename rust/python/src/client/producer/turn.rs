@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kafkalite_client::ClientError;
-use kafkalite_client::accumulator::{NoRoom, Record, Refusal, Ticket};
 use kafkalite_client::producer::Ask;
+use kafkalite_client::producer::accumulator::{NoRoom, Record, Refusal, Ticket};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 

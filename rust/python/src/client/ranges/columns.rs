@@ -13,8 +13,8 @@
 //! All may be null as far as their types say: Spark compares that too.
 
 use kafkalite_arrow::export::{Column, Validity, Values};
-use kafkalite_client::record_block::TimestampType;
-use kafkalite_client::record_block::{RecordSlice, RecordView};
+use kafkalite_client::consumer::record_block::TimestampType;
+use kafkalite_client::consumer::record_block::{RecordSlice, RecordView};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

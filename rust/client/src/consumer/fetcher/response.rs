@@ -1,0 +1,168 @@
+//! What a fetch response means for each of its partitions.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafkalite_connection::LeaderNews;
+use kafkalite_protocol::messages::fetch::{
+    FetchResponse, FetchableTopicResponse, NodeEndpoint, PartitionData,
+};
+use kafkalite_protocol::record_batch::Batches;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch};
+
+use super::session::{FetchSession, Wanted};
+use crate::consumer::cursor::{Cursor, Position};
+use crate::consumer::fetched::buffer::Content;
+use crate::consumer::fetched::decode::Aborted;
+use crate::consumer::shared::Shared;
+use crate::consumer::subscription::{Subscription, Watermarks};
+
+/// What goes into the buffer.
+type Brought = Vec<(Arc<Cursor>, Position, Content)>;
+
+/// Takes over a response without an error of its own. Partitions that were not asked for are left
+/// out, whoever sent them.
+pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
+    let mut brought = Vec::new();
+    let mut outdated = false;
+    let endpoints = response.node_endpoints;
+    {
+        let mut subscription = shared.subscription.lock();
+        for topic in response.responses {
+            let FetchableTopicResponse { topic, topic_id, partitions } = topic;
+            for data in partitions {
+                let Some(told) = session.told(&topic, topic_id, data.partition_index) else {
+                    continue;
+                };
+                let passing = take_partition(&mut subscription, told, data, &mut brought);
+                if let Some(news) = passing {
+                    outdated = true;
+                    subscription.retry_later(told.cursor.partition(), shared.retry_at());
+                    learn(shared, told, news, &endpoints);
+                }
+            }
+        }
+    }
+    shared.buffer.push_all(brought);
+    if outdated {
+        shared.cluster.request_refresh();
+        shared.settle.notify_one();
+    }
+}
+
+/// The leader that a refusal named: its id and epoch, -1 where it named none.
+type NamedLeader = (i32, i32);
+
+/// Takes one partition; returns the leader it names if it is refused for a reason that passes.
+fn take_partition(
+    subscription: &mut Subscription,
+    told: &Wanted,
+    data: PartitionData,
+    brought: &mut Brought,
+) -> Option<NamedLeader> {
+    let state = subscription.get_mut(told.cursor.partition())?;
+    let code = ErrorCode::from_code(data.error_code);
+    if passes(code) {
+        let leader = &data.current_leader;
+        return Some((leader.leader_id, leader.leader_epoch));
+    }
+    // Another leader was asked for the same place meanwhile, and answered first.
+    if state.next_fetch().offset != told.from.offset {
+        return None;
+    }
+    if !code.is_none() {
+        if state.stall(&told.cursor) {
+            brought.push((Arc::clone(&told.cursor), told.from, Content::Refused(code)));
+        }
+        return None;
+    }
+    let marks = Watermarks {
+        log_start: data.log_start_offset,
+        high: data.high_watermark,
+        last_stable: data.last_stable_offset,
+    };
+    let bytes = data.records.map(|records| records.into_bytes()).unwrap_or_default();
+    match end_of(&bytes, told.from) {
+        Ok(None) => {
+            state.fetched(&told.cursor, told.from, marks);
+        }
+        Ok(Some(next)) => {
+            if state.fetched(&told.cursor, next, marks) {
+                let aborted = data.aborted_transactions.unwrap_or_default().into_iter();
+                let aborted = aborted.map(|one| Aborted {
+                    producer_id: one.producer_id,
+                    first_offset: one.first_offset,
+                });
+                let content = Content::Batches { bytes, aborted: aborted.collect() };
+                brought.push((Arc::clone(&told.cursor), told.from, content));
+            }
+        }
+        Err(why) => {
+            if state.stall(&told.cursor) {
+                brought.push((Arc::clone(&told.cursor), told.from, Content::Unreadable(why)));
+            }
+        }
+    }
+    None
+}
+
+/// Refusals after which asking again, perhaps somebody else, may go better.
+fn passes(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NotLeaderOrFollower
+            | ErrorCode::LeaderNotAvailable
+            | ErrorCode::ReplicaNotAvailable
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::UnknownLeaderEpoch
+            | ErrorCode::KafkaStorageError
+            | ErrorCode::OffsetNotAvailable
+            | ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::InconsistentTopicId
+            | ErrorCode::UnknownServerError
+            | ErrorCode::BrokerNotAvailable
+            | ErrorCode::ThrottlingQuotaExceeded
+    )
+}
+
+/// Where the batches in `bytes` end, of which the decoder makes records later. `None` if there are
+/// none.
+fn end_of(bytes: &Bytes, from: Position) -> Result<Option<Position>, String> {
+    let mut end: Option<Position> = None;
+    for batch in Batches::new(bytes) {
+        match batch {
+            Ok(batch) => {
+                let header = batch.header();
+                let leader_epoch = header.leader_epoch.0;
+                end = Some(Position { offset: header.next_offset().0, leader_epoch });
+            }
+            // What is good before it is handed out first; the next fetch begins with it.
+            Err(_) if end.is_some() => break,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    match end {
+        Some(end) if end.offset <= from.offset => {
+            Err(format!("batches up to offset {} came for {}", end.offset, from.offset))
+        }
+        None if !bytes.is_empty() => Err("the first batch is cut short".to_owned()),
+        end => Ok(end),
+    }
+}
+
+fn learn(shared: &Shared, told: &Wanted, named: NamedLeader, endpoints: &[NodeEndpoint]) {
+    let (leader, epoch) = named;
+    if leader < 0 || epoch <= told.leader_epoch {
+        return;
+    }
+    let partition = told.cursor.partition();
+    let endpoint = endpoints.iter().find(|endpoint| endpoint.node_id == leader);
+    shared.cluster.learn_leader(&LeaderNews {
+        topic: &partition.topic,
+        partition: partition.partition,
+        leader,
+        leader_epoch: LeaderEpoch(epoch),
+        endpoint: endpoint.map(|endpoint| (endpoint.host.as_str(), endpoint.port)),
+    });
+}

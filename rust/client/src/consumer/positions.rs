@@ -1,0 +1,415 @@
+//! Finds out where to read: the task that gives each assigned partition a leader and a position.
+//!
+//! It follows the metadata, asks for committed offsets and resets, and has positions validated when
+//! a leader changed (KIP-320). Whatever fails in a way that may pass is asked again after a wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kafkalite_connection::{ClusterImage, NodeId, Wanted};
+use tokio::task::JoinSet;
+
+use crate::consumer::commits;
+use crate::consumer::cursor::Position;
+use crate::consumer::fetched::buffer::Content;
+use crate::consumer::missing::lacks;
+use crate::consumer::offsets::{self, Question};
+use crate::consumer::shared::{Shared, see_image, sleep_until};
+use crate::consumer::subscription::{EARLIEST, ResetWish, Status, Truncation, Wish};
+use crate::error::ClientError;
+use crate::topic_partition::TopicPartition;
+
+#[cfg(test)]
+mod tests;
+
+/// A topic that brokers do not know any more is looked for after this, if a pattern asks for it.
+const BACK_SOON: Duration = Duration::from_millis(250);
+
+/// Follows the subscription until it is dropped.
+pub async fn run(shared: Arc<Shared>) {
+    let mut images = shared.cluster.images();
+    let mut missing = MissingTopics::default();
+    loop {
+        images.borrow_and_update();
+        let look_for_topics = follow_metadata(&shared, &mut missing);
+        find_committed(&shared).await;
+        find_resets(&shared).await;
+        validate(&shared).await;
+        shared.fetch.notify_one();
+        shared.settled.send_modify(|count| *count += 1);
+        let (lost, wake) = {
+            let subscription = shared.subscription.lock();
+            (subscription.without_position(), subscription.next_due(Instant::now()))
+        };
+        if !lost.is_empty() {
+            shared.buffer.call_attention();
+        }
+        tokio::select! {
+            () = shared.settle.notified() => {}
+            _ = images.changed() => {}
+            () = sleep_until(wake) => {}
+            () = sleep_until(look_for_topics) => {}
+        }
+    }
+}
+
+/// Topics that are asked for.
+#[derive(Default)]
+struct MissingTopics {
+    asked: Option<tokio::task::JoinHandle<()>>,
+    /// When all topics were asked for, for a pattern.
+    all_asked: Option<Instant>,
+    /// The topics that the pattern stood for at the last look.
+    matched: BTreeSet<Arc<str>>,
+    /// When one of them was not there any more.
+    gone_since: Option<Instant>,
+}
+
+impl MissingTopics {
+    /// Asks for all topics when that is due; when it is due next. The pattern stands for `matched`
+    /// now. A topic that went may come back soon: from then on the wait doubles.
+    fn ask_for_all(
+        &mut self,
+        shared: &Arc<Shared>,
+        matched: BTreeSet<Arc<str>>,
+    ) -> Option<Instant> {
+        let age = shared.config.client.connection.metadata_max_age;
+        let now = Instant::now();
+        if !self.matched.is_subset(&matched) {
+            self.gone_since = Some(now);
+        }
+        self.matched = matched;
+        let gone_since = self.gone_since;
+        let wait = |asked: Instant| match gone_since {
+            Some(since) => asked.saturating_duration_since(since).max(BACK_SOON).min(age),
+            None => age,
+        };
+        let due = self.all_asked.and_then(|asked| asked.checked_add(wait(asked)));
+        if self.all_asked.is_some() && due.is_none_or(|due| due > now) {
+            return due;
+        }
+        self.all_asked = Some(now);
+        self.spawn(shared, Wanted::All, Vec::new());
+        now.checked_add(wait(now))
+    }
+
+    /// Asks for topics that the image lacks; one question at a time, and the cluster waits between
+    /// two of the same.
+    fn ask(&mut self, shared: &Arc<Shared>, names: Vec<String>) {
+        let busy = self.asked.as_ref().is_some_and(|asked| !asked.is_finished());
+        if names.is_empty() || busy {
+            return;
+        }
+        self.spawn(shared, Wanted::Topics(names.clone()), names);
+    }
+
+    fn spawn(&mut self, shared: &Arc<Shared>, wanted: Wanted, names: Vec<String>) {
+        let shared = Arc::clone(shared);
+        self.asked = Some(tokio::spawn(async move {
+            match shared.cluster.refresh(wanted).await {
+                Ok(image) => {
+                    for name in names.iter().filter(|name| image.topic(name).is_none()) {
+                        shared.report_unless_passing(image.topic_error(name));
+                    }
+                    tell_of_missing(&shared, &image);
+                }
+                Err(error) => {
+                    shared.report_unless_passing(error);
+                    tokio::time::sleep(shared.config.client.connection.retry_backoff.after(2))
+                        .await;
+                }
+            }
+            shared.settle.notify_one();
+        }));
+    }
+}
+
+impl Drop for MissingTopics {
+    fn drop(&mut self) {
+        if let Some(asked) = &self.asked {
+            asked.abort();
+        }
+    }
+}
+
+/// Takes over what is known and asks for what is not; when to look for new topics again.
+fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<Instant> {
+    let image = shared.cluster.image();
+    if shared.reads_alone() {
+        assign_all(shared, &image);
+    }
+    let mut subscription = shared.subscription.lock();
+    see_image(&mut subscription, &image, shared.start());
+    let mut names: BTreeSet<Arc<str>> =
+        subscription.assigned().into_iter().map(|partition| partition.topic).collect();
+    if let Wish::Topics(topics) = subscription.wish() {
+        names.extend(topics.iter().cloned());
+    }
+    let by_hand = matches!(subscription.wish(), Wish::Assigned);
+    let untold = subscription.iter().filter(|(_, state)| by_hand && !state.told_missing());
+    let lacking: BTreeSet<_> = untold
+        .filter(|(partition, _)| lacks(&image, partition).is_some())
+        .map(|(partition, _)| Arc::clone(&partition.topic))
+        .collect();
+    let matched = match subscription.wish() {
+        Wish::Pattern(filter) => Some(shared.matching(&image, &**filter).into_iter().collect()),
+        _ => None,
+    };
+    drop(subscription);
+    let is_unknown = |name: &&Arc<str>| image.topic(name).is_none() || lacking.contains(*name);
+    let unknown = names.iter().filter(is_unknown);
+    missing.ask(shared, unknown.map(ToString::to_string).collect());
+    matched.and_then(|matched| missing.ask_for_all(shared, matched))
+}
+
+/// Tells once of each partition that was assigned by hand and is not there, as the brokers said
+/// just now; it is read all the same if it comes.
+fn tell_of_missing(shared: &Shared, image: &ClusterImage) {
+    let mut subscription = shared.subscription.lock();
+    if !matches!(subscription.wish(), Wish::Assigned) {
+        return;
+    }
+    let mut missing = Vec::new();
+    for partition in subscription.assigned() {
+        let (Some(error), Some(state)) =
+            (lacks(image, &partition), subscription.get_mut(&partition))
+        else {
+            continue;
+        };
+        if state.tell_missing() {
+            missing.push(error);
+        }
+    }
+    drop(subscription);
+    missing.into_iter().for_each(|error| shared.report(error));
+}
+
+/// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are
+/// read from their beginning: nothing in them is older than our wish. A topic that brokers refuse
+/// to tell of keeps its partitions; one that they do not know is set aside.
+fn assign_all(shared: &Shared, image: &ClusterImage) {
+    let mut subscription = shared.subscription.lock();
+    let names: Vec<Arc<str>> = match subscription.wish() {
+        Wish::Topics(topics) => topics.iter().cloned().collect(),
+        Wish::Pattern(filter) => shared.matching(image, &**filter),
+        Wish::Nothing | Wish::Assigned => return,
+    };
+    for topic in names.iter().filter_map(|name| image.topic(name)) {
+        subscription.take_back(&topic.name, topic.id);
+    }
+    let by_name = matches!(subscription.wish(), Wish::Topics(_));
+    let mut wanted: BTreeSet<_> = subscription.assigned().into_iter().collect();
+    let before: BTreeSet<Arc<str>> = wanted.iter().map(|one| Arc::clone(&one.topic)).collect();
+    wanted.retain(|TopicPartition { topic, .. }| {
+        let may_be_there = image.is_refused(topic) || (by_name && !image.is_missing(topic));
+        may_be_there && image.topic(topic).is_none() && subscription.wish().may_be(topic)
+    });
+    for name in names {
+        let Some(topic) = image.topic(&name) else { continue };
+        let start = if before.contains(&name) {
+            Status::Reset { timestamp: EARLIEST }
+        } else {
+            shared.start()
+        };
+        let numbers = 0..topic.partitions.len() as i32;
+        let partitions: Vec<_> =
+            numbers.map(|number| TopicPartition::new(Arc::clone(&name), number)).collect();
+        subscription.add(partitions.iter().cloned(), start);
+        wanted.extend(partitions);
+    }
+    subscription.set_aside(&wanted, Instant::now());
+}
+
+async fn find_committed(shared: &Shared) {
+    let Some(group) = &shared.config.group_id else { return };
+    let deadline = Instant::now() + shared.config.client.connection.request_timeout;
+    let lives = || {
+        let subscription = shared.subscription.lock();
+        let due = subscription.committed_due(Instant::now()).into_iter();
+        due.map(|one| (subscription.life(&one), one)).collect::<Vec<_>>()
+    };
+    if lives().is_empty() {
+        return;
+    }
+    // What was taken away a moment ago may be assigned again: its last commit comes first.
+    let mut last_commits = shared.last_commits.subscribe();
+    let all_out = last_commits.wait_for(|under_way| *under_way == 0);
+    let _ = tokio::time::timeout_at(deadline.into(), all_out).await;
+    let (lives, due): (Vec<_>, Vec<_>) = lives().into_iter().unzip();
+    let found = commits::fetch_committed(&shared.cluster, group, &due, deadline).await;
+    let policy = shared.reset_timestamp();
+    match found {
+        Ok(found) => {
+            let mut subscription = shared.subscription.lock();
+            for (partition, life) in due.iter().zip(lives) {
+                // It may have been given up, and assigned again after others had committed.
+                if subscription.life(partition) != life {
+                    continue;
+                }
+                let committed = found.get(partition).cloned().flatten();
+                let position = committed.map(|committed| committed.position);
+                subscription.start_at_committed(partition, position, policy);
+            }
+            // A position that was found may be of an older epoch than its leader.
+            see_image(&mut subscription, &shared.cluster.image(), shared.start());
+        }
+        Err(error) => {
+            let at = shared.retry_at();
+            let mut subscription = shared.subscription.lock();
+            for partition in &due {
+                subscription.retry_later(partition, at);
+            }
+            drop(subscription);
+            shared.report_unless_passing(error);
+        }
+    }
+}
+
+/// Asks each leader by itself for what is due of its partitions: what one answers is taken while
+/// another is silent.
+async fn ask_leaders<T, F>(
+    shared: &Arc<Shared>,
+    due: Vec<T>,
+    partition: impl Fn(&T) -> &TopicPartition,
+    ask: impl Fn(Arc<Shared>, Vec<T>) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let image = shared.cluster.image();
+    let mut by_leader: BTreeMap<Option<NodeId>, Vec<T>> = BTreeMap::new();
+    for one in due {
+        let TopicPartition { topic, partition } = partition(&one);
+        let leader = image.leader(topic, *partition).map(|(node, _)| node);
+        by_leader.entry(leader).or_default().push(one);
+    }
+    let mut asked = JoinSet::new();
+    for due in by_leader.into_values() {
+        let (ask, shared) = (ask(Arc::clone(shared), due), Arc::clone(shared));
+        asked.spawn(async move {
+            ask.await;
+            shared.fetch.notify_one();
+            shared.settled.send_modify(|count| *count += 1);
+        });
+    }
+    while asked.join_next().await.is_some() {}
+}
+
+async fn find_resets(shared: &Arc<Shared>) {
+    let due = shared.subscription.lock().resets_due(Instant::now());
+    ask_leaders(shared, due, |wish| &wish.partition, find_resets_of_leader).await;
+}
+
+async fn find_resets_of_leader(shared: Arc<Shared>, due: Vec<ResetWish>) {
+    let question =
+        |wish: &ResetWish| Question { partition: wish.partition.clone(), about: wish.timestamp };
+    let questions = due.iter().map(question).collect();
+    let isolation = shared.config.isolation_level;
+    let mut found = offsets::list_offsets(&shared.cluster, isolation, questions).await;
+    // No record is as new as the timestamp: the end it is.
+    let ends: Vec<Question> = found
+        .iter()
+        .filter(|(_, answer)| answer.as_ref().is_ok_and(|answer| answer.offset < 0))
+        .map(|(question, _)| Question {
+            about: crate::consumer::subscription::LATEST,
+            ..question.clone()
+        })
+        .collect();
+    if !ends.is_empty() {
+        let told = offsets::list_offsets(&shared.cluster, isolation, ends).await;
+        for (end, answer) in told {
+            let same = found.iter_mut().find(|(question, _)| question.partition == end.partition);
+            if let Some((_, first)) = same {
+                *first = answer;
+            }
+        }
+    }
+    for (question, answer) in found {
+        let Some(wish) = due.iter().find(|wish| wish.partition == question.partition) else {
+            continue;
+        };
+        match answer {
+            Ok(answer) => {
+                let mut subscription = shared.subscription.lock();
+                subscription.reset_done(wish, answer.offset, answer.leader_epoch);
+            }
+            Err(error) => try_again(&shared, &wish.partition, error),
+        }
+    }
+}
+
+/// Asks until nothing is due: what is dropped for an answer is asked about again, from where it
+/// stands then, and nobody else would look at it before the next metadata.
+async fn validate(shared: &Arc<Shared>) {
+    loop {
+        let due = shared.subscription.lock().validations_due(Instant::now());
+        if due.is_empty() {
+            return;
+        }
+        ask_leaders(shared, due, |(partition, _)| partition, validate_of_leader).await;
+    }
+}
+
+async fn validate_of_leader(shared: Arc<Shared>, due: Vec<(TopicPartition, Position)>) {
+    let question = |(partition, position): &(TopicPartition, Position)| Question {
+        partition: partition.clone(),
+        about: position.leader_epoch.into(),
+    };
+    let questions = due.iter().map(question).collect();
+    for (question, answer) in offsets::ends_of_epochs(&shared.cluster, questions).await {
+        let partition = question.partition;
+        let Some((_, position)) = due.iter().find(|(one, _)| *one == partition) else { continue };
+        match answer {
+            Ok(end) => {
+                let end = Position { offset: end.offset, leader_epoch: end.leader_epoch };
+                let lost = shared.subscription.lock().validation_done(&partition, *position, end);
+                if let Some(truncation) = lost {
+                    truncated(&shared, &truncation);
+                }
+            }
+            // Brokers before Kafka 2.3 cannot tell: the position is taken as it is.
+            Err(ClientError::UnsupportedVersion { .. }) => {
+                let mut subscription = shared.subscription.lock();
+                subscription.validation_skipped(&partition, *position);
+            }
+            Err(error) => try_again(&shared, &partition, error),
+        }
+    }
+}
+
+/// Records that were read are no longer in the log: it goes on where the logs part, or where the
+/// policy says if the leader cannot tell; without a policy the user decides, and is told so.
+fn truncated(shared: &Shared, truncation: &Truncation) {
+    let Truncation { cursor, position, parted } = truncation;
+    let (partition, at) = (cursor.partition(), parted.map(|parted| parted.offset));
+    let mut subscription = shared.subscription.lock();
+    // The user may have gone elsewhere just now.
+    if !subscription.get(partition).is_some_and(|state| state.is_at(cursor)) {
+        return;
+    }
+    tracing::warn!(%partition, offset = position.offset, ?at, "records that were read are lost");
+    match (shared.reset_timestamp(), parted) {
+        (Some(_), Some(parted)) => subscription.go_back_to(partition, *parted),
+        (Some(timestamp), None) => {
+            subscription.seek_to(partition, timestamp);
+            shared.settle.notify_one();
+        }
+        (None, _) => {
+            if let Some(state) = subscription.get_mut(partition) {
+                state.stall(cursor);
+            }
+            drop(subscription);
+            let told = Content::Truncated(at);
+            shared.buffer.push_all(vec![(Arc::clone(cursor), *position, told)]);
+        }
+    }
+}
+
+fn try_again(shared: &Shared, partition: &TopicPartition, error: ClientError) {
+    let at = shared.retry_at();
+    shared.subscription.lock().retry_later(partition, at);
+    match error.is_transport() {
+        true => tracing::debug!(%partition, %error, "its leader is asked again"),
+        false => shared.report_unless_passing(error),
+    }
+}

@@ -1,0 +1,418 @@
+//! What to send now, and what an answer means: the sender without its sockets and its clock.
+//!
+//! A request carries at most one batch of a partition, as the protocol wants it. Batches whose fate
+//! is known are handed out as [`Report`]s; everything that waits otherwise was told already.
+//! Source: Kafka's `Sender` and `RecordAccumulator.drain`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kafkalite_connection::NodeId;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::record_batch::advance_sequence;
+
+use super::track::{Flying, Next, Track};
+use super::{Metrics, Settings};
+use crate::error::ClientError;
+use crate::producer::accumulator::{Accumulator, Batch, Failure, Landed, Report};
+use crate::producer::idempotence::{Identity, Refused, Verdict, judge};
+use crate::producer::partitioner::Loads;
+
+mod answers;
+#[cfg(test)]
+mod tests;
+
+/// Who leads a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The broker.
+    pub node: NodeId,
+    /// Its reign; -1 if not known.
+    pub epoch: i32,
+}
+
+/// Whether a broker can be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It can.
+    Free,
+    /// It asked to be left alone until then.
+    Later(Instant),
+    /// There is no connection.
+    Absent,
+}
+
+/// One batch of a request.
+pub struct Parcel {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// Counted from 0.
+    pub partition: i32,
+    /// The batch as it is sent.
+    pub bytes: Bytes,
+    track: usize,
+    order: (u64, u32),
+    leader_epoch: i32,
+}
+
+/// A request to be sent, with at most one batch of each partition.
+pub struct Outgoing {
+    /// Its number, for the answer.
+    pub id: u64,
+    /// Whom it goes to.
+    pub node: NodeId,
+    /// What it carries.
+    pub parcels: Vec<Parcel>,
+}
+
+/// What to do now, and when to look again.
+#[derive(Default)]
+pub struct Plan {
+    /// To be sent in this order.
+    pub requests: Vec<Outgoing>,
+    /// Brokers that have no connection, and something to be sent.
+    pub absent: Vec<NodeId>,
+    /// Topics with something to send to a partition that nobody leads.
+    pub leaderless: Vec<Arc<str>>,
+    /// Whether a broker that has as many requests as allowed could get more.
+    pub saturated: bool,
+    /// When the first batch that lingers leaves.
+    pub linger_at: Option<Instant>,
+    /// Whether batches wait for a producer id.
+    pub wants_identity: bool,
+    /// When to look again, if nothing happens before.
+    pub wake_at: Option<Instant>,
+}
+
+/// What a broker answered for one partition.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The code, 0 for success.
+    pub code: ErrorCode,
+    /// The broker's own words.
+    pub message: Option<String>,
+    /// Of the first record; -1 where unknown.
+    pub base_offset: i64,
+    /// -1 unless the topic's timestamps are those of appends.
+    pub log_append_time_ms: i64,
+    /// Records that the broker holds invalid, by index, with its words.
+    pub record_errors: Vec<(i32, Option<String>)>,
+}
+
+/// A request on its way: track, order among its batches and leader epoch of each parcel.
+struct Request {
+    node: NodeId,
+    sent: Vec<(usize, (u64, u32), i32)>,
+}
+
+/// How long a thread that filled a batch waits for its leader to have a place for it. What it
+/// appended lies in its core's cache; later, on another core, sending it costs half as much again.
+pub const PATIENCE: Duration = Duration::from_millis(2);
+
+/// The sender's state. See the module.
+pub struct Dispatch<T> {
+    settings: Settings,
+    accumulator: Arc<Accumulator<T>>,
+    metrics: Arc<Metrics>,
+    /// By [`PartitionQueue::index`].
+    tracks: Vec<Track<T>>,
+    /// Indices of tracks that have something; rotated, so that none is always last.
+    active: Vec<usize>,
+    requests: HashMap<u64, Request>,
+    /// Requests on their way, by broker.
+    in_flight: BTreeMap<NodeId, usize>,
+    next_request: u64,
+    identity: Option<Identity>,
+    /// Tracks whose batches are numbered anew with the next epoch.
+    to_renumber: Vec<usize>,
+    fatal: Option<Failure>,
+    next_expiry: Option<Instant>,
+    reports: Vec<Report<T>>,
+    refresh: bool,
+}
+
+impl<T> Dispatch<T> {
+    /// Sends what `accumulator` collects.
+    #[must_use]
+    pub fn new(
+        settings: Settings,
+        accumulator: Arc<Accumulator<T>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            settings,
+            accumulator,
+            metrics,
+            tracks: Vec::new(),
+            active: Vec::new(),
+            requests: HashMap::new(),
+            in_flight: BTreeMap::new(),
+            next_request: 0,
+            identity: None,
+            to_renumber: Vec::new(),
+            fatal: None,
+            next_expiry: None,
+            reports: Vec::new(),
+            refresh: false,
+        }
+    }
+
+    /// What became known since this was asked last.
+    pub fn take_reports(&mut self) -> Vec<Report<T>> {
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Whether the metadata should be asked for again; asking forgets it.
+    pub fn take_refresh(&mut self) -> bool {
+        std::mem::take(&mut self.refresh)
+    }
+
+    /// Requests on their way to `node`.
+    #[must_use]
+    pub fn in_flight(&self, node: NodeId) -> usize {
+        self.in_flight.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Brokers that have as many requests as allowed.
+    #[must_use]
+    pub fn full_nodes(&self) -> usize {
+        self.in_flight.values().filter(|count| **count >= self.settings.max_in_flight).count()
+    }
+
+    /// Takes notice of queues that got something.
+    fn absorb(&mut self) {
+        for queue in self.accumulator.take_roused() {
+            let index = queue.index();
+            while self.tracks.len() <= index {
+                // Filled below, or when its own queue is roused: indices have no gaps for long.
+                self.tracks.push(Track::new(Arc::clone(&queue)));
+            }
+            let track = &mut self.tracks[index];
+            if track.queue.index() != index {
+                *track = Track::new(queue);
+            }
+            if !std::mem::replace(&mut track.active, true) {
+                self.active.push(index);
+            }
+        }
+    }
+
+    /// Decides what to send at `now`.
+    ///
+    /// `leader` tells who leads a partition, `room` whether a broker can be sent to.
+    pub fn plan(
+        &mut self,
+        now: Instant,
+        leader: impl Fn(&str, i32) -> Option<Leader>,
+        room: impl Fn(NodeId) -> Room,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        self.absorb();
+        self.fail_retired();
+        self.expire(now);
+        if let Some(fatal) = self.fatal.clone() {
+            self.accumulator.fail(&fatal);
+            self.fail_all(&fatal);
+            return plan;
+        }
+        self.resolve();
+        if self.settings.idempotent && self.identity.is_none() {
+            plan.wants_identity = !self.active.is_empty();
+            plan.wake_at = self.next_expiry;
+            return plan;
+        }
+        let at_once = self.accumulator.at_once();
+        for (node, tracks) in self.ready(now, at_once, leader, &mut plan) {
+            match room(node) {
+                Room::Free => self.fill(now, at_once, node, &tracks, &mut plan),
+                Room::Later(time) => plan.wake_at = earlier(plan.wake_at, Some(time)),
+                Room::Absent => plan.absent.push(node),
+            }
+        }
+        plan.wake_at = earlier(plan.wake_at, plan.linger_at);
+        plan.wake_at = earlier(plan.wake_at, self.next_expiry);
+        plan
+    }
+
+    /// Fills requests with what one queue has now, for as long as its leader has room for them; for
+    /// whoever appended to it. Everything else that is due is left to [`Self::plan`], and so is a
+    /// queue about which there is anything to decide.
+    pub fn plan_one(&mut self, now: Instant, index: usize, leader: Leader) -> Vec<Outgoing> {
+        let mut plan = Plan::default();
+        self.absorb();
+        let is_plain = self.fatal.is_none()
+            && self.to_renumber.is_empty()
+            && (self.identity.is_some() || !self.settings.idempotent);
+        if let Some(track) = self.tracks.get_mut(index).filter(|track| track.active && is_plain) {
+            track.leader_is(leader.epoch);
+            if track.next(now, false, &self.settings, self.identity) == Next::Ready {
+                self.fill(now, false, leader.node, &[(index, leader.epoch)], &mut plan);
+            }
+        }
+        plan.requests
+    }
+
+    /// A thread waits to send what a queue has, for [`PATIENCE`] at most: [`Self::plan`] leaves
+    /// that to it.
+    pub fn claim(&mut self, index: usize) {
+        if let Some(track) = self.tracks.get_mut(index) {
+            track.claims += 1;
+        }
+    }
+
+    /// It waits no more.
+    pub fn unclaim(&mut self, index: usize) {
+        if let Some(track) = self.tracks.get_mut(index) {
+            track.claims = track.claims.saturating_sub(1);
+        }
+    }
+
+    /// Whether a thread waits to send what a queue has.
+    #[cfg(test)]
+    pub fn is_claimed(&self, index: usize) -> bool {
+        self.tracks.get(index).is_some_and(|track| track.claims > 0)
+    }
+
+    /// The tracks that can send something now, by the leader of their partition.
+    fn ready(
+        &mut self,
+        now: Instant,
+        at_once: bool,
+        leader: impl Fn(&str, i32) -> Option<Leader>,
+        plan: &mut Plan,
+    ) -> BTreeMap<NodeId, Vec<(usize, i32)>> {
+        let mut ready: BTreeMap<NodeId, Vec<(usize, i32)>> = BTreeMap::new();
+        if self.active.len() > 1 {
+            self.active.rotate_left(1);
+        }
+        let (tracks, settings, identity) = (&mut self.tracks, &self.settings, self.identity);
+        self.active.retain(|index| {
+            let track = &mut tracks[*index];
+            let known = leader(track.queue.topic(), track.queue.partition());
+            if let Some(leader) = known {
+                track.leader_is(leader.epoch);
+            }
+            match track.next(now, at_once, settings, identity) {
+                // What else is due with it goes when nobody waits any more.
+                Next::Ready if track.claims > 0 => {
+                    plan.wake_at = earlier(plan.wake_at, Some(now + PATIENCE));
+                }
+                Next::Ready => match known {
+                    Some(Leader { node, epoch }) => {
+                        ready.entry(node).or_default().push((*index, epoch));
+                    }
+                    None => plan.leaderless.push(Arc::clone(track.queue.topic())),
+                },
+                Next::Lingers(time) => plan.linger_at = earlier(plan.linger_at, Some(time)),
+                Next::At(time) => plan.wake_at = earlier(plan.wake_at, Some(time)),
+                Next::Answers => {}
+                Next::Idle => {
+                    track.active = false;
+                    return false;
+                }
+            }
+            true
+        });
+        ready
+    }
+
+    /// Fills requests to `node` for as long as there is something to send and room for a request.
+    fn fill(
+        &mut self,
+        now: Instant,
+        at_once: bool,
+        node: NodeId,
+        tracks: &[(usize, i32)],
+        plan: &mut Plan,
+    ) {
+        let mut first = true;
+        loop {
+            if self.in_flight(node) >= self.settings.max_in_flight {
+                plan.saturated = true;
+                return;
+            }
+            let mut parcels = Vec::new();
+            let mut size = 0;
+            for (index, epoch) in tracks {
+                let track = &self.tracks[*index];
+                let is_ready =
+                    first || track.next(now, at_once, &self.settings, self.identity) == Next::Ready;
+                let fits = size == 0 || size + track.next_size() <= self.settings.max_request_size;
+                if !is_ready || !fits {
+                    continue;
+                }
+                if let Some(parcel) = self.pack(now, at_once, *index, *epoch) {
+                    size += parcel.bytes.len();
+                    parcels.push(parcel);
+                }
+            }
+            first = false;
+            if parcels.is_empty() {
+                return;
+            }
+            let sent = parcels.iter().map(|p| (p.track, p.order, p.leader_epoch)).collect();
+            let id = self.next_request;
+            self.next_request += 1;
+            self.requests.insert(id, Request { node, sent });
+            *self.in_flight.entry(node).or_default() += 1;
+            plan.requests.push(Outgoing { id, node, parcels });
+        }
+    }
+
+    /// Takes the next batch of a track and puts it on its way.
+    fn pack(
+        &mut self,
+        now: Instant,
+        at_once: bool,
+        index: usize,
+        leader_epoch: i32,
+    ) -> Option<Parcel> {
+        let request = self.next_request;
+        let track = &mut self.tracks[index];
+        let mut batch = track.take(now, at_once, &self.settings, self.identity)?;
+        let (codec, level) = (self.settings.codec, self.settings.level);
+        let batch_size = self.accumulator.settings().batch_size;
+        let (before, attempts) = (batch.size(), batch.attempts);
+        match batch.to_send(codec, level, self.accumulator.memory(), batch_size) {
+            Ok(bytes) => {
+                if attempts == 0 {
+                    self.metrics.batch_sent(bytes.len(), before);
+                }
+                let (topic, partition) = (Arc::clone(track.queue.topic()), track.queue.partition());
+                let order = batch.order();
+                track.flying.push(Flying { request, batch });
+                Some(Parcel { topic, partition, bytes, track: index, order, leader_epoch })
+            }
+            Err(error) => {
+                self.give_up(index, batch, &Arc::new(error));
+                None
+            }
+        }
+    }
+
+    /// Chances of each partition of the topics that were sent to, from the lengths of queues;
+    /// `writable` says whether a partition's leader can be sent to.
+    pub fn update_loads(&self, writable: impl Fn(&str, i32) -> bool) {
+        for topic in self.accumulator.topics() {
+            let queues = topic.queues();
+            if queues.len() < 2 {
+                continue;
+            }
+            let loads: Vec<_> = queues
+                .iter()
+                .filter(|queue| writable(topic.name(), queue.partition()))
+                .map(|queue| (queue.partition() as u32, queue.load()))
+                .collect();
+            topic.sticky().set_loads(Loads::from_queues(&loads, queues.len() as u32));
+        }
+    }
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

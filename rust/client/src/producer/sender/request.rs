@@ -1,0 +1,117 @@
+//! A produce request out of parcels, and an answer for each parcel out of its response.
+
+use std::sync::Arc;
+
+use kafkalite_connection::{Cluster, ClusterImage, LeaderNews};
+use kafkalite_protocol::messages::produce::{
+    PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
+    TopicProduceData, TopicProduceResponse,
+};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Records, Uuid};
+
+use super::dispatch::{Answer, Outgoing};
+
+/// The newest version that names topics by their names; later ones by id.
+const LAST_WITH_NAMES: i16 = 12;
+
+/// Which topics a request is about, in the order of its parcels.
+pub(super) struct Manifest {
+    /// Name, id, and partition of each parcel.
+    parcels: Vec<(Arc<str>, Uuid, i32)>,
+}
+
+impl Manifest {
+    /// Of a request, with the topics' ids as far as they are known.
+    pub(super) fn new(outgoing: &Outgoing, image: &ClusterImage) -> Self {
+        let parcels = outgoing.parcels.iter().map(|parcel| {
+            let id = image.topic(&parcel.topic).map_or(Uuid::ZERO, |topic| topic.id);
+            (Arc::clone(&parcel.topic), id, parcel.partition)
+        });
+        Self { parcels: parcels.collect() }
+    }
+
+    /// The newest version that the request can be written in.
+    pub(super) fn newest_version(&self) -> i16 {
+        if self.parcels.iter().any(|(_, id, _)| id.is_zero()) { LAST_WITH_NAMES } else { i16::MAX }
+    }
+
+    /// The request, in any version.
+    pub(super) fn request(&self, outgoing: Outgoing, acks: i16, timeout_ms: i32) -> ProduceRequest {
+        let mut topic_data: Vec<TopicProduceData> = Vec::new();
+        for (parcel, (name, topic_id, index)) in outgoing.parcels.into_iter().zip(&self.parcels) {
+            let records = Some(Records::Bytes(parcel.bytes));
+            let partition = PartitionProduceData { index: *index, records };
+            match topic_data.iter_mut().find(|topic| topic.name == **name) {
+                Some(topic) => topic.partition_data.push(partition),
+                None => topic_data.push(TopicProduceData {
+                    name: name.to_string(),
+                    topic_id: *topic_id,
+                    partition_data: vec![partition],
+                }),
+            }
+        }
+        ProduceRequest { transactional_id: None, acks, timeout_ms, topic_data }
+    }
+
+    /// The answer for each parcel; `None` where the response has none.
+    pub(super) fn answers(
+        &self,
+        version: i16,
+        response: &mut ProduceResponse,
+    ) -> Vec<Option<Answer>> {
+        let by_id = version > LAST_WITH_NAMES;
+        let answer = |(name, id, index): &(Arc<str>, Uuid, i32)| {
+            let is_topic = |topic: &&mut TopicProduceResponse| {
+                if by_id { topic.topic_id == *id } else { topic.name == **name }
+            };
+            let topic = response.responses.iter_mut().find(is_topic)?;
+            let partition = topic.partition_responses.iter_mut().find(|p| p.index == *index)?;
+            Some(read(partition))
+        };
+        self.parcels.iter().map(answer).collect()
+    }
+
+    /// Tells the cluster of leaders that the response names (KIP-951).
+    pub(super) fn learn_leaders(
+        &self,
+        version: i16,
+        response: &ProduceResponse,
+        cluster: &Cluster,
+    ) {
+        for topic in &response.responses {
+            let by_id = version > LAST_WITH_NAMES;
+            let is_it = |(name, id, _): &&(Arc<str>, Uuid, i32)| {
+                if by_id { topic.topic_id == *id } else { topic.name == **name }
+            };
+            let Some((name, _, _)) = self.parcels.iter().find(is_it) else { continue };
+            for partition in &topic.partition_responses {
+                let leader = partition.current_leader.leader_id;
+                if partition.error_code == 0 || leader < 0 {
+                    continue;
+                }
+                let endpoints = &response.node_endpoints;
+                let endpoint = endpoints.iter().find(|endpoint| endpoint.node_id == leader);
+                cluster.learn_leader(&LeaderNews {
+                    topic: name,
+                    partition: partition.index,
+                    leader,
+                    leader_epoch: LeaderEpoch(partition.current_leader.leader_epoch),
+                    endpoint: endpoint.map(|endpoint| (endpoint.host.as_str(), endpoint.port)),
+                });
+            }
+        }
+    }
+}
+
+fn read(partition: &mut PartitionProduceResponse) -> Answer {
+    let errors = std::mem::take(&mut partition.record_errors).into_iter();
+    Answer {
+        code: ErrorCode::from_code(partition.error_code),
+        message: partition.error_message.take(),
+        base_offset: partition.base_offset,
+        log_append_time_ms: partition.log_append_time_ms,
+        record_errors: errors
+            .map(|error| (error.batch_index, error.batch_index_error_message))
+            .collect(),
+    }
+}

@@ -1,0 +1,268 @@
+//! One partition as the sender sees it: what is on its way, and what must be sent again first.
+//!
+//! Batches leave in the order in which they were begun. One that failed goes to the front, and
+//! while it waits nothing new leaves; with idempotence it also waits for all that were begun before
+//! it, so that a broker never sees a sequence before the one it follows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Settings;
+use crate::producer::accumulator::{Batch, PartitionQueue, Readiness};
+use crate::producer::idempotence::{Identity, Sequences};
+
+/// A batch that was sent, and the request it was sent in.
+pub(super) struct Flying<T> {
+    pub(super) request: u64,
+    pub(super) batch: Batch<T>,
+}
+
+/// Batches of a producer that a broker remembers, of each partition: one that is sent again behind
+/// as many others looks to it like a gap.
+/// Source: `NUM_BATCHES_TO_RETAIN` of Kafka's `ProducerStateEntry`.
+const REMEMBERED: usize = 5;
+
+/// One partition.
+pub(super) struct Track<T> {
+    pub(super) queue: Arc<PartitionQueue<T>>,
+    retries: VecDeque<Batch<T>>,
+    pub(super) flying: Vec<Flying<T>>,
+    /// Order of what was numbered, from the first that is out on; ascending.
+    numbered: Vec<(u64, u32)>,
+    pub(super) sequences: Sequences,
+    /// Nothing leaves before; lifted when the leader changes.
+    not_before: Option<Instant>,
+    /// Epoch of the leader that the last failure came from.
+    failed_epoch: i32,
+    /// Failures since the last success.
+    pub(super) failures: u32,
+    /// Whether the dispatch has it on its list.
+    pub(super) active: bool,
+    /// Threads that wait to send what it has.
+    pub(super) claims: usize,
+}
+
+/// What a track could do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Something can leave.
+    Ready,
+    /// Something can leave at that time, after a failure.
+    At(Instant),
+    /// Something can leave at that time, if no more comes; earlier than anything appended later.
+    Lingers(Instant),
+    /// It waits for answers.
+    Answers,
+    /// It has nothing.
+    Idle,
+}
+
+impl<T> Track<T> {
+    pub(super) fn new(queue: Arc<PartitionQueue<T>>) -> Self {
+        Self {
+            queue,
+            retries: VecDeque::new(),
+            flying: Vec::new(),
+            numbered: Vec::new(),
+            sequences: Sequences::default(),
+            not_before: None,
+            failed_epoch: -1,
+            failures: 0,
+            active: false,
+            claims: 0,
+        }
+    }
+
+    /// Whether nothing of it is with the sender.
+    pub(super) fn is_still(&self) -> bool {
+        self.flying.is_empty() && self.retries.is_empty()
+    }
+
+    /// What it could do now, as far as order and time are concerned.
+    pub(super) fn next(
+        &self,
+        now: Instant,
+        at_once: bool,
+        settings: &Settings,
+        identity: Option<Identity>,
+    ) -> Next {
+        if !self.flying.is_empty() && self.flying.len() >= settings.max_in_flight {
+            return Next::Answers;
+        }
+        if let Some(first) = self.retries.front() {
+            let waits = settings.idempotent
+                && self.flying.iter().any(|flying| flying.batch.order() < first.order());
+            return match self.not_before {
+                _ if waits => Next::Answers,
+                Some(time) if time > now => Next::At(time),
+                _ => Next::Ready,
+            };
+        }
+        if settings.idempotent && !self.may_number(identity) {
+            return Next::Answers;
+        }
+        match self.queue.readiness(now, settings.linger, at_once) {
+            Readiness::Ready => match self.not_before {
+                Some(time) if time > now => Next::At(time),
+                _ => Next::Ready,
+            },
+            Readiness::At(time) => match self.not_before {
+                Some(later) if later > time => Next::At(later),
+                _ => Next::Lingers(time),
+            },
+            Readiness::Empty if self.flying.is_empty() => Next::Idle,
+            Readiness::Empty => Next::Answers,
+        }
+    }
+
+    /// Whether a new batch may get a sequence: not while one that was given up is unresolved, nor
+    /// while the first batch, or batches of an older epoch or with two numbers, are out, nor when
+    /// brokers would forget one that is out and may have to be sent again.
+    fn may_number(&self, identity: Option<Identity>) -> bool {
+        if self.sequences.is_unresolved() {
+            return false;
+        }
+        let Some(first) = self.flying.iter().map(|flying| flying.batch.order()).min() else {
+            return true;
+        };
+        let is_current = self.sequences.identity() == identity && self.sequences.is_begun();
+        let since = self.numbered.iter().filter(|order| **order >= first).count();
+        is_current
+            && since < REMEMBERED
+            && self.flying.iter().all(|flying| !flying.batch.stamp_replaced())
+    }
+
+    /// Takes the batch that leaves next; only after [`Self::next`] said `Ready`.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        at_once: bool,
+        settings: &Settings,
+        identity: Option<Identity>,
+    ) -> Option<Batch<T>> {
+        self.not_before = None;
+        if let Some(batch) = self.retries.pop_front() {
+            return Some(batch);
+        }
+        let mut batch = self.queue.take(now, settings.linger, at_once)?;
+        let first = self.flying.iter().map(|flying| flying.batch.order()).min();
+        self.numbered.retain(|order| first.is_some_and(|first| *order >= first));
+        self.numbered.push(batch.order());
+        if let Some(identity) = identity {
+            if self.sequences.identity() != Some(identity) {
+                self.sequences.restart(identity);
+            }
+            if let Some(stamp) = self.sequences.stamp(batch.count()) {
+                batch.set_stamp(stamp);
+            }
+        }
+        Some(batch)
+    }
+
+    /// Bytes of the batch that leaves next, at most.
+    pub(super) fn next_size(&self) -> usize {
+        self.retries.front().map_or_else(|| self.queue.next_size(), Batch::size)
+    }
+
+    /// Whether all that is outstanding was numbered anew since it was sent.
+    pub(super) fn all_replaced(&self) -> bool {
+        let flying = self.flying.iter().map(|flying| &flying.batch);
+        flying.chain(self.retries.iter()).all(|batch| batch.stamp_replaced())
+    }
+
+    /// Whether nothing that was begun before `batch`, which landed, is with the sender.
+    pub(super) fn is_first(&self, batch: &Batch<T>) -> bool {
+        let flying = self.flying.iter().map(|flying| &flying.batch);
+        flying.chain(&self.retries).all(|other| other.order() > batch.order())
+    }
+
+    /// Takes a batch that was sent in `request`.
+    pub(super) fn land(&mut self, request: u64, order: (u64, u32)) -> Option<Batch<T>> {
+        let is_it = |flying: &Flying<T>| flying.request == request && flying.batch.order() == order;
+        let at = self.flying.iter().position(is_it)?;
+        Some(self.flying.remove(at).batch)
+    }
+
+    /// A batch must be sent again, in its place among the others.
+    pub(super) fn push_retry(&mut self, batch: Batch<T>) {
+        let at = self.retries.partition_point(|other| other.order() < batch.order());
+        // The second half of one that was too large is new.
+        if let Err(at) = self.numbered.binary_search(&batch.order()) {
+            self.numbered.insert(at, batch.order());
+        }
+        self.retries.insert(at, batch);
+    }
+
+    /// Waits for `backoff`, unless another leader is known by then.
+    pub(super) fn back_off(&mut self, now: Instant, backoff: Duration, leader_epoch: i32) {
+        self.failures = self.failures.saturating_add(1);
+        self.failed_epoch = leader_epoch;
+        self.not_before = Some(now + backoff);
+    }
+
+    /// A leader is known; one with a later epoch than the one that refused is asked at once.
+    pub(super) fn leader_is(&mut self, epoch: i32) {
+        if epoch > self.failed_epoch && self.failed_epoch >= 0 {
+            self.not_before = None;
+        }
+    }
+
+    /// Numbers everything outstanding anew, from 0.
+    pub(super) fn renumber(&mut self, identity: Identity) {
+        self.sequences.restart(identity);
+        let mut outstanding: Vec<&mut Batch<T>> =
+            self.flying.iter_mut().map(|flying| &mut flying.batch).collect();
+        outstanding.extend(self.retries.iter_mut());
+        outstanding.sort_by_key(|batch| batch.order());
+        for batch in outstanding {
+            if let Some(stamp) = self.sequences.stamp(batch.count()) {
+                batch.set_stamp(stamp);
+            }
+        }
+    }
+
+    /// The stamps of everything outstanding, in order.
+    #[cfg(test)]
+    pub(super) fn stamps(&self) -> Vec<Option<crate::producer::accumulator::Stamp>> {
+        let flying = self.flying.iter().map(|flying| &flying.batch);
+        let mut all: Vec<_> = flying.chain(self.retries.iter()).collect();
+        all.sort_by_key(|batch| batch.order());
+        all.into_iter().map(Batch::stamp).collect()
+    }
+
+    /// When its oldest batch was begun, wherever it is.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        let flying = self.flying.iter().map(|flying| flying.batch.created());
+        let retries = self.retries.iter().map(Batch::created);
+        flying.chain(retries).chain(self.queue.oldest()).min()
+    }
+
+    /// Takes all batches that were begun at or before `until`, in order.
+    pub(super) fn take_older(&mut self, until: Instant) -> Vec<Batch<T>> {
+        let flying = std::mem::take(&mut self.flying).into_iter();
+        let (old, young): (Vec<_>, _) = flying.partition(|flying| flying.batch.created() <= until);
+        self.flying = young;
+        let retries = std::mem::take(&mut self.retries).into_iter();
+        let (failed, young): (Vec<_>, _) = retries.partition(|batch| batch.created() <= until);
+        self.retries = young.into();
+        let flown = old.into_iter().map(|flying| flying.batch);
+        let mut all: Vec<_> = flown.chain(failed).collect();
+        all.extend(self.queue.take_older(until));
+        all.sort_by_key(Batch::order);
+        all
+    }
+
+    /// Takes what would be sent again.
+    pub(super) fn take_retries(&mut self) -> Vec<Batch<T>> {
+        std::mem::take(&mut self.retries).into()
+    }
+
+    /// Takes everything that is with the sender.
+    pub(super) fn take_all(&mut self) -> Vec<Batch<T>> {
+        let flown = std::mem::take(&mut self.flying).into_iter().map(|flying| flying.batch);
+        let mut all: Vec<_> = flown.chain(std::mem::take(&mut self.retries)).collect();
+        all.sort_by_key(Batch::order);
+        all
+    }
+}

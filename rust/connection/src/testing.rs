@@ -1,0 +1,12 @@
+//! What tests need of the other end of a connection: a broker that follows a script, and a thread
+//! that runs futures. Tests of this crate use it, and those of crates that ask for the feature
+//! `testing`; nothing of it is in a release.
+
+mod event_loop;
+mod fake_broker;
+
+pub use event_loop::{EventLoop, until};
+pub use fake_broker::{
+    Answer, Asked, FakeBroker, Held, NODE, OTHER, all_apis, config, coordinator, coordinator_is,
+    hold, metadata, raw, release, topic, two, wait_held,
+};
