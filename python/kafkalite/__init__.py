@@ -85,6 +85,8 @@ if TYPE_CHECKING:
     from .ranges import ColumnBatch as ColumnBatch
     from .ranges import OffsetRange as OffsetRange
     from .ranges import RangeReader as RangeReader
+    from .reading import Reading as Reading
+    from .reading import read as read
     from .records import Record as Record
     from .records import RecordBatch as RecordBatch
     from .records import TopicPartition as TopicPartition
@@ -155,6 +157,7 @@ __all__ = [
     "Producer",
     "ProducerFencedError",
     "RangeReader",
+    "Reading",
     "Reassignment",
     "RebalanceError",
     "Record",
@@ -174,6 +177,7 @@ __all__ = [
     "UnsupportedVersionError",
     "__version__",
     "forward_logs",
+    "read",
 ]
 
 _HOMES = {
@@ -240,6 +244,7 @@ _HOMES = {
     "Producer": "kafkalite.producer",
     "ProducerFencedError": "kafkalite.errors",
     "RangeReader": "kafkalite.ranges",
+    "Reading": "kafkalite.reading",
     "Reassignment": "kafkalite.descriptions",
     "RebalanceError": "kafkalite.errors",
     "Record": "kafkalite.records",
@@ -259,6 +264,7 @@ _HOMES = {
     "UnsupportedVersionError": "kafkalite.errors",
     "__version__": "kafkalite._native",
     "forward_logs": "kafkalite.logs",
+    "read": "kafkalite.reading",
 }
 
 

@@ -71,12 +71,22 @@ class BaseConsumer(Generic[ReadKey, ReadValue]):
             raise absent(self, name)
 
     def __repr__(self) -> str:
-        """Return what it is, and whether it is open."""
+        """Return its state; of an open one its group, its topics and how many partitions it has."""
         try:
-            state = "closed" if self._native.closed else "open"
+            state = "closed" if self._native.closed else f"open{self._reading()}"
         except ForkedClientError:
             state = "of another process"
         return f"<kafkalite.{type(self).__name__} {state}>"
+
+    def _reading(self) -> str:
+        group, topics = self._native.group_id, self._native.subscription()
+        text = "" if group is None else f", group {group!r}"
+        if topics:
+            more = f" and {len(topics) - 3} more" if len(topics) > 3 else ""
+            text += f", subscribed to {', '.join(topics[:3])}{more}"
+        if count := len(self._native.assignment()):
+            text += f", {count} partition{'' if count == 1 else 's'} assigned"
+        return text
 
     # What is read
 

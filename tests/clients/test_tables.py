@@ -1,0 +1,118 @@
+"""``kafkalite.read``: the records of topics as tables of pyarrow, pandas and polars."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import kafkalite as kl
+
+pa = pytest.importorskip("pyarrow")
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kl.Broker]:
+    """A broker with a topic of three records, one that is empty, and one of two partitions."""
+    with kl.Broker(topics={"t": 1, "empty": 2, "wide": 2}) as broker:
+        with kl.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("t", b"one", key=b"k", headers={"h": b"x"}, timestamp_ms=1_000)
+            producer.send("t", None, timestamp_ms=2_000)
+            producer.send("t", b"three", timestamp_ms=3_000)
+            for number in range(20):
+                producer.send("wide", b"%d" % number, partition=number % 2)
+        yield broker
+
+
+def test_topics_are_read_as_one_table(broker: kl.Broker) -> None:
+    table = kl.read("t", "wide", bootstrap_servers=broker.bootstrap_servers).to_arrow()
+    assert table.column_names == [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        "headers",
+    ]
+    assert table.num_rows == 23
+    of_t = table.filter(pa.compute.equal(table["topic"], "t"))
+    assert of_t["value"].to_pylist() == [b"one", None, b"three"]
+    assert of_t["headers"].to_pylist()[0] == [{"key": "h", "value": b"x"}]
+
+
+def test_a_reading_is_read_in_batches_and_again(broker: kl.Broker) -> None:
+    reading = kl.read("wide", bootstrap_servers=broker.bootstrap_servers, columns=["value"])
+    for _ in range(2):
+        assert sum(len(batch) for batch in reading) == 20
+    assert repr(reading) == "<kafkalite.Reading of wide: 20 offsets>"
+
+
+def test_a_reading_is_a_data_frame(broker: kl.Broker) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    reading = kl.read("t", bootstrap_servers=broker.bootstrap_servers)
+    assert list(reading.to_pandas()["offset"]) == [0, 1, 2]
+    assert reading.to_polars()["offset"].to_list() == [0, 1, 2]
+    assert pa.table(reading).num_rows == 3
+
+
+def test_an_empty_topic_has_the_columns_of_a_full_one(broker: kl.Broker) -> None:
+    columns = ["key", "value", "topic", "partition", "offset", "timestamp", "headers"]
+    columns += ["timestampType"]
+    servers = broker.bootstrap_servers
+    empty = kl.read("empty", bootstrap_servers=servers, columns=columns).to_arrow()
+    full = kl.read("t", bootstrap_servers=servers, columns=columns).to_arrow()
+    assert empty.num_rows == 0
+    assert dict(zip(empty.column_names, empty.schema.types, strict=True)) == dict(
+        zip(full.column_names, full.schema.types, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "offsets"),
+    [
+        (2_000, "latest", [1, 2]),
+        ("earliest", 3_000, [0, 1]),
+        (datetime.fromtimestamp(2, UTC), datetime.fromtimestamp(3, UTC), [1]),
+        ("latest", "latest", []),
+        (int(time.time() * 1_000) + 1_000_000, "latest", []),
+        ("earliest", int(time.time() * 1_000) + 1_000_000, [0, 1, 2]),
+        (3_000, 2_000, []),
+    ],
+)
+def test_records_are_read_between_two_times(
+    broker: kl.Broker, since: Any, until: Any, offsets: list[int]
+) -> None:
+    servers = broker.bootstrap_servers
+    table = kl.read("t", since=since, until=until, bootstrap_servers=servers).to_arrow()
+    assert table["offset"].to_pylist() == offsets
+
+
+def test_what_comes_after_the_call_is_not_read(broker: kl.Broker) -> None:
+    servers = broker.bootstrap_servers
+    with kl.AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topic("grows")
+    with kl.Producer(bootstrap_servers=servers) as producer:
+        producer.send("grows", b"1").result(timeout=PATIENCE_S)
+        reading = kl.read("grows", bootstrap_servers=servers)
+        producer.send("grows", b"2").result(timeout=PATIENCE_S)
+    assert reading.to_arrow()["value"].to_pylist() == [b"1"]
+
+
+def test_a_key_of_consumers_is_taken(broker: kl.Broker) -> None:
+    servers = broker.bootstrap_servers
+    reading = kl.read("t", bootstrap_servers=servers, isolation_level="read_committed")
+    assert reading.to_arrow().num_rows == 3
+
+
+def test_a_topic_that_does_not_exist_is_refused(broker: kl.Broker) -> None:
+    with pytest.raises(kl.UnknownTopicError):
+        kl.read("nothing", bootstrap_servers=broker.bootstrap_servers)
+    with pytest.raises(kl.InvalidArgumentError, match="none is given"):
+        kl.read(bootstrap_servers=broker.bootstrap_servers)
