@@ -112,6 +112,21 @@ def test_config_explain_tells_one_key(key: str, exit_code: int, stderr: str) -> 
     assert (done.returncode, done.stderr) == (exit_code, stderr)
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("linger_ms", "linger.ms"),
+        ("KAFKALITE_LOG_SEGMENT_BYTES", "log.segment.bytes"),
+        ("KAFKALITE_ADMIN_PORT", "kafkalite.admin.port"),
+        ("kafkalite_admin_port", "kafkalite.admin.port"),
+        ("Num.Partitions", "num.partitions"),
+    ],
+)
+def test_a_keyword_or_a_variable_is_explained_by_the_name_of_its_key(given: str, name: str) -> None:
+    (row,) = json.loads(told("config", "explain", given, "--json").stdout)
+    assert row["name"] == name
+
+
 def test_explaining_a_key_tells_unit_range_default_and_synonyms() -> None:
     lines = told("config", "explain", "retention.ms").stdout.splitlines()
     for line in [

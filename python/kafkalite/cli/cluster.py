@@ -27,13 +27,15 @@ def command() -> None:
 def info(cluster: Cluster, as_json: bool) -> None:
     """Show the brokers of a cluster, and how much the cluster holds.
 
-    Records are the offsets between start and end of all partitions; bytes are those of one
-    replica of each partition. The bytes of a broker are those of all its replicas.
+    Topics of the brokers themselves do not count. Records are the offsets between start and end of
+    all partitions; bytes are those of one replica of each partition. What a broker leads and holds
+    is of all topics.
     """
     with cluster.admin() as admin:
         described = admin.describe_cluster(timeout=cluster.timeout)
         topics = admin.list_topics(internal=True, timeout=cluster.timeout)
-        volumes = volumes_of(admin, topics, cluster).values()
+        own = [topic for topic in topics if not topic.internal]
+        volumes = volumes_of(admin, own, cluster).values()
         groups = admin.list_groups(timeout=cluster.timeout)
         held = _bytes_by_broker(admin, cluster)
     brokers = [
@@ -50,7 +52,6 @@ def info(cluster: Cluster, as_json: bool) -> None:
         }
         for broker in described.brokers
     ]
-    own = [topic for topic in topics if not topic.internal]
     told: dict[str, Any] = {
         "cluster_id": described.cluster_id,
         "controller": described.controller,

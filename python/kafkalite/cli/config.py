@@ -88,15 +88,22 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     "explain",
     epilog=examples(
         "kafkalite config explain retention.ms",
+        "kafkalite config explain KAFKALITE_LOG_SEGMENT_BYTES",
     ),
 )
 @click.argument("key", shell_complete=_complete)
 @json_option
 def explain(key: str, as_json: bool) -> None:
-    """Tell all there is to know about one key."""
-    found = [row for row in _everything() if row.name == key]
+    """Show type, default, range and meaning of one key.
+
+    KEY may also be a keyword of Python (linger_ms), or a variable of the environment
+    (KAFKALITE_LOG_SEGMENT_BYTES).
+    """
+    known = {row.name for row in _everything()}
+    name = _real_name(key, known)
+    found = [row for row in _everything() if row.name == name]
     if not found:
-        meant = nearest(key, [row.name for row in _everything()])
+        meant = nearest(name, sorted(known))
         hint = f"did you mean {meant}?" if meant else "`kafkalite config list` lists the keys."
         raise CommandError(f"unknown key {key}", hint=hint, exit_code=ExitCode.NOT_FOUND)
     if as_json:
@@ -104,6 +111,13 @@ def explain(key: str, as_json: bool) -> None:
     for row in found:
         _paragraph(row)
     return None
+
+
+def _real_name(given: str, known: set[str]) -> str:
+    """Return the key of a keyword (``linger_ms``) or a variable (``KAFKALITE_LOG_DIRS``)."""
+    dotted = given.lower().replace("_", ".") if given not in known else given
+    short = dotted.removeprefix("kafkalite.")
+    return short if dotted not in known and short in known else dotted
 
 
 def _paragraph(key: ConfigKey | ClientKey) -> None:

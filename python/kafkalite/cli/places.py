@@ -85,9 +85,15 @@ class PlaceValue:
 class Seconds(click.FloatRange):
     """A time to wait; thirty years are the most, for nothing waits longer and all can count it."""
 
+    name = "seconds"
+
     def __init__(self, *, min_open: bool = False) -> None:
         """Take 0 as well, unless ``min_open``."""
         super().__init__(0, 1e9, min_open=min_open)
+
+    def _describe_range(self) -> str:
+        """Leave the range out of the help: thirty years say nothing to a reader."""
+        return ""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
