@@ -8,13 +8,17 @@
 use crate::clock::{Clock, SystemClock};
 use crate::cold_reads::{self, ColdReads};
 use crate::config::{BrokerConfig, RequestInline};
-use crate::coordinator::{GroupCoordinator, GroupCoordinatorConfig, OffsetsPartitions};
+use crate::coordinator::classic::GroupsConfig;
+use crate::coordinator::{
+    GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts, LoaderThread,
+    OffsetsPartitions,
+};
 use crate::fetch_sessions::FetchSessions;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
 use crate::meta_properties::MetaPropertiesError;
+use crate::metadata::MetadataError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
-use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
 use crate::network::{BindError, ListenerConfig, Network, NetworkConfig, NetworkParts};
 use crate::partitions::{
@@ -254,45 +258,56 @@ impl Drop for Broker {
     }
 }
 
+/// What the configuration says about groups.
+fn group_config(config: &BrokerConfig) -> GroupCoordinatorConfig {
+    GroupCoordinatorConfig {
+        min_session_timeout_ms: config.group_min_session_timeout_ms,
+        max_session_timeout_ms: config.group_max_session_timeout_ms,
+        offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
+        // At least 1: with 0 every commit would be late at once.
+        commit_timeout_ms: u64::try_from(config.offsets_commit_timeout_ms).unwrap_or(0).max(1),
+        codec: Codec::from_id(config.offsets_topic_codec).unwrap_or(Codec::None),
+        groups: GroupsConfig {
+            initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
+            max_size: i32::try_from(config.group_max_size).unwrap_or(i32::MAX),
+            offset_metadata_max_bytes: config.offset_metadata_max_bytes,
+            offsets_retention_ms: config.offsets_retention_ms,
+            memory_bytes: config.group_memory_bytes,
+        },
+    }
+}
+
 /// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so
 /// to its clients.
 fn start_groups(
     config: &BrokerConfig,
-    clock: Arc<dyn Clock>,
     timer: &Arc<Timer>,
     topic: OffsetsPartitions,
-    controller: &Controller,
-) -> std::io::Result<Arc<GroupCoordinator>> {
-    let limits = GroupCoordinatorConfig {
-        min_session_timeout_ms: config.group_min_session_timeout_ms,
-        max_session_timeout_ms: config.group_max_session_timeout_ms,
-        initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
-        max_size: i32::try_from(config.group_max_size).unwrap_or(i32::MAX),
-        offset_metadata_max_bytes: config.offset_metadata_max_bytes,
-        offsets_retention_ms: config.offsets_retention_ms,
-        offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
-        memory_bytes: config.group_memory_bytes,
-        codec: Codec::from_id(config.offsets_topic_codec).unwrap_or(Codec::None),
+) -> Arc<GroupCoordinator> {
+    let (controller, partitions) = (topic.controller.clone(), topic.partitions.clone());
+    let loader = LoaderThread::default();
+    let parts = GroupCoordinatorParts {
+        clock: topic.clock.clone(),
+        timer: timer.clone(),
+        topic: Arc::new(topic),
+        execute: Box::new(move |load| loader.execute(load)),
     };
-    let groups = GroupCoordinator::new(limits, clock, timer.clone(), Arc::new(topic));
-    let groups = Arc::new(groups);
-    let loaded = groups.clone();
-    std::thread::Builder::new().name("group-loader".to_owned()).spawn(move || {
-        if let Err(error) = loaded.load_all() {
-            tracing::error!(error = error.name(), "groups are not loaded");
-        }
-    })?;
+    let groups = Arc::new(GroupCoordinator::new(group_config(config), parts));
     groups.start_expiry();
-    // Weak: the controller keeps this closure, and the groups keep the controller.
+    // Weak: the controller and the partitions keep these closures, and the groups keep both.
     let told = Arc::downgrade(&groups);
     controller.watch(Box::new(move |before, after| {
-        let gone = before.topics.deleted_in(&after.topics);
-        let names: Vec<String> = gone.map(|topic| topic.name.to_string()).collect();
-        if let Some(told) = told.upgrade().filter(|_| !names.is_empty()) {
-            told.topics_deleted(&names);
+        if let Some(groups) = told.upgrade() {
+            groups.follow_image(before, after);
         }
     }));
-    Ok(groups)
+    let told = Arc::downgrade(&groups);
+    partitions.on_opened(move || {
+        if let Some(groups) = told.upgrade() {
+            groups.follow();
+        }
+    });
+    groups
 }
 
 /// What every room stands on.
@@ -325,14 +340,14 @@ impl Foundation<'_> {
         tell_when_offline(&partitions, timer);
         follow_images(&controller, &partitions, &swapped);
         let topic = OffsetsPartitions {
+            local_id: config.node_id,
             partitions: partitions.clone(),
             controller: controller.clone(),
             produces: produces.clone(),
             clock: clock.clone(),
-            config: config.clone(),
+            load_buffer_bytes: u32::try_from(config.offsets_load_buffer_bytes).unwrap_or(u32::MAX),
         };
-        let groups = start_groups(config, clock.clone(), timer, topic, &controller)
-            .map_err(system("the group loader"))?;
+        let groups = start_groups(config, timer, topic);
         let is_resident = Arc::new(kafkalite_log::residency::is_resident);
         let limits = cold_reads::Limits {
             threads: config.cold_read_threads,

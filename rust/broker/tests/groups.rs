@@ -6,7 +6,6 @@ mod client;
 use bytes::Bytes;
 use client::{Client, awaited, create_topic, start};
 use kafkalite_broker::broker::Broker;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
 use kafkalite_protocol::messages::describe_groups::DescribeGroupsRequest;
 use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
@@ -22,6 +21,7 @@ use kafkalite_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 use std::path::Path;
 
 const GROUP: &str = "g";
@@ -243,5 +243,26 @@ fn a_commit_that_the_disk_kept_too_long_is_seen_once_it_is_on_the_disk() {
     // The wait for the disk is renewed every millisecond: it may be between two of them.
     awaited::until("the commit is on the disk", || committed(&mut client, GROUP).0 != -1);
     assert_eq!(committed(&mut client, GROUP).0, 7);
+    running.stop();
+}
+
+/// The coordinator appended in whatever epoch its broker led.
+#[test]
+fn a_coordinator_writes_in_the_leader_epoch_that_it_was_loaded_in_and_in_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path(), &[("offsets.topic.num.partitions", "1")]);
+    create_topic(&running, "t", 1, &[]);
+    let mut client = connect(&running);
+    assert_eq!(commit(&mut client, GROUP, None, 7), 0);
+    let rooms = running.rooms();
+    let partition = rooms.partitions.find_by_name("__consumer_offsets", 0).unwrap();
+    let end = partition.log_end_offset();
+    // The partition hears of its next epoch, and the coordinator does not.
+    let mut image = rooms.controller.image().partition("__consumer_offsets", 0).unwrap().clone();
+    (image.leader_epoch, image.partition_epoch) =
+        (LeaderEpoch(image.leader_epoch.0 + 1), image.partition_epoch + 1);
+    partition.follow_image(&image);
+    assert_eq!(commit(&mut client, GROUP, None, 8), ErrorCode::NotCoordinator.code());
+    assert_eq!(partition.log_end_offset(), end);
     running.stop();
 }

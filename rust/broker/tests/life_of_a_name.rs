@@ -12,7 +12,7 @@
 
 mod client;
 
-use client::{awaited, config};
+use client::{awaited, config, create_offsets_topic};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::coordinator::{Commit, Committer};
@@ -337,13 +337,14 @@ impl World {
             version: 9,
             ..Committer::default()
         };
-        let groups = &self.broker.as_ref().unwrap().rooms().groups;
-        if groups.ensure_topic().is_err() {
+        let broker = self.broker.as_ref().unwrap();
+        if create_offsets_topic(broker).is_err() {
             return;
         }
+        let groups = &broker.rooms().groups;
         let (answer, answered) = sync_channel(1);
         let answer = Box::new(move |errors| drop(answer.send(errors)));
-        groups.commit(&who, vec![commit], answer);
+        groups.commit(who, vec![commit], answer);
         // Nobody answers once the disk is gone; what the log has then, the restart finds.
         let mut errors = None;
         awaited::until("a commit is answered", || {
@@ -359,7 +360,7 @@ impl World {
     fn verify(&mut self) {
         let groups = &self.broker().rooms().groups;
         let is_loaded = || {
-            let made = groups.ensure_topic();
+            let made = create_offsets_topic(self.broker());
             made.is_ok() && GROUPS.iter().all(|group| groups.fetch(group, None).is_ok())
         };
         awaited::until("groups are loaded", is_loaded);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use client::storage::{Asking, Use};
 use client::{Client, awaited, config, create_topic, start};
 use kafkalite_broker::broker::Broker;
-use kafkalite_broker::clock::SystemClock;
+use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
 use kafkalite_protocol::messages::describe_groups::DescribeGroupsRequest;
@@ -25,6 +25,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 use kafkalite_protocol::messages::sync_group::SyncGroupRequest;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 const GROUP: &str = "g";
@@ -222,5 +223,38 @@ fn a_broker_that_is_still_loading_stops() {
     gate.open();
     let broker = start(directory.path(), &FEW_PARTITIONS);
     assert_eq!(committed(&mut Client::connect(&broker)), 7);
+    broker.stop();
+}
+
+/// The groups of a log that opened late were loaded when somebody looked for their coordinator.
+/// Whoever described or listed groups until then was told that there are none.
+#[test]
+fn groups_of_a_log_that_opens_late_are_loaded_then() {
+    let directory = tempfile::tempdir().unwrap();
+    stopped_with_a_commit(directory.path());
+    let refuses = Arc::new(AtomicBool::new(true));
+    let asked = refuses.clone();
+    let storage = Asking::new(move |what, path| {
+        let is_groups = path.to_string_lossy().contains("__consumer_offsets-");
+        match what == Use::Open && is_groups && asked.load(Ordering::SeqCst) {
+            // Out of descriptors: that passes.
+            true => Err(std::io::Error::from_raw_os_error(24)),
+            false => Ok(()),
+        }
+    });
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let settings = config(directory.path(), &FEW_PARTITIONS);
+    let broker = Broker::start_with(settings, clock.clone(), storage).unwrap();
+    let mut client = Client::connect(&broker);
+    assert_eq!(find_coordinator(&mut client), ErrorCode::CoordinatorNotAvailable.code());
+    let error = client.call(&fetch_request(), 9).groups[0].error_code;
+    assert_eq!(error, ErrorCode::NotCoordinator.code());
+    refuses.store(false, Ordering::SeqCst);
+    clock.advance_ms(1_000);
+    broker.rooms().partitions.retry_unopened();
+    assert_eq!(committed(&mut client), 7);
+    assert_eq!(client.call(&ListGroupsRequest::default(), 5).groups[0].group_id, GROUP);
+    // The broker gives its clients time to leave, and the clock stands still.
+    drop(client);
     broker.stop();
 }

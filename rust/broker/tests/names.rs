@@ -5,7 +5,9 @@
 mod client;
 
 use client::storage::{Asking, Use};
-use client::{Client, awaited, batch, config, create_topic, record_count, start};
+use client::{
+    Client, awaited, batch, config, create_offsets_topic, create_topic, record_count, start,
+};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
@@ -123,7 +125,7 @@ fn a_topic_that_is_made_again_has_no_offsets_of_its_predecessor() {
     let id_of = |broker: &Broker| broker.rooms().controller.image().topic("t").unwrap().id;
     let broker = start(directory.path(), &FEW_PARTITIONS);
     let mut client = Client::connect(&broker);
-    awaited::until("there are groups", || broker.rooms().groups.ensure_topic().is_ok());
+    create_offsets_topic(&broker).unwrap();
     create_topic(&broker, "t", 1, &[]);
     let former = id_of(&broker);
     assert_eq!(commit(&mut client, 9, former, 7), 0);

@@ -11,9 +11,11 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::create_topics::{
     CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
 };
+use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::init_producer_id::InitProducerIdRequest;
 use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use kafkalite_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -172,6 +174,35 @@ fn a_metadata_request_that_makes_a_topic_is_answered_when_the_topic_is_there() {
     assert_eq!(response.topics[0].error_code, unknown, "as of before it was made");
     assert_eq!(client.call(&request, 9).topics[0].error_code, 0);
     assert_eq!(client.produce("t", batch(&["v"], None), -1).error_code, 0, "it can be written to");
+    house.broker.stop();
+}
+
+/// The first FindCoordinator kept the one I/O thread until `__consumer_offsets` was made. A second
+/// one that came meanwhile is answered when the partitions are there, too.
+#[test]
+fn the_first_find_coordinator_waits_for_its_topic_without_a_thread() {
+    let house = House::new(Arc::new(SystemClock::new()));
+    let closed = house.close();
+    let request = FindCoordinatorRequest {
+        coordinator_keys: vec!["g".into()],
+        ..FindCoordinatorRequest::default()
+    };
+    let mut clients: Vec<_> = (0..2).map(|_| Client::connect(&house.broker)).collect();
+    for client in &mut clients {
+        client.send(&request, 6);
+    }
+    house.wait_at_the_gate();
+    awaited::until("both of them wait", || house.broker.rooms().changes.len() == 2);
+    house.serves_others();
+    drop(closed);
+    for client in &mut clients {
+        let (_, found) = client.receive::<FindCoordinatorRequest>(6).unwrap();
+        assert_eq!(found.coordinators[0].error_code, 0);
+        let group =
+            OffsetFetchRequestGroup { group_id: "g".into(), ..OffsetFetchRequestGroup::default() };
+        let request = OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
+        assert_eq!(client.call(&request, 9).groups[0].error_code, 0, "the group is here");
+    }
     house.broker.stop();
 }
 

@@ -16,7 +16,7 @@ fn log_group_record<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match parse_record(key.unwrap_or_default(), value) {
-        Ok(GroupRecord::Offset(key, value)) => {
+        Ok(Some(GroupRecord::Offset(key, value))) => {
             told.set_item("kind", "offset")?;
             told.set_item("group", key.group)?;
             told.set_item("topic", key.topic)?;
@@ -30,7 +30,7 @@ fn log_group_record<'py>(
                 told.set_item("expire_timestamp_ms", known(value.expire_timestamp))?;
             }
         }
-        Ok(GroupRecord::Group(group, value)) => {
+        Ok(Some(GroupRecord::Group(group, value))) => {
             told.set_item("kind", "group")?;
             told.set_item("group", group)?;
             told.set_item("removed", value.is_none())?;
@@ -59,7 +59,7 @@ fn log_group_record<'py>(
                 told.set_item("members", members?)?;
             }
         }
-        Ok(GroupRecord::Foreign) => told.set_item("kind", "foreign")?,
+        Ok(None) => told.set_item("kind", "foreign")?,
         Err(error) => {
             told.set_item("kind", "unreadable")?;
             told.set_item("problem", error.to_string())?;

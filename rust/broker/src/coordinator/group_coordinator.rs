@@ -1,29 +1,34 @@
-//! The coordinator of all groups of this broker: finds the group, hands it the event.
+//! The coordinator of all groups of this broker: takes each request to the partition of
+//! `__consumer_offsets` that its group lives in.
 //!
-//! A group lives in one partition of `__consumer_offsets`. Until that partition is loaded the
-//! answer is COORDINATOR_LOAD_IN_PROGRESS; while there is no such partition, NOT_COORDINATOR.
+//! Until that partition is loaded the answer is COORDINATOR_LOAD_IN_PROGRESS; while this broker
+//! does not lead it, NOT_COORDINATOR.
 //! Source: Kafka's `GroupCoordinatorService`.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::compression::Codec;
+use kafkalite_protocol::messages::describe_groups::DescribedGroup;
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
-use kafkalite_protocol::messages::leave_group::{
-    LeaveGroupRequest, LeaveGroupResponse, MemberResponse,
-};
+use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use kafkalite_protocol::messages::list_groups::ListedGroup;
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
-use super::group::{Answer, Effect, Group, GroupTimer, Inner, Surroundings};
-use super::group_state::{GroupLimits, GroupState, JoinContext, Now, asked_weight};
-use super::offsets::GroupOffsets;
-use super::offsets_topic::{OffsetsTopic, partition_of};
+use super::classic::group_state::State;
+use super::classic::{
+    Commit, Committed, Committer, Groups, GroupsConfig, GroupsShared, JoinContext, TopicPartition,
+    refused_join, refused_leave, refused_sync,
+};
+use super::offsets_topic::OffsetsTopic;
+use super::runtime::{Answer, CoordinatorTimer, ExecuteLoad, Phase, Runtime, RuntimeConfig};
 use crate::clock::Clock;
-
-use kafkalite_protocol::compression::Codec;
+use crate::metadata::MetadataImage;
+use crate::metadata::controller::OFFSETS_TOPIC;
 
 /// What the broker's configuration says about groups.
 #[derive(Clone, Debug)]
@@ -32,20 +37,14 @@ pub struct GroupCoordinatorConfig {
     pub min_session_timeout_ms: i32,
     /// `group.max.session.timeout.ms`
     pub max_session_timeout_ms: i32,
-    /// `group.initial.rebalance.delay.ms`
-    pub initial_rebalance_delay_ms: i32,
-    /// `group.max.size`
-    pub max_size: i32,
-    /// `offset.metadata.max.bytes`, counted as Kafka does: in UTF-16 units.
-    pub offset_metadata_max_bytes: usize,
-    /// `offsets.retention.minutes`, in ms.
-    pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
+    /// `offsets.commit.timeout.ms`
+    pub commit_timeout_ms: u64,
     /// `offsets.topic.compression.codec`
     pub codec: Codec,
-    /// `kafkalite.group.memory.bytes`
-    pub memory_bytes: usize,
+    /// What holds within each partition.
+    pub groups: GroupsConfig,
 }
 
 impl Default for GroupCoordinatorConfig {
@@ -54,137 +53,102 @@ impl Default for GroupCoordinatorConfig {
         Self {
             min_session_timeout_ms: 6_000,
             max_session_timeout_ms: 1_800_000,
-            initial_rebalance_delay_ms: 3_000,
-            max_size: i32::MAX,
-            offset_metadata_max_bytes: 4_096,
-            offsets_retention_ms: 604_800_000,
             offsets_retention_check_interval_ms: 600_000,
+            commit_timeout_ms: 5_000,
             codec: Codec::None,
-            memory_bytes: 256 << 20,
+            groups: GroupsConfig {
+                initial_rebalance_delay_ms: 3_000,
+                max_size: i32::MAX,
+                offset_metadata_max_bytes: 4_096,
+                offsets_retention_ms: 604_800_000,
+                memory_bytes: 256 << 20,
+            },
         }
     }
 }
 
-/// How far a partition of `__consumer_offsets` is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Load {
-    /// Not read yet.
-    Pending,
-    /// Being read.
-    Loading,
-    /// Its groups are here.
-    Active,
-    /// It could not be read, its log is not open: tried again whenever a coordinator is looked for.
-    Failed,
-    /// It cannot be read to its end, and will not be until the broker starts again. As in Kafka,
-    /// this broker does not coordinate its groups.
-    Damaged,
+/// What the coordinator stands on.
+pub struct GroupCoordinatorParts {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Wakes groups at their deadlines.
+    pub timer: Arc<dyn CoordinatorTimer>,
+    /// `__consumer_offsets`, and the topics that groups read.
+    pub topic: Arc<dyn OffsetsTopic>,
+    /// Where partitions are read.
+    pub execute: ExecuteLoad,
 }
-
-/// Groups by id. A dead one stays until its end is stored: whoever came next under the same id
-/// could otherwise be overtaken in the log by the tombstones.
-pub(super) type Groups = Arc<RwLock<BTreeMap<Arc<str>, Arc<Group>>>>;
 
 /// Everything about groups on this broker.
 pub struct GroupCoordinator {
-    pub(super) config: GroupCoordinatorConfig,
-    pub(super) around: Arc<Surroundings>,
-    pub(super) groups: Groups,
-    /// One entry for each partition of `__consumer_offsets`.
-    pub(super) loads: RwLock<Vec<Load>>,
-    /// Held by who loads, so that nobody reads a partition twice.
-    pub(super) loading: Mutex<()>,
-    /// Held by who makes `__consumer_offsets`, before `loading`.
-    pub(super) making: Mutex<()>,
+    config: GroupCoordinatorConfig,
+    timer: Arc<dyn CoordinatorTimer>,
+    topic: Arc<dyn OffsetsTopic>,
+    runtime: Runtime<Groups>,
 }
 
 impl GroupCoordinator {
-    /// A coordinator that knows no group yet; see [`Self::load_all`].
-    pub fn new(
-        config: GroupCoordinatorConfig,
-        clock: Arc<dyn Clock>,
-        timer: Arc<dyn GroupTimer>,
-        topic: Arc<dyn OffsetsTopic>,
-    ) -> Self {
-        let codec = config.codec;
-        Self {
-            config,
-            around: Arc::new(Surroundings {
-                clock,
-                timer,
-                topic,
-                codec,
-                held_bytes: AtomicUsize::new(0),
-            }),
-            groups: Groups::default(),
-            loads: RwLock::new(Vec::new()),
-            loading: Mutex::new(()),
-            making: Mutex::new(()),
-        }
-    }
-
-    pub(super) fn limits(&self) -> GroupLimits {
-        GroupLimits {
-            initial_rebalance_delay_ms: self.config.initial_rebalance_delay_ms,
-            max_size: self.config.max_size,
-        }
-    }
-
-    /// The partition a group lives in, if it is loaded.
-    pub(super) fn active_partition(&self, group_id: &str) -> Result<i32, ErrorCode> {
-        let loads = self.loads.read();
-        // Before the first look at the topic nothing is known, not even how many partitions it has.
-        let count = match i32::try_from(loads.len()) {
-            Ok(count) if count > 0 => count,
-            _ if self.around.topic.partition_count() > 0 => {
-                return Err(ErrorCode::CoordinatorLoadInProgress);
-            }
-            _ => return Err(ErrorCode::NotCoordinator),
+    /// A coordinator that knows no partition yet; see [`Self::follow`].
+    pub fn new(config: GroupCoordinatorConfig, parts: GroupCoordinatorParts) -> Self {
+        let GroupCoordinatorParts { clock, timer, topic, execute } = parts;
+        let ids = Arc::clone(&topic);
+        let shared = Arc::new(GroupsShared {
+            config: config.groups.clone(),
+            id_of: Box::new(move |name| ids.id_of(name)),
+            held_bytes: Arc::new(AtomicUsize::new(0)),
+        });
+        let runtime_config = RuntimeConfig {
+            topic: OFFSETS_TOPIC,
+            clock,
+            timer: Arc::clone(&timer),
+            execute,
+            codec: config.codec,
+            commit_timeout_ms: config.commit_timeout_ms,
         };
-        let partition = partition_of(group_id, count);
-        match loads.get(usize::try_from(partition).unwrap_or(0)) {
-            Some(Load::Active) => Ok(partition),
-            Some(Load::Failed | Load::Damaged) => Err(ErrorCode::NotCoordinator),
-            _ => Err(ErrorCode::CoordinatorLoadInProgress),
-        }
+        let new_state = Box::new(move || Groups::new(Arc::clone(&shared)));
+        Self { config, timer, topic, runtime: Runtime::new(runtime_config, new_state) }
     }
 
-    /// Whether the groups of this group's partition are here.
+    /// Looks at who leads `__consumer_offsets`, and loads or unloads its partitions. Those that
+    /// hold nothing are loaded when this returns. To be called whenever a log was opened.
+    pub fn follow(&self) {
+        self.runtime.follow(|| self.topic.facts());
+    }
+
+    /// Follows the control plane's image: leaders of `__consumer_offsets`, and topics that are
+    /// deleted, whose offsets go.
+    pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        let same = match (before.topic(OFFSETS_TOPIC), after.topic(OFFSETS_TOPIC)) {
+            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            self.follow();
+        }
+        let gone = before.topics.deleted_in(&after.topics);
+        let (ids, names): (HashSet<_>, HashSet<_>) =
+            gone.map(|topic| (topic.id, topic.name.to_string())).unzip();
+        if ids.is_empty() {
+            return;
+        }
+        let deleted = Arc::new((ids, names));
+        self.runtime.step_all(move |turn| {
+            Groups::topics_deleted(turn, |id, name| match id.is_zero() {
+                true => deleted.1.contains(name),
+                false => deleted.0.contains(&id),
+            });
+        });
+    }
+
+    /// Whether `__consumer_offsets` is known here.
+    pub fn knows_topic(&self) -> bool {
+        self.runtime.knows_topic()
+    }
+
+    /// Whether this broker coordinates the group, or is about to.
     pub fn coordinates(&self, group_id: &str) -> bool {
-        self.active_partition(group_id).is_ok()
-    }
-
-    /// The group, if there is one.
-    pub(super) fn group(&self, group_id: &str) -> Result<Option<Arc<Group>>, ErrorCode> {
-        self.active_partition(group_id)?;
-        Ok(self.groups.read().get(group_id).cloned())
-    }
-
-    /// Runs `event` on the group, which is made if need be. `unsaved`: it then stores itself.
-    pub(super) fn on_group_or_new<R>(
-        &self,
-        group_id: &str,
-        unsaved: bool,
-        event: impl FnOnce(&mut Inner, Now) -> R,
-    ) -> Result<R, ErrorCode> {
-        let partition = self.active_partition(group_id)?;
-        Ok(self.group_or_new(group_id, partition, unsaved).run(event))
-    }
-
-    fn group_or_new(&self, group_id: &str, partition: i32, unsaved: bool) -> Arc<Group> {
-        if let Some(group) = self.groups.read().get(group_id) {
-            return Arc::clone(group);
-        }
-        let mut groups = self.groups.write();
-        if let Some(group) = groups.get(group_id) {
-            return Arc::clone(group);
-        }
-        let id: Arc<str> = Arc::from(group_id);
-        let state = GroupState::new(Arc::clone(&id), self.limits(), self.around.now(), unsaved);
-        let around = Arc::clone(&self.around);
-        let group = Group::new(state, GroupOffsets::default(), partition, around);
-        groups.insert(id, Arc::clone(&group));
-        group
+        matches!(self.runtime.phase(group_id), Some(Phase::Active | Phase::Loading))
     }
 
     /// JoinGroup. `answer` is called once, now or at the end of the join phase.
@@ -194,133 +158,208 @@ impl GroupCoordinator {
         request: JoinGroupRequest,
         answer: Answer<JoinGroupResponse>,
     ) {
-        let refuse = |error: ErrorCode| JoinGroupResponse {
-            member_id: request.member_id.clone(),
-            error_code: error as i16,
-            ..JoinGroupResponse::default()
+        let timeouts = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
+        let refused = if request.group_id.is_empty() {
+            Some(ErrorCode::InvalidGroupId)
+        } else if !timeouts.contains(&request.session_timeout_ms) {
+            Some(ErrorCode::InvalidSessionTimeout)
+        } else {
+            None
         };
-        if request.group_id.is_empty() {
-            return answer(refuse(ErrorCode::InvalidGroupId));
+        if let Some(error) = refused {
+            return answer(refused_join(&request.member_id, error));
         }
-        let timeout_ms = request.session_timeout_ms;
-        let bounds = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
-        if !bounds.contains(&timeout_ms) {
-            return answer(refuse(ErrorCode::InvalidSessionTimeout));
-        }
-        if !request.member_id.is_empty() {
-            // Who has an id belongs to a group that is there.
-            match self.group(&request.group_id) {
-                Ok(Some(_)) => {}
-                Ok(None) => return answer(refuse(ErrorCode::UnknownMemberId)),
-                Err(error) => return answer(refuse(error)),
-            }
-        }
-        // Weighed before a group is made for it, and again beside what the member has already.
-        let asked = asked_weight(&context, &request);
-        let too_much = ErrorCode::GroupMaxSizeReached;
-        if request.member_id.is_empty() && !self.has_memory_for(asked) {
-            return answer(refuse(too_much));
-        }
-        let mut answer = Some(answer);
-        let joined = self.on_group_or_new(&request.group_id, true, |inner, now| {
-            let more = asked.saturating_sub(inner.state.held_by(&request.member_id));
-            let Some(answer) = answer.take() else { return };
-            if more > 0 && !self.has_memory_for(more) {
-                let response = refuse(too_much);
-                return inner.push(Effect::Run(Box::new(move || answer(response))));
-            }
-            let token = inner.park_join(answer);
-            inner.state.join(now, token, &context, &request);
+        let group_id = request.group_id.clone();
+        self.runtime.step(&group_id, move |turn| match turn {
+            Ok(turn) => Groups::join(turn, &context, &request, answer),
+            Err(error) => answer(refused_join(&request.member_id, error)),
         });
-        if let (Err(error), Some(answer)) = (joined, answer) {
-            answer(refuse(error));
-        }
-    }
-
-    /// Whether members may cost so much more.
-    fn has_memory_for(&self, bytes: usize) -> bool {
-        let held = self.around.held_bytes.load(Ordering::Relaxed);
-        held.saturating_add(bytes) <= self.config.memory_bytes
     }
 
     /// SyncGroup. `answer` is called once, now or when the leader's assignment is stored.
-    pub fn sync(&self, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
-        let refuse = |error: ErrorCode| SyncGroupResponse {
-            error_code: error as i16,
-            ..SyncGroupResponse::default()
-        };
+    pub fn sync(&self, request: SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
         if request.group_id.is_empty() {
-            return answer(refuse(ErrorCode::InvalidGroupId));
+            return answer(refused_sync(ErrorCode::InvalidGroupId));
         }
-        // Kafka refuses assignments that are too large for its log with the same error.
-        let asked = request.assignments.iter().map(|one| one.assignment.len()).sum();
-        if asked > 0 && !self.has_memory_for(asked) {
-            return answer(refuse(ErrorCode::UnknownServerError));
-        }
-        match self.group(&request.group_id) {
-            Ok(Some(group)) => group.run(|inner, _| {
-                let token = inner.park_sync(answer);
-                inner.state.sync(token, request);
-            }),
-            Ok(None) => answer(refuse(ErrorCode::UnknownMemberId)),
-            Err(error) => answer(refuse(error)),
-        }
+        let group_id = request.group_id.clone();
+        self.runtime.step(&group_id, move |turn| match turn {
+            Ok(turn) => Groups::sync(turn, &request, answer),
+            Err(error) => answer(refused_sync(error)),
+        });
     }
 
     /// Heartbeat.
     pub fn heartbeat(&self, request: &HeartbeatRequest) -> HeartbeatResponse {
-        let error = if request.group_id.is_empty() {
+        let group_id = &request.group_id;
+        let error = if group_id.is_empty() {
             ErrorCode::InvalidGroupId
         } else {
-            let instance_id = request.group_instance_id.as_deref();
-            match self.group(&request.group_id) {
-                Ok(Some(group)) => group.run(|inner, now| {
-                    let (id, generation) = (&request.member_id, request.generation_id);
-                    inner.state.heartbeat(now, id, instance_id, generation)
-                }),
-                Ok(None) => ErrorCode::UnknownMemberId,
+            match self.runtime.look(group_id, |turn| Groups::heartbeat(turn, request)) {
+                Ok(error) => error,
                 // Sessions only begin when loading ends, so the member is told that all is well.
                 Err(ErrorCode::CoordinatorLoadInProgress) => ErrorCode::None,
                 Err(error) => error,
             }
         };
-        HeartbeatResponse { error_code: error as i16, ..HeartbeatResponse::default() }
+        HeartbeatResponse { error_code: error.code(), ..HeartbeatResponse::default() }
     }
 
     /// LeaveGroup, in the form of version 3 and later.
-    pub fn leave(&self, request: &LeaveGroupRequest) -> LeaveGroupResponse {
-        let refuse = |error: ErrorCode| LeaveGroupResponse {
-            error_code: error as i16,
-            ..LeaveGroupResponse::default()
-        };
+    pub fn leave(&self, request: LeaveGroupRequest, answer: Answer<LeaveGroupResponse>) {
         if request.group_id.is_empty() {
-            return refuse(ErrorCode::InvalidGroupId);
+            return answer(refused_leave(ErrorCode::InvalidGroupId));
         }
-        let left = match self.group(&request.group_id) {
-            Ok(Some(group)) => group.run(|inner, now| inner.state.leave(now, &request.members)),
-            Ok(None) => Ok(request
-                .members
-                .iter()
-                .map(|member| MemberResponse {
-                    member_id: member.member_id.clone(),
-                    group_instance_id: member.group_instance_id.clone(),
-                    error_code: ErrorCode::UnknownMemberId as i16,
-                })
-                .collect()),
-            Err(error) => Err(error),
-        };
-        match left {
-            Ok(members) => LeaveGroupResponse { members, ..LeaveGroupResponse::default() },
-            Err(error) => refuse(error),
+        let group_id = request.group_id.clone();
+        self.runtime.step(&group_id, move |turn| match turn {
+            Ok(turn) => Groups::leave(turn, &request, answer),
+            Err(error) => answer(refused_leave(error)),
+        });
+    }
+
+    /// Commits offsets; `answer` gets one error for each of `commits`, in order.
+    pub fn commit(&self, who: Committer, commits: Vec<Commit>, answer: Answer<Vec<ErrorCode>>) {
+        let group_id = who.group_id.clone();
+        self.runtime.step(&group_id, move |turn| match turn {
+            Ok(turn) => Groups::commit(turn, &who, commits, answer),
+            Err(error) => answer(vec![error; commits.len()]),
+        });
+    }
+
+    /// What a group has committed of `topics`, or of all with `None`.
+    ///
+    /// # Errors
+    /// The group cannot be looked at here, or now.
+    pub fn fetch(
+        &self,
+        group_id: &str,
+        topics: Option<&[(String, Vec<i32>)]>,
+    ) -> Result<Committed, ErrorCode> {
+        self.runtime.look(group_id, |turn| turn.state.fetch(group_id, topics))
+    }
+
+    /// Removes offsets; `answer` gets one error for each of `partitions`, in order, or the one that
+    /// stands for the whole group.
+    pub fn delete_offsets(
+        &self,
+        group_id: &str,
+        partitions: Vec<TopicPartition>,
+        answer: Answer<Result<Vec<ErrorCode>, ErrorCode>>,
+    ) {
+        if group_id.is_empty() {
+            return answer(Err(ErrorCode::InvalidGroupId));
+        }
+        let id = group_id.to_owned();
+        self.runtime.step(group_id, move |turn| match turn {
+            Ok(turn) => Groups::delete_offsets(turn, &id, partitions, answer),
+            Err(error) => answer(Err(error)),
+        });
+    }
+
+    /// Removes empty groups with their offsets; `answer` gets every id with its error.
+    pub fn delete_groups(&self, group_ids: &[String], answer: Answer<Vec<(String, ErrorCode)>>) {
+        let gathered = Gathered { results: Vec::new(), wanted: group_ids.len(), answer };
+        if group_ids.is_empty() {
+            return (gathered.answer)(Vec::new());
+        }
+        let gathered = Arc::new(Mutex::new(Some(gathered)));
+        for group_id in group_ids {
+            let one = gather(Arc::clone(&gathered), group_id.clone());
+            let id = group_id.clone();
+            self.runtime.step(group_id, move |turn| match turn {
+                Ok(turn) => Groups::delete_group(turn, &id, one),
+                Err(error) => one(error),
+            });
         }
     }
 
-    /// Answers everybody who waits with NOT_COORDINATOR: the broker stops, or the topic is gone.
-    pub fn stop(&self) {
-        let groups = std::mem::take(&mut *self.groups.write());
-        self.loads.write().clear();
-        for group in groups.values() {
-            group.run(|inner, now| inner.state.kill(now, ErrorCode::NotCoordinator));
+    /// A group as it is. One that is not there is `Dead`, and from version 6 of the request on
+    /// also GROUP_ID_NOT_FOUND.
+    pub fn describe(&self, group_id: &str, version: i16) -> DescribedGroup {
+        let missing = |error: ErrorCode, state: &str, message: Option<String>| DescribedGroup {
+            group_id: group_id.to_owned(),
+            error_code: error.code(),
+            error_message: message,
+            group_state: state.to_owned(),
+            ..DescribedGroup::default()
+        };
+        match self.runtime.look(group_id, |turn| turn.state.describe(group_id)) {
+            Ok(Some(described)) => described,
+            Ok(None) if version >= 6 => {
+                let message = format!("Group {group_id} not found.");
+                missing(ErrorCode::GroupIdNotFound, State::Dead.name(), Some(message))
+            }
+            Ok(None) => missing(ErrorCode::None, State::Dead.name(), None),
+            Err(error) => missing(error, "", None),
         }
     }
+
+    /// All groups in one of `states` and of one of `types`, by name, upper and lower case alike; an
+    /// empty filter lets everything through. With it COORDINATOR_LOAD_IN_PROGRESS while some groups
+    /// are not here yet.
+    pub fn list(&self, states: &[String], types: &[String]) -> (ErrorCode, Vec<ListedGroup>) {
+        // There may be many groups, and a stranger chooses how long the filters are.
+        let lower = |filter: &[String]| -> HashSet<String> {
+            filter.iter().map(|name| name.to_ascii_lowercase()).collect()
+        };
+        let (states, types) = (lower(states), lower(types));
+        let is_wanted = |filter: &HashSet<String>, value: &str| {
+            filter.is_empty() || filter.contains(&value.to_ascii_lowercase())
+        };
+        let mut listed = Vec::new();
+        let is_loading = self.runtime.look_all(|turn| {
+            listed.extend(turn.state.list().filter(|group| {
+                is_wanted(&states, &group.group_state) && is_wanted(&types, &group.group_type)
+            }));
+        });
+        listed.sort_by(|one, other| one.group_id.cmp(&other.group_id));
+        let error = if is_loading { ErrorCode::CoordinatorLoadInProgress } else { ErrorCode::None };
+        (error, listed)
+    }
+
+    /// Removes offsets whose time is over, or whose topic is gone, and groups that have nothing
+    /// left. Partitions that are not loaded are left out, so nothing expires before loading ends.
+    pub fn expire(&self) {
+        self.runtime.step_all(Groups::expire);
+    }
+
+    /// Expires offsets from now on every `offsets.retention.check.interval.ms`.
+    pub fn start_expiry(self: &Arc<Self>) {
+        let interval_ms = u64::try_from(self.config.offsets_retention_check_interval_ms);
+        let me = Arc::downgrade(self);
+        let expire = move || {
+            if let Some(coordinator) = me.upgrade() {
+                coordinator.expire();
+                coordinator.start_expiry();
+            }
+        };
+        self.timer.schedule(interval_ms.unwrap_or(1).max(1), Box::new(expire));
+    }
+
+    /// Answers everybody who waits with NOT_COORDINATOR, and loads nothing any more: the broker
+    /// stops.
+    pub fn stop(&self) {
+        self.runtime.stop();
+    }
+}
+
+/// What was said so far about several groups, and who wants to know.
+struct Gathered {
+    results: Vec<(String, ErrorCode)>,
+    wanted: usize,
+    answer: Answer<Vec<(String, ErrorCode)>>,
+}
+
+/// Takes one group's error in; the last one sends the answer.
+fn gather(gathered: Arc<Mutex<Option<Gathered>>>, group_id: String) -> Answer<ErrorCode> {
+    Box::new(move |error| {
+        let mut place = gathered.lock();
+        if let Some(all) = place.as_mut() {
+            all.results.push((group_id, error));
+        }
+        let complete = place.take_if(|all| all.results.len() == all.wanted);
+        drop(place);
+        if let Some(all) = complete {
+            (all.answer)(all.results);
+        }
+    })
 }

@@ -1,31 +1,24 @@
 //! The group coordinator: who is in a group, who reads what, and how far they have come.
 //!
-//! `group_state` is the classic group protocol, pure. Around it stands a thin shell with one lock
-//! per group (`group`), and a log of records that brings every group back after a restart
-//! (`group_record`, `loader`).
+//! [`runtime`] brings the state of each partition of `__consumer_offsets` back that this broker
+//! leads, and lets it write there. [`classic`] is that state: the classic group protocol and the
+//! offsets. [`GroupCoordinator`] takes requests to the partition that their group lives in.
 
-mod admin;
-mod commits;
-mod group;
+pub mod classic;
 mod group_coordinator;
 mod group_record;
-pub mod group_state;
-mod loader;
-mod member;
-mod offsets;
 mod offsets_partitions;
 mod offsets_topic;
-mod subscription;
+pub mod runtime;
 #[cfg(test)]
 mod tests;
 
-pub use commits::{Commit, Committed, Committer};
-pub use group::{Answer, GroupTimer};
-pub use group_coordinator::{GroupCoordinator, GroupCoordinatorConfig};
+pub use classic::{
+    Commit, Committed, Committer, JoinContext, TopicPartition, assigned_partitions,
+    subscribed_topics,
+};
+pub use group_coordinator::{GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts};
 pub use group_record::{GroupRecord, parse as parse_record};
-pub use group_state::JoinContext;
-pub use member::Token;
-pub use offsets::TopicPartition;
 pub use offsets_partitions::OffsetsPartitions;
-pub use offsets_topic::{AppendDone, AppendLate, OffsetsTopic, partition_of};
-pub use subscription::{assigned_partitions, subscribed_topics};
+pub use offsets_topic::OffsetsTopic;
+pub use runtime::{Answer, LoaderThread};

@@ -2,17 +2,15 @@
 //! and the controller.
 //!
 //! A batch is answered for when the high watermark has passed it, as an acks=all produce would be.
-//! One that is late is still waited for: it is in the log, and its group has to take it in when it
-//! is committed, or it would come to life at the next start only.
 //! Source: Kafka's `CoordinatorPartitionWriter` and `CoordinatorLoaderImpl`.
 
-use super::offsets_topic::{AppendDone, AppendLate, OffsetsTopic};
+use super::offsets_topic::OffsetsTopic;
+use super::runtime::{Appended, CoordinatorLog, LedPartition, OnSettled, TopicFacts};
 use crate::clock::Clock;
-use crate::config::BrokerConfig;
-use crate::fetch_sessions::{FetchTarget, TopicRef};
-use crate::metadata::Controller;
-use crate::metadata::controller::{OFFSETS_TOPIC, TableRules, TopicDefaults, auto_topic};
-use crate::partitions::{CommitStatus, FetchReader, Partition, ReplicaManager};
+use crate::error::log_error_code;
+use crate::metadata::controller::OFFSETS_TOPIC;
+use crate::metadata::{Controller, PartitionImage, TopicImage};
+use crate::partitions::{CommitStatus, Partition, ReplicaManager};
 use crate::purgatory::{Completion, DelayedOperation, Purgatory};
 use bytes::{Bytes, BytesMut};
 use kafkalite_log::ValidatedBatch;
@@ -21,95 +19,80 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// How long one wait for the high watermark may last, ms; then the next one begins.
+const WATCH_MS: u64 = 3_600_000;
+
 /// The coordinator's topic over this broker's partitions.
 pub struct OffsetsPartitions {
+    /// This broker's id.
+    pub local_id: i32,
     /// The replicas here.
     pub partitions: Arc<ReplicaManager>,
-    /// Who makes the topic.
+    /// Whose image says who leads.
     pub controller: Arc<Controller>,
     /// Where appends wait for the high watermark.
     pub produces: Arc<Purgatory>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// `offsets.topic.*`, `offsets.commit.timeout.ms`, `offsets.load.buffer.size`.
-    pub config: BrokerConfig,
+    /// `offsets.load.buffer.size`
+    pub load_buffer_bytes: u32,
 }
 
 impl OffsetsPartitions {
-    fn partition(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let found = self.partitions.find(&TopicRef::Name(OFFSETS_TOPIC.into()), index);
-        found.map_err(|_| ErrorCode::NotCoordinator)
-    }
-
-    fn try_append(&self, index: i32, batch: &Bytes) -> Result<Appended, ErrorCode> {
-        let partition = self.partition(index)?;
-        let batch = ValidatedBatch::trusted(batch).map_err(|_| ErrorCode::UnknownServerError)?;
-        let appended = partition.append(&batch, true, self.clock.wall_ms());
-        let appended = appended.map_err(|refusal| refusal.code)?;
-        let (base, end, epoch) = (appended.base_offset, appended.end_offset, appended.leader_epoch);
-        Ok(Appended { partition, base, end, epoch })
+    /// The partition, if this broker leads it in the epoch of `image`, and its log is open.
+    fn led(&self, topic: &TopicImage, index: i32, image: &PartitionImage) -> Option<LedPartition> {
+        if image.leader != self.local_id {
+            return None;
+        }
+        let partition = self.partitions.find_by_id(topic.id, index).ok()?;
+        let epoch = image.leader_epoch;
+        partition.check_leader(epoch).ok()?;
+        let log = OffsetsPartition {
+            partition,
+            epoch,
+            produces: Arc::clone(&self.produces),
+            clock: Arc::clone(&self.clock),
+            load_buffer_bytes: self.load_buffer_bytes,
+        };
+        Some(LedPartition { epoch, log: Arc::new(log) })
     }
 }
 
 impl OffsetsTopic for OffsetsPartitions {
-    fn partition_count(&self) -> i32 {
+    fn facts(&self) -> Option<TopicFacts> {
         let image = self.controller.image();
-        image.topic(OFFSETS_TOPIC).map_or(0, |topic| topic.partitions.len() as i32)
+        let topic = image.topic(OFFSETS_TOPIC)?;
+        let partitions = (0..).zip(&topic.partitions);
+        let partitions = partitions.map(|(index, image)| self.led(topic, index, image)).collect();
+        Some(TopicFacts { id: topic.id, partitions })
     }
 
     fn id_of(&self, topic: &str) -> Option<Uuid> {
         self.controller.image().topic(topic).map(|topic| topic.id)
     }
+}
 
-    fn create(&self) -> Result<(), ErrorCode> {
-        // On as many brokers as there are: with Kafka's default of three one alone would wait for
-        // ever.
-        let image = self.controller.image();
-        let Some(topic) = auto_topic(OFFSETS_TOPIC, &self.config, &image) else { return Ok(()) };
-        let defaults = TopicDefaults { num_partitions: 1, replication_factor: 1 };
-        let rules = TableRules::new(Arc::new(self.config.clone()));
-        let controller = self.controller.blocking();
-        let created = controller.create_topics(&[topic], defaults, &rules, false).pop();
-        match created {
-            Some(Err(refusal)) if refusal.code != ErrorCode::TopicAlreadyExists => {
-                Err(refusal.code)
-            }
-            _ => Ok(()),
-        }
+/// One partition in the leader epoch in which its coordinator was loaded.
+struct OffsetsPartition {
+    partition: Arc<Partition>,
+    epoch: LeaderEpoch,
+    produces: Arc<Purgatory>,
+    clock: Arc<dyn Clock>,
+    load_buffer_bytes: u32,
+}
+
+impl CoordinatorLog for OffsetsPartition {
+    fn bounds(&self) -> (Offset, Offset) {
+        (self.partition.log_start_offset(), self.partition.log_end_offset())
     }
 
-    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
-        match self.try_append(partition, &batch) {
-            Err(error) => done(Err(error)),
-            Ok(appended) if appended.status() == CommitStatus::Committed => done(Ok(appended.base)),
-            Ok(appended) => {
-                let timeout_ms = u64::try_from(self.config.offsets_commit_timeout_ms).unwrap_or(0);
-                let waiting = Waiting { appended, done, late: Some(late) };
-                // At least 1: with 0 it would be late at once, again and again.
-                waiting.watch(&self.produces, timeout_ms.max(1));
-            }
-        }
-    }
-
-    fn read(&self, partition: i32, from: Option<Offset>) -> Result<Bytes, ErrorCode> {
-        let partition = self.partition(partition)?;
-        let from = from.unwrap_or_else(|| partition.log_start_offset());
-        let target = FetchTarget {
-            topic: Arc::new(TopicRef::Id(partition.topic_id())),
-            partition: partition.index(),
-            fetch_offset: from.0,
-            max_bytes: i32::MAX,
-            current_leader_epoch: LeaderEpoch::UNKNOWN.0,
-            last_fetched_epoch: -1,
-            log_start_offset: -1,
-        };
-        let most_bytes = self.config.offsets_load_buffer_bytes as u64;
-        let fetched = partition.read(&target, most_bytes, true, FetchReader::ReadUncommitted);
-        if !fetched.error.is_none() {
-            return Err(fetched.error);
-        }
-        let mut bytes = BytesMut::with_capacity(fetched.bytes as usize);
-        for slice in &fetched.slices {
+    fn read(&self, from: Option<Offset>, to: Offset) -> Result<Bytes, ErrorCode> {
+        let from = from.unwrap_or_else(|| self.partition.log_start_offset());
+        let log = self.partition.log();
+        let read = log.read(from, self.load_buffer_bytes, to, true);
+        let read = read.map_err(|error| log_error_code(&error))?;
+        let mut bytes = BytesMut::with_capacity(read.bytes as usize);
+        for slice in &read.slices {
             let read = slice.read().map_err(|_| ErrorCode::KafkaStorageError)?;
             bytes.extend_from_slice(&read);
         }
@@ -120,6 +103,27 @@ impl OffsetsTopic for OffsetsPartitions {
             return Err(ErrorCode::CorruptMessage);
         }
         Ok(bytes.freeze().slice(..whole))
+    }
+
+    fn append(&self, batch: Bytes) -> Result<Appended, ErrorCode> {
+        let batch = ValidatedBatch::trusted(&batch).map_err(|_| ErrorCode::UnknownServerError)?;
+        let now_ms = self.clock.wall_ms();
+        let appended = self.partition.append_as_leader(&batch, self.epoch, now_ms);
+        let appended = appended.map_err(|refusal| refusal.code)?;
+        let (base, end) = (appended.base_offset, appended.end_offset);
+        Ok(Appended { base, end, status: appended.status })
+    }
+
+    fn commit_status(&self, end: Offset) -> CommitStatus {
+        self.partition.commit_status(end, self.epoch)
+    }
+
+    fn watch(&self, end: Offset, settled: OnSettled) {
+        let waiters = self.partition.produce_waiters().clone();
+        let (partition, epoch) = (Arc::clone(&self.partition), self.epoch);
+        let settled = Mutex::new(Some(settled));
+        let delayed = DelayedCommit { partition, epoch, end, settled };
+        self.produces.watch(Arc::new(delayed), || [waiters]);
     }
 }
 
@@ -132,70 +136,28 @@ fn whole_batches(bytes: &[u8]) -> usize {
     whole
 }
 
-/// A batch that is in the log.
-#[derive(Clone)]
-struct Appended {
+/// A wait for the high watermark, or for the end of the leader epoch.
+struct DelayedCommit {
     partition: Arc<Partition>,
-    base: Offset,
-    end: Offset,
     epoch: LeaderEpoch,
+    end: Offset,
+    settled: Mutex<Option<OnSettled>>,
 }
 
-impl Appended {
-    fn status(&self) -> CommitStatus {
-        self.partition.commit_status(self.end, self.epoch)
-    }
-}
-
-/// A batch of the coordinator's that waits for the high watermark, and who wants to know.
-struct Waiting {
-    appended: Appended,
-    done: AppendDone,
-    /// Until it was called.
-    late: Option<AppendLate>,
-}
-
-impl Waiting {
-    fn watch(self, produces: &Arc<Purgatory>, timeout_ms: u64) {
-        let appended = self.appended.clone();
-        let waiters = appended.partition.produce_waiters().clone();
-        let (waiting, purgatory) = (Mutex::new(Some(self)), produces.clone());
-        let delayed = DelayedAppend { appended, timeout_ms, waiting, purgatory };
-        produces.watch(Arc::new(delayed), || [waiters]);
-    }
-}
-
-/// One wait for the high watermark; the next one follows at its timeout.
-struct DelayedAppend {
-    appended: Appended,
-    timeout_ms: u64,
-    waiting: Mutex<Option<Waiting>>,
-    /// Where it waits on. What waits is let go when the broker stops.
-    purgatory: Arc<Purgatory>,
-}
-
-impl DelayedOperation for DelayedAppend {
+impl DelayedOperation for DelayedCommit {
     fn is_satisfied(&self) -> bool {
-        self.appended.status() != CommitStatus::Pending
+        self.partition.commit_status(self.end, self.epoch) != CommitStatus::Pending
     }
 
     fn complete(self: Arc<Self>, how: Completion) {
-        let Some(mut waiting) = self.waiting.lock().take() else { return };
-        match self.appended.status() {
-            CommitStatus::Committed => (waiting.done)(Ok(self.appended.base)),
-            CommitStatus::Pending if how == Completion::Expired => {
-                if let Some(late) = waiting.late.take() {
-                    late();
-                }
-                waiting.watch(&self.purgatory, self.timeout_ms);
-            }
-            CommitStatus::Pending | CommitStatus::Lost(_) => {
-                (waiting.done)(Err(ErrorCode::NotCoordinator));
-            }
+        let settled = self.settled.lock().take();
+        // A broker that stops tells its coordinators so itself.
+        if let Some(settled) = settled.filter(|_| how != Completion::Stopped) {
+            settled();
         }
     }
 
     fn timeout_ms(&self) -> u64 {
-        self.timeout_ms
+        WATCH_MS
     }
 }

@@ -1,9 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
@@ -12,121 +11,35 @@ use kafkalite_protocol::record_batch::{BatchHeader, HEADER_LENGTH};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 
+use super::runtime::tests::memory_topic::{MemoryTopic, TestTimer};
+use super::runtime::{TopicFacts, partition_of};
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::purgatory::TimerTask;
 
 mod groups;
 mod offsets;
 mod restart;
+mod topics;
 
-/// `__consumer_offsets` in memory.
-#[derive(Default)]
-struct MemoryTopic {
-    inner: Mutex<Memory>,
-}
-
-#[derive(Default)]
-struct Memory {
-    partitions: BTreeMap<i32, Vec<(i64, Bytes)>>,
-    count: i32,
-    /// Appends are not committed before [`MemoryTopic::commit`].
-    holds: bool,
-    fails: Option<ErrorCode>,
-    held: VecDeque<(Offset, AppendDone, Option<AppendLate>)>,
-    /// Ids of the topics that are there, by name.
-    ids: BTreeMap<String, Uuid>,
-}
-
-impl MemoryTopic {
-    fn of(count: i32) -> Arc<Self> {
-        let topic = Self::default();
-        topic.inner.lock().count = count;
-        Arc::new(topic)
-    }
-
-    /// Commits what is held, oldest first, or fails it.
-    fn commit(&self, error: Option<ErrorCode>) {
-        while let Some((offset, done, _)) = { self.inner.lock().held.pop_front() } {
-            done(error.map_or(Ok(offset), Err));
-        }
-    }
-
-    /// Says of all that is held that it takes too long.
-    fn be_late(&self) {
-        let late: Vec<AppendLate> =
-            self.inner.lock().held.iter_mut().filter_map(|(.., late)| late.take()).collect();
-        late.into_iter().for_each(|late| late());
-    }
-
-    fn batches(&self) -> usize {
-        self.inner.lock().partitions.values().map(Vec::len).sum()
-    }
-}
-
-impl OffsetsTopic for MemoryTopic {
-    fn partition_count(&self) -> i32 {
-        self.inner.lock().count
+impl OffsetsTopic for Arc<MemoryTopic> {
+    fn facts(&self) -> Option<TopicFacts> {
+        MemoryTopic::facts(self)
     }
 
     fn id_of(&self, topic: &str) -> Option<Uuid> {
         self.inner.lock().ids.get(topic).copied()
     }
-
-    fn create(&self) -> Result<(), ErrorCode> {
-        self.inner.lock().count = 5;
-        Ok(())
-    }
-
-    fn append(&self, partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
-        let mut inner = self.inner.lock();
-        if let Some(error) = inner.fails {
-            drop(inner);
-            return done(Err(error));
-        }
-        let batches = inner.partitions.entry(partition).or_default();
-        let offset = batches.last().map_or(0, |(last, _)| last + 1);
-        let mut header = BatchHeader::parse(&batch).unwrap();
-        (header.base_offset, header.leader_epoch) = (Offset(offset), LeaderEpoch(0));
-        let mut bytes = BytesMut::from(&batch[..]);
-        bytes[..HEADER_LENGTH].copy_from_slice(&header.to_bytes());
-        batches.push((offset + i64::from(header.last_offset_delta), bytes.freeze()));
-        if inner.holds {
-            inner.held.push_back((Offset(offset), done, Some(late)));
-        } else {
-            drop(inner);
-            done(Ok(Offset(offset)));
-        }
-    }
-
-    fn read(&self, partition: i32, from: Option<Offset>) -> Result<Bytes, ErrorCode> {
-        let inner = self.inner.lock();
-        let from = from.map_or(0, |from| from.0);
-        let all = inner.partitions.get(&partition).map_or(&[][..], Vec::as_slice);
-        // One batch at a time, so that the loader has to come back.
-        let next = all.iter().find(|(last, _)| *last >= from);
-        Ok(next.map_or_else(Bytes::new, |(_, batch)| batch.clone()))
-    }
 }
 
-/// A timer that fires when the test says so.
-#[derive(Default)]
-struct TestTimer {
-    tasks: Mutex<Vec<(u64, TimerTask)>>,
-    now_ms: Mutex<u64>,
-}
-
-impl GroupTimer for TestTimer {
-    fn schedule(&self, delay_ms: u64, task: TimerTask) {
-        self.tasks.lock().push((*self.now_ms.lock() + delay_ms, task));
-    }
-}
+/// Loads that wait for the test.
+type Loads = Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>;
 
 struct Broker {
     groups: Arc<GroupCoordinator>,
     clock: Arc<ManualClock>,
     timer: Arc<TestTimer>,
     topic: Arc<MemoryTopic>,
+    loads: Loads,
 }
 
 impl Broker {
@@ -139,18 +52,37 @@ impl Broker {
     }
 
     fn with(topic: Arc<MemoryTopic>, wall_ms: i64, codec: Codec) -> Self {
+        let broker = Self::unloaded(topic, wall_ms, codec);
+        broker.load();
+        broker
+    }
+
+    /// A broker that reads nothing before [`Self::load`].
+    fn unloaded(topic: Arc<MemoryTopic>, wall_ms: i64, codec: Codec) -> Self {
         let clock = Arc::new(ManualClock::new(wall_ms));
         let timer = Arc::new(TestTimer::default());
-        let config =
-            GroupCoordinatorConfig { initial_rebalance_delay_ms: 0, codec, ..Default::default() };
-        let groups = Arc::new(GroupCoordinator::new(
-            config,
-            Arc::clone(&clock) as Arc<dyn Clock>,
-            Arc::clone(&timer) as Arc<dyn GroupTimer>,
-            Arc::clone(&topic) as Arc<dyn OffsetsTopic>,
-        ));
-        groups.load_all().unwrap();
-        Self { groups, clock, timer, topic }
+        let mut config = GroupCoordinatorConfig { codec, ..GroupCoordinatorConfig::default() };
+        config.groups.initial_rebalance_delay_ms = 0;
+        let loads = Loads::default();
+        let waiting = Arc::clone(&loads);
+        let parts = GroupCoordinatorParts {
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            timer: Arc::clone(&timer) as Arc<dyn runtime::CoordinatorTimer>,
+            topic: Arc::new(Arc::clone(&topic)),
+            execute: Box::new(move |load| {
+                waiting.lock().push(load);
+                Ok(())
+            }),
+        };
+        let groups = Arc::new(GroupCoordinator::new(config, parts));
+        groups.follow();
+        Self { groups, clock, timer, topic, loads }
+    }
+
+    /// Loads what waits to be.
+    fn load(&self) {
+        let loads = std::mem::take(&mut *self.loads.lock());
+        loads.into_iter().for_each(|load| load());
     }
 
     /// Another broker over the same topic: what a restart finds.
@@ -161,19 +93,21 @@ impl Broker {
     fn pass(&self, ms: u64) {
         for _ in 0..ms / 500 {
             self.clock.advance_ms(500);
-            *self.timer.now_ms.lock() += 500;
-            let now = *self.timer.now_ms.lock();
-            let due: Vec<TimerTask> = {
-                let mut tasks = self.timer.tasks.lock();
-                let (due, later) = tasks.drain(..).partition(|(at, _)| *at <= now);
-                *tasks = later;
-                due.into_iter().map(|(_, task): (u64, TimerTask)| task).collect()
-            };
-            due.into_iter().for_each(|task| task());
+            self.timer.pass(500);
         }
     }
 
     fn join(&self, group: &str, member: &str) -> Arc<Mutex<Option<JoinGroupResponse>>> {
+        self.join_as(group, member, "u")
+    }
+
+    /// A member without an id gets one that ends with `uuid`.
+    fn join_as(
+        &self,
+        group: &str,
+        member: &str,
+        uuid: &str,
+    ) -> Arc<Mutex<Option<JoinGroupResponse>>> {
         let request = JoinGroupRequest {
             group_id: group.to_owned(),
             member_id: member.to_owned(),
@@ -191,7 +125,7 @@ impl Broker {
             version: 3,
             client_id: "c".to_owned(),
             client_host: "/127.0.0.1".to_owned(),
-            uuid: "u".to_owned(),
+            uuid: uuid.to_owned(),
         };
         let (answer, got) = slot();
         self.groups.join(context, request, answer);
@@ -201,7 +135,7 @@ impl Broker {
     fn commit(&self, group: &str, topic: &str, offset: i64) -> Arc<Mutex<Option<Vec<ErrorCode>>>> {
         let who = Committer { group_id: group.to_owned(), ..outsider() };
         let (answer, got) = slot();
-        self.groups.commit(&who, vec![one(topic, offset)], answer);
+        self.groups.commit(who, vec![one(topic, offset)], answer);
         got
     }
 

@@ -1,31 +1,67 @@
 //! FindCoordinator: which broker looks after a group. On one node: this one.
 //!
-//! The first question makes `__consumer_offsets`, so that the answer can be used at once.
+//! The first question makes `__consumer_offsets`. It is answered when the topic is made, so that
+//! the answer can be used at once.
 //! Transactions have no coordinator here, and are told TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the
 //! one error that ends every client's `init_transactions` at once, where librdkafka would go on
 //! asking after any other until its timeout. Share groups: INVALID_REQUEST.
 //! Source: Kafka's `KafkaApis.handleFindCoordinatorRequest`, KIP-699.
 
 use super::endpoint::endpoint;
-use super::{Call, Rooms};
+use super::parked_change::park;
+use super::{Call, Reply, Rooms};
+use crate::coordinator::GroupCoordinator;
+use crate::metadata::ApiError;
+use crate::metadata::controller::OFFSETS_TOPIC;
 use crate::request_queue::RequestContext;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
 };
+use std::sync::Arc;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 /// First version with several keys.
 const BATCH_VERSION: i16 = 4;
 
+/// How long a request waits at most for the topic that it makes; what is made later is there when
+/// the client asks again.
+const CREATION_TIMEOUT_MS: u64 = 30_000;
+
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FindCoordinatorRequest>) {
     let Call { request, reply } = call;
     let found = find(rooms, &reply.context, request.key_type);
-    // A partition that does not load costs its own groups and no others.
-    let all_loaded = found.error_code != 0 || is_loaded(rooms);
-    let of = |key: &str| match all_loaded || rooms.groups.coordinates(key) {
+    let groups = Arc::clone(&rooms.groups);
+    if found.error_code != 0 || groups.knows_topic() {
+        return answer(reply, request, &found, &groups);
+    }
+    // Also if another request makes the topic at this moment: this change comes after that one.
+    let config = rooms.config();
+    let ask = |done| rooms.controller.create_automatically(&[OFFSETS_TOPIC], &config, done);
+    park(rooms, CREATION_TIMEOUT_MS, ask, move |answers| {
+        report(answers);
+        answer(reply, request, &found, &groups);
+    });
+}
+
+/// Tells why the topic is not made.
+fn report(answers: Option<Vec<Result<(), ApiError>>>) {
+    for error in answers.into_iter().flatten().filter_map(Result::err) {
+        let (error, topic) = (error.code.name(), OFFSETS_TOPIC);
+        tracing::debug!(topic, error, "the topic is not made");
+    }
+}
+
+/// A partition that this broker does not coordinate costs its own groups and no others.
+fn answer(
+    reply: Reply<FindCoordinatorRequest>,
+    request: FindCoordinatorRequest,
+    found: &Coordinator,
+    groups: &GroupCoordinator,
+) {
+    let of = |key: &str| match found.error_code != 0 || groups.coordinates(key) {
         true => found.clone(),
         false => not_available(),
     };
@@ -49,15 +85,6 @@ fn nobody(error: ErrorCode, message: &str) -> Coordinator {
 
 fn not_available() -> Coordinator {
     nobody(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
-}
-
-/// Whether all of `__consumer_offsets` is loaded, or being loaded; it is made if need be.
-fn is_loaded(rooms: &Rooms) -> bool {
-    let ready = rooms.groups.ensure_topic();
-    if let Err(error) = ready {
-        tracing::warn!(?error, "__consumer_offsets is not available");
-    }
-    ready.is_ok()
 }
 
 /// Who coordinates every group that can be coordinated.

@@ -17,9 +17,11 @@ pub fn handle(rooms: &Rooms, call: Call<LeaveGroupRequest>) {
         let member_id = std::mem::take(&mut request.member_id);
         request.members = vec![MemberIdentity { member_id, ..MemberIdentity::default() }];
     }
-    let response = rooms.groups.leave(&request);
-    let response = if reply.version < BATCH_VERSION { of_one(response) } else { response };
-    reply.send(&response);
+    let answer = move |response: LeaveGroupResponse| {
+        let response = if reply.version < BATCH_VERSION { of_one(response) } else { response };
+        reply.send(&response);
+    };
+    rooms.groups.leave(request, Box::new(answer));
 }
 
 fn of_one(response: LeaveGroupResponse) -> LeaveGroupResponse {

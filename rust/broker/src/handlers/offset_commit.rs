@@ -42,7 +42,7 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetCommitRequest>) {
         }
         reply.send(&response);
     };
-    rooms.groups.commit(&who, commits, Box::new(answer));
+    rooms.groups.commit(who, commits, Box::new(answer));
 }
 
 /// The answer with the errors that can be told from metadata, and what is left to commit, in order.

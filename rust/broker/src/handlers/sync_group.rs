@@ -19,5 +19,5 @@ pub fn handle(rooms: &Rooms, call: Call<SyncGroupRequest>) {
             ..SyncGroupResponse::default()
         });
     }
-    rooms.groups.sync(&request, Box::new(move |response| reply.send(&response)));
+    rooms.groups.sync(request, Box::new(move |response| reply.send(&response)));
 }

@@ -139,6 +139,8 @@ pub struct ReplicaManager {
     unopened: Mutex<HashMap<(Uuid, i32), Unopened>>,
     /// Hears of deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Hears of logs that opened late; see [`ReplicaManager::on_opened`].
+    on_opened: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
     /// The greatest producer id that a log held when it was opened; -1 if none did.
@@ -165,6 +167,7 @@ impl ReplicaManager {
             deleted: Mutex::default(),
             unopened: Mutex::default(),
             on_deadline: OnceLock::new(),
+            on_opened: OnceLock::new(),
             checkpointing: Mutex::default(),
             greatest_producer_id: AtomicI64::new(-1),
             opened: Mutex::default(),

@@ -8,10 +8,10 @@ pub mod storage;
 use bytes::Bytes;
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::config::{BrokerConfig, Sources, load};
-use kafkalite_broker::metadata::ConfigResource;
 use kafkalite_broker::metadata::controller::{
-    ConfigChange, ConfigOperation, NewTopic, NoRules, TopicDefaults,
+    ConfigChange, ConfigOperation, NewTopic, NoRules, OFFSETS_TOPIC, TopicDefaults,
 };
+use kafkalite_broker::metadata::{ApiError, ConfigResource};
 use kafkalite_broker::partitions::Partition;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
@@ -55,6 +55,12 @@ pub fn create_topic(broker: &Broker, name: &str, partitions: i32, configs: &[(&s
         .pop()
         .unwrap()
         .unwrap();
+}
+
+/// Makes `__consumer_offsets`, as the first FindCoordinator does.
+pub fn create_offsets_topic(broker: &Broker) -> Result<(), ApiError> {
+    let (rooms, names) = (broker.rooms(), [OFFSETS_TOPIC]);
+    rooms.controller.blocking().create_automatically(&names, &rooms.config()).remove(0)
 }
 
 /// Commits configs of a resource without asking whether it may have them, as an earlier release did

@@ -1,22 +1,29 @@
-//! The group's coordinator on a simulated broker: production's `GroupCoordinator`, one for each
-//! leader epoch of the group's partition.
+//! The group's coordinator on a simulated broker: production's `GroupCoordinator` with its runtime,
+//! which loads and unloads the group as the leader of its partition changes.
 //!
-//! Production hands its appends to a trait and its answers to closures. Here both end in queues,
-//! which the broker empties after every call.
+//! The runtime appends to the log at once. So the broker lends the replica of the group's partition
+//! to a [`Desk`] whenever it calls the coordinator, and takes it back afterwards. Answers and reads
+//! of the log end in queues, which the broker empties after every call.
 
+use super::replica::Replica;
 use crate::checker::groups::Groups;
 use crate::io::Io;
-use crate::log::StoredBatch;
 use crate::message::{GroupAnswer, GroupRequest, Node};
 use crate::planted::Planted;
 use bytes::{Bytes, BytesMut};
 use kafkalite_broker::clock::{Clock, ManualClock};
+use kafkalite_broker::coordinator::runtime::{
+    Appended, CoordinatorLog, LedPartition, OnSettled, TopicFacts,
+};
 use kafkalite_broker::coordinator::{
-    AppendDone, AppendLate, Commit, Committer, GroupCoordinator, GroupCoordinatorConfig,
+    Commit, Committer, GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts,
     JoinContext, OffsetsTopic,
 };
+use kafkalite_broker::partitions::CommitStatus;
 use kafkalite_broker::purgatory::Timer;
+use kafkalite_log::LogEnd;
 use kafkalite_protocol::messages::join_group::JoinGroupResponse;
+use kafkalite_protocol::messages::leave_group::LeaveGroupResponse;
 use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
@@ -27,50 +34,158 @@ use std::sync::Arc;
 pub const GROUP: &str = "group";
 /// The topic whose partitions its members share.
 const WORK: &str = "work";
+/// How long the coordinator waits for one of its appends, ms.
+const COMMIT_MS: u64 = 200;
+/// Batches in one read at the most.
+const BATCHES_READ: usize = 16;
 
-/// A batch of the coordinator's on its way to the log.
-pub struct GroupAppend {
-    /// The batch.
-    pub batch: Bytes,
-    /// Called with the outcome.
-    pub done: AppendDone,
-    /// Called if that takes too long.
-    pub late: AppendLate,
-}
+type Load = Box<dyn FnOnce() + Send>;
 
-/// The log beneath the coordinator.
+/// Where the coordinators of a process find the replica of the group's partition.
 #[derive(Default)]
-struct GroupLog {
-    /// What a load reads.
-    batches: Mutex<Vec<StoredBatch>>,
-    appends: Mutex<VecDeque<GroupAppend>>,
+pub struct Desk {
+    planted: Option<Planted>,
+    /// While a coordinator runs.
+    replica: Mutex<Option<Replica>>,
+    /// Ends of appends that the partition's state has not heard of.
+    ends: Mutex<VecDeque<LogEnd>>,
+    watches: Mutex<Vec<(Offset, LeaderEpoch, OnSettled)>>,
+    /// Reads of the log that wait for their turn.
+    loads: Mutex<VecDeque<Load>>,
+    /// Where the records end that were read last.
+    loaded_end: Mutex<Offset>,
 }
 
-impl OffsetsTopic for GroupLog {
-    fn partition_count(&self) -> i32 {
-        1
+impl Desk {
+    /// A desk without the replica.
+    #[must_use]
+    pub fn new(planted: Option<Planted>) -> Arc<Self> {
+        Arc::new(Self { planted, ..Self::default() })
+    }
+
+    /// Lends the replica.
+    pub fn put(&self, replica: Option<Replica>) {
+        *self.replica.lock() = replica;
+    }
+
+    /// Takes it back.
+    #[must_use]
+    pub fn take(&self) -> Option<Replica> {
+        self.replica.lock().take()
+    }
+
+    /// The next end of an append that has to be reported.
+    #[must_use]
+    pub fn take_end(&self) -> Option<LogEnd> {
+        self.ends.lock().pop_front()
+    }
+
+    /// The next read of the log.
+    #[must_use]
+    pub fn take_load(&self) -> Option<Load> {
+        self.loads.lock().pop_front()
+    }
+
+    /// Whether the log has to be read.
+    #[must_use]
+    pub fn has_loads(&self) -> bool {
+        !self.loads.lock().is_empty()
+    }
+
+    /// Those who wait no longer. The replica is here.
+    #[must_use]
+    pub fn take_settled(&self) -> Vec<OnSettled> {
+        let watches = std::mem::take(&mut *self.watches.lock());
+        let is_pending = |end, epoch| self.status(end, epoch) == CommitStatus::Pending;
+        let (pending, settled): (Vec<_>, Vec<_>) =
+            watches.into_iter().partition(|(end, epoch, _)| is_pending(*end, *epoch));
+        self.watches.lock().extend(pending);
+        settled.into_iter().map(|(.., settled)| settled).collect()
+    }
+
+    fn status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        let replica = self.replica.lock();
+        let Some(replica) = replica.as_ref() else { return CommitStatus::Pending };
+        let is_read = end <= *self.loaded_end.lock();
+        match (replica.state.commit_status(end, epoch), self.planted) {
+            (CommitStatus::Pending, Some(Planted::LoadedUncommitted)) if is_read => {
+                CommitStatus::Committed
+            }
+            (CommitStatus::Lost(_), Some(Planted::CommitAnsweredByDeposedCoordinator)) => {
+                match replica.high_watermark() >= end {
+                    true => CommitStatus::Committed,
+                    false => CommitStatus::Pending,
+                }
+            }
+            (status, _) => status,
+        }
+    }
+}
+
+/// The group's partition in one leader epoch.
+struct GroupLog {
+    desk: Arc<Desk>,
+    epoch: LeaderEpoch,
+}
+
+impl CoordinatorLog for GroupLog {
+    fn bounds(&self) -> (Offset, Offset) {
+        let replica = self.desk.replica.lock();
+        let end = match self.desk.planted {
+            Some(Planted::LoadedToHighWatermark) => replica.as_ref().map(Replica::high_watermark),
+            _ => replica.as_ref().map(|replica| replica.log().end()),
+        };
+        let end = end.unwrap_or(Offset::ZERO);
+        *self.desk.loaded_end.lock() = end;
+        (Offset::ZERO, end)
+    }
+
+    fn read(&self, from: Option<Offset>, to: Offset) -> Result<Bytes, ErrorCode> {
+        let from = from.unwrap_or(Offset::ZERO);
+        let replica = self.desk.replica.lock();
+        let batches = replica.as_ref().map_or(&[][..], |replica| replica.log().batches());
+        let wanted = batches.iter().filter(|batch| batch.end() > from && batch.end() <= to);
+        let mut bytes = BytesMut::new();
+        wanted.take(BATCHES_READ).for_each(|batch| bytes.extend_from_slice(&batch.bytes));
+        Ok(bytes.freeze())
+    }
+
+    fn append(&self, batch: Bytes) -> Result<Appended, ErrorCode> {
+        let is_unfenced = self.desk.planted == Some(Planted::DemotedLeaderAppends);
+        let appended = {
+            let mut replica = self.desk.replica.lock();
+            let replica = replica.as_mut().ok_or(ErrorCode::NotLeaderOrFollower)?;
+            replica.append(&batch, self.epoch, is_unfenced)?
+        };
+        self.desk.ends.lock().extend(appended.log_end);
+        let status = self.desk.status(appended.end, self.epoch);
+        Ok(Appended { base: appended.base, end: appended.end, status })
+    }
+
+    fn commit_status(&self, end: Offset) -> CommitStatus {
+        self.desk.status(end, self.epoch)
+    }
+
+    fn watch(&self, end: Offset, settled: OnSettled) {
+        self.desk.watches.lock().push((end, self.epoch, settled));
+    }
+}
+
+/// Who leads the group's partition, as the replica knows.
+struct GroupTopic(Arc<Desk>);
+
+impl OffsetsTopic for GroupTopic {
+    fn facts(&self) -> Option<TopicFacts> {
+        let replica = self.0.replica.lock();
+        let replica = replica.as_ref()?;
+        let epoch = replica.epoch();
+        let log = || Arc::new(GroupLog { desk: Arc::clone(&self.0), epoch });
+        let led = replica.leads().then(|| LedPartition { epoch, log: log() });
+        Some(TopicFacts { id: Uuid([1; 16]), partitions: vec![led] })
     }
 
     fn id_of(&self, _topic: &str) -> Option<Uuid> {
         None
-    }
-
-    fn create(&self) -> Result<(), ErrorCode> {
-        Ok(())
-    }
-
-    fn append(&self, _partition: i32, batch: Bytes, done: AppendDone, late: AppendLate) {
-        self.appends.lock().push_back(GroupAppend { batch, done, late });
-    }
-
-    fn read(&self, _partition: i32, from: Option<Offset>) -> Result<Bytes, ErrorCode> {
-        let from = from.unwrap_or(Offset::ZERO);
-        let batches = self.batches.lock();
-        let mut bytes = BytesMut::new();
-        for batch in batches.iter().filter(|batch| batch.end() > from).take(16) {
-            bytes.extend_from_slice(&batch.bytes);
-        }
-        Ok(bytes.freeze())
     }
 }
 
@@ -97,68 +212,57 @@ pub struct Answered {
 
 type Answers = Arc<Mutex<VecDeque<Answered>>>;
 
-/// The coordinator in one leader epoch.
+/// The coordinator of a process.
 pub struct Coordination {
+    /// The newest leader epoch in which it coordinates, or did.
     epoch: LeaderEpoch,
     coordinator: GroupCoordinator,
-    log: Arc<GroupLog>,
+    desk: Arc<Desk>,
     answers: Answers,
     /// The newest generation that a member was told of.
     generation: i32,
-    /// Where the records end that it was loaded from; 0 before.
-    loaded_end: Offset,
-    is_loaded: bool,
 }
 
 impl Coordination {
     /// A coordinator that has read nothing yet.
     #[must_use]
-    pub fn new(epoch: LeaderEpoch, clock: Arc<ManualClock>, timer: Arc<Timer>) -> Self {
-        let log = Arc::new(GroupLog::default());
-        let config = GroupCoordinatorConfig {
+    pub fn new(desk: &Arc<Desk>, clock: Arc<ManualClock>, timer: Arc<Timer>) -> Self {
+        let mut config = GroupCoordinatorConfig {
             min_session_timeout_ms: 10,
-            initial_rebalance_delay_ms: 40,
+            commit_timeout_ms: COMMIT_MS,
             ..GroupCoordinatorConfig::default()
         };
+        config.groups.initial_rebalance_delay_ms = 40;
         let clock: Arc<dyn Clock> = clock;
-        let topic = Arc::clone(&log);
-        let coordinator = GroupCoordinator::new(config, clock, timer, topic);
-        let (answers, generation, loaded_end) = (Answers::default(), -1, Offset::ZERO);
-        Self { epoch, coordinator, log, answers, generation, loaded_end, is_loaded: false }
+        let loads = Arc::clone(desk);
+        let parts = GroupCoordinatorParts {
+            clock,
+            timer,
+            topic: Arc::new(GroupTopic(Arc::clone(desk))),
+            execute: Box::new(move |load| {
+                loads.loads.lock().push_back(load);
+                Ok(())
+            }),
+        };
+        let coordinator = GroupCoordinator::new(config, parts);
+        let (epoch, desk) = (LeaderEpoch::UNKNOWN, Arc::clone(desk));
+        Self { epoch, coordinator, desk, answers: Answers::default(), generation: -1 }
     }
 
-    /// The leader epoch it coordinates in.
-    #[must_use]
-    pub fn epoch(&self) -> LeaderEpoch {
-        self.epoch
-    }
-
-    /// Whether the group was read back.
-    #[must_use]
-    pub fn is_loaded(&self) -> bool {
-        self.is_loaded
-    }
-
-    /// Reads the group back from the batches of its partition.
-    pub fn load(&mut self, batches: &[StoredBatch], io: &mut Io<'_>) {
-        self.is_loaded = true;
-        self.loaded_end = batches.last().map_or(Offset::ZERO, StoredBatch::end);
-        *self.log.batches.lock() = batches.to_vec();
-        if let Err(error) = self.coordinator.load_all() {
-            io.checker.report("cannot-load", format!("{error:?}"));
+    /// Looks at who leads the group's partition. The replica is on the desk.
+    pub fn follow(&mut self) {
+        if let Some(replica) = &*self.desk.replica.lock()
+            && replica.leads()
+        {
+            self.epoch = replica.epoch();
         }
-        self.log.batches.lock().clear();
+        self.coordinator.follow();
     }
 
-    /// Its epoch is over: who waits is told so.
-    pub fn stop(&self) {
-        self.coordinator.stop();
-    }
-
-    /// Takes what was asked of the log.
+    /// Whether it coordinates the group, or is about to.
     #[must_use]
-    pub fn take_append(&self) -> Option<GroupAppend> {
-        self.log.appends.lock().pop_front()
+    pub fn coordinates(&self) -> bool {
+        self.coordinator.coordinates(GROUP)
     }
 
     /// Takes the answers, and tells the checker of each. The high watermark is that of the group's
@@ -168,7 +272,7 @@ impl Coordination {
         let epoch = self.epoch.0;
         for answered in &answers {
             if matches!(answered.fact, Fact::Assigned { .. } | Fact::Fetched(_)) {
-                groups.answered(epoch, self.loaded_end, high_watermark);
+                groups.answered(epoch, *self.desk.loaded_end.lock(), high_watermark);
             }
             match &answered.fact {
                 Fact::None => {}
@@ -224,15 +328,17 @@ impl Coordination {
                     };
                     tell(GroupAnswer::Sync(response), fact);
                 };
-                self.coordinator.sync(&sync, Box::new(answer));
+                self.coordinator.sync(sync, Box::new(answer));
             }
             GroupRequest::Heartbeat(heartbeat) => {
                 let response = self.coordinator.heartbeat(&heartbeat);
                 tell(GroupAnswer::Error(response.error_code), Fact::None);
             }
             GroupRequest::Leave(leave) => {
-                let response = self.coordinator.leave(&leave);
-                tell(GroupAnswer::Error(response.error_code), Fact::None);
+                let answer = move |response: LeaveGroupResponse| {
+                    tell(GroupAnswer::Error(response.error_code), Fact::None);
+                };
+                self.coordinator.leave(leave, Box::new(answer));
             }
             GroupRequest::Commit { member_id, generation, offsets } => {
                 self.commit(member_id, generation, offsets, io, tell);
@@ -281,7 +387,7 @@ impl Coordination {
             };
             tell(GroupAnswer::Error(error.unwrap_or(ErrorCode::None) as i16), fact);
         };
-        self.coordinator.commit(&who, commits, Box::new(answer));
+        self.coordinator.commit(who, commits, Box::new(answer));
     }
 
     fn fetch_offsets(&self, partitions: &[i32]) -> (GroupAnswer, Fact) {

@@ -1,6 +1,6 @@
 //! A replica that leads: appends, reads, and the proposals of in-sync replicas.
 
-use super::replica::{Replica, Waiter, Waiting};
+use super::replica::Replica;
 use crate::io::Io;
 use crate::log::Appended;
 use crate::message::{AlterPartition, Fetch, Fetched};
@@ -127,7 +127,8 @@ impl Replica {
         !is_in && follower.is_some_and(|one| one.caught_up_ms + LAG_MS >= now_ms)
     }
 
-    /// Appends in `epoch`, which was the leader's when the request was admitted.
+    /// Appends in `epoch`, which was the leader's when the request was admitted; with `is_unfenced`
+    /// in whatever role the log has now.
     ///
     /// # Errors
     /// `NotLeaderOrFollower` if it is not any more; what the log refuses.
@@ -135,27 +136,16 @@ impl Replica {
         &mut self,
         batch: &Bytes,
         epoch: LeaderEpoch,
-        io: &Io<'_>,
+        is_unfenced: bool,
     ) -> Result<Appended, ErrorCode> {
         let leads_on = self.log.role() == Role::Leader(epoch);
-        if !leads_on && !io.has(Planted::DemotedLeaderAppends) {
+        if !leads_on && !is_unfenced {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         let view = RecordBatch::parse(batch);
         let header = *view.map_err(|_| ErrorCode::CorruptMessage)?.header();
         let appended = self.log.append_as_leader(batch, header, epoch);
         appended.map_err(|error| log_error_code(&error))
-    }
-
-    /// Lets `who` wait for the high watermark to reach `end`.
-    pub fn wait(
-        &mut self,
-        (base, end): (Offset, Offset),
-        epoch: LeaderEpoch,
-        timer: u64,
-        who: Waiter,
-    ) {
-        self.waiting.push(Waiting { base, end, epoch, timer, who });
     }
 
     /// A change of the in-sync replicas that is due, as a request of this id.

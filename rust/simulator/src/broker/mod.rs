@@ -18,7 +18,7 @@ use crate::io::{Io, Settings, Tick};
 use crate::message::{Message, Node};
 use crate::planted::Planted;
 use bytes::Bytes;
-use coordinating::Coordination;
+use coordinating::{Coordination, Desk};
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_broker::metadata::records::RecordsBatch;
@@ -27,7 +27,6 @@ use kafkalite_broker::purgatory::Timer;
 use kafkalite_log::LogEnd;
 use kafkalite_protocol::LeaderEpoch;
 use parking_lot::Mutex;
-use replica::Waiter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -73,8 +72,9 @@ pub struct Broker {
     clock_ms: u64,
     next_id: u64,
     admitted: BTreeMap<u64, Admitted>,
-    coordination: Option<Coordination>,
-    /// Coordinators whose epoch is over; only a planted bug keeps them.
+    desk: Arc<Desk>,
+    coordination: Coordination,
+    /// Coordinators that do not hear that their epoch is over; only a planted bug keeps them.
     deposed: Vec<Coordination>,
 }
 
@@ -98,6 +98,8 @@ impl Broker {
         io.after(30, Tick::Replicas);
         io.after(50, Tick::Flush);
         settings.all().for_each(|partition| io.after(1, Tick::Follow(partition)));
+        let (desk, timer) = (Desk::new(io.planted), Timer::without_thread(timer_clock));
+        let coordination = Coordination::new(&desk, Arc::clone(&clock), Arc::clone(&timer));
         Self {
             id,
             incarnation,
@@ -105,7 +107,7 @@ impl Broker {
             image: MetadataImage::default(),
             epoch: None,
             replicas: disks.into_iter().enumerate().map(open).collect(),
-            timer: Timer::without_thread(timer_clock),
+            timer,
             timer_tick_ms: None,
             next_timer: 0,
             expired: Arc::default(),
@@ -115,7 +117,8 @@ impl Broker {
             clock_ms: io.now_ms,
             next_id: 0,
             admitted: BTreeMap::new(),
-            coordination: None,
+            desk,
+            coordination,
             deposed: Vec::new(),
         }
     }
@@ -283,49 +286,38 @@ impl Broker {
         }
     }
 
-    /// The group's partition changed hands: one coordinator for each leader epoch.
+    /// Runs `act` while the coordinator has the replica of the group's partition, the last one.
+    fn lend<R>(&mut self, act: impl FnOnce(&mut Self) -> R) -> R {
+        self.desk.put(self.replicas.pop());
+        let result = act(self);
+        self.replicas.extend(self.desk.take());
+        result
+    }
+
+    /// The group's partition changed hands: the coordinator loads or unloads it.
     fn change_coordinator(&mut self, io: &mut Io<'_>) {
-        let replica = &self.replicas[self.settings.group_partition()];
-        let epoch = replica.epoch();
-        let leads = replica.leads();
-        if let Some(former) = self.coordination.take() {
-            if io.has(Planted::CommitAnsweredByDeposedCoordinator) {
-                self.deposed.push(former);
-            } else {
-                former.stop();
-                self.empty(former, io);
-            }
+        if io.has(Planted::CommitAnsweredByDeposedCoordinator) {
+            let (clock, timer) = (Arc::clone(&self.clock), Arc::clone(&self.timer));
+            let next = Coordination::new(&self.desk, clock, timer);
+            self.deposed.push(std::mem::replace(&mut self.coordination, next));
         }
-        if leads {
-            self.coordination =
-                Some(Coordination::new(epoch, Arc::clone(&self.clock), Arc::clone(&self.timer)));
+        self.lend(|me| me.coordination.follow());
+        if self.desk.has_loads() {
             let pause = io.rng.between(0, 15);
             io.after(pause, Tick::Load);
         }
     }
 
-    /// Reads the group back once everything that was here at the start of this epoch is committed:
-    /// a record that is read and lost again would let one generation have two assignments.
+    /// Reads the group back. The runtime serves it once everything that was read is committed: a
+    /// record that is read and lost again would let one generation have two assignments.
     fn load(&mut self, io: &mut Io<'_>) {
-        let replica = &self.replicas[self.settings.group_partition()];
-        let Some(coordination) = &mut self.coordination else { return };
-        let is_current = replica.leads() && coordination.epoch() == replica.epoch();
-        if !is_current || coordination.is_loaded() {
-            return;
+        while let Some(load) = self.desk.take_load() {
+            self.lend(|_| load());
         }
-        let waits = ![Planted::LoadedToHighWatermark, Planted::LoadedUncommitted]
-            .iter()
-            .any(|bug| io.has(*bug));
-        if waits && replica.high_watermark() < replica.epoch_start {
-            return io.after(10, Tick::Load);
+        let leads = self.replicas[self.settings.group_partition()].leads();
+        if leads && !self.coordination.coordinates() {
+            io.checker.report("cannot-load", "the group's partition".to_owned());
         }
-        let end = match io.has(Planted::LoadedToHighWatermark) {
-            true => replica.high_watermark(),
-            false => replica.log().end(),
-        };
-        let batches = replica.log().batches();
-        let batches = &batches[..batches.partition_point(|batch| batch.end() <= end)];
-        coordination.load(batches, io);
     }
 
     /// The outcome of a proposal.

@@ -10,32 +10,13 @@ use crate::io::{Io, Settings};
 use crate::log::MemoryLog;
 use crate::message::Node;
 use crate::planted::Planted;
-use kafkalite_broker::coordinator::{AppendDone, AppendLate};
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::partitions::{CommitStatus, PartitionState};
 use kafkalite_log::{LogEnd, Role};
 use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::collections::BTreeMap;
 
-/// Who waits until an append is committed.
-pub enum Waiter {
-    /// A producer's request.
-    Producer {
-        /// The client.
-        client: Node,
-        /// Its request.
-        id: u64,
-    },
-    /// The coordinator.
-    Coordinator {
-        /// Called with the outcome.
-        done: AppendDone,
-        /// Called if that takes too long.
-        late: Option<AppendLate>,
-    },
-}
-
-/// An append that waits for the high watermark.
+/// A producer's append that waits for the high watermark.
 pub struct Waiting {
     /// Where it begins.
     pub base: Offset,
@@ -45,8 +26,10 @@ pub struct Waiting {
     pub epoch: LeaderEpoch,
     /// The number of its timer.
     pub timer: u64,
-    /// Who waits.
-    pub who: Waiter,
+    /// The client.
+    pub client: Node,
+    /// Its request.
+    pub id: u64,
 }
 
 /// A fetch on its way to the leader.
@@ -206,10 +189,7 @@ impl Replica {
         let mut settled = Vec::new();
         let mut waiting = Vec::new();
         for one in std::mem::take(&mut self.waiting) {
-            let forgets_epoch = match one.who {
-                Waiter::Producer { .. } => io.has(Planted::CommitAcrossEpochs),
-                Waiter::Coordinator { .. } => io.has(Planted::CommitAnsweredByDeposedCoordinator),
-            };
+            let forgets_epoch = io.has(Planted::CommitAcrossEpochs);
             let status = match self.state.commit_status(one.end, one.epoch) {
                 CommitStatus::Lost(_) if forgets_epoch => match self.high_watermark() >= one.end {
                     true => CommitStatus::Committed,

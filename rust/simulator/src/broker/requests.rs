@@ -1,10 +1,10 @@
 //! Requests of clients and followers, and what follows from every step: answers, timers, appends of
 //! the coordinator.
 
-use super::coordinating::Coordination;
-use super::{Admitted, Broker, Expired, Waiter};
+use super::replica::Waiting;
+use super::{Admitted, Broker, Expired};
 use crate::io::{Io, Tick};
-use crate::message::{Fetch, GroupAnswer, Message, Node, Produce};
+use crate::message::{Fetch, Message, Node, Produce};
 use crate::planted::Planted;
 use kafkalite_broker::partitions::CommitStatus;
 use kafkalite_log::validation::validate;
@@ -14,8 +14,6 @@ use std::sync::Arc;
 
 /// How long an append may wait for the high watermark, ms.
 const REQUEST_MS: u64 = 400;
-/// How long the coordinator waits for one of its own, ms.
-const COMMIT_MS: u64 = 200;
 /// The Produce version of the simulated clients.
 const PRODUCE_VERSION: i16 = 11;
 
@@ -31,13 +29,9 @@ impl Broker {
                     self.fetch(fetched.partition, io);
                 }
             }
-            Message::Group(request) => match &self.coordination {
-                Some(coordination) => coordination.receive(from, id, request, io),
-                None => {
-                    let refusal = GroupAnswer::Error(ErrorCode::NotCoordinator as i16);
-                    io.send(from, id, Message::GroupAnswer(refusal));
-                }
-            },
+            Message::Group(request) => {
+                self.lend(|me| me.coordination.receive(from, id, request, io));
+            }
             _ => {}
         }
     }
@@ -79,15 +73,17 @@ impl Broker {
     pub(super) fn append(&mut self, number: u64, io: &mut Io<'_>) {
         let Some(admitted) = self.admitted.remove(&number) else { return };
         let Admitted { client, id, partition, batch, acks_all, epoch } = admitted;
-        let appended = match self.replicas[partition].append(&batch, epoch, io) {
+        let is_unfenced = io.has(Planted::DemotedLeaderAppends);
+        let appended = match self.replicas[partition].append(&batch, epoch, is_unfenced) {
             Ok(appended) => appended,
             Err(error) => return io.send(client, id, Message::Produced(Err(error))),
         };
         self.appended(partition, appended.log_end, io);
         if acks_all || self.settings.flush_messages {
             let timer = self.arm(REQUEST_MS, partition, io);
-            let who = Waiter::Producer { client, id };
-            self.replicas[partition].wait((appended.base, appended.end), epoch, timer, who);
+            let (base, end) = (appended.base, appended.end);
+            let waiting = Waiting { base, end, epoch, timer, client, id };
+            self.replicas[partition].waiting.push(waiting);
         } else {
             io.checker.logs.acknowledged(self.id, partition, epoch);
             io.send(client, id, Message::Produced(Ok(appended.base)));
@@ -125,7 +121,9 @@ impl Broker {
 
     /// Runs what is due, and asks for a tick at the timer's next event. Whether anything was.
     fn turn_timer(&mut self, io: &mut Io<'_>) -> bool {
-        let next_ms = self.timer.turn().map(|next_ms| self.started_ms + next_ms);
+        // Tasks of the coordinator may append.
+        let next_ms = self.lend(|me| me.timer.turn());
+        let next_ms = next_ms.map(|next_ms| self.started_ms + next_ms);
         if let Some(next_ms) = next_ms
             && self.timer_tick_ms.is_none_or(|tick_ms| next_ms < tick_ms)
         {
@@ -148,19 +146,8 @@ impl Broker {
     fn give_up(&mut self, partition: usize, timer: u64, io: &mut Io<'_>) {
         let waiting = &mut self.replicas[partition].waiting;
         let Some(at) = waiting.iter().position(|one| one.timer == timer) else { return };
-        match &mut waiting[at].who {
-            Waiter::Producer { client, id } => {
-                let (client, id) = (*client, *id);
-                waiting.remove(at);
-                io.send(client, id, Message::Produced(Err(ErrorCode::RequestTimedOut)));
-            }
-            Waiter::Coordinator { late, .. } => {
-                // The batch stays in the log, and its outcome is told whenever it is known.
-                if let Some(late) = late.take() {
-                    late();
-                }
-            }
-        }
+        let Waiting { client, id, .. } = waiting.remove(at);
+        io.send(client, id, Message::Produced(Err(ErrorCode::RequestTimedOut)));
     }
 
     /// Carries out what followed from the last step, until nothing more does.
@@ -168,16 +155,7 @@ impl Broker {
         loop {
             let mut moved = self.settle_waiting(io);
             moved |= self.turn_timer(io);
-            if let Some(coordination) = self.coordination.take() {
-                let (coordination, more) = self.pump(coordination, io);
-                self.coordination = Some(coordination);
-                moved |= more;
-            }
-            for coordination in std::mem::take(&mut self.deposed) {
-                let (coordination, more) = self.pump(coordination, io);
-                self.deposed.push(coordination);
-                moved |= more;
-            }
+            moved |= self.settle_coordinators(io);
             if !moved {
                 return;
             }
@@ -189,62 +167,39 @@ impl Broker {
         for partition in self.settings.all() {
             for (waiting, status) in self.replicas[partition].settle(io) {
                 moved = true;
-                let committed = status == CommitStatus::Committed;
-                match waiting.who {
-                    Waiter::Producer { client, id } => {
-                        let answer = match committed {
-                            true => Ok(waiting.base),
-                            false => Err(ErrorCode::NotLeaderOrFollower),
-                        };
-                        if committed {
-                            io.checker.logs.acknowledged(self.id, partition, waiting.epoch);
-                        }
-                        io.send(client, id, Message::Produced(answer));
+                let answer = match status == CommitStatus::Committed {
+                    true => {
+                        io.checker.logs.acknowledged(self.id, partition, waiting.epoch);
+                        Ok(waiting.base)
                     }
-                    Waiter::Coordinator { done, .. } => match committed {
-                        true => done(Ok(waiting.base)),
-                        false => done(Err(ErrorCode::NotCoordinator)),
-                    },
-                }
+                    false => Err(ErrorCode::NotLeaderOrFollower),
+                };
+                io.send(waiting.client, waiting.id, Message::Produced(answer));
             }
         }
         moved
     }
 
-    /// Empties the queues of a coordinator. Whether there was anything.
-    fn pump(&mut self, mut coordination: Coordination, io: &mut Io<'_>) -> (Coordination, bool) {
-        let mut moved = false;
-        while let Some(append) = coordination.take_append() {
+    /// Tells the coordinator what is committed, and sends its answers. Whether there was anything.
+    fn settle_coordinators(&mut self, io: &mut Io<'_>) -> bool {
+        let mut moved = self.lend(|me| {
+            let settled = me.desk.take_settled();
+            let any = !settled.is_empty();
+            settled.into_iter().for_each(|settled| settled());
+            any
+        });
+        let partition = self.settings.group_partition();
+        while let Some(end) = self.desk.take_end() {
             moved = true;
-            let partition = self.settings.group_partition();
-            let epoch = coordination.epoch();
-            match self.replicas[partition].append(&append.batch, epoch, io) {
-                Err(_) => (append.done)(Err(ErrorCode::NotCoordinator)),
-                Ok(appended) => {
-                    self.appended(partition, appended.log_end, io);
-                    let timer = self.arm(COMMIT_MS, partition, io);
-                    let who = Waiter::Coordinator { done: append.done, late: Some(append.late) };
-                    let span = (appended.base, appended.end);
-                    self.replicas[partition].wait(span, epoch, timer, who);
-                }
+            self.appended(partition, Some(end), io);
+        }
+        let high_watermark = self.replicas[partition].high_watermark();
+        for coordination in self.deposed.iter_mut().chain([&mut self.coordination]) {
+            for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
+                moved = true;
+                io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
             }
         }
-        let high_watermark = self.replicas[self.settings.group_partition()].high_watermark();
-        for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
-            moved = true;
-            io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
-        }
-        (coordination, moved)
-    }
-
-    /// Lets a coordinator whose epoch is over give its last answers.
-    pub(super) fn empty(&mut self, mut coordination: Coordination, io: &mut Io<'_>) {
-        while let Some(append) = coordination.take_append() {
-            (append.done)(Err(ErrorCode::NotCoordinator));
-        }
-        let high_watermark = self.replicas[self.settings.group_partition()].high_watermark();
-        for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
-            io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
-        }
+        moved
     }
 }

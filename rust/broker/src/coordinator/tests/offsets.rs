@@ -10,7 +10,7 @@ fn a_commit_is_answered_and_seen_when_it_is_committed() {
     let got = broker.commit("g", "t", 5);
     assert!(got.lock().is_none());
     assert_eq!(broker.committed("g", "t"), None);
-    broker.topic.commit(None);
+    broker.topic.commit();
     assert_eq!(taken(&got), [ErrorCode::None]);
     assert_eq!(broker.committed("g", "t"), Some(5));
 }
@@ -37,10 +37,10 @@ fn a_commit_that_takes_too_long_is_refused_and_seen_when_it_is_committed() {
     broker.commit("g", "t", 5);
     broker.topic.inner.lock().holds = true;
     let got = broker.commit("g", "t", 6);
-    broker.topic.be_late();
+    broker.pass(5_000);
     assert_eq!(taken(&got), [ErrorCode::CoordinatorNotAvailable]);
     assert_eq!(broker.committed("g", "t"), Some(5));
-    broker.topic.commit(None);
+    broker.topic.commit();
     assert!(got.lock().is_none(), "it is answered once");
     assert_eq!(broker.committed("g", "t"), Some(6));
     assert_eq!(broker.restarted().committed("g", "t"), Some(6));
@@ -51,10 +51,10 @@ fn a_commit_that_was_late_and_then_lost_is_never_seen() {
     let broker = Broker::new();
     broker.topic.inner.lock().holds = true;
     let got = broker.commit("g", "t", 6);
-    broker.topic.be_late();
-    broker.topic.commit(Some(ErrorCode::NotCoordinator));
+    broker.pass(5_000);
+    broker.topic.depose();
     assert_eq!(taken(&got), [ErrorCode::CoordinatorNotAvailable]);
-    assert_eq!(broker.committed("g", "t"), None);
+    assert_eq!(broker.groups.fetch("g", None), Err(ErrorCode::NotCoordinator));
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn what_is_deleted_too_slowly_is_gone_when_that_is_committed() {
     broker.groups.delete_offsets("g", vec![("t".to_owned(), 0)], answer);
     let (answer, group_deleted) = slot();
     broker.groups.delete_groups(&["h".to_owned()], answer);
-    broker.topic.be_late();
+    broker.pass(5_000);
     let late = ErrorCode::CoordinatorNotAvailable;
     assert_eq!(taken(&offsets_deleted), Err(late));
     assert_eq!(taken(&group_deleted), [("h".to_owned(), late)]);
     assert_eq!(broker.committed("g", "t"), Some(5));
-    broker.topic.commit(None);
+    broker.topic.commit();
     for broker in [&broker, &broker.restarted()] {
         assert_eq!((broker.committed("g", "t"), broker.committed("h", "t")), (None, None));
     }
@@ -96,12 +96,12 @@ fn commits_are_judged_by_group_generation_and_metadata() {
     ];
     for (who, error) in table {
         let (answer, got) = slot();
-        broker.groups.commit(&who, vec![one("t", 1)], answer);
+        broker.groups.commit(who.clone(), vec![one("t", 1)], answer);
         assert_eq!(taken(&got), [error], "{who:?}");
     }
     let long = Commit { metadata: Some("x".repeat(4_097)), ..one("long", 1) };
     let (answer, got) = slot();
-    broker.groups.commit(&inside, vec![long, one("short", 2)], answer);
+    broker.groups.commit(inside, vec![long, one("short", 2)], answer);
     assert_eq!(taken(&got), [ErrorCode::OffsetMetadataTooLarge, ErrorCode::None]);
     assert_eq!(broker.committed("g", "short"), Some(2));
 }
@@ -162,10 +162,10 @@ fn a_group_is_dead_until_its_end_is_stored() {
     broker.groups.delete_groups(&["g".to_owned()], answer);
     let refused = broker.commit("g", "t", 2);
     assert_eq!(taken(&refused), [ErrorCode::CoordinatorNotAvailable]);
-    broker.topic.commit(None);
+    broker.topic.commit();
     assert_eq!(taken(&got), [("g".to_owned(), ErrorCode::None)]);
     let accepted = broker.commit("g", "t", 3);
-    broker.topic.commit(None);
+    broker.topic.commit();
     assert_eq!(taken(&accepted), [ErrorCode::None]);
 }
 
@@ -183,17 +183,6 @@ fn offsets_expire_at_the_check_after_their_time() {
     assert_eq!(broker.restarted().groups.list(&[], &[]).1.len(), 0);
 }
 
-#[test]
-fn the_offsets_of_deleted_topics_go() {
-    let broker = Broker::new();
-    broker.commit("g", "gone", 1);
-    broker.commit("g", "kept", 1);
-    broker.groups.topics_deleted(&["gone".to_owned()]);
-    for broker in [&broker, &broker.restarted()] {
-        assert_eq!((broker.committed("g", "gone"), broker.committed("g", "kept")), (None, Some(1)));
-    }
-}
-
 const FORMER: Uuid = Uuid([1; 16]);
 const LATER: Uuid = Uuid([2; 16]);
 
@@ -208,7 +197,7 @@ impl Broker {
     fn commit_for(&self, id: Uuid, version: i16, offset: i64) -> ErrorCode {
         let who = Committer { group_id: "g".into(), version, ..outsider() };
         let (answer, got) = slot();
-        self.groups.commit(&who, vec![Commit { topic_id: id, ..one("t", offset) }], answer);
+        self.groups.commit(who, vec![Commit { topic_id: id, ..one("t", offset) }], answer);
         taken(&got)[0]
     }
 }
@@ -245,9 +234,9 @@ fn a_commit_on_its_way_outlives_the_offset_of_the_former_topic() {
     let (answer, got) = slot();
     let commit = Commit { topic_id: LATER, ..one("t", 7) };
     let who = Committer { group_id: "g".to_owned(), ..outsider() };
-    broker.groups.commit(&who, vec![commit], answer);
+    broker.groups.commit(who, vec![commit], answer);
     broker.groups.expire();
-    broker.topic.commit(None);
+    broker.topic.commit();
     broker.topic.inner.lock().holds = false;
     assert_eq!(taken(&got), [ErrorCode::None]);
     assert_eq!(broker.committed("g", "t"), Some(7));

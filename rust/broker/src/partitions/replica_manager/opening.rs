@@ -147,6 +147,20 @@ impl ReplicaManager {
 
     /// Tries to open the logs again that did not open and whose time has come.
     pub fn retry_unopened(&self) {
+        let any_opened = self.reopen_due();
+        if let Some(hear) = self.on_opened.get().filter(|_| any_opened) {
+            hear();
+        }
+    }
+
+    /// Has `hear` called whenever logs opened that had not at first. The first caller is heard, and
+    /// nobody else.
+    pub fn on_opened(&self, hear: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_opened.set(Box::new(hear));
+    }
+
+    /// Whether any log opened.
+    fn reopen_due(&self) -> bool {
         let now_ms = self.config.clock.monotonic_ms();
         let _following = self.following.lock();
         let due: Vec<(Uuid, i32, Made)> = {
@@ -154,6 +168,7 @@ impl ReplicaManager {
             let due = unopened.iter().filter(|(_, one)| one.retry_at_ms <= now_ms);
             due.map(|((id, index), one)| (*id, *index, one.made)).collect()
         };
+        let mut any_opened = false;
         for (id, index, made) in due {
             let topic = self.maps.read().by_id.get(&id).map(|topic| topic.image.clone());
             let Some(topic) = topic else { continue };
@@ -167,8 +182,10 @@ impl ReplicaManager {
                 }
                 tracing::info!(topic = %topic.name, partition = index, "log is open at last");
                 self.maps.write().put(id, place, slot);
+                any_opened = true;
             }
         }
+        any_opened
     }
 
     /// Opens a log; a panic in there is a reason why it does not open.

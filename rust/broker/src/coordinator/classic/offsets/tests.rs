@@ -4,7 +4,8 @@ use bytes::Bytes;
 use kafkalite_protocol::messages::group_records::{GroupMetadataValue, MemberMetadata};
 
 use super::*;
-use crate::coordinator::group_state::{GroupLimits, Now};
+use crate::coordinator::classic::group_state::GroupLimits;
+use crate::coordinator::runtime::Now;
 
 const NOW: Now = Now { ms: 0, wall_ms: 1_000_000 };
 const RETENTION_MS: i64 = 1_000;
@@ -35,7 +36,7 @@ fn offsets() -> GroupOffsets {
     let mut offsets = GroupOffsets::default();
     for (topic, commit_timestamp) in [("orders", 0), ("old", 0), ("new", 999_900)] {
         let value = OffsetCommitValue { commit_timestamp, ..OffsetCommitValue::default() };
-        offsets.insert(topic, 0, Offset(0), value);
+        offsets.store(topic, 0, Offset(0), Some(value));
     }
     offsets
 }
@@ -61,45 +62,52 @@ fn what_expires_depends_on_the_group() {
 fn an_offset_with_an_end_of_its_own_expires_then() {
     let mut offsets = GroupOffsets::default();
     let value = OffsetCommitValue { expire_timestamp: 1_000_500, ..OffsetCommitValue::default() };
-    offsets.insert("t", 0, Offset(0), value);
+    offsets.store("t", 0, Offset(0), Some(value));
     assert_eq!(offsets.expired(&group("", None), 1_000_499, 1), (Vec::new(), false));
     let expired = offsets.expired(&group("", None), 1_000_500, 1);
     assert_eq!(expired, (vec![("t".to_owned(), 0)], true));
 }
 
+fn value(offset: i64) -> OffsetCommitValue {
+    OffsetCommitValue { offset, ..OffsetCommitValue::default() }
+}
+
 #[test]
 fn a_commit_on_its_way_keeps_the_partition() {
     let mut offsets = offsets();
-    offsets.begin("old", 0);
+    offsets.add_uncommitted("old", 0, Offset(1), Some(value(9)));
     let (expired, all) = offsets.expired(&group("", None), 1_000_000, RETENTION_MS);
     assert_eq!((expired, all), (vec![("orders".to_owned(), 0)], false));
     assert_eq!(offsets.get("old", 0).map(|value| value.offset), Some(0));
-    let value = OffsetCommitValue { offset: 9, ..OffsetCommitValue::default() };
-    offsets.end("old", 0, Some((Offset(1), value)));
+    offsets.commit("old", 0, Offset(1));
     assert_eq!(offsets.get("old", 0).map(|value| value.offset), Some(9));
 }
 
 #[test]
-fn a_commit_that_failed_changes_nothing() {
+fn reads_get_what_is_committed_and_decisions_the_newest() {
     let mut offsets = GroupOffsets::default();
-    offsets.begin("t", 0);
-    assert!(!offsets.is_empty());
-    offsets.end("t", 0, None);
+    let read = |offsets: &GroupOffsets| offsets.get("t", 0).map(|value| value.offset);
+    let newest = |offsets: &GroupOffsets| offsets.of(|_, value| value.offset == 2).len();
+    offsets.add_uncommitted("t", 0, Offset(10), Some(value(1)));
+    offsets.add_uncommitted("t", 0, Offset(11), Some(value(2)));
+    assert_eq!((read(&offsets), newest(&offsets)), (None, 1));
+    offsets.commit("t", 0, Offset(10));
+    assert_eq!((read(&offsets), newest(&offsets)), (Some(1), 1));
+    offsets.add_uncommitted("t", 0, Offset(12), None);
+    assert_eq!((read(&offsets), newest(&offsets)), (Some(1), 0));
+    offsets.commit("t", 0, Offset(11));
+    assert_eq!(read(&offsets), Some(2));
+    offsets.commit("t", 0, Offset(12));
+    assert_eq!(read(&offsets), None);
     assert!(offsets.is_empty());
-    assert!(offsets.get("t", 0).is_none());
 }
 
+/// A record of a transaction is taken in at the marker, and counts by its own place.
 #[test]
-fn the_later_record_counts_in_whatever_order_answers_come() {
-    let value = |offset| OffsetCommitValue { offset, ..OffsetCommitValue::default() };
+fn an_older_record_does_not_replace_a_newer_one() {
     let mut offsets = GroupOffsets::default();
-    for _ in 0..3 {
-        offsets.begin("t", 0);
-    }
-    offsets.end("t", 0, Some((Offset(11), value(2))));
-    offsets.end("t", 0, Some((Offset(10), value(1))));
+    offsets.store("t", 0, Offset(11), Some(value(2)));
+    offsets.store("t", 0, Offset(10), Some(value(1)));
+    offsets.store("t", 0, Offset(9), None);
     assert_eq!(offsets.get("t", 0).map(|value| value.offset), Some(2));
-    offsets.remove("t", 0, Offset(13));
-    offsets.end("t", 0, Some((Offset(12), value(3))));
-    assert!(offsets.is_empty());
 }

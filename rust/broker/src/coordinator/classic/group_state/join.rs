@@ -7,8 +7,8 @@ use kafkalite_protocol::messages::join_group::{
 
 use super::known_protocols::weight_asked_for;
 use super::{GroupState, NEW_MEMBER_JOIN_TIMEOUT_MS, Now, PendingAppend, State, UNKNOWN_MEMBER_ID};
-use crate::coordinator::group_state::Action;
-use crate::coordinator::member::{Member, Protocol, Token, protocols_of, weight_of_texts};
+use crate::coordinator::classic::group_state::Action;
+use crate::coordinator::classic::member::{Member, Protocol, Token, protocols_of, weight_of_texts};
 
 /// What the request's frame tells beside its body.
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ use kafkalite_protocol::messages::sync_group::SyncGroupResponse;
 
 use super::member::{Member, Protocol, Token};
 use super::subscription::subscribed_topics;
+use crate::coordinator::runtime::Now;
 
 mod describe;
 mod join;
@@ -39,10 +40,10 @@ mod tests;
 mod timers;
 
 pub use join::JoinContext;
-pub(in crate::coordinator) use join::asked_weight;
+pub(in crate::coordinator::classic) use join::asked_weight;
 use known_protocols::KnownProtocols;
-pub(in crate::coordinator) use known_protocols::weight;
-pub(in crate::coordinator) use rebalance::response_error;
+pub(in crate::coordinator::classic) use known_protocols::weight;
+pub(in crate::coordinator::classic) use rebalance::response_error;
 
 /// The member id of who has none yet.
 pub const UNKNOWN_MEMBER_ID: &str = "";
@@ -52,15 +53,6 @@ pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
 const PENDING_BYTES: usize = 256;
 /// How long a new member's JoinGroup may wait before the member is given up (Kafka: 5 minutes).
 pub const NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 300_000;
-
-/// Both times at once: deadlines are monotonic, what is stored is UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Monotonic milliseconds.
-    pub ms: i64,
-    /// Milliseconds since 1970.
-    pub wall_ms: i64,
-}
 
 /// The bounds of every group, from the broker's configuration.
 #[derive(Clone, Debug)]

@@ -1,13 +1,14 @@
-//! The committed offsets of one group. Pure.
+//! The offsets of one group. Pure.
 //!
-//! An offset shows up when its record is committed, not before. While it is on its way the
-//! partition counts as pending, and nothing that was decided without knowing it removes it.
+//! An offset has two versions while its record is on its way to be committed: reads get the one
+//! that is committed, decisions go by the newest. So a tombstone is never decided from an offset
+//! that a later commit replaces.
 //!
 //! Offsets stand under a topic's name, as in Kafka's records, and a name may be given again. What
 //! was committed for another topic of the name is not there for who asks, and goes.
 //! Source: Kafka's `OffsetMetadataManager` and `OffsetExpirationConditionImpl`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::{Offset, Uuid};
@@ -17,21 +18,16 @@ use super::group_state::{GroupState, State};
 /// A partition of a topic, by name.
 pub type TopicPartition = (String, i32);
 
-/// A committed offset, and where its record lies: a later record counts more, in whatever order
-/// the log's answers come in.
+/// A committed offset, and where its record lies: a record of a transaction counts by its own
+/// place, not by that of the marker.
 #[derive(Debug)]
 struct Stored {
     value: OffsetCommitValue,
     at: Offset,
 }
 
-/// Commits of one partition that are on their way.
-#[derive(Debug, Default)]
-struct Pending {
-    count: usize,
-    /// Where a tombstone was stored meanwhile.
-    removed_at: Option<Offset>,
-}
+/// Records of one partition that are not committed yet, oldest first; `None` is a tombstone.
+type Uncommitted = VecDeque<(Offset, Option<OffsetCommitValue>)>;
 
 /// Whether an offset was committed for the topic that has its name now, whose id is `id`. Records
 /// in Kafka's older versions do not say for which.
@@ -43,13 +39,13 @@ pub fn is_current(value: &OffsetCommitValue, id: Option<Uuid>) -> bool {
 #[derive(Debug, Default)]
 pub struct GroupOffsets {
     topics: BTreeMap<String, BTreeMap<i32, Stored>>,
-    pending: HashMap<TopicPartition, Pending>,
+    uncommitted: HashMap<TopicPartition, Uncommitted>,
 }
 
 impl GroupOffsets {
     /// Whether nothing is committed, nor on its way.
     pub fn is_empty(&self) -> bool {
-        self.topics.is_empty() && self.pending.is_empty()
+        self.topics.is_empty() && self.uncommitted.is_empty()
     }
 
     /// The committed offset of a partition.
@@ -66,84 +62,85 @@ impl GroupOffsets {
         })
     }
 
-    /// A commit is on its way.
-    pub fn begin(&mut self, topic: &str, partition: i32) {
-        self.pending.entry((topic.to_owned(), partition)).or_default().count += 1;
-    }
-
-    /// That commit is stored, or could not be.
-    pub fn end(
+    /// A committed record at `at`: an offset, or a tombstone.
+    pub fn store(
         &mut self,
         topic: &str,
         partition: i32,
-        stored: Option<(Offset, OffsetCommitValue)>,
+        at: Offset,
+        value: Option<OffsetCommitValue>,
     ) {
-        let key = (topic.to_owned(), partition);
-        let mut removed_at = None;
-        if let Some(pending) = self.pending.get_mut(&key) {
-            pending.count -= 1;
-            removed_at = pending.removed_at;
-            if pending.count == 0 {
-                self.pending.remove(&key);
+        let there = self.topics.get(topic).and_then(|partitions| partitions.get(&partition));
+        if there.is_some_and(|there| there.at > at) {
+            return;
+        }
+        if let Some(value) = value {
+            let partitions = self.topics.entry(topic.to_owned()).or_default();
+            partitions.insert(partition, Stored { value, at });
+        } else if let Some(partitions) = self.topics.get_mut(topic) {
+            partitions.remove(&partition);
+            if partitions.is_empty() {
+                self.topics.remove(topic);
             }
         }
-        if let Some((at, value)) = stored
-            && removed_at.is_none_or(|removed_at| at > removed_at)
-        {
-            self.insert(topic, partition, at, value);
+    }
+
+    /// A record at `at` that is in the log and not committed yet.
+    pub fn add_uncommitted(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        at: Offset,
+        value: Option<OffsetCommitValue>,
+    ) {
+        let records = self.uncommitted.entry((topic.to_owned(), partition)).or_default();
+        records.push_back((at, value));
+    }
+
+    /// The records of a partition up to the one at `at` are committed.
+    pub fn commit(&mut self, topic: &str, partition: i32, at: Offset) {
+        let key = (topic.to_owned(), partition);
+        let Some(mut records) = self.uncommitted.remove(&key) else { return };
+        while records.front().is_some_and(|(place, _)| *place <= at) {
+            if let Some((place, value)) = records.pop_front() {
+                self.store(topic, partition, place, value);
+            }
+        }
+        if !records.is_empty() {
+            self.uncommitted.insert(key, records);
         }
     }
 
-    /// A commit stored at `at`.
-    pub fn insert(&mut self, topic: &str, partition: i32, at: Offset, value: OffsetCommitValue) {
-        let partitions = self.topics.entry(topic.to_owned()).or_default();
-        if partitions.get(&partition).is_none_or(|there| there.at <= at) {
-            partitions.insert(partition, Stored { value, at });
-        }
-    }
-
-    /// A tombstone stored at `at`.
-    pub fn remove(&mut self, topic: &str, partition: i32, at: Offset) {
-        if let Some(pending) = self.pending.get_mut(&(topic.to_owned(), partition)) {
-            pending.removed_at = pending.removed_at.max(Some(at));
-        }
-        let Some(partitions) = self.topics.get_mut(topic) else { return };
-        if partitions.get(&partition).is_some_and(|there| there.at <= at) {
-            partitions.remove(&partition);
-        }
-        if partitions.is_empty() {
-            self.topics.remove(topic);
-        }
-    }
-
-    /// Everything that is committed or on its way, for who deletes the group.
-    pub fn all(&self) -> Vec<TopicPartition> {
+    /// The newest offset of each partition, committed or not. One whose tombstone is on its way is
+    /// not there.
+    fn newest(&self) -> impl Iterator<Item = (TopicPartition, &OffsetCommitValue)> {
         let committed = self.topics.iter().flat_map(|(topic, partitions)| {
-            partitions.keys().map(move |partition| (topic.clone(), *partition))
+            let all = partitions.iter();
+            all.map(move |(index, stored)| ((topic.clone(), *index), &stored.value))
         });
-        let mut all: Vec<TopicPartition> = committed.chain(self.pending.keys().cloned()).collect();
-        all.sort();
-        all.dedup();
-        all
+        let committed = committed.filter(|(key, _)| !self.uncommitted.contains_key(key));
+        let uncommitted = self.uncommitted.iter().filter_map(|(key, records)| {
+            let (_, newest) = records.back()?;
+            Some((key.clone(), newest.as_ref()?))
+        });
+        committed.chain(uncommitted)
     }
 
-    /// What is committed or on its way for topics of which `is_gone` holds.
-    pub fn of_topics(&self, is_gone: impl Fn(&str) -> bool) -> Vec<TopicPartition> {
-        self.all().into_iter().filter(|(topic, _)| is_gone(topic)).collect()
+    /// The partitions whose newest offset `is_meant` is told of and holds for, by topic and number.
+    pub fn of(
+        &self,
+        is_meant: impl Fn(&TopicPartition, &OffsetCommitValue) -> bool,
+    ) -> Vec<TopicPartition> {
+        let meant = self.newest().filter(|(key, value)| is_meant(key, value));
+        let mut meant: Vec<TopicPartition> = meant.map(|(key, _)| key).collect();
+        meant.sort();
+        meant
     }
 
     /// The offsets that were committed for a topic that its name is no longer given to; `id_of`
-    /// says which topic has a name now. Not those of partitions with a commit on its way, which a
-    /// tombstone would remove as well.
+    /// says which topic has a name now.
     pub fn former(&self, id_of: impl Fn(&str) -> Option<Uuid>) -> Vec<TopicPartition> {
-        let mut former = Vec::new();
-        for (topic, partitions) in &self.topics {
-            let id = id_of(topic);
-            let gone = partitions.iter().filter(|(_, stored)| !is_current(&stored.value, id));
-            let gone = gone.map(|(partition, _)| (topic.clone(), *partition));
-            former.extend(gone.filter(|key| !self.pending.contains_key(key)));
-        }
-        former
+        self.of(|(topic, _), value| !is_current(value, id_of(topic)))
     }
 
     /// The offsets whose time is over, and whether none would be left.
@@ -169,7 +166,7 @@ impl GroupOffsets {
             _ => return (Vec::new(), self.is_empty()),
         };
         let mut expired = Vec::new();
-        let mut all = self.pending.is_empty();
+        let mut all = self.uncommitted.is_empty();
         for (topic, partitions) in &self.topics {
             if group.is_subscribed_to(topic) {
                 all = false;
@@ -182,7 +179,7 @@ impl GroupOffsets {
                     expire_ms => now_wall_ms >= expire_ms,
                 };
                 let key = (topic.clone(), *partition);
-                if is_over && !self.pending.contains_key(&key) {
+                if is_over && !self.uncommitted.contains_key(&key) {
                     expired.push(key);
                 } else {
                     all = false;

@@ -15,7 +15,7 @@ use kafkalite_protocol::messages::sync_group::{
 };
 
 use super::{Action, AppendId, GroupLimits, GroupState, JoinContext, Now, State};
-use crate::coordinator::member::Token;
+use crate::coordinator::classic::member::Token;
 
 mod joining;
 mod properties;

@@ -8,7 +8,7 @@ use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRespon
 use super::join::JoinContext;
 use super::rebalance::response_error;
 use super::{GroupState, Now, PendingAppend, State, UNKNOWN_MEMBER_ID};
-use crate::coordinator::member::{Protocol, Token};
+use crate::coordinator::classic::member::{Protocol, Token};
 
 /// What is needed to answer, or to take the replacement back, once it is stored or is not.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kafkalite_protocol::messages::group_records::{GroupMetadataValue, MemberMetadata};
 
 use super::{GroupLimits, GroupState, Now, State};
-use crate::coordinator::member::Member;
+use crate::coordinator::classic::member::Member;
 
 impl GroupState {
     /// A group as its stored record tells: stable if it has members, empty otherwise.

@@ -8,7 +8,7 @@ use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRespon
 
 use super::rebalance::response_error;
 use super::{Action, GroupState, Now, PendingAppend, State};
-use crate::coordinator::member::{Token, own};
+use crate::coordinator::classic::member::{Token, own};
 
 /// A refusal.
 fn refusal(error: ErrorCode) -> SyncGroupResponse {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use kafkalite_protocol::messages::join_group::JoinGroupRequestProtocol;
 
-use crate::coordinator::member::Protocol;
+use crate::coordinator::classic::member::Protocol;
 
 /// About how much memory a protocol costs beyond its name and its metadata.
 const PROTOCOL_BYTES: usize = 128;
