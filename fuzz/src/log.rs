@@ -64,7 +64,7 @@ pub fn recovery(data: &[u8]) {
     }
     let clean = flags & 1 == 1;
     let recovery_point = Offset(if flags & 2 == 2 { 2 } else { 0 });
-    let state = OpenState { clean, recovery_point, log_start_offset: Offset::ZERO };
+    let state = OpenState { clean, recovery_point, ..OpenState::default() };
     let log = match open(root.path(), state) {
         Ok(log) => log,
         Err(error) => {

@@ -22,6 +22,7 @@ use kafkalite_protocol::types::{LeaderEpoch, Offset};
 use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::{LEADER_EPOCH_FILE, write_epochs};
+use crate::compaction::UnfinishedSwap;
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
@@ -59,6 +60,8 @@ pub struct OpenState {
     pub recovery_point: Offset,
     /// Where DeleteRecords or retention moved the start to.
     pub log_start_offset: Offset,
+    /// Everything below is compacted.
+    pub cleaned_to: Offset,
 }
 
 /// What only the holder of the append lock touches.
@@ -74,6 +77,8 @@ pub(crate) struct Writer {
     pub(crate) deleted: Vec<(i64, PathBuf)>,
     /// Nothing is appended before this truncation is completed.
     unfinished: Option<truncate::Unfinished>,
+    /// Nothing is truncated or compacted before this compacted segment is in its place.
+    pub(crate) unfinished_swap: Option<UnfinishedSwap>,
 }
 
 /// One partition's log.
@@ -85,6 +90,8 @@ pub struct CommitLog {
     log_end_offset: AtomicI64,
     /// Everything below is on the disk; Kafka calls it the recovery point.
     durable_offset: AtomicI64,
+    /// Everything below is compacted; what is above is not known to be.
+    pub(crate) cleaned_to: AtomicI64,
     /// Raised by each change that tells where the log ends, see [`LogEnd`].
     version: AtomicU64,
     pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
@@ -138,14 +145,22 @@ impl CommitLog {
         let active = segments.last().expect("recovery leaves one segment at least").clone();
         // Nobody said yet who leads.
         let role = Role::Follower(LeaderEpoch::UNKNOWN);
-        let (deleted, unfinished) = (Vec::new(), None);
-        let writer = Writer { role, active, producers, snapshot_offset, deleted, unfinished };
+        let writer = Writer {
+            role,
+            active,
+            producers,
+            snapshot_offset,
+            deleted: Vec::new(),
+            unfinished: None,
+            unfinished_swap: None,
+        };
         let log = Self {
             dir,
             config: ArcSwap::new(config),
             log_start_offset: AtomicI64::new(log_start.0),
             log_end_offset: AtomicI64::new(log_end_offset.0),
             durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
+            cleaned_to: AtomicI64::new(state.cleaned_to.0),
             version: AtomicU64::new(1),
             segments: RwLock::new(segments),
             writer: Mutex::new(writer),
@@ -215,6 +230,13 @@ impl CommitLog {
     #[must_use]
     pub fn durable_offset(&self) -> Offset {
         Offset(self.durable_offset.load(Ordering::Acquire))
+    }
+
+    /// Everything below this offset is compacted: Kafka calls it the first dirty offset. Survives a
+    /// restart if the broker keeps it in [`OpenState::cleaned_to`].
+    #[must_use]
+    pub fn cleaned_to(&self) -> Offset {
+        Offset(self.cleaned_to.load(Ordering::Acquire))
     }
 
     /// Bytes in all segments.

@@ -13,6 +13,7 @@
 //! after a crash. Source: Kafka's `LogCleaner`, `Cleaner`; KIP-534.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kafkalite_protocol::compression::CompressionError;
 use kafkalite_protocol::record_batch::{RecordBatch, RecordBatchError, Records};
@@ -31,6 +32,7 @@ mod swap;
 mod tests;
 
 use key_offsets::KeyOffsets;
+pub(crate) use swap::UnfinishedSwap;
 
 /// What is held of one batch decompressed, at most: so many bytes, or so many times its size.
 const HELD_BYTES: usize = 64 << 20;
@@ -50,7 +52,7 @@ pub struct Compactable {
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Everything below is compacted: the first dirty offset of the next time. Persist it.
+    /// Everything below is compacted, as [`CommitLog::cleaned_to`] tells afterwards. Persist it.
     pub cleaned_to: Offset,
     /// Bytes of the segments that were replaced.
     pub bytes_before: u64,
@@ -77,19 +79,18 @@ impl Range {
 }
 
 impl CommitLog {
-    /// How much compaction from `first_dirty` on would bring now.
+    /// How much compaction of what is not compacted yet would bring now.
     ///
     /// # Errors
     /// If the disk fails.
     pub fn compactable(
         &self,
-        first_dirty: Offset,
         high_watermark: Offset,
         now_ms: i64,
     ) -> Result<Compactable, LogError> {
         self.check_open()?;
         let config = self.config();
-        let range = self.compaction_range(first_dirty, high_watermark, now_ms, &config)?;
+        let range = self.compaction_range(high_watermark, now_ms, &config)?;
         let (mut total, mut dirty, mut overdue) = (0_u64, 0_u64, false);
         for (index, segment) in range.segments.iter().enumerate() {
             let size = u64::from(segment.size());
@@ -105,8 +106,8 @@ impl CommitLog {
         Ok(Compactable { dirty_bytes: dirty, dirty_ratio, is_due: worth || overdue })
     }
 
-    /// Compacts from the log's start up to what may be compacted now; `first_dirty` is where the
-    /// last compaction ended, `max_keys` bounds the memory (about 40 bytes a key).
+    /// Compacts from the log's start up to what may be compacted now; `max_keys` bounds the memory
+    /// (about 40 bytes a key). [`Self::cleaned_to`] tells how far it came.
     ///
     /// To be run by one thread at a time for a log.
     ///
@@ -115,16 +116,16 @@ impl CommitLog {
     /// some segment, which is as good.
     pub fn compact(
         &self,
-        first_dirty: Offset,
         high_watermark: Offset,
         now_ms: i64,
         max_keys: usize,
     ) -> Result<Compacted, LogError> {
         self.check_open()?;
+        self.finish_last_swap()?;
         let config = self.config();
         // Before the segments are looked up.
         let truncations = self.truncations();
-        let range = self.compaction_range(first_dirty, high_watermark, now_ms, &config)?;
+        let range = self.compaction_range(high_watermark, now_ms, &config)?;
         let mut result = Compacted { cleaned_to: range.first_dirty, ..Compacted::default() };
         let mut keys = KeyOffsets::new(max_keys);
         let mut last = 0;
@@ -151,6 +152,12 @@ impl CommitLog {
         for group in rewrite::groups(&range.segments[..last], end, &config) {
             self.rewrite_group(group, &mut rules, &mut result)?;
         }
+        // Under the lock that a truncation takes, which lowers it.
+        let _flushing = self.flushing.lock();
+        if self.truncations() == truncations {
+            self.cleaned_to.store(result.cleaned_to.0, Ordering::Release);
+        }
+        result.cleaned_to = self.cleaned_to();
         Ok(result)
     }
 
@@ -158,11 +165,11 @@ impl CommitLog {
     /// younger than `min.compaction.lag.ms`.
     fn compaction_range(
         &self,
-        first_dirty: Offset,
         high_watermark: Offset,
         now_ms: i64,
         config: &LogConfig,
     ) -> Result<Range, LogError> {
+        let first_dirty = self.cleaned_to();
         let mut segments = self.segments.read().clone();
         let mut end = segments.pop().map_or(Offset(0), |active| active.base_offset());
         let mut count = 0;
@@ -180,7 +187,7 @@ impl CommitLog {
             end = first_kept.base_offset();
         }
         segments.truncate(count);
-        // A checkpoint from before a truncation may lie above what there is.
+        // A checkpoint may name more than a power cut left.
         let first_dirty = first_dirty.max(self.log_start_offset()).min(end);
         Ok(Range { segments, first_dirty, end })
     }

@@ -108,9 +108,9 @@ fn stored(log: &CommitLog) -> BTreeMap<i32, Offset> {
 /// Opens what is left, checks it, and sends everything again as an idempotent producer would.
 fn check_after(temp: &TempDir, known: &Known, promised: impl Fn(Offset) -> bool, what: &str) {
     let state = OpenState {
-        clean: false,
         recovery_point: known.durable,
         log_start_offset: known.log_start,
+        ..OpenState::default()
     };
     let log = open(temp, Arc::new(RealStorage), state).unwrap();
     let there = stored(&log);
@@ -249,7 +249,8 @@ fn producers_survive_a_power_cut_after_their_records_were_deleted() {
     log.delete_records(Offset(2), NOW_MS).unwrap();
     drop(log);
     storage.cut_power().unwrap();
-    let state = OpenState { clean: false, recovery_point: durable, log_start_offset: Offset(2) };
+    let (recovery_point, log_start_offset) = (durable, Offset(2));
+    let state = OpenState { recovery_point, log_start_offset, ..OpenState::default() };
     let log = open(&temp, Arc::new(RealStorage), state).unwrap();
     assert!(log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap().duplicate);
 }
@@ -350,7 +351,7 @@ fn compacted_until(at: u64) -> Interrupted {
     let before = last_values(&log);
     let end = log.flush().unwrap().offset;
     storage.plan(storage.changes() + at, Fault::Crash);
-    let struck = log.compact(Offset(0), end, NOW_MS, 100).is_err();
+    let struck = log.compact(end, NOW_MS, 100).is_err();
     Interrupted { temp, storage, config, before, end, struck }
 }
 

@@ -99,7 +99,7 @@ fn a_compaction_that_finds_the_disk_full_hides_no_record() {
         assert_eq!(before.len(), 4);
         let changes = fixture.storage.changes();
         fixture.storage.plan(changes + at, Fault::Full);
-        let outcome = fixture.log.compact(Offset(0), end, NOW_MS, 100);
+        let outcome = fixture.log.compact(end, NOW_MS, 100);
         let struck = fixture.storage.changes() > changes + at;
         fixture.storage.plan(u64::MAX, Fault::Full);
         for when in ["once", "again"] {
@@ -107,7 +107,7 @@ fn a_compaction_that_finds_the_disk_full_hides_no_record() {
             assert_eq!(fixture.last_values(), before, "{what}");
             fixture.log.remove_deleted(NOW_MS + config.file_delete_delay_ms).unwrap();
             assert_eq!(fixture.last_values(), before, "{what}, removed");
-            fixture.log.compact(Offset(0), end, NOW_MS, 100).unwrap();
+            fixture.log.compact(end, NOW_MS, 100).unwrap();
         }
         if !struck {
             assert!(at > 60, "a compaction makes {at} changes");

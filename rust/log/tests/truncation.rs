@@ -144,7 +144,7 @@ fn before(flushed: bool) -> Before {
     }
     let recovery_point = log.durable_offset();
     let log_start_offset = log.log_start_offset();
-    let state = OpenState { clean: false, recovery_point, log_start_offset };
+    let state = OpenState { recovery_point, log_start_offset, ..OpenState::default() };
     Before { temp, storage, log, state }
 }
 
@@ -422,7 +422,7 @@ fn a_compaction_beside_a_truncation_brings_nothing_back() {
             Act::Cut(13).run(&truncated).unwrap();
             cut_storage.plan(cut_storage.changes() + at, Fault::Crash);
         });
-        let compacted = log.compact(Offset(0), end, NOW_MS, 100);
+        let compacted = log.compact(end, NOW_MS, 100);
         let struck = compacted.is_err();
         let kept: Vec<i64> = (0..12).step_by(2).collect();
         if !struck {
@@ -436,6 +436,172 @@ fn a_compaction_beside_a_truncation_brings_nothing_back() {
         if !struck {
             assert!(at > 3, "a compaction makes more than {at} changes");
             return;
+        }
+    }
+}
+
+/// A truncation had lowered the log's start, and its note held the start down at the next start of
+/// the broker: records that were deleted since, and answered for, were there again.
+#[test]
+fn an_answered_deletion_of_records_stays_after_a_truncation_that_lowered_the_start() {
+    for forgets in [false, true] {
+        for at in 0.. {
+            let Before { temp, storage, log, state } = before(true);
+            Act::Restart(2).run(&log).unwrap();
+            goes_on(&log, "below the start");
+            log.flush().unwrap();
+            let noted = log.noted_truncation().unwrap();
+            storage.plan(storage.changes() + at, Fault::Crash);
+            // The checkpoints were written before the note is forgotten.
+            let forgotten = !forgets || log.forget_truncation(noted).is_ok();
+            let deleted = log.delete_records(Offset(9), NOW_MS);
+            let struck = storage.has_crashed();
+            drop(log);
+            storage.cut_power_and_undo(|| true).unwrap();
+            let what = format!("forgets: {forgets}, crash at change {at}");
+            let answered = forgotten && deleted.is_ok();
+            // The checkpoint that the broker writes before it answers, or an older one.
+            let noted = match (answered, forgets) {
+                (true, _) => Offset(9),
+                (false, true) => Offset(2),
+                (false, false) => state.log_start_offset,
+            };
+            let state = OpenState { log_start_offset: noted, ..state };
+            let log = open(&temp, Arc::new(RealStorage), state);
+            let start = log.log_start_offset();
+            if answered {
+                assert_eq!(start, Offset(9), "{what}");
+            }
+            assert!(start <= Offset(9), "{what}: {start:?}");
+            assert_eq!(log.log_end_offset(), Offset(34), "{what}");
+            if !struck {
+                assert!(at > 3, "only {at} changes");
+                break;
+            }
+        }
+    }
+}
+
+/// A log whose compacted part is cut away, with the offset that a checkpoint has of it.
+fn compacted_and_cut(temp: &TempDir, config: &Arc<LogConfig>) -> (CommitLog, Offset) {
+    let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
+    let (log, _) =
+        CommitLog::open(&log_dir, "t-0", config.clone(), OpenState::default(), NOW_MS).unwrap();
+    put(&log, 1, "a", Some("old"));
+    for _ in 0..9 {
+        put(&log, 1, "b", Some("v"));
+    }
+    log.roll(NOW_MS).unwrap();
+    let cleaned_to = log.compact(Offset(10), NOW_MS, 100).unwrap().cleaned_to;
+    assert_eq!((cleaned_to, log.cleaned_to()), (Offset(10), Offset(10)));
+    log.become_follower(LeaderEpoch(2)).unwrap();
+    log.truncate_as_follower(Offset(1), LeaderEpoch(2), NOW_MS).unwrap();
+    (log, cleaned_to)
+}
+
+fn put(log: &CommitLog, epoch: i32, key: &str, value: Option<&str>) {
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    builder.append(NOW_MS, Some(key.as_bytes()), value.map(str::as_bytes), &[]);
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    let batch = validation::validate(&bytes, &LogConfig::default(), NOW_MS, 9).unwrap();
+    log.become_leader(LeaderEpoch(epoch)).unwrap();
+    log.append_as_leader(&batch, LeaderEpoch(epoch), NOW_MS).unwrap();
+}
+
+/// Offset and value of every record of this key.
+fn values(log: &CommitLog, of: &str) -> Vec<(i64, Option<String>)> {
+    let read = log.read(log.log_start_offset(), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut found = Vec::new();
+    for batch in Batches::new(&bytes) {
+        for record in &batch.unwrap().records(1 << 20).unwrap() {
+            let record = record.unwrap();
+            if record.key == Some(of.as_bytes()) {
+                found.push((record.offset.0, record.value.map(text)));
+            }
+        }
+    }
+    found
+}
+
+/// The tombstone stood below the offset up to which the log had been compacted before: compaction
+/// removed it in time, and never the value that it deletes.
+#[test]
+fn a_key_that_is_deleted_after_a_truncation_never_comes_back() {
+    let config = LogConfig { cleanup_compact: true, delete_retention_ms: 1, ..Default::default() };
+    let config = Arc::new(config);
+    for (restarts, forgets) in [(false, false), (true, false), (true, true)] {
+        let temp = directory();
+        let (mut log, cleaned_to) = compacted_and_cut(&temp, &config);
+        if restarts {
+            let mut state = OpenState { cleaned_to, ..OpenState::default() };
+            if forgets {
+                // The checkpoint of after the truncation was written.
+                state.cleaned_to = log.cleaned_to();
+                log.forget_truncation(log.noted_truncation().unwrap()).unwrap();
+            }
+            drop(log);
+            let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
+            log = CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap().0;
+        }
+        assert_eq!(log.cleaned_to(), Offset(1), "restarts: {restarts}");
+        put(&log, 3, "a", None);
+        for _ in 0..20 {
+            put(&log, 3, "c", Some("v"));
+        }
+        for round in 1..5 {
+            log.roll(NOW_MS).unwrap();
+            log.compact(log.log_end_offset(), NOW_MS + 1_000 * round, 100).unwrap();
+            put(&log, 3, "c", Some("v"));
+        }
+        assert_eq!(values(&log, "a"), [], "restarts: {restarts}");
+    }
+}
+
+/// A full disk left a compacted segment as `.swap`. A truncation came, and the next start put the
+/// segment into its place, with records that the truncation had cut.
+#[test]
+fn a_compaction_that_a_full_disk_stopped_brings_nothing_back_after_a_truncation() {
+    for fault in [Fault::Full, Fault::Fail(ENOSPC)] {
+        for at in 0.. {
+            let temp = directory();
+            let storage = FaultyStorage::default();
+            let config = Arc::new(LogConfig { cleanup_compact: true, ..config() });
+            let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
+            let (log, _) =
+                CommitLog::open(&log_dir, "t-0", config.clone(), OpenState::default(), NOW_MS)
+                    .unwrap();
+            for number in 0..BATCHES {
+                append(&log, number * 2, LeaderEpoch(0)).unwrap();
+            }
+            log.roll(NOW_MS).unwrap();
+            let end = log.flush().unwrap().offset;
+            let struck_at = storage.changes() + at;
+            storage.plan(struck_at, fault);
+            let compacted = log.compact(end, NOW_MS, 100);
+            let struck = storage.changes() > struck_at;
+            storage.plan(u64::MAX, fault);
+            let what = format!("{fault:?} at change {at}: {compacted:?}");
+            if log.log_dir().is_offline() {
+                continue;
+            }
+            // All records of the log have one key: what is below the cut may be compacted away.
+            Act::Cut(12).run(&log).unwrap();
+            assert_eq!(log.log_end_offset(), Offset(12), "{what}");
+            let there = offsets(&log);
+            assert!(there.iter().all(|offset| *offset < 12), "{what}: {there:?}");
+            let state = OpenState { recovery_point: end, ..OpenState::default() };
+            drop((log, log_dir));
+            storage.cut_power_and_undo(|| at % 2 == 0).unwrap();
+            let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
+            let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
+            assert_eq!(log.log_end_offset(), Offset(12), "{what}");
+            assert_eq!(offsets(&log), there, "{what}");
+            if !struck {
+                assert!(at > 12, "a compaction makes more than {at} changes");
+                break;
+            }
         }
     }
 }

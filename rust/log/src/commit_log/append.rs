@@ -368,8 +368,13 @@ impl InFlight<'_> {
         let active = &self.writer.active;
         let (mut position, mut end) = (active.size(), self.log.log_end_offset());
         if let Some(tail) = &mut *self.log.tail.lock() {
-            let mut at = position;
+            let (mut at, mut next) = (position, end);
             for (header, ..) in &group.batches {
+                if header.base_offset != next {
+                    // A look-up in the gap would find the batch before it.
+                    tail.clear();
+                }
+                next = header.next_offset();
                 tail.push(header.base_offset, Position(at), header.size() as u32, now_ms);
                 at += header.size() as u32;
             }

@@ -8,12 +8,14 @@
 use bytes::Bytes;
 use kafkalite_protocol::record_batch::{BatchHeader, Batches, HEADER_LENGTH, RecordBatch};
 use kafkalite_protocol::types::{LeaderEpoch, Offset};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::append::{Group, must_roll};
 use super::{CommitLog, LogEnd, Role, Writer};
 use crate::config::LogConfig;
 use crate::error::LogError;
+use crate::segment::{LOG_SUFFIX, Segment, file_name};
 use crate::validation::ValidatedBatch;
 
 /// What a follower appended.
@@ -33,7 +35,8 @@ impl CommitLog {
     /// Appends what a fetch from the leader of `epoch` brought; `now_ms` is the broker's time.
     ///
     /// Offsets, leader epochs and payloads stay as they are. A batch begins where the log ends; on
-    /// a compacted topic it may begin later, as compaction leaves gaps.
+    /// a compacted topic it may begin later, as compaction leaves gaps. The first batch of an empty
+    /// log may begin before the log's start, which may lie inside a batch of the leader's.
     ///
     /// # Errors
     /// - `WrongRole`: the replica does not follow in `epoch` any more
@@ -50,10 +53,17 @@ impl CommitLog {
         // Checksums take time: not under the lock.
         let batches = whole_batches(records)?;
         let mut writer = self.writer.lock();
+        if let Some(first) = batches.first()
+            && self.starts_inside(&writer, &first.header)
+        {
+            drop(writer);
+            self.begin_at(&first.header, epoch, now_ms)?;
+            writer = self.writer.lock();
+        }
         writer.check_role(Role::Follower(epoch))?;
         self.check_writable(&mut writer)?;
         let config = self.config.load();
-        self.check_continues(&batches, epoch, &config)?;
+        self.check_continues(&writer, &batches, epoch, &config)?;
         let active = writer.active.base_offset();
         self.append_followed(&mut writer, &batches, now_ms, &config)?;
         Ok(FollowerAppended {
@@ -68,11 +78,17 @@ impl CommitLog {
     /// lock.
     fn check_continues(
         &self,
+        writer: &Writer,
         batches: &[ValidatedBatch],
         epoch: LeaderEpoch,
         config: &LogConfig,
     ) -> Result<(), LogError> {
         let mut next = self.log_end_offset();
+        if let Some(first) = batches.first()
+            && self.starts_inside(writer, &first.header)
+        {
+            next = writer.active.base_offset();
+        }
         let mut oldest = self.latest_epoch().unwrap_or(LeaderEpoch::UNKNOWN);
         for batch in batches {
             let header = &batch.header;
@@ -91,6 +107,49 @@ impl CommitLog {
             }
             (next, oldest) = (header.next_offset(), header.leader_epoch);
         }
+        Ok(())
+    }
+
+    /// Whether the start of this log, which is empty, lies inside the batch.
+    fn starts_inside(&self, writer: &Writer, header: &BatchHeader) -> bool {
+        let start = self.log_start_offset();
+        start == self.log_end_offset()
+            && (header.base_offset < start && start <= header.last_offset())
+            && writer.active.size() == 0
+            && self.segment_count() == 1
+    }
+
+    /// Has the segment of an empty log begin where the batch does. A segment holds whole batches,
+    /// and DeleteRecords may have moved the leader's start into one. Start and end of the log stay.
+    fn begin_at(
+        &self,
+        first: &BatchHeader,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
+        // A flush would look for the file under its old name.
+        let _flushing = self.flushing.lock();
+        let mut writer = self.writer.lock();
+        writer.check_role(Role::Follower(epoch))?;
+        self.check_writable(&mut writer)?;
+        let base_offset = first.base_offset;
+        if !self.starts_inside(&writer, first) || writer.active.base_offset() == base_offset {
+            return Ok(());
+        }
+        let old = file_name(writer.active.base_offset(), LOG_SUFFIX);
+        let new = file_name(base_offset, LOG_SUFFIX);
+        // One step: a start finds the one segment or the other, and both are empty.
+        let renamed =
+            self.dir.at("", |dir| self.dir.storage().rename(&dir.join(&old), &dir.join(&new)));
+        renamed.map_err(|error| self.dir.failed(self.dir.file(&old), error))?;
+        writer.active.close_file();
+        let active = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
+        active.set_indexes(Segment::fresh_indexes());
+        active.set_bytes_before(writer.active.bytes_before());
+        let active = Arc::new(active);
+        *self.segments.write() = vec![active.clone()];
+        writer.active = active;
+        self.dir_changed.store(true, Ordering::Release);
         Ok(())
     }
 

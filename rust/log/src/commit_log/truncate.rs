@@ -37,7 +37,7 @@ pub struct NotedTruncation {
 /// A truncation that is noted on the disk, and that the files do not show in full.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    note: TruncationNote,
+    place: Cut,
     /// The segment that has batches on both sides of the cut.
     cut: Option<Arc<Segment>>,
     gone: Vec<Arc<Segment>>,
@@ -56,11 +56,22 @@ impl CommitLog {
             return Ok(());
         }
         let start = self.log_start_offset();
-        let next = match self.segment_at(offset) {
-            Some((segment, _)) if offset > start => segment.end_below(offset)?.1,
-            _ => offset,
-        };
-        self.cut(writer, Cut { next, keeps: next > start }, now_ms)
+        if offset <= start {
+            return self.cut(writer, Cut { next: offset, keeps: false }, now_ms);
+        }
+        let next = self.cut_before(offset)?;
+        // The start may lie inside the batch that goes. It stays: what is below was deleted, and
+        // its offsets are never given again.
+        self.cut(writer, Cut { next: next.max(start), keeps: next > start }, now_ms)
+    }
+
+    /// Where the batch begins that holds `offset`, as a batch goes as a whole. In a gap that
+    /// compaction left `offset` itself: the offsets of the gap had records, and no other record
+    /// gets them.
+    fn cut_before(&self, offset: Offset) -> Result<Offset, LogError> {
+        let Some((segment, _)) = self.segment_at(offset) else { return Ok(offset) };
+        let batch = segment.locate(offset)?;
+        Ok(batch.map_or(offset, |(_, header)| header.base_offset.min(offset)))
     }
 
     /// Empties the log; the next record gets `offset`.
@@ -74,6 +85,7 @@ impl CommitLog {
     }
 
     fn cut(&self, writer: &mut Writer, cut: Cut, now_ms: i64) -> Result<(), LogError> {
+        self.finish_swap(writer)?;
         let mut kept = self.segments.read().clone();
         let below = |segment: &Arc<Segment>| cut.keeps && segment.base_offset() < cut.next;
         let gone = kept.split_off(kept.partition_point(below));
@@ -85,13 +97,14 @@ impl CommitLog {
         let last = kept.last().cloned();
         let last = last.map(|last| last.end_below(cut.next).map(|(size, _)| (last, size)));
         let last = last.transpose()?.filter(|(last, size)| *size < last.size());
-        let note = self.begin_note(cut)?;
+        self.begin_note(cut)?;
 
         self.truncations.fetch_add(1, Ordering::AcqRel);
         // From here on the log is cut, and nothing fails: the files follow below.
         self.forget_tail();
         // Readers are bounded by the end before the bytes go.
         self.log_end_offset.store(cut.next.0, Ordering::Release);
+        self.cleaned_to.fetch_min(cut.next.0, Ordering::AcqRel);
         if cut.keeps {
             self.durable_offset.fetch_min(cut.next.0, Ordering::AcqRel);
         } else {
@@ -114,12 +127,12 @@ impl CommitLog {
         self.dir_changed.store(true, Ordering::Release);
         self.sealed_unflushed.store(true, Ordering::Release);
         let segment = last.map(|(segment, _)| segment);
-        writer.unfinished = Some(Unfinished { note, cut: segment, gone, now_ms });
+        writer.unfinished = Some(Unfinished { place: cut, cut: segment, gone, now_ms });
         self.finish_truncation(writer)
     }
 
     /// Puts the note of a truncation on the disk. After an error the log is as before, or offline.
-    fn begin_note(&self, cut: Cut) -> Result<TruncationNote, LogError> {
+    fn begin_note(&self, cut: Cut) -> Result<(), LogError> {
         let mut noted = self.noted.lock();
         let before = noted.as_ref().map(|noted| noted.0);
         let lowest = before.map_or(cut.next, |before| before.lowest.min(cut.next));
@@ -129,7 +142,7 @@ impl CommitLog {
         let note = TruncationNote { cut, is_done: false, lowest, start };
         self.write_note(&note)?;
         *noted = Some((note, self.next_version()));
-        Ok(note)
+        Ok(())
     }
 
     fn write_note(&self, note: &TruncationNote) -> Result<(), LogError> {
@@ -165,8 +178,8 @@ impl CommitLog {
 
     /// Each step may be done again, but the first: the new segment may get the name of an old one.
     fn finish(&self, writer: &mut Writer, unfinished: &mut Unfinished) -> Result<(), LogError> {
-        let Unfinished { note, cut, gone, now_ms } = unfinished;
-        let Cut { next, keeps } = note.cut;
+        let Unfinished { place: Cut { next, keeps }, cut, gone, now_ms } = unfinished;
+        let (next, keeps) = (*next, *keeps);
         self.delete_segments(writer, gone.clone(), *now_ms)?;
         gone.clear();
         if let Some(segment) = cut {
@@ -186,7 +199,23 @@ impl CommitLog {
             self.or_later(written, "the producer snapshot of a cut log was not written")?;
         }
         self.sync_names()?;
-        self.write_note(&TruncationNote { is_done: true, ..*note })
+        self.change_note(|note| Some(TruncationNote { is_done: true, ..note }))
+    }
+
+    /// Replaces the note, if there is one, by what `change` makes of it. After an error it is as
+    /// before, or the log is offline.
+    fn change_note(
+        &self,
+        change: impl FnOnce(TruncationNote) -> Option<TruncationNote>,
+    ) -> Result<(), LogError> {
+        let mut noted = self.noted.lock();
+        if let Some((note, _)) = &mut *noted
+            && let Some(changed) = change(*note)
+        {
+            self.write_note(&changed)?;
+            *note = changed;
+        }
+        Ok(())
     }
 
     /// Goes on without what recovery makes anew, unless the disk failed.
@@ -210,8 +239,9 @@ impl CommitLog {
         noted.map(|(note, version)| NotedTruncation { lowest: note.lowest, version })
     }
 
-    /// Removes the note of a truncation: recovery point, log start and high watermark of this log
-    /// were written to the checkpoints since. Does nothing if there was another truncation.
+    /// Removes the note of a truncation: recovery point, log start, high watermark and
+    /// [`Self::cleaned_to`] of this log were written to the checkpoints since. Does nothing if there
+    /// was another truncation.
     ///
     /// # Errors
     /// If the disk fails.
@@ -227,10 +257,11 @@ impl CommitLog {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(self.dir.failed(path, error));
             }
-            // A power cut may bring it back: then the next start reads more than it has to.
             _ => *noted = None,
         }
-        Ok(())
+        // A power cut must not bring it back: it would undo a deletion of records that was answered
+        // after the note was gone.
+        self.sync_names()
     }
 
     /// Moves the log's start up to `offset`; whole segments below go, the first stays cut in mind
@@ -251,8 +282,13 @@ impl CommitLog {
         Ok(self.log_start_offset())
     }
 
-    /// Moves the log's start; the caller holds the append lock and deletes what is below.
+    /// Moves the log's start up; the caller holds the append lock and deletes what is below.
     pub(crate) fn raise_log_start(&self, offset: Offset) -> Result<(), LogError> {
+        // A note of a truncation that lowered the start would hold it down at the next start.
+        self.change_note(|note| {
+            note.start.filter(|start| *start < offset)?;
+            Some(TruncationNote { start: Some(offset), ..note })
+        })?;
         self.log_start_offset.store(offset.0, Ordering::Release);
         let changed = self.epochs.write().truncate_from_start(offset);
         if changed { self.write_epochs(Durability::PageCache) } else { Ok(()) }

@@ -5,19 +5,35 @@
 //! 2. The old files become `.deleted`.
 //! 3. `.swap` loses its suffix, the `.log` last.
 //!
+//! A full disk may stop this after 1. The next compaction goes on where it stopped, and so does a
+//! truncation before it begins: a `.swap` that is left would bring back what is cut.
+//!
 //! A truncation and the move wait for each other. If the log was truncated since the compaction
 //! began, what was made is void: records above the cut may be in it, or may have replaced others.
 //!
 //! After a crash `recovery` throws `.cleaned` away and finishes the move of `.swap`.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::rewrite::Rules;
-use crate::commit_log::CommitLog;
+use crate::commit_log::{CommitLog, Writer};
 use crate::error::LogError;
 use crate::recovery::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::segment::{INDEX_SUFFIX, LOG_SUFFIX, Segment, TIME_INDEX_SUFFIX};
+
+/// A compacted segment that counts and is not in its place.
+#[derive(Debug)]
+pub(crate) struct UnfinishedSwap {
+    group: Vec<Arc<Segment>>,
+    cleaned: Arc<Segment>,
+    /// The names that end in `.swap` survive a power cut.
+    on_disk: bool,
+    /// What the files of the group are called, once all of them are on the way out.
+    renamed: Option<Vec<PathBuf>>,
+    now_ms: i64,
+}
 
 impl CommitLog {
     pub(super) fn swap(
@@ -32,35 +48,74 @@ impl CommitLog {
             return self.discard(&cleaned, CLEANED_SUFFIX);
         }
         self.rename_all(&cleaned, CLEANED_SUFFIX, SWAP_SUFFIX)?;
-        self.sync_dir()?;
+        let synced = self.sync_dir();
         let mut writer = self.writer.lock();
+        writer.unfinished_swap = Some(UnfinishedSwap {
+            group: group.to_vec(),
+            cleaned: Arc::new(cleaned),
+            on_disk: synced.is_ok(),
+            renamed: None,
+            now_ms: rules.now_ms,
+        });
+        synced?;
         self.check_open()?;
+        self.finish_swap(&mut writer)?;
+        drop(writer);
+        self.sync_dir()
+    }
+
+    /// Moves the segment of the last compaction into its place, if a full disk kept it from there.
+    pub(super) fn finish_last_swap(&self) -> Result<(), LogError> {
+        let _flushing = self.flushing.lock();
+        self.finish_swap(&mut self.writer.lock())
+    }
+
+    /// As [`Self::finish_last_swap`], for a caller that holds the locks `flushing` and `writer`.
+    pub(crate) fn finish_swap(&self, writer: &mut Writer) -> Result<(), LogError> {
+        let Some(mut swap) = writer.unfinished_swap.take() else { return Ok(()) };
+        let finished = self.move_in(writer, &mut swap);
+        if finished.is_err() {
+            writer.unfinished_swap = Some(swap);
+        }
+        finished
+    }
+
+    /// Each step may be done again.
+    fn move_in(&self, writer: &mut Writer, swap: &mut UnfinishedSwap) -> Result<(), LogError> {
+        let UnfinishedSwap { group, cleaned, on_disk, renamed, now_ms } = swap;
+        if !*on_disk {
+            self.sync_dir()?;
+            *on_disk = true;
+        }
         let place = {
             let segments = self.segments.read();
             let first = segments.iter().position(|segment| Arc::ptr_eq(segment, &group[0]));
             first.filter(|first| {
                 let there = &segments[*first..];
                 there.len() > group.len()
-                    && there.iter().zip(group).all(|(there, old)| Arc::ptr_eq(there, old))
+                    && there.iter().zip(&*group).all(|(there, old)| Arc::ptr_eq(there, old))
             })
         };
         // Retention took some of them meanwhile: what was made of them is void.
-        let Some(place) = place else { return self.discard(&cleaned, SWAP_SUFFIX) };
+        let Some(place) = place else { return self.discard(cleaned, SWAP_SUFFIX) };
         cleaned.set_bytes_before(group[0].bytes_before());
         // A full disk may end this at any rename. The old segments are read on then, some of them
-        // as `.deleted`, until the next compaction; so none of their files goes before all is done.
-        let renamed: Result<Vec<_>, _> =
-            group.iter().map(|segment| segment.mark_deleted()).collect();
-        let renamed = renamed?.concat();
-        self.rename_all(&cleaned, SWAP_SUFFIX, "")?;
-        self.remove_later(&mut writer, renamed, rules.now_ms);
+        // as `.deleted`; so none of their files goes before all is done. The new files get their
+        // names once only: they are those of the old ones.
+        let renamed = match renamed {
+            Some(renamed) => renamed,
+            None => {
+                let all: Result<Vec<_>, _> = group.iter().map(|old| old.mark_deleted()).collect();
+                renamed.insert(all?.concat())
+            }
+        };
+        self.rename_all(cleaned, SWAP_SUFFIX, "")?;
+        self.remove_later(writer, std::mem::take(renamed), *now_ms);
         // Positions in the old files. Before the new segment can be found: who finds it must not
         // find them.
         self.forget_tail();
-        self.segments.write().splice(place..place + group.len(), [Arc::new(cleaned)]);
-        self.prune_snapshots(&writer)?;
-        drop(writer);
-        self.sync_dir()
+        self.segments.write().splice(place..place + group.len(), [cleaned.clone()]);
+        self.prune_snapshots(writer)
     }
 
     fn rename_all(&self, segment: &Segment, from: &str, to: &str) -> Result<(), LogError> {
@@ -72,7 +127,16 @@ impl CommitLog {
             let renamed = self
                 .dir
                 .at("", |dir| self.dir.storage().rename(&dir.join(&source), &dir.join(&target)));
-            renamed.map_err(|error| self.dir.failed(self.dir.file(&source), error))?;
+            match renamed {
+                // An earlier attempt renamed it.
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound
+                        && from == SWAP_SUFFIX
+                        && suffix != LOG_SUFFIX => {}
+                renamed => {
+                    renamed.map_err(|error| self.dir.failed(self.dir.file(&source), error))?;
+                }
+            }
         }
         Ok(())
     }

@@ -73,7 +73,8 @@ fn last_values(
 }
 
 fn compact(log: &CommitLog, first_dirty: i64, now_ms: i64) -> Compacted {
-    log.compact(Offset(first_dirty), log.log_end_offset(), now_ms, MAX_KEYS).unwrap()
+    log.cleaned_to.store(first_dirty, Ordering::Release);
+    log.compact(log.log_end_offset(), now_ms, MAX_KEYS).unwrap()
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn the_active_segment_and_what_is_above_the_high_watermark_stay() {
         for i in 0..6 {
             put(&log, &[("a", Some(&i.to_string()))]);
         }
-        log.compact(Offset(0), Offset(high_watermark), NOW_MS, MAX_KEYS).unwrap();
+        log.compact(Offset(high_watermark), NOW_MS, MAX_KEYS).unwrap();
         assert_eq!(records(&log).len(), left, "high watermark {high_watermark}");
     }
 }
@@ -163,7 +164,8 @@ fn compaction_is_due_by_ratio_or_by_age() {
     }
     log.roll(NOW_MS).unwrap();
     let due = |first_dirty, now_ms| {
-        log.compactable(Offset(first_dirty), log.log_end_offset(), now_ms).unwrap().is_due
+        log.cleaned_to.store(first_dirty, Ordering::Release);
+        log.compactable(log.log_end_offset(), now_ms).unwrap().is_due
     };
     assert!(due(0, NOW_MS));
     assert!(!due(19, NOW_MS));
@@ -184,14 +186,13 @@ fn a_full_map_leaves_the_rest_for_the_next_time() {
     }
     log.roll(NOW_MS).unwrap();
     let before = last_values(&records(&log));
-    let mut first_dirty = Offset(0);
     for _ in 0..8 {
-        let done = log.compact(first_dirty, Offset(8), NOW_MS, 2).unwrap();
+        let first_dirty = log.cleaned_to();
+        let done = log.compact(Offset(8), NOW_MS, 2).unwrap();
         assert!(done.cleaned_to > first_dirty || first_dirty == Offset(8));
-        first_dirty = done.cleaned_to;
         assert_eq!(last_values(&records(&log)), before);
     }
-    assert_eq!(first_dirty, Offset(8));
+    assert_eq!(log.cleaned_to(), Offset(8));
 }
 
 #[test]
@@ -294,7 +295,6 @@ proptest! {
     ) {
         let fixture = Fixture::new(config());
         let log = fixture.fresh();
-        let mut first_dirty = Offset(0);
         let mut expected: BTreeMap<String, (i64, Option<String>)> = BTreeMap::new();
         for round in writes.chunks(writes.len().div_ceil(rounds)) {
             for (key, tombstone, count) in round {
@@ -308,8 +308,7 @@ proptest! {
             }
             log.roll(NOW_MS).expect("rolls");
             // The clock stands still, so tombstones stay.
-            let done = log.compact(first_dirty, log.log_end_offset(), NOW_MS, MAX_KEYS);
-            first_dirty = done.expect("compacts").cleaned_to;
+            log.compact(log.log_end_offset(), NOW_MS, MAX_KEYS).expect("compacts");
             let there = records(&log);
             prop_assert_eq!(there.len(), expected.len());
             prop_assert_eq!(last_values(&there), expected.clone());

@@ -48,6 +48,8 @@ pub(super) fn complete(
         );
     }
     state.recovery_point = state.recovery_point.min(note.lowest);
+    // What was compacted above the cut are other records now.
+    state.cleaned_to = state.cleaned_to.min(note.lowest);
     state.log_start_offset = state.log_start_offset.min(note.start.unwrap_or(Offset(i64::MAX)));
     Ok((state, Some(note)))
 }

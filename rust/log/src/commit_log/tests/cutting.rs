@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::awaited;
+use crate::storage::faulty::{Fault, FaultyStorage};
 
 #[test]
 fn truncation_drops_the_offset_and_what_follows() {
@@ -133,5 +134,144 @@ fn a_log_that_is_deleted_beside_a_flush_takes_nothing_offline() {
             flushes.join().unwrap();
         });
         assert!(!log.log_dir().is_offline(), "round {round}");
+    }
+}
+
+/// Compaction had removed the records of the offsets before the cut. The log ended before them
+/// after a truncation, and other records got their offsets.
+#[test]
+fn offsets_that_compaction_emptied_are_not_given_again_after_a_truncation() {
+    let config = LogConfig { cleanup_compact: true, ..small_segments() };
+    for (clean, offset) in [(false, 5), (true, 5), (false, 9), (true, 9)] {
+        let fixture = Fixture::new(config.clone());
+        let log = fixture.fresh();
+        for _ in 0..10 {
+            append(&log, 1);
+        }
+        log.roll(NOW_MS).unwrap();
+        log.compact(Offset(10), NOW_MS, 100).unwrap();
+        assert_eq!(read_all(&log, 0), [9], "all records have one key");
+        append(&log, 1);
+        assert_eq!(truncate(&log, offset).offset, Offset(offset));
+        assert_eq!(log.log_start_offset(), Offset(0));
+        assert_eq!(log.end_offset_for_epoch(EPOCH).unwrap().end_offset, Offset(offset));
+        log.close(clean).unwrap();
+        drop(log);
+        let (log, _) = fixture.open(OpenState { clean, ..OpenState::default() });
+        assert_eq!(log.log_end_offset(), Offset(offset), "clean: {clean}");
+        assert_eq!(append(&log, 1).base_offset, Offset(offset));
+        assert_eq!(read_all(&log, 0), [offset]);
+        assert_eq!(read_all(&log, offset), [offset]);
+    }
+}
+
+/// A follower's log whose start lies inside the batch that begins at offset 3: it is cut there.
+fn cut_inside_the_first_batch(fixture: &Fixture) -> CommitLog {
+    let log = fixture.fresh();
+    append(&log, 3);
+    append(&log, 3);
+    log.delete_records(Offset(4), NOW_MS).unwrap();
+    truncate(&log, 5);
+    log
+}
+
+/// The log began at 3 after a truncation: a record that was deleted came back, or another one got
+/// its offset.
+#[test]
+fn a_truncation_inside_a_batch_does_not_move_the_start_back() {
+    let fixture = Fixture::new(small_segments());
+    let log = cut_inside_the_first_batch(&fixture);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(4)));
+    drop(log);
+    let (log, _) = fixture.open(OpenState { log_start_offset: Offset(4), ..OpenState::default() });
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(4)));
+    assert_eq!(append(&log, 1).base_offset, Offset(4));
+}
+
+/// The batches of a leader's log, as a fetch brings them.
+fn followed(base_offset: i64, epoch: i32) -> bytes::Bytes {
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    for _ in 0..3 {
+        builder.append(NOW_MS, Some(b"key"), Some(b"value"), &[]);
+    }
+    builder.build(Offset(base_offset), LeaderEpoch(epoch)).unwrap()
+}
+
+/// DeleteRecords may move the start of the leader's log into a batch, and that batch is what a
+/// follower gets that begins there. The follower refused it for ever.
+#[test]
+fn a_follower_that_begins_inside_a_batch_takes_the_whole_batch() {
+    for at in 0.. {
+        let (temp, storage) = (tempfile::tempdir().unwrap(), FaultyStorage::default());
+        let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+        let fixture = Fixture { temp, log_dir, config: Arc::new(small_segments()) };
+        let log = cut_inside_the_first_batch(&fixture);
+        let epoch = log.role().epoch();
+        let struck_at = storage.changes() + at;
+        storage.plan(struck_at, Fault::Crash);
+        let appended = log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS);
+        let whole = |log: &CommitLog| {
+            assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(6)));
+            assert_eq!(read_all(log, 4), [3]);
+            assert!(matches!(
+                log.read(Offset(3), 1, Offset(6), true),
+                Err(LogError::OffsetOutOfRange { .. })
+            ));
+        };
+        if appended.is_ok() {
+            whole(&log);
+        }
+        drop(log);
+        fixture.log_dir.unlock();
+        let log_dir = LogDir::open(fixture.temp.path(), Arc::new(RealStorage), 100).unwrap();
+        let state = OpenState { log_start_offset: Offset(4), ..OpenState::default() };
+        let config = fixture.config.clone();
+        let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
+        if log.log_end_offset() == Offset(4) {
+            log.become_follower(epoch).unwrap();
+            log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS).unwrap();
+        }
+        whole(&log);
+        if storage.changes() <= struck_at {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_batch_before_the_start_is_refused_by_a_log_that_has_records() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    append(&log, 3);
+    let epoch = LeaderEpoch(log.role().epoch().0 + 1);
+    log.become_follower(epoch).unwrap();
+    for base_offset in [0, 1, 2] {
+        let refused = log.append_as_follower(&followed(base_offset, epoch.0), epoch, NOW_MS);
+        assert!(matches!(refused, Err(LogError::NotContiguous { .. })));
+    }
+    log.restart_as_follower(Offset(5), epoch, NOW_MS).unwrap();
+    for base_offset in [1, 2] {
+        let refused = log.append_as_follower(&followed(base_offset, epoch.0), epoch, NOW_MS);
+        assert!(matches!(refused, Err(LogError::NotContiguous { .. })), "ends before the start");
+    }
+    log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS).unwrap();
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(5), Offset(6)));
+}
+
+/// A look-up of an offset in a gap found the batch before the gap: a reader got the same batch
+/// again and again, and nothing that it had not read.
+#[test]
+fn a_read_in_a_gap_of_a_followers_log_begins_behind_the_gap() {
+    let fixture = Fixture::new(LogConfig { cleanup_compact: true, ..small_segments() });
+    let log = fixture.fresh();
+    let epoch = LeaderEpoch(1);
+    log.become_follower(epoch).unwrap();
+    log.append_as_follower(&followed(0, 1), epoch, NOW_MS).unwrap();
+    // From here on the newest batches are looked up without the file.
+    read_all(&log, 0);
+    log.append_as_follower(&followed(3, 1), epoch, NOW_MS).unwrap();
+    log.append_as_follower(&followed(10, 1), epoch, NOW_MS).unwrap();
+    for from in [6, 7, 10] {
+        assert_eq!(read_all(&log, from), [10], "from {from}");
     }
 }

@@ -4,8 +4,12 @@ use super::*;
 use crate::segment::{INDEX_SUFFIX, TIME_INDEX_SUFFIX};
 use crate::storage::faulty::FaultyStorage;
 
-const CLEAN: OpenState =
-    OpenState { clean: true, recovery_point: Offset(0), log_start_offset: Offset(0) };
+const CLEAN: OpenState = OpenState {
+    clean: true,
+    recovery_point: Offset(0),
+    log_start_offset: Offset(0),
+    cleaned_to: Offset(0),
+};
 const RECORDS: i64 = 240;
 
 /// Two segments, closed: batch i holds the offsets 2i and 2i+1, and the timestamp of both is 10i.

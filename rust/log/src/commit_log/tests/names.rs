@@ -78,7 +78,7 @@ fn no_name_in_a_partition_is_used_that_could_be_anothers() {
         }
         log.roll(NOW_MS).unwrap();
         let end = log.log_end_offset();
-        assert!(log.compact(Offset(0), end, NOW_MS, 100).unwrap().records_removed > 50);
+        assert!(log.compact(end, NOW_MS, 100).unwrap().records_removed > 50);
         log.flush().unwrap();
         log.read(log.log_start_offset(), u32::MAX, end, true).unwrap();
         log.offset_for_timestamp(NOW_MS).unwrap();
