@@ -196,6 +196,7 @@ impl Checkpoints {
             clean: self.clean,
             recovery_point: of(Checkpoint::RecoveryPoint),
             log_start_offset: of(Checkpoint::LogStart),
+            cleaned_to: of(Checkpoint::Cleaner),
         }
     }
 

@@ -174,6 +174,7 @@ fn tasks(partitions: &Arc<ReplicaManager>, intervals: &Maintenance, start_ms: u6
     let mut unflushed = Unflushed::new();
     let (next_removal, removed) = (partitions.clone(), partitions.clone());
     let (next_retry, retried) = (partitions.clone(), partitions.clone());
+    let truncated = partitions.clone();
     let (next_flush, flushed_again) = (partitions.clone(), partitions.clone());
     vec![
         Task::every(intervals.retention_ms, start_ms, move |now_ms| retain(&retained, now_ms)),
@@ -183,6 +184,11 @@ fn tasks(partitions: &Arc<ReplicaManager>, intervals: &Maintenance, start_ms: u6
         note(Checkpoint::RecoveryPoint, intervals.recovery_points_ms),
         note(Checkpoint::LogStart, intervals.log_starts_ms),
         note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
+        Task::every(intervals.high_watermarks_ms, start_ms, move |_| {
+            if let Err(error) = truncated.forget_truncations() {
+                tracing::error!(%error, "notes of truncations stay");
+            }
+        }),
         Task::at(move || next_removal.next_removal_ms(), move |_| removed.remove_deleted()),
         Task::at(move || next_retry.next_retry_ms(), move |_| retried.retry_unopened()),
         Task::at(move || next_flush.next_flush_ms(), move |_| flushed_again.flush_again()),

@@ -10,7 +10,9 @@ use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
 use crate::metadata::PartitionImage;
 use crate::waiters::{PartitionSubscription, WatchList};
-use kafkalite_log::{ActiveProducer, CommitLog, LogConfig, LogEnd, LogError, Retained, Role};
+use kafkalite_log::{
+    ActiveProducer, CommitLog, LogConfig, LogEnd, LogError, NotedTruncation, Retained, Role,
+};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -65,6 +67,7 @@ pub struct PartitionIdentity {
 
 impl Partition {
     /// Puts the replica on broker `local_id` together; it leads or follows once an image says so.
+    /// `high_watermark` is what the checkpoint says.
     #[must_use]
     pub fn new(
         identity: PartitionIdentity,
@@ -73,8 +76,10 @@ impl Partition {
         high_watermark: Offset,
     ) -> Self {
         let PartitionIdentity { key, topic, topic_id, index, internal, .. } = identity;
-        // The checkpoint may be older than the last deletion of records.
-        let high_watermark = high_watermark.max(log.log_start_offset());
+        // The checkpoint may be older than the last truncation, and than the last deletion of
+        // records.
+        let truncated = log.noted_truncation().map_or(high_watermark, |noted| noted.lowest);
+        let high_watermark = high_watermark.min(truncated).max(log.log_start_offset());
         let state = PartitionState::new(local_id, log.log_end(), high_watermark);
         Self {
             key,
@@ -168,6 +173,14 @@ impl Partition {
     #[must_use]
     pub fn leader_epoch(&self) -> LeaderEpoch {
         LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
+    }
+
+    /// The truncation of its log that the checkpoints may not know of yet. Offsets that are asked
+    /// for after it are those of the truncated log: `None` until the state heard of the truncation.
+    #[must_use]
+    pub fn noted_truncation(&self) -> Option<NotedTruncation> {
+        let noted = self.log.noted_truncation()?;
+        (self.state.lock().log_version() > noted.version).then_some(noted)
     }
 
     /// Whether a fresh leader cannot say yet where the log ends.

@@ -164,6 +164,20 @@ impl PartitionState {
         }
     }
 
+    /// The log was emptied: it begins, and ends, at `end`. So does what every replica has, as far
+    /// as is known here.
+    pub fn log_restarted(&mut self, end: LogEnd) {
+        if self.take_log_end(end) {
+            self.high_watermark = end.offset;
+        }
+    }
+
+    /// The version of the newest end of the log that was heard of.
+    #[must_use]
+    pub fn log_version(&self) -> u64 {
+        self.log_end.version
+    }
+
     /// Every record before `start` was deleted. Returns the high watermark if it had to follow.
     pub fn log_start_moved(&mut self, start: Offset) -> Option<Offset> {
         self.raise(start)

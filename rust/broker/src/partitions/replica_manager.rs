@@ -17,7 +17,7 @@ use crate::fetch_sessions::TopicRef;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::purgatory::Purgatory;
 use kafkalite_log::{CommitLog, LogDir, LogError};
-use kafkalite_protocol::{ErrorCode, Offset, Uuid};
+use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -354,14 +354,6 @@ impl ReplicaManager {
         partition
     }
 
-    /// What the last run noted of a partition.
-    pub(super) fn noted(&self, which: Checkpoint, partition: &Partition) -> Option<Offset> {
-        let place = self.dirs.position(partition.log().log_dir());
-        let dir = self.dirs.iter().nth(place)?;
-        let (topic, id) = (partition.topic(), partition.topic_id());
-        dir.checkpoints().noted(which, topic, id, partition.index())
-    }
-
     /// Puts every log's start on the disk.
     ///
     /// # Errors
@@ -379,25 +371,46 @@ impl ReplicaManager {
         self.write_checkpoints(which).into_iter().fold(Ok(()), Result::and)
     }
 
-    /// The outcome in each directory.
-    fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
-        self.write_offsets(which, |partition| {
-            Some(match which {
-                Checkpoint::RecoveryPoint => partition.log().durable_offset(),
-                Checkpoint::LogStart => partition.log_start_offset(),
-                Checkpoint::HighWatermark => partition.high_watermark(),
-                Checkpoint::Cleaner => return None,
-            })
-        })
+    /// Removes the notes of truncations, once all checkpoints tell of the logs as they are since.
+    ///
+    /// # Errors
+    /// A disk is full or fails. A note that stays does no harm.
+    pub fn forget_truncations(&self) -> Result<(), LogError> {
+        // Before the offsets: a truncation that comes later keeps its note.
+        let noted = self.all().into_iter();
+        let noted = noted.filter_map(|partition| Some((partition.noted_truncation()?, partition)));
+        let noted: Vec<_> = noted.collect();
+        if noted.is_empty() {
+            return Ok(());
+        }
+        let mut outcomes: Vec<Result<(), LogError>> = self.dirs.iter().map(|_| Ok(())).collect();
+        for which in Checkpoint::ALL {
+            for (outcome, written) in outcomes.iter_mut().zip(self.write_checkpoints(which)) {
+                *outcome = std::mem::replace(outcome, Ok(())).and(written);
+            }
+        }
+        for (truncation, partition) in noted {
+            let outcome = &mut outcomes[self.dirs.position(partition.log().log_dir())];
+            if outcome.is_ok() {
+                *outcome = match partition.log().forget_truncation(truncation) {
+                    // Deleted meanwhile.
+                    Err(LogError::Closed { .. }) => Ok(()),
+                    forgotten => forgotten,
+                };
+            }
+        }
+        outcomes.into_iter().fold(Ok(()), Result::and)
     }
 
-    /// Writes one kind of checkpoint anew in every directory, with the offset that `offset` gives
-    /// for each partition, if any. Of partitions whose logs did not open stays what was there.
-    pub(super) fn write_offsets(
-        &self,
-        which: Checkpoint,
-        offset: impl Fn(&Partition) -> Option<Offset>,
-    ) -> Vec<Result<(), LogError>> {
+    /// Writes one kind of checkpoint anew in every directory; the outcome in each. Of partitions
+    /// whose logs did not open stays what was there.
+    fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
+        let offset = |partition: &Partition| match which {
+            Checkpoint::RecoveryPoint => partition.log().durable_offset(),
+            Checkpoint::LogStart => partition.log_start_offset(),
+            Checkpoint::HighWatermark => partition.high_watermark(),
+            Checkpoint::Cleaner => partition.log().cleaned_to(),
+        };
         let _writing = self.checkpointing.lock();
         let mut noted: Vec<Vec<Entry>> = self.dirs.iter().map(|_| Vec::new()).collect();
         let maps = self.maps.read();
@@ -408,7 +421,7 @@ impl ReplicaManager {
                 match slot {
                     Slot::Here(partition) => {
                         let place = self.dirs.position(partition.log().log_dir());
-                        noted[place].extend(offset(partition).map(entry));
+                        noted[place].push(entry(offset(partition)));
                     }
                     Slot::Unopened => {
                         for (dir, noted) in self.dirs.iter().zip(&mut noted) {

@@ -240,8 +240,8 @@ impl CommitLog {
     }
 
     /// Removes the note of a truncation: recovery point, log start, high watermark and
-    /// [`Self::cleaned_to`] of this log were written to the checkpoints since. Does nothing if there
-    /// was another truncation.
+    /// [`Self::cleaned_to`] of this log were written to the checkpoints since. Does nothing if
+    /// there was another truncation.
     ///
     /// # Errors
     /// If the disk fails.

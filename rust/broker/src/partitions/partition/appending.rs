@@ -187,6 +187,32 @@ impl Partition {
         truncated
     }
 
+    /// Drops every record; the next one gets `start`, where the log of the leader of `epoch`
+    /// begins.
+    ///
+    /// # Errors
+    /// As [`CommitLog::restart_as_follower`].
+    ///
+    /// [`CommitLog::restart_as_follower`]: kafkalite_log::CommitLog::restart_as_follower
+    pub fn restart_as_follower(
+        &self,
+        start: Offset,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<LogEnd, LogError> {
+        let restarted = self.log.restart_as_follower(start, epoch, now_ms);
+        match &restarted {
+            Ok(end) => {
+                let mut state = self.state.lock();
+                state.log_restarted(*end);
+                self.publish(&state);
+            }
+            Err(_) => self.look_at_log_end(),
+        }
+        self.tell_everyone();
+        restarted
+    }
+
     fn look_at_log_end(&self) {
         self.take_log_end(self.log.log_end());
     }
@@ -194,6 +220,8 @@ impl Partition {
     fn take_log_end(&self, end: LogEnd) {
         let mut state = self.state.lock();
         state.log_ended(end);
+        // A full disk may stop a log that begins anew after its start moved up.
+        state.log_start_moved(self.log.log_start_offset().min(end.offset));
         self.publish(&state);
     }
 

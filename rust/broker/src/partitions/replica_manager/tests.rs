@@ -10,11 +10,11 @@ use crate::metadata::records::{
 use crate::metrics::Metrics;
 use crate::partitions::{Checkpoints, CommitStatus};
 use crate::purgatory::{RunExpired, Timer};
-use kafkalite_log::storage::RealStorage;
+use kafkalite_log::storage::faulty::FaultyStorage;
 use kafkalite_log::validation::ValidatedBatch;
-use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -32,6 +32,7 @@ struct House {
     replicas: ReplicaManager,
     image: MetadataImage,
     directory: TempDir,
+    storage: FaultyStorage,
 }
 
 impl Drop for House {
@@ -40,7 +41,12 @@ impl Drop for House {
     }
 }
 
-fn replica_manager(clock: &Arc<ManualClock>, timer: &Arc<Timer>, at: &TempDir) -> ReplicaManager {
+fn replica_manager(
+    clock: &Arc<ManualClock>,
+    timer: &Arc<Timer>,
+    at: &TempDir,
+    storage: &FaultyStorage,
+) -> ReplicaManager {
     let (broker, metrics) = (BrokerConfig::default(), Metrics::new());
     let config = ReplicaManagerConfig {
         local_id: ME,
@@ -51,7 +57,7 @@ fn replica_manager(clock: &Arc<ManualClock>, timer: &Arc<Timer>, at: &TempDir) -
         recovery_threads: 1,
         removed_topics: HashSet::new(),
     };
-    let log_dir = LogDir::open(at.path(), Arc::new(RealStorage), 1_000).unwrap();
+    let log_dir = LogDir::open(at.path(), Arc::new(storage.clone()), 1_000).unwrap();
     let checkpoints = Checkpoints::read(log_dir).unwrap();
     ReplicaManager::new(config, LogDirs::new(vec![checkpoints], vec![], false))
 }
@@ -78,9 +84,10 @@ impl House {
         let run: RunExpired = Arc::new(|task| task());
         let timer = Timer::start(clock.clone() as Arc<dyn Clock>, run).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let replica_manager = replica_manager(&clock, &timer, &directory);
+        let storage = FaultyStorage::default();
+        let replicas_here = replica_manager(&clock, &timer, &directory, &storage);
         let image = MetadataImage::default();
-        let mut house = Self { clock, timer, replicas: replica_manager, image, directory };
+        let mut house = Self { clock, timer, replicas: replicas_here, image, directory, storage };
         house.replicas.follow_image(&MetadataImage::default(), &MetadataImage::default());
         let (name, partitions) = ("t".to_owned(), vec![record(replicas, 0)]);
         let topic = CreateTopicRecord { name, topic_id: TOPIC_ID, partitions, configs: vec![] };
@@ -118,8 +125,19 @@ impl House {
         for which in Checkpoint::OF_REPLICAS {
             self.replicas.checkpoint(which).unwrap();
         }
+        self.start_again();
+    }
+
+    /// Starts again after a power cut, which undid what was not synced.
+    fn cut_power(&mut self) {
+        self.storage.cut_power_and_undo(|| true).unwrap();
+        self.storage = FaultyStorage::default();
+        self.start_again();
+    }
+
+    fn start_again(&mut self) {
         self.replicas.dirs.unlock();
-        self.replicas = replica_manager(&self.clock, &self.timer, &self.directory);
+        self.replicas = replica_manager(&self.clock, &self.timer, &self.directory, &self.storage);
         self.replicas.follow_image(&MetadataImage::default(), &self.image);
     }
 
@@ -162,6 +180,8 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
     partition.flush().unwrap();
     Ok(appended.base_offset)
 }
+
+mod truncating;
 
 #[test]
 fn a_partition_elsewhere_has_another_error_than_one_that_does_not_exist() {
