@@ -51,7 +51,32 @@ fn is_gone(error: &ClientError) -> bool {
         || error.code().is_some_and(|code| unknown.contains(&code))
 }
 
+/// Ends a call at its deadline, though a broker that it waits for is silent.
+async fn in_time<T>(
+    what: &str,
+    deadline: Instant,
+    call: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let began = Instant::now();
+    let late = |_| {
+        let after_ms = began.elapsed().as_millis() as u64;
+        Err(ClientError::Timeout { what: what.to_owned(), after_ms })
+    };
+    tokio::time::timeout_at(deadline.into(), call).await.unwrap_or_else(late)
+}
+
 async fn commit_each(shared: &Shared, due: &Due, deadline: Instant) -> commits::Answers {
+    let answers = async { Ok(commit_one_after_the_other(shared, due, deadline).await) };
+    in_time("a commit", deadline, answers).await.unwrap_or_else(|late| {
+        due.offsets.keys().map(|partition| (partition.clone(), Err(late.clone()))).collect()
+    })
+}
+
+async fn commit_one_after_the_other(
+    shared: &Shared,
+    due: &Due,
+    deadline: Instant,
+) -> commits::Answers {
     let Some(group) = shared.config.group_id.as_ref().filter(|_| !due.offsets.is_empty()) else {
         return commits::Answers::new();
     };
@@ -248,7 +273,8 @@ pub async fn committed(
         let why = "offsets are committed for a group: set group.id".to_owned();
         return Err(ClientError::IllegalState { why });
     };
-    commits::fetch_committed(&shared.cluster, group, &partitions, deadline).await
+    let asked = commits::fetch_committed(&shared.cluster, group, &partitions, deadline);
+    in_time("committed offsets", deadline, asked).await
 }
 
 /// The offsets of timestamps, or of ends, as ListOffsets spells them; `None` where no record is as
@@ -271,6 +297,15 @@ pub async fn offsets(
 /// # Errors
 /// As [`offsets`].
 pub async fn offsets_as_seen(
+    shared: Arc<Shared>,
+    wanted: BTreeMap<TopicPartition, i64>,
+    isolation: IsolationLevel,
+    deadline: Instant,
+) -> Result<BTreeMap<TopicPartition, Option<OffsetAnswer>>, ClientError> {
+    in_time("offsets", deadline, ask_for_offsets(shared, wanted, isolation, deadline)).await
+}
+
+async fn ask_for_offsets(
     shared: Arc<Shared>,
     wanted: BTreeMap<TopicPartition, i64>,
     isolation: IsolationLevel,

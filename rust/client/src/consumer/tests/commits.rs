@@ -190,3 +190,26 @@ fn a_coordinator_that_is_no_broker_any_more_is_looked_for_again() {
     let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], soon());
     assert_eq!(consumer.runtime().call(commit, soon()), Ok(()));
 }
+
+/// Each waited for `request.timeout.ms`, whatever time its caller gave it.
+#[test]
+fn calls_end_in_time_while_the_broker_is_silent() {
+    let broker = coordinated(|asked| {
+        let is_known = asked.is(ApiKey::ApiVersions) || asked.is(ApiKey::Metadata);
+        if is_known { Answer::Usual } else { Answer::Silence }
+    });
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    let shared = || Arc::clone(consumer.shared());
+    let is_late = |error: &ClientError| matches!(error, ClientError::Timeout { .. });
+    let at_once = || Instant::now() + Duration::from_millis(50);
+    let commit = commit_three(shared(), vec![x()], at_once());
+    let told = consumer.runtime().call(commit, soon());
+    assert!(told.as_ref().is_err_and(is_late), "{told:?}");
+    let asked = calls::committed(shared(), vec![x()], at_once());
+    let told = consumer.runtime().call(asked, soon());
+    assert!(told.as_ref().is_err_and(is_late), "{told:?}");
+    let asked = calls::offsets(shared(), BTreeMap::from([(x(), -1)]), at_once());
+    let told = consumer.runtime().call(asked, soon());
+    assert!(told.as_ref().is_err_and(is_late), "{told:?}");
+    assert_eq!(broker.count(ApiKey::ListOffsets), 1);
+}
