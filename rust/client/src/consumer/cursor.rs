@@ -18,7 +18,7 @@ use crate::topic_partition::TopicPartition;
 /// A leader epoch that is not known.
 pub const NO_EPOCH: i32 = -1;
 
-/// The tenure of a partition that no group assigned.
+/// No tenure: nobody knows since when a partition was held.
 pub const NO_TENURE: u64 = 0;
 
 /// A tenure that begins now: no two in a process have the same number.
@@ -87,7 +87,7 @@ impl Cursor {
         Self::held(partition, start, NO_TENURE)
     }
 
-    /// The same in a partition that a group assigned, see [`Cursor::tenure`].
+    /// The same in a tenure, see [`Cursor::tenure`].
     #[must_use]
     pub fn held(partition: TopicPartition, start: Position, tenure: u64) -> Self {
         let places = Places { position: start, done: start, newest: 0 };
@@ -127,9 +127,9 @@ impl Cursor {
         }
     }
 
-    /// Since when the group's member has held the partition without a break, and its topic was the
-    /// same: a number that no other time of holding a partition has in this process.
-    /// [`NO_TENURE`] without a group.
+    /// Since when the partition has been held without a break, by the group's member or as it was
+    /// assigned by hand, and its topic was the same: a number that no other time of holding a
+    /// partition has in this process, and that grows. [`NO_TENURE`] if nobody knows.
     #[must_use]
     pub fn tenure(&self) -> u64 {
         self.tenure

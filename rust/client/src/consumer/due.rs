@@ -54,7 +54,8 @@ impl Due {
     ///
     /// # Errors
     /// Without a group; when the consumer is no member of it now; for a partition that it does not
-    /// hold any more, or did not hold all the time since the records were handed out.
+    /// hold any more, or did not hold all the time since the records were handed out; for records
+    /// of an earlier topic of the name.
     pub fn given(shared: &Shared, wanted: Vec<Claim>) -> Result<Self, ClientError> {
         let group = check_group(shared)?;
         look(shared, |moment| {
@@ -64,6 +65,12 @@ impl Due {
                 if let Some(one) = wanted.iter().find(lost) {
                     return Err(moment.refusal(one, group));
                 }
+            }
+            let of_former =
+                |one: &&Claim| moment.subscription.is_of_former_topic(&one.partition, one.tenure);
+            if let Some(Claim { partition, .. }) = wanted.iter().find(of_former) {
+                let about = format!("commit of {partition}: an earlier topic of its name was read");
+                return Err(ClientError::broker(ErrorCode::UnknownTopicId, about));
             }
             let offsets = wanted.into_iter().map(|one| (one.partition, one.committed));
             Ok(moment.due(offsets.collect()))

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use kafkalite_protocol::Uuid;
 
-use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position};
+use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
 mod partition_state;
@@ -41,6 +41,8 @@ pub const LATEST: i64 = -1;
 pub struct FetchWish {
     /// The consumer's place in it.
     pub cursor: Arc<Cursor>,
+    /// Its topic's id: the position is one in that topic's log.
+    pub topic_id: Uuid,
     /// Who leads it, as far as is known.
     pub leader: LeaderAndEpoch,
     /// Where to go on.
@@ -133,9 +135,9 @@ impl Subscription {
         self.partitions.iter()
     }
 
-    /// Takes partitions in; what is new among them begins with `start`.
+    /// Takes partitions in that no group assigned; what is new among them begins with `start`.
     pub fn add(&mut self, partitions: impl IntoIterator<Item = TopicPartition>, start: Status) {
-        self.add_held(partitions.into_iter().map(|partition| (partition, NO_TENURE)), start);
+        self.add_held(partitions.into_iter().map(|partition| (partition, next_tenure())), start);
     }
 
     /// The same of partitions that a group assigned, each with its tenure.
@@ -146,7 +148,8 @@ impl Subscription {
     ) {
         for (partition, tenure) in partitions {
             if !self.partitions.contains_key(&partition) {
-                let state = self.past.begin(&partition, tenure, start);
+                let by_group = self.wish.is_by_group();
+                let state = self.past.begin(&partition, tenure, start, by_group);
                 self.partitions.insert(partition.clone(), state);
             }
             self.past.forget(&partition);
@@ -168,6 +171,12 @@ impl Subscription {
             Some(state) => tenure == NO_TENURE || tenure == state.cursor().tenure(),
             None => tenure == NO_TENURE && !self.past.has(partition),
         }
+    }
+
+    /// Whether what was read in `tenure`, if that is known, is of an earlier topic of the name.
+    #[must_use]
+    pub fn is_of_former_topic(&self, partition: &TopicPartition, tenure: u64) -> bool {
+        tenure != NO_TENURE && self.past.renewed_in(partition).is_some_and(|since| tenure < since)
     }
 
     /// Gives partitions up: what is under way for them is stale from now on.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use kafkalite_protocol::Uuid;
 
 use super::FetchWish;
-use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
+use crate::consumer::cursor::{Cursor, NO_EPOCH, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
 /// Who leads a partition, and since which epoch.
@@ -267,10 +267,10 @@ impl PartitionState {
         self.life = next_life();
         self.committed = None;
         self.watermarks = None;
+        self.retry_at = None;
         if start != Status::NoPosition {
-            let held = self.cursor.tenure() != NO_TENURE;
-            let tenure = if held { next_tenure() } else { NO_TENURE };
-            self.go_on_with(Cursor::held(self.partition.clone(), Position::at(-1), tenure));
+            let anew = Cursor::held(self.partition.clone(), Position::at(-1), next_tenure());
+            self.go_on_with(anew);
             self.status = start;
         }
     }
@@ -326,6 +326,7 @@ impl PartitionState {
         }
         Some(FetchWish {
             cursor: Arc::clone(&self.cursor),
+            topic_id: self.topic_id,
             leader: self.leader?,
             from: self.next_fetch,
         })

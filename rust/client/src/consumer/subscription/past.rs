@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use kafkalite_protocol::Uuid;
 
 use super::{PartitionState, Status, Wish};
-use crate::consumer::cursor::NO_TENURE;
 use crate::topic_partition::TopicPartition;
 
 /// A topic that brokers do not know for this long was deleted.
@@ -25,7 +24,7 @@ struct GivenUp {
 pub(super) struct Past {
     /// What was held since the consumer last asked for nothing.
     given_up: BTreeMap<TopicPartition, GivenUp>,
-    /// Tenures in which a topic was made again: the group's, and the one that began with that.
+    /// Tenures in which a topic was made again: the one before, and the one that began with that.
     renewed: BTreeMap<TopicPartition, (u64, u64)>,
     /// Partitions of topics that brokers do not know, and since when.
     aside: BTreeMap<TopicPartition, (PartitionState, Instant)>,
@@ -52,13 +51,21 @@ impl Past {
         self.given_up.contains_key(partition)
     }
 
-    /// A partition that is held from now on, in a tenure of the group. In the tenure in which it
-    /// was given up it was a partition of the topic of that time: another one is found out.
-    pub fn begin(&mut self, one: &TopicPartition, tenure: u64, start: Status) -> PartitionState {
+    /// A partition that is held from now on, in a tenure. Whoever chose it by hand goes on with the
+    /// topic that it was a partition of, and so does a group in the tenure in which it was given
+    /// up: another topic is found out.
+    pub fn begin(
+        &mut self,
+        one: &TopicPartition,
+        tenure: u64,
+        start: Status,
+        by_group: bool,
+    ) -> PartitionState {
         let tenure = self.own_tenure(one, tenure);
-        let before = self.given_up.get(one).filter(|before| before.tenure == tenure);
-        let topic_id = before.filter(|_| tenure != NO_TENURE).map(|before| before.topic_id);
-        PartitionState::new(one.clone(), start, tenure).of_topic(topic_id.unwrap_or(Uuid::ZERO))
+        let before = self.given_up.get(one);
+        let before = before.filter(|before| !by_group || before.tenure == tenure);
+        let topic_id = before.map_or(Uuid::ZERO, |before| before.topic_id);
+        PartitionState::new(one.clone(), start, tenure).of_topic(topic_id)
     }
 
     /// A partition is held.
@@ -70,6 +77,11 @@ impl Past {
     pub fn own_tenure(&self, partition: &TopicPartition, tenure: u64) -> u64 {
         let renewed = self.renewed.get(partition).filter(|(of_group, _)| *of_group == tenure);
         renewed.map_or(tenure, |(_, own)| *own)
+    }
+
+    /// The tenure that began when the topic of a partition was made again, if it was.
+    pub fn renewed_in(&self, partition: &TopicPartition) -> Option<u64> {
+        self.renewed.get(partition).map(|(_, own)| *own)
     }
 
     /// The topic of a partition was made again: the tenure is no more `before` but `own`.

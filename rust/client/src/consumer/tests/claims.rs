@@ -159,6 +159,39 @@ fn of_a_topic_that_was_made_again_during_a_rebalance_nothing_that_was_read_is_co
     assert_eq!(refusal(&shared, x(), tenure), Some(ErrorCode::IllegalGeneration));
 }
 
+/// It was committed for the next topic of the name, whose first records nobody read then.
+#[test]
+fn of_a_former_topic_nothing_that_was_read_by_hand_is_committed() {
+    let broker = broker(Log { start: 0, end: 4, epoch: 0 });
+    let shared = Shared::new(consumer(&broker, &[("group.id", "g")]).config().clone(), None);
+    let tenure = || shared.subscription.lock().get(&x()).map(|state| state.cursor().tenure());
+    let assign = |partitions: &[TopicPartition]| {
+        let partitions = partitions.iter().cloned().collect();
+        shared.subscription.lock().keep_only(&partitions, Status::Committed);
+    };
+    let hear = |id: u8| {
+        shared.subscription.lock().see_topics(|_| Some(Uuid([id; 16])), Status::Committed);
+    };
+    shared.subscription.lock().set_wish(Wish::Assigned);
+    assign(&[x()]);
+    hear(1);
+    let of_first = tenure().expect("it is assigned");
+    assign(&[]);
+    assign(&[x()]);
+    hear(1);
+    for known in [of_first, NO_TENURE] {
+        assert_eq!(refusal(&shared, x(), known), None, "it is the same topic");
+    }
+    hear(2);
+    let of_second = tenure().expect("it is assigned");
+    assert_eq!(refusal(&shared, x(), of_first), Some(ErrorCode::UnknownTopicId));
+    assert_eq!(refusal(&shared, x(), of_second), None);
+    assign(&[]);
+    assign(&[x()]);
+    hear(3);
+    assert_eq!(refusal(&shared, x(), of_second), Some(ErrorCode::UnknownTopicId));
+}
+
 #[test]
 fn a_member_that_has_not_joined_yet_has_nothing_to_commit() {
     let broker = broker(Log { start: 0, end: 4, epoch: 0 });
