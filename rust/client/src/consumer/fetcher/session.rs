@@ -2,8 +2,9 @@
 //!
 //! The first fetch of a session lists every partition; the next ones list those whose place
 //! changed, and those that are not wanted any more. A broker that keeps no session is sent
-//! everything every time. Topics are told by id from Fetch version 13 on, for a whole session or
-//! not at all. Source: Kafka's `FetchSessionHandler`.
+//! everything every time, each time beginning with another partition: what one answer has no room
+//! for comes in another. Topics are told by id from Fetch version 13 on, for a whole session or not
+//! at all. Source: Kafka's `FetchSessionHandler`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct FetchSession {
     id: i32,
     epoch: i32,
     by_id: bool,
+    /// How often a broker kept no session.
+    turns: usize,
     /// What the broker was told, by partition.
     told: BTreeMap<TopicPartition, Wanted>,
     /// The names of the topics that it was told by id.
@@ -76,7 +79,8 @@ impl FetchSession {
         let full = self.epoch == FIRST_EPOCH;
         let mut topics = Vec::new();
         let mut forgotten = Vec::new();
-        for (partition, one) in &wanted {
+        let first = if full { self.turns % wanted.len().max(1) } else { 0 };
+        for (partition, one) in wanted.iter().skip(first).chain(wanted.iter().take(first)) {
             let known = self.told.get(partition).filter(|_| !full);
             if let Some(known) = known.filter(|known| known.topic_id != one.topic_id) {
                 forget(&mut forgotten, partition, known.topic_id);
@@ -117,6 +121,7 @@ impl FetchSession {
         };
         if self.epoch == FIRST_EPOCH {
             self.id = 0;
+            self.turns = self.turns.wrapping_add(1);
         }
     }
 
@@ -142,7 +147,7 @@ fn add(topics: &mut Vec<FetchTopic>, partition: &TopicPartition, one: &Wanted, m
         partition_max_bytes: max_bytes,
         ..FetchPartition::default()
     };
-    // Partitions come in order, so those of one topic follow each other.
+    // Partitions come in order, so those of one topic follow each other, but where it began.
     match topics.last_mut().filter(|last| *last.topic == *partition.topic) {
         Some(last) => last.partitions.push(told),
         None => topics.push(FetchTopic {

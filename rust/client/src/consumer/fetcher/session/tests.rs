@@ -47,6 +47,22 @@ fn a_fetch_in_a_session_lists_only_what_changed_and_what_is_not_wanted_any_more(
     assert_eq!((same.session_epoch, same.topics.len(), same.forgotten.len()), (2, 0, 0));
 }
 
+/// What had no room in one answer had none in any, for as long as the first partitions had records.
+#[test]
+fn a_broker_that_keeps_no_session_is_asked_for_each_partition_first_in_its_turn() {
+    let mut session = FetchSession::default();
+    let mut next = || {
+        let all = [("x-0", 1), ("x-1", 1), ("y-0", 2)].map(|(name, id)| wanted(name, id, 10));
+        let request = session.next(all.to_vec(), true, 100);
+        session.answered(0);
+        listed(&request).join(" ")
+    };
+    assert_eq!(next(), "x[(0, 10), (1, 10)] y[(0, 10)]");
+    assert_eq!(next(), "x[(1, 10)] y[(0, 10)] x[(0, 10)]");
+    assert_eq!(next(), "y[(0, 10)] x[(0, 10), (1, 10)]");
+    assert_eq!(next(), "x[(0, 10), (1, 10)] y[(0, 10)]");
+}
+
 #[test]
 fn a_broker_that_keeps_no_session_is_told_everything_every_time() {
     let mut session = FetchSession::default();
