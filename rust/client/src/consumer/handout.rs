@@ -127,8 +127,8 @@ impl Handout {
     /// The next record, if it is decoded already: the short way for callers that go record by
     /// record.
     ///
-    /// Where `make` fails the record stays. `None` as well if the partition is read elsewhere when
-    /// the record is made: then it is not handed out.
+    /// Where `make` fails the record stays, and those before it are done. `None` as well if the
+    /// partition is read elsewhere when the record is made: then it is not handed out.
     pub fn take_decoded<T, E>(
         &mut self,
         make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
@@ -141,6 +141,7 @@ impl Handout {
         let index = open.rest.from;
         let made = make(cursor, open.rest.block.get(index));
         if made.is_err() {
+            self.finish();
             return Some(made);
         }
         let next = open.rest.block.position_after(index);

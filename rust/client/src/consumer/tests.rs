@@ -254,6 +254,9 @@ fn what_was_handed_out_is_done_when_the_caller_comes_back() {
     assert_eq!(decoded(&consumer), Some(4));
     let handed_out = || consumer.shared().subscription.lock().positions()[&x()].offset;
     assert_eq!((done(), handed_out()), (4, 5));
+    // It was processed once more where the consumer was closed for this failure.
+    assert_eq!(consumer.next_decoded(|_, _| Err::<(), _>("no")), Some(Err("no")));
+    assert_eq!((done(), handed_out()), (5, 5));
 }
 
 #[test]
