@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use kafkalite_connection::{Connection, ConnectionError, Lane, NodeId};
 use kafkalite_protocol::ErrorCode;
-use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
 use tokio::task::JoinSet;
 
@@ -97,12 +96,10 @@ impl Fetcher {
             let subscription = shared.subscription.lock();
             (subscription.fetchable(now, enough), subscription.next_due(now))
         };
-        let image = shared.cluster.image();
         let mut by_node: HashMap<NodeId, Vec<Wanted>> = HashMap::new();
         for wish in wishes {
-            let topic = image.topic(&wish.cursor.partition().topic);
             by_node.entry(wish.leader.node).or_default().push(Wanted {
-                topic_id: topic.map_or(Uuid::ZERO, |topic| topic.id),
+                topic_id: wish.topic_id,
                 cursor: wish.cursor,
                 from: wish.from,
                 leader_epoch: wish.leader.epoch,

@@ -29,8 +29,6 @@ mod tests;
 const PROTOCOL_TYPE: &str = "consumer";
 /// The coordinator answers a Join when the rebalance is over, and a little later.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
-/// Wanted topics that do not exist are looked for so often.
-const MISSING_TOPICS_EVERY: Duration = Duration::from_secs(1);
 
 /// Carries out what `member` wants, until it is dropped.
 pub async fn run(shared: Arc<Shared>) {
@@ -50,14 +48,10 @@ pub async fn run(shared: Arc<Shared>) {
             member.next(now)
         };
         if let Action::Wait(until) = action {
-            let missing = group.has_missing_topics();
             tokio::select! {
                 () = shared.group.notified() => {}
                 _ = images.changed() => {}
                 () = sleep_until(until) => {}
-                () = tokio::time::sleep(MISSING_TOPICS_EVERY), if missing => {
-                    group.ask_for_topics().await;
-                }
             }
         } else {
             group.carry_out(action).await;
@@ -91,28 +85,6 @@ impl Group<'_> {
             Some(topic) => Some(topic.partitions.len() as i32),
             None => image.is_missing(topic).then_some(0),
         });
-    }
-
-    fn has_missing_topics(&self) -> bool {
-        let image = self.shared.cluster.image();
-        match self.shared.subscription.lock().wish() {
-            Wish::Topics(topics) => topics.iter().any(|topic| image.topic(topic).is_none()),
-            _ => false,
-        }
-    }
-
-    /// Asks for what the wishes need to be known.
-    async fn ask_for_topics(&self) {
-        let wanted = match self.shared.subscription.lock().wish() {
-            Wish::Topics(topics) => {
-                Wanted::Topics(topics.iter().map(ToString::to_string).collect())
-            }
-            Wish::Pattern(_) => Wanted::All,
-            _ => return,
-        };
-        if let Err(error) = self.shared.cluster.refresh(wanted).await {
-            self.shared.report_unless_passing(error);
-        }
     }
 
     /// Where nobody listens, what is ours is taken at once, and what is lost is dropped; what is
@@ -181,7 +153,9 @@ impl Group<'_> {
     ) {
         if matches!(self.shared.subscription.lock().wish(), Wish::Pattern(_)) {
             // A topic that came since must not make the round a wrong one.
-            self.ask_for_topics().await;
+            if let Err(error) = self.shared.cluster.refresh(Wanted::All).await {
+                self.shared.report_unless_passing(error);
+            }
         }
         let config = &self.shared.config;
         let (session, rebalance) = (config.session_timeout, config.max_poll_interval);

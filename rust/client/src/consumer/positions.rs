@@ -2,9 +2,11 @@
 //!
 //! It follows the metadata, asks for committed offsets and resets, and has positions validated when
 //! a leader changed (KIP-320). Whatever fails in a way that may pass is asked again after a wait.
+//! Each question is a task of its own: a broker that is silent holds up its own partitions alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kafkalite_connection::{ClusterImage, NodeId, Wanted};
@@ -26,16 +28,17 @@ mod tests;
 /// A topic that brokers do not know any more is looked for after this, if a pattern asks for it.
 const BACK_SOON: Duration = Duration::from_millis(250);
 
+/// Questions to brokers that are under way.
+type Questions = JoinSet<()>;
+
 /// Follows the subscription until it is dropped.
 pub async fn run(shared: Arc<Shared>) {
     let mut images = shared.cluster.images();
-    let mut missing = MissingTopics::default();
+    let (mut missing, mut questions) = (MissingTopics::default(), Questions::new());
     loop {
         images.borrow_and_update();
         let look_for_topics = follow_metadata(&shared, &mut missing);
-        find_committed(&shared).await;
-        find_resets(&shared).await;
-        validate(&shared).await;
+        ask(&shared, &mut questions);
         shared.fetch.notify_one();
         shared.settled.send_modify(|count| *count += 1);
         let (lost, wake) = {
@@ -48,9 +51,41 @@ pub async fn run(shared: Arc<Shared>) {
         tokio::select! {
             () = shared.settle.notified() => {}
             _ = images.changed() => {}
+            Some(_) = questions.join_next() => {}
             () = sleep_until(wake) => {}
             () = sleep_until(look_for_topics) => {}
         }
+    }
+}
+
+/// Asks all that is due. What is asked is not due again before its answer, or twice the time that
+/// one may take: whoever answers says when to ask again.
+fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
+    let now = Instant::now();
+    let again = now + 2 * shared.config.client.connection.request_timeout;
+    let mut subscription = shared.subscription.lock();
+    let committed: Vec<_> = match shared.config.group_id {
+        Some(_) => {
+            let due = subscription.committed_due(now).into_iter();
+            due.map(|one| (subscription.life(&one), one)).collect()
+        }
+        None => Vec::new(),
+    };
+    let (resets, validations) = (subscription.resets_due(now), subscription.validations_due(now));
+    let asked = committed.iter().map(|(_, one)| one);
+    let asked = asked.chain(resets.iter().map(|wish| &wish.partition));
+    for one in asked.chain(validations.iter().map(|(one, _)| one)) {
+        subscription.retry_later(one, again);
+    }
+    drop(subscription);
+    if !committed.is_empty() {
+        questions.spawn(find_committed(Arc::clone(shared), committed));
+    }
+    for due in by_leader(shared, resets, |wish| &wish.partition) {
+        questions.spawn(find_resets(Arc::clone(shared), due));
+    }
+    for due in by_leader(shared, validations, |(one, _)| one) {
+        questions.spawn(validate(Arc::clone(shared), due));
     }
 }
 
@@ -60,6 +95,8 @@ struct MissingTopics {
     asked: Option<tokio::task::JoinHandle<()>>,
     /// When all topics were asked for, for a pattern.
     all_asked: Option<Instant>,
+    /// Nobody answered that.
+    all_failed: Arc<AtomicBool>,
     /// The topics that the pattern stood for at the last look.
     matched: BTreeSet<Arc<str>>,
     /// When one of them was not there any more.
@@ -80,6 +117,9 @@ impl MissingTopics {
             self.gone_since = Some(now);
         }
         self.matched = matched;
+        if self.all_failed.swap(false, Ordering::Relaxed) {
+            self.all_asked = None;
+        }
         let gone_since = self.gone_since;
         let wait = |asked: Instant| match gone_since {
             Some(since) => asked.saturating_duration_since(since).max(BACK_SOON).min(age),
@@ -106,6 +146,7 @@ impl MissingTopics {
 
     fn spawn(&mut self, shared: &Arc<Shared>, wanted: Wanted, names: Vec<String>) {
         let shared = Arc::clone(shared);
+        let all_failed = (wanted == Wanted::All).then(|| Arc::clone(&self.all_failed));
         self.asked = Some(tokio::spawn(async move {
             match shared.cluster.refresh(wanted).await {
                 Ok(image) => {
@@ -118,6 +159,7 @@ impl MissingTopics {
                     shared.report_unless_passing(error);
                     tokio::time::sleep(shared.config.client.connection.retry_backoff.after(2))
                         .await;
+                    all_failed.inspect(|failed| failed.store(true, Ordering::Relaxed));
                 }
             }
             shared.settle.notify_one();
@@ -143,8 +185,11 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     see_image(&mut subscription, &image, shared.start());
     let mut names: BTreeSet<Arc<str>> =
         subscription.assigned().into_iter().map(|partition| partition.topic).collect();
-    if let Wish::Topics(topics) = subscription.wish() {
-        names.extend(topics.iter().cloned());
+    match subscription.wish() {
+        Wish::Topics(topics) => names.extend(topics.iter().cloned()),
+        // Who asks for a topic by name may make it: a pattern names none that is gone.
+        Wish::Pattern(_) => names.retain(|name| image.is_refused(name)),
+        Wish::Nothing | Wish::Assigned => {}
     }
     let by_hand = matches!(subscription.wish(), Wish::Assigned);
     let untold = subscription.iter().filter(|(_, state)| by_hand && !state.told_missing());
@@ -221,61 +266,46 @@ fn assign_all(shared: &Shared, image: &ClusterImage) {
     subscription.set_aside(&wanted, Instant::now());
 }
 
-async fn find_committed(shared: &Shared) {
+/// Asks for what the group committed for partitions, each with its life.
+async fn find_committed(shared: Arc<Shared>, due: Vec<(u64, TopicPartition)>) {
     let Some(group) = &shared.config.group_id else { return };
     let deadline = Instant::now() + shared.config.client.connection.request_timeout;
-    let lives = || {
-        let subscription = shared.subscription.lock();
-        let due = subscription.committed_due(Instant::now()).into_iter();
-        due.map(|one| (subscription.life(&one), one)).collect::<Vec<_>>()
-    };
-    if lives().is_empty() {
-        return;
-    }
     // What was taken away a moment ago may be assigned again: its last commit comes first.
     let mut last_commits = shared.last_commits.subscribe();
     let all_out = last_commits.wait_for(|under_way| *under_way == 0);
     let _ = tokio::time::timeout_at(deadline.into(), all_out).await;
-    let (lives, due): (Vec<_>, Vec<_>) = lives().into_iter().unzip();
-    let found = commits::fetch_committed(&shared.cluster, group, &due, deadline).await;
-    let policy = shared.reset_timestamp();
-    match found {
-        Ok(found) => {
-            let mut subscription = shared.subscription.lock();
-            for (partition, life) in due.iter().zip(lives) {
-                // It may have been given up, and assigned again after others had committed.
-                if subscription.life(partition) != life {
-                    continue;
-                }
+    let partitions: Vec<_> = due.iter().map(|(_, partition)| partition.clone()).collect();
+    let found = commits::fetch_committed(&shared.cluster, group, &partitions, deadline).await;
+    let (policy, retry_at) = (shared.reset_timestamp(), shared.retry_at());
+    let mut subscription = shared.subscription.lock();
+    for (life, partition) in &due {
+        // It may have been given up, and assigned again after others had committed.
+        if subscription.life(partition) != *life {
+            continue;
+        }
+        match &found {
+            Ok(found) => {
                 let committed = found.get(partition).cloned().flatten();
                 let position = committed.map(|committed| committed.position);
                 subscription.start_at_committed(partition, position, policy);
             }
-            // A position that was found may be of an older epoch than its leader.
-            see_image(&mut subscription, &shared.cluster.image(), shared.start());
+            Err(_) => subscription.retry_later(partition, retry_at),
         }
-        Err(error) => {
-            let at = shared.retry_at();
-            let mut subscription = shared.subscription.lock();
-            for partition in &due {
-                subscription.retry_later(partition, at);
-            }
-            drop(subscription);
-            shared.report_unless_passing(error);
-        }
+    }
+    // A position that was found may be of an older epoch than its leader.
+    see_image(&mut subscription, &shared.cluster.image(), shared.start());
+    drop(subscription);
+    if let Err(error) = found {
+        shared.report_unless_passing(error);
     }
 }
 
-/// Asks each leader by itself for what is due of its partitions: what one answers is taken while
-/// another is silent.
-async fn ask_leaders<T, F>(
-    shared: &Arc<Shared>,
+/// What is due, by the leader of its partition: what one answers is taken while another is silent.
+fn by_leader<T>(
+    shared: &Shared,
     due: Vec<T>,
     partition: impl Fn(&T) -> &TopicPartition,
-    ask: impl Fn(Arc<Shared>, Vec<T>) -> F,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
+) -> impl Iterator<Item = Vec<T>> {
     let image = shared.cluster.image();
     let mut by_leader: BTreeMap<Option<NodeId>, Vec<T>> = BTreeMap::new();
     for one in due {
@@ -283,24 +313,11 @@ async fn ask_leaders<T, F>(
         let leader = image.leader(topic, *partition).map(|(node, _)| node);
         by_leader.entry(leader).or_default().push(one);
     }
-    let mut asked = JoinSet::new();
-    for due in by_leader.into_values() {
-        let (ask, shared) = (ask(Arc::clone(shared), due), Arc::clone(shared));
-        asked.spawn(async move {
-            ask.await;
-            shared.fetch.notify_one();
-            shared.settled.send_modify(|count| *count += 1);
-        });
-    }
-    while asked.join_next().await.is_some() {}
+    by_leader.into_values()
 }
 
-async fn find_resets(shared: &Arc<Shared>) {
-    let due = shared.subscription.lock().resets_due(Instant::now());
-    ask_leaders(shared, due, |wish| &wish.partition, find_resets_of_leader).await;
-}
-
-async fn find_resets_of_leader(shared: Arc<Shared>, due: Vec<ResetWish>) {
+/// Asks one leader for the offsets of timestamps or of ends.
+async fn find_resets(shared: Arc<Shared>, due: Vec<ResetWish>) {
     let question =
         |wish: &ResetWish| Question { partition: wish.partition.clone(), about: wish.timestamp };
     let questions = due.iter().map(question).collect();
@@ -338,19 +355,9 @@ async fn find_resets_of_leader(shared: Arc<Shared>, due: Vec<ResetWish>) {
     }
 }
 
-/// Asks until nothing is due: what is dropped for an answer is asked about again, from where it
-/// stands then, and nobody else would look at it before the next metadata.
-async fn validate(shared: &Arc<Shared>) {
-    loop {
-        let due = shared.subscription.lock().validations_due(Instant::now());
-        if due.is_empty() {
-            return;
-        }
-        ask_leaders(shared, due, |(partition, _)| partition, validate_of_leader).await;
-    }
-}
-
-async fn validate_of_leader(shared: Arc<Shared>, due: Vec<(TopicPartition, Position)>) {
+/// Asks one leader whether its log was cut before the positions. What is dropped for an answer is
+/// due again, from where it stands then.
+async fn validate(shared: Arc<Shared>, due: Vec<(TopicPartition, Position)>) {
     let question = |(partition, position): &(TopicPartition, Position)| Question {
         partition: partition.clone(),
         about: position.leader_epoch.into(),

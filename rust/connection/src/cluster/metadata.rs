@@ -135,10 +135,7 @@ impl Cluster {
                 Some(open) => open,
                 None => self.any_connection().await?,
             };
-            let answer = connection.send(|version| self.request(batch, version)).await;
-            let taken = answer
-                .and_then(|(version, response)| self.take(batch, &connection, version, response));
-            match taken {
+            match self.ask_at(&connection, batch).await {
                 Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
                     self.0.change_image(ClusterImage::without_brokers);
                     self.disconnect();
@@ -150,6 +147,24 @@ impl Cluster {
                 result => return result,
             }
         }
+    }
+
+    /// Asks one broker for a batch. What is known and what may be made by the question are asked
+    /// for apart: a topic that was deleted must not come back because somebody knew it.
+    async fn ask_at(&self, connection: &Connection, batch: &Batch) -> Result<(), ConnectionError> {
+        let may_make = self.0.config.allow_auto_create_topics && !batch.topics.is_empty();
+        let known = Batch { topics: BTreeSet::new(), ..batch.clone() };
+        let named = Batch { known: false, ..batch.clone() };
+        let parts = match batch.known && !batch.all && may_make {
+            true => vec![&known, &named],
+            false => vec![batch],
+        };
+        for part in parts {
+            let answer = connection.send(|version| self.request(part, version)).await;
+            let (version, response) = answer?;
+            self.take(part, connection, version, response)?;
+        }
+        Ok(())
     }
 
     /// A living connection to a broker that others contradicted, see [`ClusterImage::doubted`].
@@ -172,7 +187,7 @@ impl Cluster {
         MetadataRequest {
             topics: (!all).then(|| names.into_iter().map(topic).collect()),
             // Asking for all topics creates none.
-            allow_auto_topic_creation: self.0.config.allow_auto_create_topics,
+            allow_auto_topic_creation: self.0.config.allow_auto_create_topics && !batch.known,
             ..MetadataRequest::default()
         }
     }

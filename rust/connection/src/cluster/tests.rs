@@ -181,6 +181,32 @@ fn a_topic_is_asked_for_until_it_is_there() {
     assert_eq!(broker.count(ApiKey::Metadata), 3);
 }
 
+/// A topic that somebody deleted came back, made anew by a client that had read it.
+#[test]
+fn a_topic_is_made_by_who_names_it_and_not_by_who_knew_it() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&asked);
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Metadata) {
+            let request: MetadataRequest = asked.read();
+            let names = request.topics.unwrap_or_default().into_iter();
+            let names: Vec<_> = names.filter_map(|topic| topic.name).collect();
+            noted.lock().push((names.join(" "), request.allow_auto_topic_creation));
+        }
+        Answer::Usual
+    });
+    run(broker.config(), |cluster| async move {
+        cluster.look_up(&["a"]).await.expect("it is there");
+        cluster.refresh(Wanted::Known).await.expect("an answer");
+        cluster.request_refresh();
+        cluster.look_up(&["b"]).await.expect("it is there");
+    });
+    let asked = asked.lock();
+    let expected = [("a", true), ("a", false), ("a", false), ("b", true)];
+    let asked: Vec<_> = asked.iter().map(|(names, makes)| (names.as_str(), *makes)).collect();
+    assert_eq!(asked, expected);
+}
+
 #[test]
 fn a_topic_that_cannot_be_is_refused_at_once_and_a_missing_one_at_the_deadline() {
     let broker = FakeBroker::start(|asked| {

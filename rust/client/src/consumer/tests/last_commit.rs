@@ -110,7 +110,8 @@ pub fn all_else(asked: &Asked) -> Answer {
     Answer::Usual
 }
 
-fn nothing_committed(asked: &Asked) -> Answer {
+/// The answer that the group has committed nothing.
+pub fn nothing_committed(asked: &Asked) -> Answer {
     let request: OffsetFetchRequest = asked.read();
     let topics = request.groups.into_iter().flat_map(|group| group.topics.unwrap_or_default());
     let none = || OffsetFetchResponsePartitions { committed_offset: -1, ..Default::default() };

@@ -1,6 +1,9 @@
 //! Partitions that change their leader, and leaders that send a reader elsewhere.
 
+use super::commits::coordinated;
+use super::last_commit::nothing_committed;
 use super::*;
+use crate::consumer::subscription::EARLIEST;
 use kafkalite_connection::LeaderNews;
 use kafkalite_connection::testing::{Held, OTHER, hold, release, two, wait_held};
 
@@ -98,5 +101,57 @@ fn a_leader_that_does_not_say_where_to_begin_holds_up_its_own_partitions_alone()
     consumer.shared().cluster.learn_leader(&second_leads("y"));
     let both = BTreeSet::from([x(), TopicPartition::new("y", 0)]);
     consumer.assign(&both).expect("nothing is subscribed to");
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+}
+
+/// Metadata was not looked at before the silent leader's time was over.
+#[test]
+fn a_leader_that_changes_is_followed_while_another_leader_is_silent() {
+    let longer = Log { end: 6, ..LOG };
+    let [first, second] = two(
+        |asked| match asked.is(ApiKey::ListOffsets) {
+            true => list_offsets(asked, &LOG),
+            false if asked.is(ApiKey::Fetch) => fetch_of_log(asked),
+            false => Answer::Usual,
+        },
+        move |asked| match asked.is(ApiKey::ListOffsets) {
+            true => Answer::Silence,
+            false if asked.is(ApiKey::Fetch) => {
+                fetch(asked, |partition, offset| longer.fetch(partition, offset))
+            }
+            false => Answer::Usual,
+        },
+    );
+    let consumer = consumer(&first, &[EARLIEST_RESET]);
+    let cluster = consumer.shared().cluster.clone();
+    let learn = async move { Ok(cluster.look_up(&["x", "y"]).await.map(drop)?) };
+    assert_eq!(consumer.runtime().call(learn, soon()), Ok(()));
+    consumer.shared().cluster.learn_leader(&second_leads("y"));
+    let both = BTreeSet::from([x(), TopicPartition::new("y", 0)]);
+    consumer.assign(&both).expect("nothing is subscribed to");
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    second.wait_for(ApiKey::ListOffsets, 1);
+    consumer.shared().cluster.learn_leader(&second_leads("x"));
+    assert_eq!(read(&consumer, 2), Ok(vec![4, 5]));
+}
+
+/// Nothing else was asked before the coordinator's time was over.
+#[test]
+fn a_seek_finds_its_place_while_the_coordinator_is_silent() {
+    let broker = coordinated(|asked| {
+        if asked.is(ApiKey::OffsetFetch) {
+            let is_first = asked.before == 0;
+            return if is_first { nothing_committed(asked) } else { Answer::Silence };
+        } else if asked.is(ApiKey::ListOffsets) {
+            return list_offsets(asked, &LOG);
+        }
+        if asked.is(ApiKey::Fetch) { fetch_of_log(asked) } else { Answer::Usual }
+    });
+    let consumer = reading(&broker, &[EARLIEST_RESET, ("group.id", "g")]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    let both = BTreeSet::from([x(), TopicPartition::new("y", 0)]);
+    consumer.assign(&both).expect("nothing is subscribed to");
+    broker.wait_for(ApiKey::OffsetFetch, 2);
+    consumer.seek_to(&[x()], EARLIEST).expect("it is assigned");
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
 }

@@ -22,6 +22,8 @@ enum Told {
     Topic(u8, i32),
     /// A refusal.
     Refused(ErrorCode),
+    /// Nothing: it was deleted, and is made by who names it and may make it.
+    Deleted,
 }
 
 const NOT_THERE: Told = Told::Refused(ErrorCode::UnknownTopicOrPartition);
@@ -36,8 +38,17 @@ fn telling_and(
     told: &Arc<Mutex<Told>>,
     script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
 ) -> FakeBroker {
+    telling_at("127.0.0.1:0", told, script)
+}
+
+/// The same at this address.
+fn telling_at(
+    address: &str,
+    told: &Arc<Mutex<Told>>,
+    script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> FakeBroker {
     let (told, log) = (Arc::clone(told), Log { start: 0, end: 6, epoch: 0 });
-    FakeBroker::start(move |asked| {
+    FakeBroker::start_at(address, move |asked| {
         if asked.is(ApiKey::Fetch) {
             return fetch(asked, |partition, offset| log.fetch(partition, offset));
         } else if asked.is(ApiKey::ListOffsets) {
@@ -45,14 +56,26 @@ fn telling_and(
         } else if !asked.is(ApiKey::Metadata) {
             return script(asked);
         }
-        let is_about_all = asked.read::<MetadataRequest>().topics.is_none();
+        let request: MetadataRequest = asked.read();
+        let is_about_all = request.topics.is_none();
+        let names_it = request.topics.is_some_and(|topics| !topics.is_empty());
+        let mut told = told.lock();
+        if matches!(*told, Told::Deleted) && names_it && request.allow_auto_topic_creation {
+            *told = Told::Topic(2, 1);
+        }
         let mut response = metadata(&asked.place, std::iter::empty());
-        let x = match *told.lock() {
+        let x = match *told {
             Told::Topic(id, count) => {
                 let mut x = topic("x", count, 0);
                 x.topic_id = Uuid([id; 16]);
                 Some(x)
             }
+            Told::Deleted if names_it => {
+                let mut x = topic("x", 0, 0);
+                x.error_code = ErrorCode::UnknownTopicOrPartition as i16;
+                Some(x)
+            }
+            Told::Deleted => None,
             // Nobody asked for it by name.
             Told::Refused(ErrorCode::UnknownTopicOrPartition) if is_about_all => None,
             Told::Refused(code) => {
@@ -179,6 +202,23 @@ fn a_topic_of_a_pattern_that_brokers_did_not_know_for_a_while_is_found_again_soo
     assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
 }
 
+/// It came back as soon as it was deleted.
+#[test]
+fn a_topic_of_a_pattern_is_not_made_again_by_its_reader() {
+    let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
+    let broker = telling(&told);
+    let [_, pattern] = both_wishes();
+    let consumer = following(&broker, pattern, "earliest");
+    assert_eq!(read(&consumer, 3), Ok(vec![0, 1, 2]));
+    *told.lock() = Told::Deleted;
+    let asked = broker.count(ApiKey::Metadata);
+    consumer.shared().cluster.request_refresh();
+    // Once for what is known, and again and again for what matches.
+    broker.wait_for(ApiKey::Metadata, asked + 3);
+    assert!(matches!(*told.lock(), Told::Deleted), "{:?}", told.lock());
+    assert_eq!(consumer.assignment(), []);
+}
+
 /// A commit by name counted for the topic that was made again meanwhile: its first records were
 /// read by nobody.
 #[test]
@@ -247,4 +287,35 @@ fn a_topic_that_is_asked_for_anew_begins_with_the_policy() {
     consumer.subscribe(wish).expect("nothing is assigned");
     hear(&consumer, &told, Told::Topic(1, 1));
     assert_eq!(read(&consumer, 6), Ok((0..6).collect()));
+}
+
+/// All topics were asked for once, and again when metadata was five minutes old.
+#[test]
+fn a_pattern_whose_first_question_nobody_answers_asks_again_soon() {
+    let broker = broker(Log { start: 0, end: 2, epoch: 0 });
+    let place = broker.stop();
+    let pairs = [
+        ("bootstrap.servers", place.to_string()),
+        ("kafkalite.bootstrap.timeout.ms", "50".to_owned()),
+        ("retry.backoff.ms", "1".to_owned()),
+        ("auto.offset.reset", "earliest".to_owned()),
+    ];
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value));
+    let config = ConsumerConfig::from_pairs(&pairs.into()).expect("a valid configuration");
+    let consumer = Consumer::new(config).expect("a thread");
+    let [_, pattern] = both_wishes();
+    consumer.subscribe(pattern).expect("nothing is assigned");
+    let refused = consumer.next(ALL, soon()).map(|_| ());
+    assert!(matches!(refused, Err(ClientError::NoBrokerReachable { .. })), "{refused:?}");
+    let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
+    let _broker = telling_at(&place.to_string(), &told, |_| Answer::Usual);
+    let mut first = None;
+    let end = soon();
+    while first.is_none() && Instant::now() < end {
+        // It may say once more that nobody was there.
+        if let Ok(Next::Records(taken)) = consumer.next(ALL, end) {
+            first = values(&taken.keep()).first().copied();
+        }
+    }
+    assert_eq!(first, Some(0));
 }
