@@ -111,28 +111,42 @@ impl GroupOffsets {
         }
     }
 
+    /// The newest offset of a partition, committed or not; `None` if that is a tombstone.
+    pub fn newest_of(&self, topic: &str, partition: i32) -> Option<&OffsetCommitValue> {
+        match self.uncommitted.get(&(topic.to_owned(), partition)).and_then(VecDeque::back) {
+            Some((_, newest)) => newest.as_ref(),
+            None => self.get(topic, partition),
+        }
+    }
+
     /// The newest offset of each partition, committed or not. One whose tombstone is on its way is
     /// not there.
-    fn newest(&self) -> impl Iterator<Item = (TopicPartition, &OffsetCommitValue)> {
+    fn newest(&self) -> impl Iterator<Item = (&str, i32, &OffsetCommitValue)> {
         let committed = self.topics.iter().flat_map(|(topic, partitions)| {
             let all = partitions.iter();
-            all.map(move |(index, stored)| ((topic.clone(), *index), &stored.value))
+            all.map(move |(index, stored)| (topic.as_str(), *index, &stored.value))
         });
-        let committed = committed.filter(|(key, _)| !self.uncommitted.contains_key(key));
-        let uncommitted = self.uncommitted.iter().filter_map(|(key, records)| {
+        let committed = committed.filter(|(topic, index, _)| {
+            // Nearly always nothing is on its way: then no key is built.
+            let uncommitted = &self.uncommitted;
+            uncommitted.is_empty() || !uncommitted.contains_key(&((*topic).to_owned(), *index))
+        });
+        let uncommitted = self.uncommitted.iter().filter_map(|((topic, index), records)| {
             let (_, newest) = records.back()?;
-            Some((key.clone(), newest.as_ref()?))
+            Some((topic.as_str(), *index, newest.as_ref()?))
         });
         committed.chain(uncommitted)
     }
 
-    /// The partitions whose newest offset `is_meant` is told of and holds for, by topic and number.
+    /// The partitions for which `is_meant` holds, which is told topic, number and newest offset; in
+    /// the order of topics and numbers.
     pub fn of(
         &self,
-        is_meant: impl Fn(&TopicPartition, &OffsetCommitValue) -> bool,
+        is_meant: impl Fn(&str, i32, &OffsetCommitValue) -> bool,
     ) -> Vec<TopicPartition> {
-        let meant = self.newest().filter(|(key, value)| is_meant(key, value));
-        let mut meant: Vec<TopicPartition> = meant.map(|(key, _)| key).collect();
+        let meant = self.newest().filter(|(topic, index, value)| is_meant(topic, *index, value));
+        let mut meant: Vec<TopicPartition> =
+            meant.map(|(topic, index, _)| (topic.to_owned(), index)).collect();
         meant.sort();
         meant
     }
@@ -140,7 +154,7 @@ impl GroupOffsets {
     /// The offsets that were committed for a topic that its name is no longer given to; `id_of`
     /// says which topic has a name now.
     pub fn former(&self, id_of: impl Fn(&str) -> Option<Uuid>) -> Vec<TopicPartition> {
-        self.of(|(topic, _), value| !is_current(value, id_of(topic)))
+        self.of(|topic, _, value| !is_current(value, id_of(topic)))
     }
 
     /// The offsets whose time is over, and whether none would be left.

@@ -1,6 +1,5 @@
 //! Offsets and groups that go: deleted by a client, with their topics, or by their age.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use kafkalite_protocol::messages::group_records::OffsetCommitKey;
@@ -79,9 +78,11 @@ impl Groups {
             let errors: Vec<ErrorCode> = partitions.iter().map(judge).collect();
             let allowed = partitions.into_iter().zip(&errors);
             let allowed = allowed.filter(|(_, error)| error.is_none());
-            let allowed: HashSet<TopicPartition> = allowed.map(|(key, _)| key).collect();
-            let there = group.offsets.of(|key, _| allowed.contains(key));
-            remove_offsets(group, effects, there, move |error| {
+            let mut allowed: Vec<TopicPartition> = allowed.map(|(key, _)| key).collect();
+            allowed.sort();
+            allowed.dedup();
+            allowed.retain(|(topic, index)| group.offsets.newest_of(topic, *index).is_some());
+            remove_offsets(group, effects, allowed, move |error| {
                 answer(error.map_or(Ok(errors), |error| Err(response_error(error))));
             });
         });
@@ -111,7 +112,7 @@ impl Groups {
     ) {
         self.on_group(group_id, effects, |group, effects| {
             let group_id = Arc::clone(group.state.group_id());
-            let mut records = tombstones(&group_id, group.offsets.of(|_, _| true));
+            let mut records = tombstones(&group_id, group.offsets.of(|_, _, _| true));
             records.push(GroupRecord::Group(group_id.to_string(), None));
             group.state.kill(now, ErrorCode::CoordinatorNotAvailable);
             group.collect(effects);
@@ -143,7 +144,7 @@ impl Groups {
     ) {
         for id in groups.ids() {
             groups.on_group(&id, effects, |group, effects| {
-                let gone = group.offsets.of(|(topic, _), value| is_deleted(value.topic_id, topic));
+                let gone = group.offsets.of(|topic, _, value| is_deleted(value.topic_id, topic));
                 remove_offsets(group, effects, gone, |_| {});
             });
         }

@@ -245,7 +245,8 @@ impl<S: StateMachine> Context<S> {
     fn carry_out(&self, mut effects: Effects<S>) {
         while let Some(effect) = effects.pop() {
             match effect {
-                Effect::Run(run) => run(),
+                // What comes behind has to be done all the same.
+                Effect::Run(run) => drop(panics::contain("an answer of a coordinator", run)),
                 Effect::WakeAt(at_ms, timer) => {
                     let delay_ms = u64::try_from(at_ms - self.shared.now().ms).unwrap_or(0);
                     self.later(delay_ms, move |me| me.push(Item::Timer(timer)));

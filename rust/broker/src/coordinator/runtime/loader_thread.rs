@@ -44,6 +44,12 @@ impl LoaderThread {
         // What is in the queue stays there: the next call tries to start a thread again.
         started.map(|_| ()).inspect_err(|_| self.queue.lock().is_running = false)
     }
+
+    /// Whether there is no thread, and nothing to load.
+    #[cfg(test)]
+    pub fn is_idle(&self) -> bool {
+        !self.queue.lock().is_running
+    }
 }
 
 fn next(queue: &Mutex<Queue>) -> Option<Load> {

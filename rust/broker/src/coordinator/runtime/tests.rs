@@ -413,6 +413,42 @@ fn a_step_that_panics_costs_itself_and_nothing_else() {
 }
 
 #[test]
+fn an_answer_that_panics_keeps_nothing_else_from_being_done() {
+    let broker = Broker::new();
+    let got = Got::default();
+    let place = Arc::clone(&got);
+    broker.runtime.step("", move |turn| {
+        let effects = turn.ok().unwrap().effects;
+        effects.run(|| panic!("a planted bug"));
+        effects.run(move || *place.lock() = Some(()));
+    });
+    taken(&got);
+}
+
+#[test]
+fn loads_run_one_after_another_on_a_thread_that_ends() {
+    let loader = LoaderThread::default();
+    let (ran, runs) = std::sync::mpsc::channel();
+    for round in 0..3 {
+        for number in 0..5 {
+            let ran = ran.clone();
+            let load = move || {
+                let thread = std::thread::current();
+                ran.send((round, number, thread.name().map(str::to_owned))).unwrap();
+                assert!(number != 2, "a planted bug");
+            };
+            loader.execute(Box::new(load)).unwrap();
+        }
+        for number in 0..5 {
+            let expected = (round, number, Some("group-loader".to_owned()));
+            assert_eq!(awaited::received("a load runs", &runs), expected);
+        }
+        // The next one may start a thread of its own.
+        awaited::until("the thread has nothing to do", || loader.is_idle());
+    }
+}
+
+#[test]
 fn steps_of_many_threads_are_decided_one_after_another() {
     let broker = Broker::new();
     let _ends = awaited::within("the threads count");

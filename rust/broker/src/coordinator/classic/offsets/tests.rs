@@ -87,7 +87,7 @@ fn a_commit_on_its_way_keeps_the_partition() {
 fn reads_get_what_is_committed_and_decisions_the_newest() {
     let mut offsets = GroupOffsets::default();
     let read = |offsets: &GroupOffsets| offsets.get("t", 0).map(|value| value.offset);
-    let newest = |offsets: &GroupOffsets| offsets.of(|_, value| value.offset == 2).len();
+    let newest = |offsets: &GroupOffsets| offsets.of(|_, _, value| value.offset == 2).len();
     offsets.add_uncommitted("t", 0, Offset(10), Some(value(1)));
     offsets.add_uncommitted("t", 0, Offset(11), Some(value(2)));
     assert_eq!((read(&offsets), newest(&offsets)), (None, 1));
