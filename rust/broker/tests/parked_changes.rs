@@ -16,6 +16,7 @@ use kafkalite_protocol::messages::init_producer_id::InitProducerIdRequest;
 use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use kafkalite_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -33,6 +34,11 @@ struct House {
 
 impl House {
     fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_budget(clock, "33554432")
+    }
+
+    /// A house with this `kafkalite.memory.budget.bytes`.
+    fn with_budget(clock: Arc<dyn Clock>, bytes: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (gate, closed) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
         let (passed, is_closed) = (gate.clone(), closed.clone());
@@ -46,7 +52,11 @@ impl House {
             }
             Ok(())
         });
-        let settings = [("num.io.threads", "1"), ("kafkalite.request.inline", "never")];
+        let settings = [
+            ("num.io.threads", "1"),
+            ("kafkalite.request.inline", "never"),
+            ("kafkalite.memory.budget.bytes", bytes),
+        ];
         let config = config(directory.path(), &settings);
         let broker = Broker::start_with(config, clock, storage).unwrap();
         Self { broker, came, gate, closed, _directory: directory }
@@ -78,6 +88,17 @@ fn create(name: &str, timeout_ms: i32) -> CreateTopicsRequest {
         ..CreatableTopic::default()
     };
     CreateTopicsRequest { topics: vec![topic], timeout_ms, validate_only: false }
+}
+
+/// Forty topics with the longest names there are: more than 16 KiB of memory.
+fn create_many(first: char, timeout_ms: i32) -> CreateTopicsRequest {
+    let name = |number: i32| format!("{first}{number:0>248}");
+    let topics = (0..40).flat_map(|number| create(&name(number), timeout_ms).topics);
+    CreateTopicsRequest { topics: topics.collect(), timeout_ms, validate_only: false }
+}
+
+fn codes(response: &CreateTopicsResponse) -> HashSet<ErrorCode> {
+    response.topics.iter().map(|topic| ErrorCode::from_code(topic.error_code)).collect()
 }
 
 fn only(response: CreateTopicsResponse) -> CreatableTopicResult {
@@ -119,6 +140,54 @@ fn a_change_that_outlasts_its_request_is_answered_with_a_timeout_and_made_later(
     drop(closed);
     let image = || house.broker.rooms().controller.image();
     awaited::until("the topic is made", || image().topic("t").is_some());
+    // The stop gives a connection some time on this clock, which stands still.
+    drop(client);
+    house.broker.stop();
+}
+
+/// Two thousand of them were allowed to wait, of up to 64 MiB each.
+#[test]
+fn a_large_change_is_refused_while_others_that_wait_hold_the_memory() {
+    let house = House::with_budget(Arc::new(SystemClock::new()), "16384");
+    let closed = house.close();
+    let mut clients: Vec<_> = (0..3).map(|_| Client::connect(&house.broker)).collect();
+    clients[0].send(&create_many('a', 60_000), 7);
+    house.wait_at_the_gate();
+    let refused = clients[1].call(&create_many('b', 60_000), 7);
+    assert_eq!(codes(&refused), HashSet::from([ErrorCode::ThrottlingQuotaExceeded]));
+    clients[2].send(&create("small", 60_000), 7);
+    awaited::until("the small one waits", || house.broker.rooms().changes.len() == 2);
+    drop(closed);
+    let made = HashSet::from([ErrorCode::None]);
+    for client in [0, 2] {
+        let (_, response) = clients[client].receive::<CreateTopicsRequest>(7).unwrap();
+        assert_eq!(codes(&response), made);
+    }
+    assert_eq!(codes(&clients[1].call(&create_many('b', 60_000), 7)), made, "there is room again");
+    house.broker.stop();
+}
+
+#[test]
+fn a_change_that_outlasts_its_request_keeps_its_memory_until_it_is_made() {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let house = House::with_budget(clock.clone(), "16384");
+    let closed = house.close();
+    let mut client = Client::connect(&house.broker);
+    client.send(&create_many('a', 1_000), 7);
+    house.wait_at_the_gate();
+    let changes = &house.broker.rooms().changes;
+    awaited::until("the request is parked", || changes.len() == 1);
+    awaited::until("its time is over", || {
+        clock.advance_ms(1_001);
+        changes.is_empty()
+    });
+    let (_, response) = client.receive::<CreateTopicsRequest>(7).unwrap();
+    assert_eq!(codes(&response), HashSet::from([ErrorCode::RequestTimedOut]));
+    let refused = client.call(&create_many('b', 60_000), 7);
+    assert_eq!(codes(&refused), HashSet::from([ErrorCode::ThrottlingQuotaExceeded]));
+    drop(closed);
+    let image = || house.broker.rooms().controller.image();
+    awaited::until("the topics are made", || image().topics.len() == 40);
     // The stop gives a connection some time on this clock, which stands still.
     drop(client);
     house.broker.stop();

@@ -137,7 +137,7 @@ pub const OWN: &[ConfigKey] = keys! {
     Low ReadOnly Int "kafkalite.fetch.sendfile.min.bytes" = Text("16384"), AtLeast(0),
         "File ranges from this size on are sent with sendfile, shorter ones are copied.";
     Medium ReadOnly Long "kafkalite.memory.budget.bytes" = Text("33554432"), AtLeast(1),
-        "Memory for half-received large requests of all connections together.";
+        "Memory for large requests that are half received; as much for each kind that waits.";
     Medium ReadOnly Long "kafkalite.group.memory.bytes" = Text("268435456"), AtLeast(1),
         "Memory for what members of all groups join with and are assigned; more is refused.";
     Medium ReadOnly Int "kafkalite.frame.deadline.ms" = Text("30000"), AtLeast(1),

@@ -20,7 +20,7 @@ pub fn handle(rooms: &Rooms, call: Call<AlterConfigsRequest>) {
         (key, change(rooms, resource))
     });
     let (asked, validate_only) = (asked.collect(), request.validate_only);
-    alter(rooms, asked, validate_only, move |answers| {
+    alter(rooms, reply.memory_bytes, asked, validate_only, move |answers| {
         let responses = request.resources.into_iter().zip(answers).map(|(resource, answer)| {
             let error = answer.err();
             AlterConfigsResourceResponse {

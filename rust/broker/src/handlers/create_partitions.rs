@@ -40,10 +40,10 @@ pub fn handle(rooms: &Rooms, call: Call<CreatePartitionsRequest>) {
     }
     let validate_only = request.validate_only;
     let ask = |done| rooms.controller.create_partitions(asked, validate_only, done);
-    park(rooms, u64::from(request.timeout_ms.unsigned_abs()), ask, move |answers| {
-        let mut answers = answers.unwrap_or_default().into_iter();
-        let late = || Err(ErrorCode::RequestTimedOut.into());
-        let results = names.iter().map(|name| result(name, answers.next().unwrap_or_else(late)));
+    let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answers| {
+        let answers = answers.unwrap_or_else(|error| vec![Err(error); names.len()]);
+        let results = names.iter().zip(answers).map(|(name, answer)| result(name, answer));
         let results = results.chain(refused).collect();
         reply.send(&CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() });
     });

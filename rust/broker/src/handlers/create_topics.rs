@@ -40,9 +40,10 @@ pub fn handle(rooms: &Rooms, call: Call<CreateTopicsRequest>) {
         let defaults = TopicDefaults::of(own.broker());
         rooms.controller.create_topics(topics, defaults, own, validate_only, done);
     };
-    park(rooms, u64::from(timeout_ms.unsigned_abs()), ask, move |answers| {
-        let late = ErrorCode::RequestTimedOut.into();
-        asked.answer(reply, &rules, answers.unwrap_or_default(), &late);
+    let timeout_ms = u64::from(timeout_ms.unsigned_abs());
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answers| match answers {
+        Ok(answers) => asked.answer(reply, &rules, answers, &ErrorCode::UnknownServerError.into()),
+        Err(error) => asked.answer(reply, &rules, Vec::new(), &error),
     });
 }
 

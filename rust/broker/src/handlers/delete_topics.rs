@@ -33,7 +33,7 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
     }
     let mut fates = judge(&rooms.controller.image(), &asked);
     if is_too_late(request.timeout_ms) {
-        late(&mut fates);
+        fail(&mut fates, ErrorCode::RequestTimedOut);
         return answer(reply, asked, fates, &[]);
     }
     let names = names(&asked, &mut fates);
@@ -41,9 +41,10 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
         return answer(reply, asked, fates, &[]);
     }
     let ask = |done| rooms.controller.delete_topics(names, done);
-    park(rooms, u64::from(request.timeout_ms.unsigned_abs()), ask, move |deleted| {
-        if deleted.is_none() {
-            late(&mut fates);
+    let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |deleted| {
+        if let Err(error) = &deleted {
+            fail(&mut fates, error.code);
         }
         answer(reply, asked, fates, &deleted.unwrap_or_default());
     });
@@ -127,10 +128,10 @@ fn is_meant(fate: Fate) -> bool {
     !matches!(fate, Fate::Refused(ErrorCode::InvalidRequest, _))
 }
 
-/// The time of the request is over.
-fn late(fates: &mut [(usize, Fate)]) {
+/// Nothing is deleted, as the time of the request is over for instance.
+fn fail(fates: &mut [(usize, Fate)], code: ErrorCode) {
     for (_, fate) in fates.iter_mut().filter(|(_, fate)| is_meant(*fate)) {
-        *fate = Fate::Failed(ErrorCode::RequestTimedOut);
+        *fate = Fate::Failed(code);
     }
 }
 

@@ -21,7 +21,7 @@ pub fn handle(rooms: &Rooms, call: Call<IncrementalAlterConfigsRequest>) {
     let asked: Vec<_> =
         request.resources.iter().map(|one| (key(one), change(rooms, one))).collect();
     let validate_only = request.validate_only;
-    alter(rooms, asked, validate_only, move |answers| {
+    alter(rooms, reply.memory_bytes, asked, validate_only, move |answers| {
         let responses = request.resources.into_iter().zip(answers).map(|(resource, answer)| {
             let error = answer.err();
             AlterConfigsResourceResponse {
@@ -131,6 +131,7 @@ pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResourc
 /// the request.
 pub(super) fn alter(
     rooms: &Rooms,
+    memory_bytes: usize,
     asked: Vec<(ResourceKey, Result<ConfigChange, ApiError>)>,
     validate_only: bool,
     finish: impl FnOnce(Vec<Result<(), ApiError>>) + Send + 'static,
@@ -149,12 +150,14 @@ pub(super) fn alter(
         })
         .collect();
     let rules = Arc::new(TableRules::new(rooms.config()));
+    let count = changes.len();
     let ask = |done| rooms.controller.alter_configs(changes, rules, validate_only, done);
-    park(rooms, NO_TIMEOUT_MS, ask, move |made: Option<Vec<Result<(), ApiError>>>| {
-        let mut made = made.unwrap_or_default().into_iter();
-        let late = || Err(ErrorCode::RequestTimedOut.into());
+    park(rooms, memory_bytes, NO_TIMEOUT_MS, ask, move |made| {
+        let made: Vec<Result<(), ApiError>> = made.unwrap_or_else(|error| vec![Err(error); count]);
+        let mut made = made.into_iter();
+        let missing = || Err(ErrorCode::UnknownServerError.into());
         let answer =
-            |one: Result<(), ApiError>| one.and_then(|()| made.next().unwrap_or_else(late));
+            |one: Result<(), ApiError>| one.and_then(|()| made.next().unwrap_or_else(missing));
         finish(checked.into_iter().map(answer).collect());
     });
 }

@@ -114,8 +114,8 @@ pub fn handle(rooms: &Rooms, call: Call<InitProducerIdRequest>) {
     }
     let above = rooms.partitions.greatest_producer_id();
     let ask = |done| rooms.producer_ids.next(&rooms.controller, above, done);
-    park(rooms, NO_TIMEOUT_MS, ask, move |given: Option<Result<i64, ErrorCode>>| {
-        answer(reply, given.unwrap_or(Err(ErrorCode::RequestTimedOut)));
+    park(rooms, reply.memory_bytes, NO_TIMEOUT_MS, ask, move |given| {
+        answer(reply, given.unwrap_or_else(|error| Err(error.code)));
     });
 }
 

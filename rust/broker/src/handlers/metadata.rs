@@ -52,15 +52,16 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
     let (names, config) = (missing.clone(), rooms.config());
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ask = |done| rooms.controller.create_automatically(&names, &config, done);
-    park(rooms, AUTO_CREATION_TIMEOUT_MS, ask, move |answers| {
+    park(rooms, reply.memory_bytes, AUTO_CREATION_TIMEOUT_MS, ask, move |answers| {
         report(&missing, answers);
         answer(reply, &request, &image, brokers);
     });
 }
 
 /// Tells of topics that are not made.
-fn report(missing: &[String], answers: Option<Vec<Result<(), ApiError>>>) {
-    let refused = missing.iter().zip(answers.unwrap_or_default());
+fn report(missing: &[String], answers: Result<Vec<Result<(), ApiError>>, ApiError>) {
+    let answers = answers.unwrap_or_else(|error| vec![Err(error); missing.len()]);
+    let refused = missing.iter().zip(answers);
     for (topic, refused) in refused.filter_map(|(topic, answer)| Some((topic, answer.err()?))) {
         tracing::debug!(topic, error = refused.code.name(), "a topic is not made");
     }

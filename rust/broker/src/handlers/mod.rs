@@ -99,6 +99,8 @@ pub struct Reply<R: Request> {
     pub client_id: Option<String>,
     /// Where the request came from.
     pub context: Arc<RequestContext>,
+    /// Memory that the request takes, in bytes: what decoding it was charged.
+    pub memory_bytes: usize,
     responder: Responder,
     api: PhantomData<fn() -> R>,
 }
@@ -111,13 +113,15 @@ impl<R: Request> Call<R> {
     pub fn decode(request: QueuedRequest) -> Result<Self, HandlerError> {
         let QueuedRequest { header, body, context, responder, .. } = request;
         let version = header.api_version;
-        let request = R::decode(&mut Reader::of_request(body), version)
+        let mut reader = Reader::of_request(body);
+        let request = R::decode(&mut reader, version)
             .map_err(|source| HandlerError::Malformed { api: R::API_KEY, version, source })?;
         let reply = Reply {
             version,
             correlation_id: header.correlation_id,
             client_id: header.client_id,
             context,
+            memory_bytes: reader.charged_bytes(),
             responder,
             api: PhantomData,
         };

@@ -1,12 +1,15 @@
 //! Requests that wait for a change of metadata.
 //!
 //! No thread waits with them: the answer goes out from the thread that published the change, when
-//! the local image has it and its partitions are open, or when the request's time is over.
+//! the local image has it and its partitions are open, or when the request's time is over. Its
+//! memory counts until its change is made or refused, which may be after the answer.
 //! Source: the role of Kafka's `ForwardingManager`, which answers REQUEST_TIMED_OUT when no answer
 //! came from its controller in time.
 
 use super::Rooms;
+use crate::metadata::ApiError;
 use crate::purgatory::{Completion, DelayedOperation};
+use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ use std::sync::Arc;
 /// controller sets such a request no deadline.
 pub(super) const NO_TIMEOUT_MS: u64 = i32::MAX as u64;
 
-type Finish<A> = Box<dyn FnOnce(Option<A>) + Send>;
+type Finish<A> = Box<dyn FnOnce(Result<A, ApiError>) + Send>;
 
 /// A request whose change is under way.
 struct DelayedChange<A> {
@@ -33,7 +36,7 @@ impl<A: Send> DelayedOperation for DelayedChange<A> {
         let is_known = answer.is_some() || how == Completion::Expired;
         // A broker that stops says nothing of what it does not know: the connection closes.
         if let Some(finish) = finish.filter(|_| is_known) {
-            finish(answer);
+            finish(answer.ok_or_else(|| ErrorCode::RequestTimedOut.into()));
         }
     }
 
@@ -43,19 +46,28 @@ impl<A: Send> DelayedOperation for DelayedChange<A> {
 }
 
 /// Begins a change with `ask`, and calls `finish` once: with what the change's own closure was
-/// called with, or with nothing after `timeout_ms`. Never waits.
+/// called with, or with REQUEST_TIMED_OUT after `timeout_ms`. Never waits.
+///
+/// `memory_bytes` is what the request takes. Where requests that wait hold too much, the change is
+/// not begun: THROTTLING_QUOTA_EXCEEDED.
 pub(super) fn park<A: Send + 'static>(
     rooms: &Rooms,
+    memory_bytes: usize,
     timeout_ms: u64,
     ask: impl FnOnce(Box<dyn FnOnce(A) + Send>),
-    finish: impl FnOnce(Option<A>) + Send + 'static,
+    finish: impl FnOnce(Result<A, ApiError>) + Send + 'static,
 ) {
+    let Ok(held) = rooms.parked.hold_change(memory_bytes) else {
+        // Without words: the answer may have one of them for each of very many names.
+        return finish(Err(ErrorCode::ThrottlingQuotaExceeded.into()));
+    };
     let finish: Finish<A> = Box::new(finish);
     let (answer, finish) = (Mutex::new(None), Mutex::new(Some(finish)));
     let operation = Arc::new(DelayedChange { timeout_ms, answer, finish });
     let waiters = rooms.changes.new_list();
     let (answered, woken) = (Arc::clone(&operation), Arc::clone(&waiters));
     ask(Box::new(move |answer| {
+        drop(held);
         *answered.answer.lock() = Some(answer);
         woken.check();
     }));

@@ -28,8 +28,7 @@ use super::records::{
 };
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
-use crate::error::panics;
-use changes::{Changes, Decided, fitting};
+use changes::{Change, Changes, fitting};
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::HashSet;
@@ -301,31 +300,49 @@ impl Controller {
     }
 
     /// Decides, commits, publishes, and answers. A change that is not committed is refused to all
-    /// `count` of them.
+    /// `count` of them. `decide` is called again if another change was committed first.
     fn change<T: Send + 'static>(
         &self,
         validate_only: bool,
         count: usize,
-        decide: impl FnOnce(&MetadataImage) -> Decision<T> + Send + 'static,
+        decide: impl Fn(&MetadataImage) -> Decision<T> + Send + 'static,
         done: OnAnswers<T>,
     ) {
-        let refused = move |error: &ApiError| (0..count).map(|_| Err(error.clone())).collect();
-        let decide = move |image: Result<&MetadataImage, ApiError>| {
-            let decided = image.map(|image| {
-                let panicked = || (vec![], refused(&ErrorCode::UnknownServerError.into()));
-                panics::contain("a change of metadata", || decide(image)).unwrap_or_else(panicked)
-            });
-            let (records, answers) = match decided {
-                Ok((_, answers)) if validate_only => (vec![], answers),
-                Ok(decided) => decided,
-                Err(error) => (vec![], refused(&error)),
-            };
-            let answer = move |result: Result<(), ApiError>| {
-                done(result.map_or_else(|error| refused(&error), |()| answers));
-            };
-            Decided { records, answer: Box::new(answer) }
-        };
-        self.changes.submit(Box::new(decide));
+        let answers = Vec::new();
+        self.changes.submit(Box::new(Requested { decide, validate_only, count, answers, done }));
+    }
+}
+
+/// A change that one request asks for.
+struct Requested<T, D> {
+    decide: D,
+    validate_only: bool,
+    /// Items of the request.
+    count: usize,
+    /// What the last decision says to each of them.
+    answers: Vec<Result<T, ApiError>>,
+    done: OnAnswers<T>,
+}
+
+impl<T, D> Change for Requested<T, D>
+where
+    T: Send,
+    D: Fn(&MetadataImage) -> Decision<T> + Send,
+{
+    fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord> {
+        let (records, answers) = (self.decide)(image);
+        self.answers = answers;
+        if self.validate_only { Vec::new() } else { records }
+    }
+
+    fn answer(self: Box<Self>, result: Result<(), ApiError>) {
+        let Self { decide, count, answers, done, .. } = *self;
+        // What was asked takes no memory while the answer to it is built.
+        drop(decide);
+        done(match result {
+            Ok(()) => answers,
+            Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+        });
     }
 }
 

@@ -124,13 +124,8 @@ pub enum MetadataError {
 }
 
 impl From<MetadataError> for ApiError {
-    /// To a client every failure of the metadata log is a storage error, which it may try again, as
-    /// it may when somebody else was faster.
+    /// To a client every failure of the metadata log is a storage error, which it may try again.
     fn from(error: MetadataError) -> Self {
-        let code = match error {
-            MetadataError::Overtaken { .. } => ErrorCode::NotController,
-            _ => ErrorCode::KafkaStorageError,
-        };
-        Self::new(code, error.to_string())
+        Self::new(ErrorCode::KafkaStorageError, error.to_string())
     }
 }

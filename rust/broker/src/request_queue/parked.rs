@@ -6,6 +6,9 @@
 //! the fetches of clients with sessions are, goes on until twice as much is held: it takes no more
 //! than its connection does. So one who lists thousands of partitions in each fetch holds up
 //! himself and his like.
+//!
+//! A change of metadata travels with all other requests of its lane, which must not wait for it:
+//! while changes hold too much, a further large one is refused ([`Parked::hold_change`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +23,11 @@ const SMALL_BYTES: usize = 4 << 10;
 /// 64 while it waits.
 const SMALL_FRAME_BYTES: usize = SMALL_BYTES / 4;
 
-/// What fetches and produces hold while they wait.
+/// What fetches, produces and changes of metadata hold while they wait.
 pub struct Parked {
     fetches: Arc<AtomicUsize>,
     produces: Arc<AtomicUsize>,
+    changes: Arc<AtomicUsize>,
     max_bytes: AtomicUsize,
     waiters: Arc<RoomWaiters>,
 }
@@ -34,6 +38,10 @@ pub struct ParkedBytes {
     total: Arc<AtomicUsize>,
     waiters: Arc<RoomWaiters>,
 }
+
+/// Too much waits already.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoRoom;
 
 impl Parked {
     /// Nothing waits yet, and without a bound. `waiters` are woken when memory is given back.
@@ -50,6 +58,7 @@ impl Parked {
         Arc::new(Self {
             fetches: total("Fetch"),
             produces: total("Produce"),
+            changes: total("Metadata"),
             max_bytes: AtomicUsize::new(usize::MAX),
             waiters: Arc::clone(waiters),
         })
@@ -78,6 +87,25 @@ impl Parked {
         self.hold(&self.produces, bytes)
     }
 
+    /// Counts a change of metadata that takes `bytes` while it waits, until what is returned is
+    /// dropped.
+    ///
+    /// # Errors
+    /// Others hold so much that there is no room for it; a change that is alone always has room.
+    pub fn hold_change(&self, bytes: usize) -> Result<Option<ParkedBytes>, NoRoom> {
+        if !Self::is_large(bytes) {
+            return Ok(None);
+        }
+        let most = self.max_bytes.load(Ordering::Relaxed);
+        let with_it = |held: usize| {
+            let after = held.saturating_add(bytes);
+            (held == 0 || after <= most).then_some(after)
+        };
+        let held = self.changes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_it);
+        held.map_err(|_| NoRoom)?;
+        Ok(Some(self.held(&self.changes, bytes)))
+    }
+
     /// Counts a large fetch, a frame of `frame_bytes`, for what it may take while it waits, from
     /// its admission until its handler knows: or a burst of them would begin before the first is
     /// counted. `None` for all others.
@@ -91,8 +119,13 @@ impl Parked {
     fn hold(&self, total: &Arc<AtomicUsize>, bytes: usize) -> Option<ParkedBytes> {
         Self::is_large(bytes).then(|| {
             total.fetch_add(bytes, Ordering::SeqCst);
-            ParkedBytes { bytes, total: Arc::clone(total), waiters: Arc::clone(&self.waiters) }
+            self.held(total, bytes)
         })
+    }
+
+    /// Bytes that are in `total`, and leave it when what is returned is dropped.
+    fn held(&self, total: &Arc<AtomicUsize>, bytes: usize) -> ParkedBytes {
+        ParkedBytes { bytes, total: Arc::clone(total), waiters: Arc::clone(&self.waiters) }
     }
 
     /// Whether a request of this kind, a frame of `frame_bytes`, may begin.

@@ -105,6 +105,11 @@ impl Reader {
         self.end - self.at
     }
 
+    /// Memory that decoding has taken off the frame's account, in bytes.
+    pub fn charged_bytes(&self) -> usize {
+        MAX_MEMORY_BYTES - self.memory_left
+    }
+
     /// What has not been read.
     pub fn into_rest(self) -> Bytes {
         self.frame.slice(self.at..self.end)

@@ -2,6 +2,9 @@
 //!
 //! A change is decided on the image that the one before it made, so the next one is begun when the
 //! one before is published or refused. No thread waits for that: whoever ends one begins the next.
+//!
+//! A change that was overtaken, by a controller on another broker, was not made and never will be:
+//! it is decided again when the image has what overtook it. Its client hears nothing of that.
 
 use crate::clock::Clock;
 use crate::error::panics;
@@ -18,16 +21,16 @@ use std::sync::Arc;
 /// Changes that may wait; each holds its request in memory.
 const MAX_WAITING: usize = 2_000;
 
-/// What a change comes to.
-pub struct Decided {
-    /// To be committed; if there are none, nothing is.
-    pub records: Vec<MetadataRecord>,
-    /// Called once they are published, or with the reason why they are not.
-    pub answer: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-}
+/// A change on its way. It is dropped unanswered when the broker stops.
+pub trait Change: Send {
+    /// The records to commit on top of `image`; without any, nothing is committed. Called again
+    /// with a newer image if another change was committed first.
+    fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord>;
 
-/// Decides what a change comes to, or hears that it is not even begun.
-pub type Decide = Box<dyn FnOnce(Result<&MetadataImage, ApiError>) -> Decided + Send>;
+    /// Called once: the records of the last decision are published, or the reason why they are
+    /// not.
+    fn answer(self: Box<Self>, result: Result<(), ApiError>);
+}
 
 /// The queue of changes.
 pub struct Changes {
@@ -39,7 +42,7 @@ pub struct Changes {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Decide>,
+    waiting: VecDeque<Box<dyn Change>>,
     /// Whether some thread decides, or a proposal is under way.
     busy: bool,
     stopped: bool,
@@ -57,22 +60,21 @@ impl Changes {
 
     /// Adds a change. It is decided on this thread if none is under way, else on the thread that
     /// ends the one before.
-    pub fn submit(self: &Arc<Self>, decide: Decide) {
+    pub fn submit(self: &Arc<Self>, change: Box<dyn Change>) {
         {
             let mut queue = self.queue.lock();
             if queue.stopped {
                 // Not under the lock: what a change holds may come back here when it is dropped.
                 drop(queue);
-                return drop(decide);
+                return drop(change);
             }
             if queue.waiting.len() >= MAX_WAITING {
                 drop(queue);
                 let message = format!("{MAX_WAITING} changes of metadata wait already.");
-                let full = ApiError::new(ErrorCode::ThrottlingQuotaExceeded, message);
-                let refused = decide(Err(full.clone()));
-                return (refused.answer)(Err(full));
+                return change
+                    .answer(Err(ApiError::new(ErrorCode::ThrottlingQuotaExceeded, message)));
             }
-            queue.waiting.push_back(decide);
+            queue.waiting.push_back(change);
             if std::mem::replace(&mut queue.busy, true) {
                 return;
             }
@@ -93,69 +95,86 @@ impl Changes {
     /// Begins changes until one has to wait.
     fn run(self: &Arc<Self>) {
         loop {
-            let decide = {
+            let change = {
                 let mut queue = self.queue.lock();
                 match queue.waiting.pop_front() {
-                    Some(decide) => decide,
+                    Some(change) => change,
                     None => return queue.busy = false,
                 }
             };
-            let begun = panics::contain("a change of metadata", || self.begin(decide));
-            if begun == Some(true) {
+            if self.begin(change) {
                 return;
             }
         }
     }
 
     /// Decides one change; whether a proposal of it is under way.
-    fn begin(self: &Arc<Self>, decide: Decide) -> bool {
+    fn begin(self: &Arc<Self>, mut change: Box<dyn Change>) -> bool {
         let image = self.publisher.image();
-        let Decided { records, answer } = decide(Ok(&image));
-        if records.is_empty() {
-            answer(Ok(()));
-            return false;
-        }
-        let (expected, timestamp_ms) = (image.offset, self.clock.wall_ms());
-        let records = match fitting(&image, records) {
-            Ok(records) => records,
-            Err(error) => {
-                answer(Err(error.into()));
+        let decided = panics::contain("a change of metadata", || {
+            let records = change.decide(&image);
+            fitting(&image, records).map_err(ApiError::from)
+        });
+        let decided = decided.unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()));
+        let records = match decided {
+            Ok(records) if !records.is_empty() => records,
+            other => {
+                answer(change, other.map(drop));
                 return false;
             }
         };
+        let (expected, timestamp_ms) = (image.offset, self.clock.wall_ms());
         let this = Arc::clone(self);
-        let ended = move |outcome| this.ended(outcome, answer);
+        let ended = move |outcome| this.ended(outcome, change);
         self.quorum.propose(Proposal { records, expected, timestamp_ms }, Box::new(ended));
         true
     }
 
-    fn ended(
-        self: Arc<Self>,
-        outcome: Outcome,
-        answer: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-    ) {
+    fn ended(self: Arc<Self>, outcome: Outcome, change: Box<dyn Change>) {
         let refused = match outcome {
             Outcome::Committed(offset) => {
                 let publisher = Arc::clone(&self.publisher);
                 let published = move |result: Result<(), String>| {
-                    self.answer(answer, result.map_err(|reason| unknown(&reason)));
+                    answer(change, result.map_err(|reason| unknown(&reason)));
+                    self.run();
                 };
                 return publisher.when_published(offset, Box::new(published));
+            }
+            // Each time the log has grown: a change cannot be decided again without end while
+            // nothing moves.
+            Outcome::Rejected(MetadataError::Overtaken { expected, found }) if found > expected => {
+                return self.decide_again(expected, found, change);
             }
             Outcome::Rejected(error) => error.into(),
             Outcome::Unknown(error) => unknown(&error.to_string()),
         };
-        self.answer(answer, Err(refused));
-    }
-
-    fn answer(
-        self: Arc<Self>,
-        answer: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-        result: Result<(), ApiError>,
-    ) {
-        panics::contain("an answer to a change of metadata", || answer(result));
+        answer(change, Err(refused));
         self.run();
     }
+
+    /// Begins a change once more when the record at `found` is in the image.
+    fn decide_again(self: Arc<Self>, expected: i64, found: i64, change: Box<dyn Change>) {
+        let publisher = Arc::clone(&self.publisher);
+        let published = move |result: Result<(), String>| {
+            let begun = match result {
+                Ok(()) => self.begin(change),
+                // The image ends here: what overtook the change is never in it.
+                Err(_) => {
+                    answer(change, Err(MetadataError::Overtaken { expected, found }.into()));
+                    false
+                }
+            };
+            if !begun {
+                self.run();
+            }
+        };
+        publisher.when_published(found, Box::new(published));
+    }
+}
+
+/// A panic of one answer is a bug of its own: the changes behind it go on.
+fn answer(change: Box<dyn Change>, result: Result<(), ApiError>) {
+    panics::contain("an answer to a change of metadata", || change.answer(result));
 }
 
 /// The records, if the image can take them: one that does not fit must never reach a disk.

@@ -345,7 +345,7 @@ fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
     assert_eq!(change(&cluster, set(), false), Ok(()));
     // An earlier release let brokers have one.
     let record = MetadataRecord::set_config(&broker, "min.insync.replicas", Some("5"));
-    let decide = |_: &MetadataImage| (vec![record], vec![Ok(())]);
+    let decide = move |_: &MetadataImage| (vec![record.clone()], vec![Ok(())]);
     let committed = blocking::wait(1, |done| controller.change(false, 1, decide, done));
     committed.into_iter().for_each(Result::unwrap);
     drop(controller);

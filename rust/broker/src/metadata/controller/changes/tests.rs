@@ -45,14 +45,11 @@ impl House {
 
     /// Submits a change that takes the next `count` producer ids; its answer bears the first.
     fn take_ids(&self, count: i64) {
-        let told = self.told.clone();
-        self.changes.submit(Box::new(move |image| {
-            let first = image.map_or(-1, |image| image.next_producer_id);
-            let answer = move |result: Result<(), ApiError>| {
-                told.send((first, result.map_err(|error| error.code))).unwrap();
-            };
-            Decided { records: vec![ids(first + count)], answer: Box::new(answer) }
-        }));
+        self.submit(move |image| vec![ids(image.next_producer_id + count)]);
+    }
+
+    fn submit(&self, decide: impl Fn(&MetadataImage) -> Vec<MetadataRecord> + Send + 'static) {
+        self.changes.submit(Box::new(Told { decide, first: -1, told: self.told.clone() }));
     }
 
     fn under_way(&self) -> usize {
@@ -76,6 +73,28 @@ impl House {
     fn answer(&self) -> (i64, Result<(), ErrorCode>) {
         awaited::received("an answer", &self.answers)
     }
+}
+
+/// A change whose answer bears the next producer id of the image that it was decided upon last.
+struct Told<D> {
+    decide: D,
+    first: i64,
+    told: mpsc::Sender<(i64, Result<(), ErrorCode>)>,
+}
+
+impl<D: Fn(&MetadataImage) -> Vec<MetadataRecord> + Send> Change for Told<D> {
+    fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord> {
+        self.first = image.next_producer_id;
+        (self.decide)(image)
+    }
+
+    fn answer(self: Box<Self>, result: Result<(), ApiError>) {
+        self.told.send((self.first, result.map_err(|error| error.code))).unwrap();
+    }
+}
+
+fn overtaken(expected: i64, found: i64) -> Outcome {
+    Outcome::Rejected(MetadataError::Overtaken { expected, found })
 }
 
 fn ids(next_producer_id: i64) -> MetadataRecord {
@@ -146,15 +165,8 @@ fn a_change_of_unknown_outcome_is_answered_as_such_and_applied_once_when_it_come
 #[test]
 fn a_record_that_does_not_fit_is_never_proposed() {
     let house = House::new();
-    let told = house.told.clone();
-    house.changes.submit(Box::new(move |_| {
-        let answer = move |result: Result<(), ApiError>| {
-            told.send((7, result.map_err(|error| error.code))).unwrap();
-        };
-        let records = vec![MetadataRecord::RemoveTopic(RemoveTopicRecord::default())];
-        Decided { records, answer: Box::new(answer) }
-    }));
-    assert_eq!(house.answer(), (7, Err(ErrorCode::KafkaStorageError)));
+    house.submit(|_| vec![MetadataRecord::RemoveTopic(RemoveTopicRecord::default())]);
+    assert_eq!(house.answer(), (0, Err(ErrorCode::KafkaStorageError)));
     assert_eq!(house.under_way(), 0);
 }
 
@@ -162,13 +174,114 @@ fn a_record_that_does_not_fit_is_never_proposed() {
 fn a_decision_that_panics_holds_up_none_of_those_behind_it() {
     let house = House::new();
     house.take_ids(10);
-    house.changes.submit(Box::new(|_| panic!("on purpose")));
+    house.submit(|_| panic!("on purpose"));
     house.take_ids(20);
-    for first in [0, 10] {
+    let (proposal, done) = house.proposal();
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (0, Ok(())));
+    assert_eq!(house.answer(), (10, Err(ErrorCode::UnknownServerError)));
+    let (proposal, done) = house.proposal();
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (10, Ok(())));
+}
+
+/// It was answered with NOT_CONTROLLER, which Kafka's clients never see: the broker that forwards a
+/// change asks the next controller.
+#[test]
+fn a_change_that_was_overtaken_is_decided_again_when_the_image_has_what_overtook_it() {
+    let house = House::new();
+    house.take_ids(10);
+    house.take_ids(1_000);
+    let (_, done) = house.proposal();
+    done(overtaken(-1, 1));
+    let others = RecordsBatch {
+        base_offset: 0,
+        epoch: 2,
+        timestamp_ms: 0,
+        records: vec![ids(100), ids(300)],
+    };
+    assert_eq!(house.under_way(), 0, "the image has nothing of the other change yet");
+    house.publisher.committed(others);
+    let (proposal, done) = house.proposal();
+    assert_eq!((proposal.expected, &proposal.records[..]), (1, &[ids(310)][..]));
+    assert_eq!(house.under_way(), 0, "the change behind it still waits");
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (300, Ok(())));
+    let (proposal, done) = house.proposal();
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (310, Ok(())));
+    assert_eq!(house.publisher.image().next_producer_id, 1_310);
+}
+
+#[test]
+fn a_change_that_is_overtaken_again_and_again_is_made_once() {
+    let house = House::new();
+    house.take_ids(10);
+    for offset in 0..3 {
         let (proposal, done) = house.proposal();
-        done(Outcome::Committed(house.commit(proposal)));
-        assert_eq!(house.answer(), (first, Ok(())));
+        assert_eq!(proposal.expected, offset - 1);
+        let records = vec![ids(100 * (offset + 1))];
+        let other = RecordsBatch { base_offset: offset, epoch: 2, timestamp_ms: 0, records };
+        house.publisher.committed(other);
+        done(overtaken(offset - 1, offset));
     }
+    let (proposal, done) = house.proposal();
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (300, Ok(())));
+    assert_eq!(house.publisher.image().next_producer_id, 310);
+    assert!(house.answers.try_recv().is_err(), "one answer");
+}
+
+#[test]
+fn a_second_decision_that_panics_is_answered_and_holds_up_none_of_those_behind_it() {
+    let house = House::new();
+    house.submit(|image| {
+        assert!(image.offset < 0, "on purpose");
+        vec![ids(10)]
+    });
+    house.take_ids(20);
+    let (proposal, done) = house.proposal();
+    house.commit(proposal);
+    done(overtaken(-1, 0));
+    assert_eq!(house.answer(), (10, Err(ErrorCode::UnknownServerError)));
+    let (proposal, done) = house.proposal();
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (10, Ok(())));
+}
+
+/// The log lost records that the image has: that is no other change, and does not pass.
+#[test]
+fn a_change_that_is_ahead_of_the_log_is_refused() {
+    let house = House::new();
+    house.take_ids(10);
+    let (_, done) = house.proposal();
+    done(overtaken(-1, -1));
+    assert_eq!(house.answer(), (0, Err(ErrorCode::KafkaStorageError)));
+    house.take_ids(20);
+    assert_eq!(house.proposal().0.expected, -1, "the next one is begun");
+}
+
+#[test]
+fn a_change_that_was_overtaken_by_what_cannot_be_applied_is_refused() {
+    let house = House::new();
+    house.take_ids(10);
+    let (_, done) = house.proposal();
+    done(overtaken(-1, 0));
+    let records = vec![MetadataRecord::RemoveTopic(RemoveTopicRecord::default())];
+    house.publisher.committed(RecordsBatch { base_offset: 0, epoch: 2, timestamp_ms: 0, records });
+    assert_eq!(house.answer(), (0, Err(ErrorCode::KafkaStorageError)));
+}
+
+#[test]
+fn a_change_that_was_overtaken_is_dropped_when_the_broker_stops_first() {
+    let House { quorum, publisher, changes, told, answers } = House::new();
+    let change = Told { decide: |_: &MetadataImage| vec![ids(10)], first: -1, told };
+    changes.submit(Box::new(change));
+    let (_, done) = quorum.0.lock().pop_front().unwrap();
+    done(overtaken(-1, 0));
+    changes.stop();
+    publisher.stop();
+    assert_eq!(answers.recv(), Err(mpsc::RecvError), "its answer is dropped, and with it the wait");
 }
 
 #[test]
