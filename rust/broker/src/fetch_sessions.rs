@@ -121,18 +121,6 @@ impl FetchSessions {
         Self { max_slots, slots, evictions }
     }
 
-    /// How many sessions are open.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.slots.lock().len()
-    }
-
-    /// Whether none is open.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How to answer `request`, and the partitions to look at, in order.
     ///
     /// `opening` is asked for only if the client wants a new session.

@@ -4,20 +4,23 @@
 //! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call
 //! whom.
 
-pub mod admin_http;
+mod admin_http;
 #[cfg(test)]
 #[path = "../../testing/awaited.rs"]
 mod awaited;
 pub mod broker;
 pub mod clock;
-pub mod cold_reads;
+mod cold_reads;
 pub mod config;
 pub mod coordinator;
 pub mod error;
-pub mod fetch_sessions;
+#[cfg(test)]
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
+mod fetch_sessions;
 pub mod handlers;
 pub mod io_threads;
-pub mod meta_properties;
+mod meta_properties;
 pub mod metadata;
 pub mod metrics;
 pub mod network;
@@ -26,4 +29,4 @@ pub mod process;
 pub mod purgatory;
 pub mod request_queue;
 pub mod response_queue;
-pub mod waiters;
+mod waiters;

@@ -102,11 +102,6 @@ impl Counter {
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// Adds `n`, which may be negative.
-    pub fn add(&self, n: i64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
     /// Replaces the value.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);

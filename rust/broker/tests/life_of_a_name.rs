@@ -11,15 +11,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
 
 use client::{awaited, config, create_offsets_topic};
+use faulty_storage::{Fault, FaultyStorage};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::coordinator::{Commit, Committer};
 use kafkalite_broker::metadata::controller::{NewTopic, NoRules, TopicDefaults, TopicName};
 use kafkalite_broker::partitions::{Checkpoint, CommitStatus, Partition};
 use kafkalite_log::ValidatedBatch;
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{Batches, RecordBatchBuilder};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};

@@ -326,7 +326,7 @@ fn fill(partition: &Partition) {
         let batch = kafkalite_log::ValidatedBatch::trusted(&keyed()).unwrap();
         partition.append(&batch, true, 1_000_000).unwrap();
     }
-    assert!(partition.log().segment_count() > 2);
+    assert!(partition.log().active_base_offset().0 > 4, "in several segments");
 }
 
 fn keyed() -> bytes::Bytes {

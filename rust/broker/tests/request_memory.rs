@@ -5,48 +5,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+#[path = "../../testing/counting.rs"]
+mod counting;
 
 use bytes::Bytes;
 use client::{create_topic, start};
+use counting::peak_of;
 use kafkalite_broker::broker::Broker;
 use kafkalite_protocol::Writer;
 use kafkalite_protocol::header::RequestHeader;
 use kafkalite_protocol::messages as m;
 use kafkalite_protocol::messages::Request;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-
-/// The system's allocator, with a count of what is out and the most that ever was.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to `System` with the caller's own arguments.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let live = LIVE.fetch_add(size, Relaxed) + size - layout.size();
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        PEAK.fetch_max(live, Relaxed);
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Elements of the large array of each request: one topic or group is named beside it.
 const MANY: usize = 900_000;
@@ -80,23 +52,23 @@ fn case<R: Request>(name: &'static str, request: &R, version: i16) -> Case {
 fn cost(broker: &Broker, frame: &[u8]) -> (usize, usize) {
     let mut stream = TcpStream::connect(broker.listeners()[0].1).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    // A connection that is closed before all was sent refuses the rest.
-    let _ = stream.write_all(frame);
-    let mut size = [0; 4];
-    let mut left = match stream.read_exact(&mut size) {
-        Ok(()) => u32::from_be_bytes(size) as usize,
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer"),
-        Err(_) => 0,
-    };
-    let length = left;
-    let mut sink = [0; 1 << 14];
-    while left > 0 {
-        let most = left.min(sink.len());
-        left -= stream.read(&mut sink[..most]).unwrap();
-    }
-    (PEAK.load(Relaxed) - before, length)
+    peak_of(|| {
+        // A connection that is closed before all was sent refuses the rest.
+        let _ = stream.write_all(frame);
+        let mut size = [0; 4];
+        let mut left = match stream.read_exact(&mut size) {
+            Ok(()) => u32::from_be_bytes(size) as usize,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer"),
+            Err(_) => 0,
+        };
+        let length = left;
+        let mut sink = [0; 1 << 14];
+        while left > 0 {
+            let most = left.min(sink.len());
+            left -= stream.read(&mut sink[..most]).unwrap();
+        }
+        length
+    })
 }
 
 fn number(i: usize) -> String {

@@ -246,8 +246,7 @@ impl CommitLog {
     }
 
     /// How many segments there are.
-    #[must_use]
-    pub fn segment_count(&self) -> usize {
+    pub(crate) fn segment_count(&self) -> usize {
         self.segments.read().len()
     }
 

@@ -5,6 +5,10 @@
 //! with; [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its
 //! own.
 
+// What tests share with those of other crates knows this one by its name.
+#[cfg(test)]
+extern crate self as kafkalite_log;
+
 mod adopt;
 #[cfg(test)]
 #[path = "../../testing/awaited.rs"]
@@ -15,6 +19,9 @@ mod commit_log;
 mod compaction;
 mod config;
 mod error;
+#[cfg(test)]
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
 mod index;
 pub mod inspect;
 mod leader_epochs;

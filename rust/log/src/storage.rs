@@ -1,15 +1,14 @@
 //! Files behind a trait, so that a test can make any of them fail or crash on command.
 //!
-//! [`RealStorage`] is the disk. [`faulty::FaultyStorage`] wraps it and fails or "crashes" at the
-//! n-th change. Only what the log needs is here: positional writes and reads, and the few
-//! directory operations whose order recovery depends on.
+//! [`RealStorage`] is the disk; the `FaultyStorage` of tests (`rust/testing`) wraps it and fails or
+//! "crashes" at the n-th change. Only what the log needs is here: positional writes and reads, and
+//! the few directory operations whose order recovery depends on.
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-pub mod faulty;
 mod real;
 mod unsynced;
 

@@ -1,10 +1,13 @@
 //! Fails, crashes and cuts the power at every single change that a log makes to its files.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
+use faulty_storage::{Fault, FaultyStorage};
 use kafkalite_log::storage::{RealStorage, Storage};
 use kafkalite_log::{
     Appended, CommitLog, LogConfig, LogDir, LogError, OpenState, ValidatedBatch, validation,

@@ -2,9 +2,12 @@
 //! a log: the log is as before or truncated, and a truncation that was answered stays.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
+
 use std::sync::Arc;
 
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
+use faulty_storage::{Fault, FaultyStorage};
 use kafkalite_log::storage::{RealStorage, Storage};
 use kafkalite_log::{CommitLog, LogConfig, LogDir, LogEnd, LogError, OpenState, validation};
 use kafkalite_protocol::compression::Codec;

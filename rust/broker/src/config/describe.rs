@@ -46,14 +46,6 @@ pub struct Described {
     pub documentation: Option<&'static str>,
 }
 
-impl Described {
-    /// Nobody set it: versions of DescribeConfigs before 1 ask so.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        self.source == ConfigSource::Default
-    }
-}
-
 /// Every key of the broker, and those of no table that were altered, in alphabetical order.
 #[must_use]
 pub fn describe_broker(broker: &BrokerConfig) -> Vec<Described> {

@@ -333,11 +333,12 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
     let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(entry("retention.ms").value.as_deref(), Some("7200000"));
     // Kafka tells nothing of log.retention.hours as long as nobody set log.retention.ms itself.
-    assert!(entry("retention.ms").is_default() && entry("retention.ms").synonyms.is_empty());
+    assert_eq!(entry("retention.ms").source, ConfigSource::Default);
+    assert!(entry("retention.ms").synonyms.is_empty());
     assert_eq!(entry("segment.bytes").source, ConfigSource::DynamicTopic);
     let sources: Vec<_> = entry("segment.bytes").synonyms.iter().map(|s| s.source).collect();
     assert_eq!(sources, [ConfigSource::DynamicTopic, ConfigSource::Default]);
-    assert!(entry("cleanup.policy").is_default());
+    assert_eq!(entry("cleanup.policy").source, ConfigSource::Default);
     let set = [("preallocate", " TRUE "), ("retention.ms", "1000")];
     let described = describe_topic(&BrokerConfig::default(), &overrides(&set));
     let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();

@@ -40,15 +40,16 @@ pub fn handle(rooms: &Rooms, call: Call<FindCoordinatorRequest>) {
     // Also if another request makes the topic at this moment: this change comes after that one.
     let config = rooms.config();
     let ask = |done| rooms.controller.create_automatically(&[OFFSETS_TOPIC], &config, done);
-    park(rooms, CREATION_TIMEOUT_MS, ask, move |answers| {
+    park(rooms, reply.memory_bytes, CREATION_TIMEOUT_MS, ask, move |answers| {
         report(answers);
         answer(reply, request, &found, &groups);
     });
 }
 
 /// Tells why the topic is not made.
-fn report(answers: Option<Vec<Result<(), ApiError>>>) {
-    for error in answers.into_iter().flatten().filter_map(Result::err) {
+fn report(answers: Result<Vec<Result<(), ApiError>>, ApiError>) {
+    let answers = answers.unwrap_or_else(|error| vec![Err(error)]);
+    for error in answers.into_iter().filter_map(Result::err) {
         let (error, topic) = (error.code.name(), OFFSETS_TOPIC);
         tracing::debug!(topic, error, "the topic is not made");
     }

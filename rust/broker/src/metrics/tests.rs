@@ -88,7 +88,7 @@ fn every_recorded_stage_is_enumerated_once_under_its_api() {
 fn counters_gauges_and_computed_values_are_enumerated_with_their_labels() {
     let metrics = Metrics::new();
     metrics.counter("a", "", vec![]).add(3);
-    metrics.gauge("b", "", vec![("lane", "normal".into())]).add(-2);
+    metrics.gauge("b", "", vec![("lane", "normal".into())]).set(-2);
     let kept = Arc::new(7);
     metrics.computed("c", "", vec![], &kept, |kept| *kept);
     let mut seen = Vec::new();

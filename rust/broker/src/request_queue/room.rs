@@ -82,12 +82,6 @@ impl Room {
         Some(Place { room: Arc::clone(room), bytes, overdraws, held: None })
     }
 
-    /// Who is told when a place is left.
-    #[must_use]
-    pub fn waiters(&self) -> &Arc<RoomWaiters> {
-        &self.waiters
-    }
-
     /// Places held.
     #[must_use]
     pub fn count(&self) -> usize {

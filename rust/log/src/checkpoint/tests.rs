@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::faulty_storage::FaultyStorage;
 use crate::storage::RealStorage;
-use crate::storage::faulty::FaultyStorage;
 
 fn written(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()

@@ -14,7 +14,7 @@ fn what_is_never_synced_reads_back_all_the_same() {
 
 #[test]
 fn a_power_cut_takes_nothing_from_a_directory_that_got_the_name_of_one_that_was_renamed() {
-    use super::faulty::FaultyStorage;
+    use crate::faulty_storage::FaultyStorage;
     let temp = tempfile::tempdir().unwrap();
     let [first, later] = ["t-0", "t-0.deleted"].map(|name| temp.path().join(name));
     let storage = FaultyStorage::default();

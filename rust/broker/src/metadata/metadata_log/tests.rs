@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::super::records::{MetadataRecord, ProducerIdsRecord};
 use super::*;
+use crate::faulty_storage::{Fault, FaultyStorage};
 use kafkalite_log::storage::RealStorage;
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use std::fs;
 
 fn open(dir: &Path) -> Result<(MetadataLog, MetadataImage), MetadataError> {

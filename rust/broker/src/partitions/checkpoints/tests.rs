@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::faulty_storage::{Fault, FaultyStorage};
 use kafkalite_log::storage::RealStorage;
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use tempfile::TempDir;
 
 const FORMER: Uuid = Uuid([1; 16]);

@@ -4,13 +4,13 @@
 use super::*;
 use crate::clock::ManualClock;
 use crate::config::BrokerConfig;
+use crate::faulty_storage::FaultyStorage;
 use crate::metadata::records::{
     CreateTopicRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord, RecordsBatch,
 };
 use crate::metrics::Metrics;
 use crate::partitions::{Checkpoints, CommitStatus};
 use crate::purgatory::{RunExpired, Timer};
-use kafkalite_log::storage::faulty::FaultyStorage;
 use kafkalite_log::validation::ValidatedBatch;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;

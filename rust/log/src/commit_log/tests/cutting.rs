@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::awaited;
-use crate::storage::faulty::{Fault, FaultyStorage};
+use crate::faulty_storage::{Fault, FaultyStorage};
 
 #[test]
 fn truncation_drops_the_offset_and_what_follows() {

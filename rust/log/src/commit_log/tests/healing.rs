@@ -1,8 +1,8 @@
 //! Index entries are hints: a wrong one costs time, never an answer.
 
 use super::*;
+use crate::faulty_storage::FaultyStorage;
 use crate::segment::{INDEX_SUFFIX, TIME_INDEX_SUFFIX};
-use crate::storage::faulty::FaultyStorage;
 
 const CLEAN: OpenState = OpenState {
     clean: true,

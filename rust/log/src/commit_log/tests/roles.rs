@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use kafkalite_protocol::record_batch::{RecordBatch, RecordBatchError};
 
 use super::*;
-use crate::storage::faulty::{Fault, FaultyStorage};
+use crate::faulty_storage::{Fault, FaultyStorage};
 
 const OLD: LeaderEpoch = LeaderEpoch(5);
 const NEW: LeaderEpoch = LeaderEpoch(6);

@@ -2,9 +2,9 @@
 use super::super::frames::{FramesFile, Header};
 use super::super::*;
 use super::*;
+use crate::faulty_storage::{Fault, FaultyStorage};
 use crate::metadata::ConfigResource;
 use kafkalite_log::storage::RealStorage;
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use std::fs;
 
 /// The bytes of a batch as release 0.1 wrote them.

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::awaited;
+use crate::faulty_storage::{Fault, FaultyStorage};
 use crate::metadata::records::{ClusterRecord, MetadataRecord, ProducerIdsRecord};
-use kafkalite_log::storage::faulty::{Fault, FaultyStorage};
 use kafkalite_log::storage::{RealStorage, Storage};
 use std::path::Path;
 use std::sync::mpsc;

@@ -1,9 +1,9 @@
 //! A follower's log is truncated, and the checkpoints of the broker follow.
 
 use super::*;
+use crate::faulty_storage::Fault;
 use bytes::Bytes;
 use kafkalite_log::LogEnd;
-use kafkalite_log::storage::faulty::Fault;
 
 /// The records of the log before it is truncated; all of them were committed.
 const RECORDS: i64 = 8;

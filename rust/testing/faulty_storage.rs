@@ -4,6 +4,11 @@
 //! the fault strikes. After a crash nothing works any more, as for a process that is gone; the
 //! files hold what they held. After a power cut they also lose what was not synced: bytes and names
 //! that were new, and if the test asks for it, also cuts, renames and removals.
+//!
+//! Test crates include this file with `#[path]`.
+
+// No test crate uses all of it.
+#![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -11,9 +16,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kafkalite_log::storage::{DirEntry, OpenMode, RealStorage, Storage, StorageFile, read_full};
 use parking_lot::Mutex;
-
-use super::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};
 
 /// What happens at the chosen change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +290,7 @@ impl StorageFile for FaultyFile {
         self.storage.change()?;
         let cut = self.inner.length()?.saturating_sub(length);
         let mut bytes = vec![0; usize::try_from(cut).map_err(io::Error::other)?];
-        let read = super::read_full(self.inner.as_ref(), &mut bytes, length)?;
+        let read = read_full(self.inner.as_ref(), &mut bytes, length)?;
         bytes.truncate(read);
         let mut state = self.storage.state.lock();
         // Bytes that were not safe before do not come back.
