@@ -38,9 +38,10 @@ impl<S: StateMachine> Context<S> {
         let (start, end) = self.log.bounds();
         // A partition that is neither loaded nor tried again would be loading for ever.
         let read = panics::contain("loading a coordinator", || self.read(start, end));
-        match read.unwrap_or(Err(ErrorCode::UnknownServerError)) {
-            Ok(state) => self.push(Item::Loaded(Box::new(state), end)),
-            Err(error) => self.load_failed(error),
+        match (read.unwrap_or(Err(ErrorCode::UnknownServerError)), self.log.commit_status(start)) {
+            (Ok(state), _) => self.push(Item::Loaded(Box::new(state), end)),
+            // A follower may truncate what is read: that is no damage.
+            (Err(_), CommitStatus::Lost(error)) | (Err(error), _) => self.load_failed(error),
         }
     }
 

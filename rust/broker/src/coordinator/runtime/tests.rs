@@ -15,6 +15,7 @@ use crate::awaited;
 use crate::clock::{Clock, ManualClock};
 use memory_topic::{MemoryTopic, TestTimer};
 
+mod loading;
 pub mod memory_topic;
 mod model;
 
@@ -352,21 +353,6 @@ fn a_write_that_is_late_is_answered_once_and_counts_when_it_is_committed() {
 }
 
 #[test]
-fn a_partition_is_read_to_its_end_and_serves_when_all_of_it_is_committed() {
-    let broker = Broker::new();
-    broker.topic.inner.lock().holds = true;
-    let _ = (broker.count(1), broker.count(1));
-    broker.topic.change(0, |one| (one.epoch, one.committed) = (1, 1));
-    let again = Broker::over(&broker.topic);
-    again.follow();
-    again.load();
-    let loading = ErrorCode::CoordinatorLoadInProgress;
-    assert_eq!((again.read(1), taken(&again.count(1))), (Err(loading), Err(loading)));
-    again.topic.commit();
-    assert_eq!(again.read(1), Ok(2));
-}
-
-#[test]
 fn a_wake_up_comes_to_the_state_and_not_to_the_one_after_it() {
     let broker = Broker::new();
     let wake = |key: u8| {
@@ -426,29 +412,6 @@ fn an_answer_that_panics_keeps_nothing_else_from_being_done() {
 }
 
 #[test]
-fn loads_run_one_after_another_on_a_thread_that_ends() {
-    let loader = LoaderThread::default();
-    let (ran, runs) = std::sync::mpsc::channel();
-    for round in 0..3 {
-        for number in 0..5 {
-            let ran = ran.clone();
-            let load = move || {
-                let thread = std::thread::current();
-                ran.send((round, number, thread.name().map(str::to_owned))).unwrap();
-                assert!(number != 2, "a planted bug");
-            };
-            loader.execute(Box::new(load)).unwrap();
-        }
-        for number in 0..5 {
-            let expected = (round, number, Some("group-loader".to_owned()));
-            assert_eq!(awaited::received("a load runs", &runs), expected);
-        }
-        // The next one may start a thread of its own.
-        awaited::until("the thread has nothing to do", || loader.is_idle());
-    }
-}
-
-#[test]
 fn steps_of_many_threads_are_decided_one_after_another() {
     let broker = Broker::new();
     let _ends = awaited::within("the threads count");
@@ -482,18 +445,4 @@ fn a_runtime_that_stopped_follows_nothing() {
     broker.follow();
     assert!(!broker.runtime.knows_topic());
     assert_eq!(broker.read(1), Err(NOT_COORDINATOR));
-}
-
-#[test]
-fn a_load_without_a_thread_is_tried_again() {
-    let broker = Broker::new();
-    broker.count(1);
-    let again = Broker::over(&broker.topic);
-    again.has_no_thread.store(true, Ordering::SeqCst);
-    again.follow();
-    assert_eq!(again.runtime.phase(""), Some(Phase::Failed));
-    again.has_no_thread.store(false, Ordering::SeqCst);
-    again.pass(1_000);
-    again.load();
-    assert_eq!(again.read(1), Ok(1));
 }
