@@ -76,7 +76,7 @@ pub(crate) struct Writer {
     /// Files renamed to `.deleted`, and when to remove them, ms.
     pub(crate) deleted: Vec<(i64, PathBuf)>,
     /// Nothing is appended before this truncation is completed.
-    unfinished: Option<truncate::Unfinished>,
+    unfinished: Option<Box<truncate::Unfinished>>,
     /// Nothing is truncated or compacted before this compacted segment is in its place.
     pub(crate) unfinished_swap: Option<UnfinishedSwap>,
 }
@@ -116,7 +116,7 @@ pub struct CommitLog {
     writing_epochs: Mutex<()>,
     tail: Mutex<Option<Box<TailRing>>>,
     /// The note in the partition's directory, if there is one, and the version it was made in.
-    noted: Mutex<Option<(TruncationNote, u64)>>,
+    noted: Mutex<Option<Box<(TruncationNote, u64)>>>,
     /// How often this log was truncated since it was opened.
     truncations: AtomicU64,
     closed: AtomicBool,
@@ -176,7 +176,7 @@ impl CommitLog {
             epochs: RwLock::new(epochs),
             writing_epochs: Mutex::new(()),
             tail: Mutex::new(None),
-            noted: Mutex::new(note.map(|note| (note, 1))),
+            noted: Mutex::new(note.map(|note| Box::new((note, 1)))),
             truncations: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         };

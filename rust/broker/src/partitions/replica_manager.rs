@@ -309,7 +309,7 @@ impl ReplicaManager {
         for ((index, partition_image), slot) in (0..).zip(&image.partitions).zip(&mut partitions) {
             let is_here = partition_image.replicas.contains(&self.config.local_id);
             match (&slot, is_here) {
-                (Slot::Elsewhere, true) => *slot = self.open(image, index),
+                (Slot::Elsewhere, true) => *slot = self.open(image, index, &settings),
                 (Slot::Here(_) | Slot::Unopened, false) => {
                     let slot = std::mem::replace(slot, Slot::Elsewhere);
                     removed.push(Removed { topic: image.clone(), index, slot });
@@ -330,7 +330,7 @@ impl ReplicaManager {
         topic: &TopicImage,
         index: i32,
         settings: &TopicSettings,
-        log: CommitLog,
+        log: Arc<CommitLog>,
     ) -> Partition {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         let identity = PartitionIdentity {
@@ -348,8 +348,7 @@ impl ReplicaManager {
         let noted =
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);
         let high_watermark = noted.unwrap_or_default();
-        let partition =
-            Partition::new(identity, self.config.local_id, Arc::new(log), high_watermark);
+        let partition = Partition::new(identity, self.config.local_id, log, high_watermark);
         partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
         partition
     }

@@ -127,7 +127,8 @@ impl CommitLog {
         self.dir_changed.store(true, Ordering::Release);
         self.sealed_unflushed.store(true, Ordering::Release);
         let segment = last.map(|(segment, _)| segment);
-        writer.unfinished = Some(Unfinished { place: cut, cut: segment, gone, now_ms });
+        let place = cut;
+        writer.unfinished = Some(Box::new(Unfinished { place, cut: segment, gone, now_ms }));
         self.finish_truncation(writer)
     }
 
@@ -141,7 +142,7 @@ impl CommitLog {
         let start = if lowered { Some(start.unwrap_or(cut.next).min(cut.next)) } else { start };
         let note = TruncationNote { cut, is_done: false, lowest, start };
         self.write_note(&note)?;
-        *noted = Some((note, self.next_version()));
+        *noted = Some(Box::new((note, self.next_version())));
         Ok(())
     }
 
@@ -209,11 +210,11 @@ impl CommitLog {
         change: impl FnOnce(TruncationNote) -> Option<TruncationNote>,
     ) -> Result<(), LogError> {
         let mut noted = self.noted.lock();
-        if let Some((note, _)) = &mut *noted
-            && let Some(changed) = change(*note)
+        if let Some(noted) = &mut *noted
+            && let Some(changed) = change(noted.0)
         {
             self.write_note(&changed)?;
-            *note = changed;
+            noted.0 = changed;
         }
         Ok(())
     }
@@ -235,8 +236,10 @@ impl CommitLog {
     /// The truncation that the checkpoints of the log directory may not know of yet.
     #[must_use]
     pub fn noted_truncation(&self) -> Option<NotedTruncation> {
-        let noted = *self.noted.lock();
-        noted.map(|(note, version)| NotedTruncation { lowest: note.lowest, version })
+        let noted = self.noted.lock();
+        noted
+            .as_deref()
+            .map(|(note, version)| NotedTruncation { lowest: note.lowest, version: *version })
     }
 
     /// Removes the note of a truncation: recovery point, log start, high watermark and
@@ -249,7 +252,7 @@ impl CommitLog {
         let mut writer = self.writer.lock();
         self.check_writable(&mut writer)?;
         let mut noted = self.noted.lock();
-        if noted.is_none_or(|(_, version)| version != truncation.version) {
+        if noted.as_deref().is_none_or(|(_, version)| *version != truncation.version) {
             return Ok(());
         }
         let path = self.dir.file(TRUNCATION_FILE);

@@ -38,7 +38,8 @@ pub(super) struct InSync {
     /// The partition epoch of the newest image.
     epoch: i32,
     committed: Vec<i32>,
-    proposal: Option<IsrProposal>,
+    /// In a box: there may be thousands of partitions, and few have one.
+    proposal: Option<Box<IsrProposal>>,
     /// The replicas on other brokers.
     followers: Vec<Follower>,
     /// `min.insync.replicas`
@@ -88,13 +89,14 @@ impl InSync {
             return None;
         }
         let partition_epoch = self.epoch;
-        self.proposal = Some(IsrProposal { leader_epoch, partition_epoch, isr: isr.to_vec() });
-        self.proposal.clone()
+        let proposal = IsrProposal { leader_epoch, partition_epoch, isr: isr.to_vec() };
+        self.proposal = Some(Box::new(proposal.clone()));
+        Some(proposal)
     }
 
     pub fn refused(&mut self, proposal: &IsrProposal) {
         // The answer to an older one says nothing of this one.
-        self.proposal.take_if(|pending| pending == proposal);
+        self.proposal.take_if(|pending| **pending == *proposal);
     }
 
     /// Whether fewer replicas are in sync than `min.insync.replicas` asks for, or than there are

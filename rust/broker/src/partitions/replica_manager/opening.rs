@@ -15,6 +15,7 @@ use crate::error::panics;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::partitions::checkpoints::Checkpoint;
 use crate::partitions::log_dirs::{Made, Place};
+use crate::partitions::topic_settings::TopicSettings;
 use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What became of logs that were opened before their partitions are made, by topic and partition.
-pub(super) type Opened = HashMap<(Uuid, i32), (Made, Result<CommitLog, String>)>;
+pub(super) type Opened = HashMap<(Uuid, i32), (Made, Result<Arc<CommitLog>, String>)>;
 
 /// Threads that make new logs, or close those of one directory.
 const SYNCING_THREADS: usize = 16;
@@ -97,15 +98,19 @@ impl ReplicaManager {
     }
 
     /// Opens a partition's log, if that is not done.
-    pub(super) fn open(&self, topic: &TopicImage, index: i32) -> Slot {
-        let opened = self.opened.lock().remove(&(topic.id, index));
-        match opened {
-            Some((made, opened)) => self.take_in(topic, index, made, opened),
-            None => {
-                let opened = self.try_to_open(topic, index, Made::Now, true);
-                self.take_in(topic, index, Made::Now, opened)
+    pub(super) fn open(&self, topic: &TopicImage, index: i32, settings: &TopicSettings) -> Slot {
+        let opened = {
+            let mut waiting = self.opened.lock();
+            let opened = waiting.remove(&(topic.id, index));
+            if waiting.is_empty() {
+                // A start had room for all logs of the broker here.
+                waiting.shrink_to_fit();
             }
-        }
+            opened
+        };
+        let open = || (Made::Now, self.try_to_open(topic, index, Made::Now, true));
+        let (made, opened) = opened.unwrap_or_else(open);
+        self.take_in(topic, index, made, opened, settings)
     }
 
     /// Makes the partition of a log that opened; of another one notes when to try again. The
@@ -115,15 +120,15 @@ impl ReplicaManager {
         topic: &TopicImage,
         index: i32,
         made: Made,
-        opened: Result<CommitLog, String>,
+        opened: Result<Arc<CommitLog>, String>,
+        settings: &TopicSettings,
     ) -> Slot {
         let mut unopened = self.unopened.lock();
         let before = unopened.remove(&(topic.id, index));
         let why = match opened {
             Ok(log) => {
                 drop(unopened);
-                let settings = (self.config.settings)(topic);
-                return Slot::Here(Arc::new(self.partition(topic, index, &settings, log)));
+                return Slot::Here(Arc::new(self.partition(topic, index, settings, log)));
             }
             Err(why) => why,
         };
@@ -174,7 +179,8 @@ impl ReplicaManager {
             let Some(topic) = topic else { continue };
             // What did not open once is not believed to be as a clean stop left it.
             let opened = self.try_to_open(&topic, index, made, false);
-            let slot = self.take_in(&topic, index, made, opened);
+            let settings = (self.config.settings)(&topic);
+            let slot = self.take_in(&topic, index, made, opened, &settings);
             if let Slot::Here(partition) = &slot {
                 let place = usize::try_from(index).unwrap_or(usize::MAX);
                 if let Some(image) = topic.partitions.get(place) {
@@ -195,10 +201,10 @@ impl ReplicaManager {
         index: i32,
         made: Made,
         may_be_clean: bool,
-    ) -> Result<CommitLog, String> {
+    ) -> Result<Arc<CommitLog>, String> {
         let open = || self.open_log(topic, index, made, may_be_clean);
         match panics::contain("opening a log", open) {
-            Some(opened) => opened.map_err(|error| error.to_string()),
+            Some(opened) => opened.map(Arc::new).map_err(|error| error.to_string()),
             None => Err("opening it panicked".to_owned()),
         }
     }
