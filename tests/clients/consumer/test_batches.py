@@ -57,7 +57,8 @@ def test_a_batch_shows_its_records_one_by_one_and_as_columns(cluster: Cluster) -
     assert batch.ends == [(topic, 0, 100, 0)]
     headers = len("hx") * 99
     assert batch.nbytes == len("".join(f"v{number}" for number in range(99))) + 99 + headers
-    assert repr(batch) == "<RecordBatch of 100 records>"
+    size = f"100 records, {batch.nbytes:,} bytes"
+    assert repr(batch) == f"<RecordBatch of {size}: {topic}-0 @ 0..99>"
     with pytest.raises(IndexError):
         batch[100]
 

@@ -54,6 +54,15 @@ fn check_client_keys(
     config::check(kind, &pairs).map_err(|error| client_error(py, &error))
 }
 
+/// What `module.function(object)` of the package returns: what is for people is written in Python.
+fn in_python<'py, T>(
+    object: &Bound<'py, T>,
+    module: &str,
+    function: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    object.py().import(module)?.call_method1(function, (object.as_any(),))
+}
+
 /// Adds the clients to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;

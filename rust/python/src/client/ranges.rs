@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::arguments::Seconds;
+use super::in_python;
 use crate::error::client_error;
 
 mod columns;
@@ -159,6 +160,21 @@ impl ColumnBatch {
 
     fn __repr__(&self) -> String {
         format!("<ColumnBatch of {} records>", self.rows)
+    }
+
+    /// The columns as a ``pyarrow.Table``, once; needs pyarrow.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_arrow")
+    }
+
+    /// The columns as a ``pandas.DataFrame``, once; needs pandas and pyarrow.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_pandas")
+    }
+
+    /// The columns as a ``polars.DataFrame``, once; needs polars.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_polars")
     }
 
     /// The columns as one Arrow array, with its type: the reader owns them afterwards.

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
+use super::in_python;
 use crate::error::deserialization_error;
 
 /// Name and value; the value may be null.
@@ -92,17 +93,13 @@ impl Record {
         self.headers.as_ref().map_or_else(|| PyTuple::empty(py), |all| all.bind(py).clone())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let text = |value: &Py<PyAny>| value.bind(py).repr().map(|text| text.to_string());
-        Ok(format!(
-            "Record(topic={}, partition={}, offset={}, key={}, value={}, timestamp_ms={})",
-            self.topic.bind(py).repr()?,
-            self.partition,
-            self.offset,
-            text(&self.key)?,
-            text(&self.value)?,
-            self.timestamp_ms,
-        ))
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "record")
+    }
+
+    /// A table for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "record_table")
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {

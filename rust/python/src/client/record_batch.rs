@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PySlice, PyTuple};
 
 use super::columns;
+use super::in_python;
 use super::record::{Deserializers, Record, TopicNames, headers};
 use crate::error::deserialization_error;
 
@@ -150,8 +151,28 @@ impl RecordBatch {
         RecordIterator { batch: slf, next: AtomicUsize::new(0) }
     }
 
-    fn __repr__(&self) -> String {
-        format!("<RecordBatch of {} records>", self.length)
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "batch")
+    }
+
+    /// A table for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "batch_table")
+    }
+
+    /// The columns as a ``pyarrow.Table``; needs pyarrow.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_arrow")
+    }
+
+    /// The columns as a ``pandas.DataFrame``; needs pandas and pyarrow.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_pandas")
+    }
+
+    /// The columns as a ``polars.DataFrame``; needs polars.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.tables", "to_polars")
     }
 
     /// All records as objects.

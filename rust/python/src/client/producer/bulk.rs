@@ -14,6 +14,7 @@ use pyo3::types::PyDict;
 use super::callbacks::{Callbacks, Token, Waits, Who};
 use super::delivery::exception;
 use crate::client::arguments::Seconds;
+use crate::client::in_python;
 use crate::client::waiting::{timed_out, wait};
 use crate::error::{client_error, client_exception};
 
@@ -274,8 +275,8 @@ impl BatchDelivery {
         self.sent.count
     }
 
-    fn __repr__(&self) -> String {
-        format!("<BatchDelivery of {} records>", self.sent.count)
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "batch_delivery")
     }
 }
 

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use super::callbacks::{Callbacks, Token, Who};
 use crate::client::arguments::{Seconds, absent};
+use crate::client::in_python;
 use crate::client::waiting::{timed_out, wait};
 use crate::error::{client_error, client_exception};
 
@@ -186,8 +187,7 @@ impl Delivery {
         self.handle.topic()
     }
 
-    fn __repr__(&self) -> String {
-        let (topic, partition) = (self.handle.topic(), self.handle.partition());
-        format!("<Delivery of a record to {topic} [{partition}]>")
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "kafkalite.showing", "delivery")
     }
 }
