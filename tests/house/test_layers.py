@@ -295,6 +295,14 @@ def test_a_crate_depends_only_on_crates_below_it(crate: str) -> None:
     assert ours <= {f"kafkalite-{name}" for name in CRATES[crate]}
 
 
+@pytest.mark.parametrize("crate", sorted(CRATES))
+def test_only_dev_dependencies_ask_for_the_scripted_broker(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "rust" / crate / "Cargo.toml").read_text())
+    tables = [value for value in manifest["dependencies"].values() if isinstance(value, dict)]
+    assert not [table for table in tables if "testing" in table.get("features", [])]
+    assert "testing" not in manifest.get("features", {}).get("default", [])
+
+
 def test_only_few_modules_import_the_binary() -> None:
     package = ROOT / "python/kafkalite"
     users = {path.name for path in package.rglob("*.py") if "_native" in path.read_text()}

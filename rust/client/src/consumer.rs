@@ -129,8 +129,13 @@ impl Consumer {
             let why = "partitions were assigned by hand: unsubscribe first".to_owned();
             return Err(ClientError::IllegalState { why });
         }
+        let named = match &wish {
+            Wish::Topics(topics) => topics.clone(),
+            _ => BTreeSet::new(),
+        };
         subscription.set_wish(wish);
         drop(subscription);
+        self.shared.cluster.named(named.iter().map(|name| &**name));
         self.shared.called();
         self.shared.look_again();
         self.shared.group.notify_one();
@@ -161,6 +166,7 @@ impl Consumer {
         };
         subscription.keep_only(partitions, self.shared.start());
         drop(subscription);
+        self.shared.cluster.named(partitions.iter().map(|one| &*one.topic));
         self.shared.look_again();
         last
     }

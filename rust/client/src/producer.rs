@@ -163,6 +163,7 @@ impl<T: Send + 'static> Producer<T> {
         let (cluster, accumulator) = (self.cluster.clone(), Arc::clone(&self.accumulator));
         let name = name.to_owned();
         async move {
+            cluster.named([name.as_str()]);
             if ask == Ask::Anew {
                 let refresh = cluster.refresh(Wanted::Topics(vec![name.clone()]));
                 // Late, what is known by then has to do.
@@ -185,6 +186,7 @@ impl<T: Send + 'static> Producer<T> {
     ) -> Result<Call<Vec<PartitionImage>>, ClientError> {
         let (cluster, name) = (self.cluster.clone(), name.to_owned());
         self.runtime.begin(async move {
+            cluster.named([name.as_str()]);
             let topic = cluster.topic(&name, deadline).await?;
             Ok(topic.partitions.clone())
         })

@@ -139,6 +139,13 @@ impl Cluster {
         }
     }
 
+    /// The program names these topics: asking for them may create them as configured, though they
+    /// were known before and are gone. Without it only topics that were never known are created:
+    /// a topic that was deleted does not come back because a client asks what became of it.
+    pub fn named<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        self.0.change_image(|image| image.named(names));
+    }
+
     /// The connection to a broker, made if there is none.
     pub async fn connection(&self, node: NodeId) -> Result<Arc<Connection>, ConnectionError> {
         self.connection_on(node, Lane::Data).await

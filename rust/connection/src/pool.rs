@@ -162,3 +162,6 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 //! that runs futures. Tests of this crate use it, and those of crates that ask for the feature
 //! `testing`; nothing of it is in a release.
 
+mod auto_create;
 mod event_loop;
 mod fake_broker;
 
+pub use auto_create::{AutoCreated, auto_creating};
 pub use event_loop::{EventLoop, until};
 pub use fake_broker::{
     Answer, Asked, FakeBroker, Held, NODE, OTHER, all_apis, config, coordinator, coordinator_is,

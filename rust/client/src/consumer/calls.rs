@@ -311,6 +311,7 @@ async fn ask_for_offsets(
     isolation: IsolationLevel,
     deadline: Instant,
 ) -> Result<BTreeMap<TopicPartition, Option<OffsetAnswer>>, ClientError> {
+    shared.cluster.named(wanted.keys().map(|partition| &*partition.topic));
     let mut left: Vec<_> =
         wanted.into_iter().map(|(partition, about)| Question { partition, about }).collect();
     let mut found = BTreeMap::new();
@@ -353,6 +354,7 @@ pub async fn topic(
     name: String,
     deadline: Instant,
 ) -> Result<Arc<TopicImage>, ClientError> {
+    shared.cluster.named([name.as_str()]);
     Ok(shared.cluster.topic(&name, deadline).await?)
 }
 

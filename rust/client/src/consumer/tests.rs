@@ -25,6 +25,7 @@ use crate::consumer::record_block::RecordSlice;
 mod again;
 mod claims;
 mod commits;
+mod creation;
 mod given_back;
 mod gone;
 mod last_commit;

@@ -297,6 +297,8 @@ impl<T: Send + 'static> Sender<T> {
         if std::mem::replace(&mut self.refreshing, true) {
             return;
         }
+        // Sending to a topic names it: Kafka's producers create what they send to.
+        self.cluster.named(plan.leaderless.iter().map(|name| &**name));
         let names = plan.leaderless.iter().map(ToString::to_string).collect();
         let (tell, cluster) = (self.tell.clone(), self.cluster.clone());
         tokio::spawn(async move {

@@ -6,7 +6,7 @@ use kafkalite_protocol::messages::metadata::{
     MetadataResponse, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Uuid};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -60,12 +60,19 @@ pub struct TopicImage {
     updated: Instant,
     /// Whether somebody looked it up since.
     used: AtomicBool,
+    /// Whether somebody looked it up before.
+    was_used: bool,
 }
 
 impl TopicImage {
     /// The partition with this number.
     pub fn partition(&self, index: i32) -> Option<&PartitionImage> {
         self.partitions.get(usize::try_from(index).ok()?)
+    }
+
+    /// Whether somebody ever looked it up.
+    fn ever_used(&self) -> bool {
+        self.was_used || self.used.load(Ordering::Relaxed)
     }
 }
 
@@ -79,6 +86,9 @@ pub struct ClusterImage {
     topics: HashMap<String, Arc<TopicImage>>,
     /// Topics that were asked for and not told of, with the reason.
     refused: HashMap<String, ErrorCode>,
+    /// Topics that were looked up while they were known, are known no more, and were not named by
+    /// the program since: no question of ours may bring them back.
+    gone: HashSet<String>,
     former: Former,
 }
 
@@ -156,6 +166,23 @@ impl ClusterImage {
         self.refused.contains_key(name) && !self.is_missing(name)
     }
 
+    /// Whether a question about `name` may create that topic: not where it is known, which would
+    /// bring it back if it was deleted just now, nor where it is gone.
+    pub(super) fn may_be_created(&self, name: &str) -> bool {
+        !self.topics.contains_key(name) && !self.gone.contains(name)
+    }
+
+    /// The image after the program named topics; `None` if none of them is gone.
+    pub(super) fn named<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let back: Vec<_> = names.into_iter().filter(|name| self.gone.contains(*name)).collect();
+        (!back.is_empty()).then(|| {
+            let mut next = self.clone();
+            next.gone.retain(|name| !back.contains(&name.as_str()));
+            next.generation += 1;
+            next
+        })
+    }
+
     /// Why a topic is not known.
     pub fn topic_error(&self, name: &str) -> ConnectionError {
         let unknown = ErrorCode::UnknownTopicOrPartition;
@@ -210,6 +237,9 @@ impl ClusterImage {
                 }
             }
         }
+        next.gone.retain(|name| !next.topics.contains_key(name));
+        let lost = self.topics.values().filter(|topic| !next.topics.contains_key(&topic.name));
+        next.gone.extend(lost.filter(|topic| topic.ever_used()).map(|topic| topic.name.clone()));
         Ok(next)
     }
 
@@ -252,6 +282,7 @@ impl ClusterImage {
             partitions,
             updated: topic.updated,
             used: AtomicBool::new(topic.used.load(Ordering::Relaxed)),
+            was_used: topic.was_used,
         };
         next.topics.insert(news.topic.to_owned(), Arc::new(topic));
         next.generation += 1;
@@ -322,6 +353,7 @@ fn topic_image(
     if told.partitions.is_empty() {
         return Ok(Err(ErrorCode::LeaderNotAvailable));
     }
+    let was_used = known.is_some_and(|known| known.ever_used());
     // A topic of the same name with another id is another topic: epochs began anew. A broker before
     // Kafka 2.8, which has no ids, cannot tell.
     let known = known.filter(|known| told.topic_id.is_zero() || known.id == told.topic_id);
@@ -350,6 +382,7 @@ fn topic_image(
         partitions,
         updated: now,
         used: AtomicBool::new(false),
+        was_used,
     }))
 }
 

@@ -135,7 +135,7 @@ impl Cluster {
                 Some(open) => open,
                 None => self.any_connection().await?,
             };
-            match self.ask_at(&connection, batch).await {
+            match self.ask_over(&connection, batch).await {
                 Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
                     self.0.change_image(ClusterImage::without_brokers);
                     self.disconnect();
@@ -149,47 +149,40 @@ impl Cluster {
         }
     }
 
-    /// Asks one broker for a batch. What is known and what may be made by the question are asked
-    /// for apart: a topic that was deleted must not come back because somebody knew it.
-    async fn ask_at(&self, connection: &Connection, batch: &Batch) -> Result<(), ConnectionError> {
-        let may_make = self.0.config.allow_auto_create_topics && !batch.topics.is_empty();
-        let known = Batch { topics: BTreeSet::new(), ..batch.clone() };
-        let named = Batch { known: false, ..batch.clone() };
-        let parts = match batch.known && !batch.all && may_make {
-            true => vec![&known, &named],
-            false => vec![batch],
-        };
-        for part in parts {
-            let answer = connection.send(|version| self.request(part, version)).await;
-            let (version, response) = answer?;
-            self.take(part, connection, version, response)?;
-        }
-        Ok(())
-    }
-
     /// A living connection to a broker that others contradicted, see [`ClusterImage::doubted`].
     fn doubted_connection(&self) -> Option<Arc<Connection>> {
         let image = self.image();
         image.doubted(Instant::now()).find_map(|node| self.0.pool.living(node))
     }
 
-    fn request(&self, batch: &Batch, version: i16) -> MetadataRequest {
-        let topic = |name: &str| MetadataRequestTopic {
-            name: Some(name.to_owned()),
-            ..MetadataRequestTopic::default()
-        };
+    /// Asks one broker for a batch. Whether topics may be created is said once for a whole request,
+    /// so those that may are asked for by themselves.
+    async fn ask_over(
+        &self,
+        connection: &Connection,
+        batch: &Batch,
+    ) -> Result<(), ConnectionError> {
         let image = self.image();
         let mut names: BTreeSet<&str> = batch.topics.iter().map(String::as_str).collect();
         if batch.known {
             names.extend(image.topics().map(|topic| topic.name.as_str()));
         }
-        let all = batch.all || (version == 0 && names.is_empty());
-        MetadataRequest {
-            topics: (!all).then(|| names.into_iter().map(topic).collect()),
-            // Asking for all topics creates none.
-            allow_auto_topic_creation: self.0.config.allow_auto_create_topics && !batch.known,
-            ..MetadataRequest::default()
+        let creates = self.0.config.allow_auto_create_topics && !batch.all;
+        let (new, others): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| creates && image.may_be_created(name));
+        let mut asked = Vec::new();
+        if !others.is_empty() || new.is_empty() {
+            let all = batch.all;
+            asked.push(connection.send(|version| request(&others, all, false, version)));
         }
+        if !new.is_empty() {
+            asked.push(connection.send(|version| request(&new, false, true, version)));
+        }
+        for reply in asked {
+            let (version, response) = reply.await?;
+            self.take(batch, connection, version, response)?;
+        }
+        Ok(())
     }
 
     /// Makes the next image of an answer.
@@ -232,6 +225,21 @@ impl Cluster {
         if !kept && !age.is_zero() {
             tokio::spawn(keep(Arc::downgrade(&self.0), age));
         }
+    }
+}
+
+/// A question about these topics, or about all.
+fn request(names: &[&str], all: bool, creates: bool, version: i16) -> MetadataRequest {
+    let topic = |name: &&str| MetadataRequestTopic {
+        name: Some((*name).to_owned()),
+        ..MetadataRequestTopic::default()
+    };
+    // In version 0 an empty list means all.
+    let all = all || (version == 0 && names.is_empty());
+    MetadataRequest {
+        topics: (!all).then(|| names.iter().map(topic).collect()),
+        allow_auto_topic_creation: creates,
+        ..MetadataRequest::default()
     }
 }
 

@@ -13,6 +13,7 @@ use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatRespons
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use kafkalite_protocol::messages::{ApiKey, Wire};
 
+mod creation;
 mod outages;
 
 /// Runs `what` with a cluster on a thread of its own.

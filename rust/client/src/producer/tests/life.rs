@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kafkalite_connection::testing::{AutoCreated, auto_creating};
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::metadata::MetadataResponse;
 
@@ -192,4 +193,22 @@ fn each_record_of_a_bulk_may_wait_for_as_long_as_a_record_that_is_sent_alone() {
     {
         assert_eq!(patience.until(appended, after(now)), after(until), "after {appended}");
     }
+}
+
+/// An idle producer that asked whether a topic is as it was brought it back after its deletion.
+#[test]
+fn a_producer_brings_a_deleted_topic_back_when_it_sends_and_not_before() {
+    let topics = Arc::new(Mutex::new(AutoCreated::default()));
+    let there = Arc::clone(&topics);
+    let broker = FakeBroker::start(move |asked| match asked.is(ApiKey::Metadata) {
+        true => auto_creating(asked, &there),
+        false => usual(asked),
+    });
+    let producer = start(config(&broker, &[("metadata.max.age.ms", "5")]));
+    fate(&send(&producer, b"v", None)).unwrap();
+    topics.lock().there.clear();
+    broker.wait_for(ApiKey::Metadata, broker.count(ApiKey::Metadata) + 6);
+    assert_eq!(topics.lock().created, 1, "it asked for it again and again");
+    fate(&send(&producer, b"v", None)).unwrap();
+    assert_eq!(topics.lock().created, 2);
 }
