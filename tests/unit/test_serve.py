@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import struct
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -165,7 +167,7 @@ def test_a_directory_without_permission_is_refused(processes: Processes, tmp_pat
             ["serve", "--set", "log.segment.bytes=1"],
             "Invalid value 1 for configuration log.segment.bytes: "
             "Value must be at least 1048576 (--set)",
-            "`python -m kafkalite config explain KEY` tells what a key takes.",
+            "`kafkalite config explain log.segment.bytes` tells what the key takes.",
         ),
         (
             ["serve", "--config", "missing.properties"],
@@ -237,3 +239,42 @@ def test_a_port_open_to_others_without_an_address_for_them_is_warned_about(
     process.end()
     warned = [json.loads(line) for line in process.stderr.splitlines() if "--advertise" in line]
     assert [line["level"] for line in warned] == ["WARN"]
+
+
+def test_several_errors_of_a_configuration_are_listed_at_once(processes: Processes) -> None:
+    process = processes.start("serve", "--set", "num.partitons=3", "--set", "num.partitions=x")
+    assert process.wait() == 2
+    lines = process.stderr.splitlines()
+    assert lines[0] == "error: 2 errors in the configuration"
+    assert lines[1] == "  unknown key num.partitons (--set): did you mean num.partitions?"
+    assert lines[2].startswith("  Invalid value x for configuration num.partitions: ")
+
+
+@pytest.fixture
+def taken_admin_port() -> Iterator[None]:
+    """The default port of metrics and health, taken by this process or by another one."""
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", 9644))
+            taken.listen()
+        yield
+
+
+def test_a_second_broker_goes_on_without_the_default_admin_port(
+    processes: Processes, taken_admin_port: None, tmp_path: Path
+) -> None:
+    words = ("serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+    second = processes.start(*words).wait_ready(admin=False)
+    assert api_versions_error(second.ready) == 0
+    assert second.end() == 0
+    assert "no metrics and health" in second.stderr
+    assert "give another port with --admin-port (0 lets the system choose" in second.stderr
+
+
+def test_an_admin_port_that_was_asked_for_and_is_taken_is_refused(
+    processes: Processes, taken_admin_port: None, tmp_path: Path
+) -> None:
+    words = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+    process = processes.start("serve", *words, "--admin-port", "9644")
+    assert process.wait() == 1
+    assert process.stderr.startswith("error: cannot listen on 127.0.0.1:9644 for metrics")

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::broker_key;
+
 /// Why a configuration is refused. The broker does not start with it; a running one keeps its own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -47,6 +49,9 @@ pub enum ConfigError {
         /// The name as given.
         name: String,
     },
+    /// Several keys or values are wrong; there are at least two.
+    #[error("{} errors in the configuration", .0.len())]
+    Several(Vec<ConfigError>),
 }
 
 impl ConfigError {
@@ -64,10 +69,11 @@ impl ConfigError {
         match self {
             Self::UnknownKey { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::UnknownKey { .. } => {
-                "`python -m kafkalite config list` lists the keys that exist.".to_owned()
+                "`kafkalite config list` lists the keys that exist.".to_owned()
             }
-            Self::InvalidValue { .. } => {
-                "`python -m kafkalite config explain KEY` tells what a key takes.".to_owned()
+            Self::InvalidValue { message, .. } => {
+                let key = key_in(message).unwrap_or("KEY");
+                format!("`kafkalite config explain {key}` tells what the key takes.")
             }
             Self::UnreadableFile { .. } => "give --config a file that can be read.".to_owned(),
             Self::MalformedFile { path, .. } if path.extension().is_some_and(|e| e == "toml") => {
@@ -75,6 +81,28 @@ impl ConfigError {
             }
             Self::MalformedFile { .. } => "write key=value, one on a line.".to_owned(),
             Self::UnknownProfile { .. } => "the only profile is dev.".to_owned(),
+            Self::Several(_) => {
+                "`kafkalite config list` lists the keys with their values.".to_owned()
+            }
         }
     }
+
+    /// One of several errors as itself, several as [`Self::Several`].
+    ///
+    /// # Errors
+    /// There is an error.
+    pub(super) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+}
+
+/// The key in `Invalid value V for configuration K: ...`.
+fn key_in(message: &str) -> Option<&'static str> {
+    let behind = message.split(" for configuration ").skip(1);
+    let mut words = behind.filter_map(|rest| rest.split([':', ' ']).next());
+    words.find_map(|word| broker_key(word).map(|key| key.name))
 }

@@ -34,6 +34,9 @@ const DEV: &[(&str, &str)] = &[
 
 const PREFIX: &str = "KAFKALITE_";
 
+/// The origin of what the caller sets in place of the table's defaults.
+pub const BASE: &str = "default";
+
 /// Variables that are no keys of a broker: the log filter of the process, and where the command
 /// line's clients connect to.
 const NOT_KEYS: &[&str] = &["KAFKALITE_LOG", "KAFKALITE_BOOTSTRAP_SERVERS"];
@@ -41,11 +44,13 @@ const NOT_KEYS: &[&str] = &["KAFKALITE_LOG", "KAFKALITE_BOOTSTRAP_SERVERS"];
 /// Reads `sources`, weakest first, each stronger than those before.
 ///
 /// # Errors
-/// The first key, value, file or profile that is wrong, with the place it was found in.
+/// A file or profile that is wrong; or all keys and values that are wrong, each with the place it
+/// was found in.
 pub fn load(sources: &Sources) -> Result<BrokerConfig, ConfigError> {
     let mut values = BrokerValues::default();
+    let mut errors = Vec::new();
     for (key, value) in &sources.base {
-        values.set(key, value, ConfigSource::StaticBroker, "default")?;
+        values.set(key, value, ConfigSource::StaticBroker, BASE)?;
     }
     if let Some(name) = &sources.profile {
         if name != "dev" {
@@ -57,18 +62,19 @@ pub fn load(sources: &Sources) -> Result<BrokerConfig, ConfigError> {
     }
     if let Some(path) = &sources.file {
         for (key, value, origin) in read_file(path)? {
-            values.set(&key, &value, ConfigSource::StaticBroker, &origin)?;
+            errors.extend(values.set(&key, &value, ConfigSource::StaticBroker, &origin).err());
         }
     }
     for (variable, value) in &sources.environment {
         let is_key = variable.starts_with(PREFIX) && !NOT_KEYS.contains(&variable.as_str());
         if is_key && !is_service_link(variable, value) {
-            values.set_from_variable(variable, &key_of(variable), value)?;
+            errors.extend(values.set_from_variable(variable, &key_of(variable), value).err());
         }
     }
     for (key, value, flag) in &sources.flags {
-        values.set(key, value, ConfigSource::StaticBroker, flag)?;
+        errors.extend(values.set(key, value, ConfigSource::StaticBroker, flag).err());
     }
+    ConfigError::all(errors)?;
     BrokerConfig::new(values)
 }
 

@@ -57,7 +57,14 @@ impl fmt::Display for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self { what: error.to_string(), why: None, hint: error.hint(), exit_code: USAGE }
+        let why = match &error {
+            ConfigError::Several(errors) => {
+                let lines = errors.iter().map(|one| format!("{one}: {}", one.hint()));
+                Some(lines.collect::<Vec<_>>().join("\n  "))
+            }
+            _ => None,
+        };
+        Self { what: error.to_string(), why, hint: error.hint(), exit_code: USAGE }
     }
 }
 

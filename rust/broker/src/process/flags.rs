@@ -27,6 +27,12 @@ once.
 When it serves, `ready: HOST:PORT` and `admin: URL` are written to stdout. The log goes to stderr;
 KAFKALITE_LOG=debug makes it longer. `kafkalite config list` lists the keys.
 KAFKALITE_LOG_SEGMENT_BYTES sets log.segment.bytes, and so on; unknown names are warned of.
+
+examples:
+  kafkalite serve --data-dir data
+  kafkalite serve --listen 0.0.0.0:9092 --advertise broker.example.com:9092
+  kafkalite serve --listen 127.0.0.1:9093 --data-dir other --admin-port 0 --topic orders:3
+  kafkalite serve --config server.properties --set log.retention.hours=24
 ";
 
 /// The port of metrics and health, unless a key or flag says otherwise.

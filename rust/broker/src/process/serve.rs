@@ -13,7 +13,7 @@ use super::flags::Order;
 use super::{OnReady, logging, parent, say};
 use crate::admin_http::{AdminHttp, AdminListener};
 use crate::broker::Broker;
-use crate::config::{BrokerConfig, load};
+use crate::config::{BASE, BrokerConfig, load};
 
 /// Runs a broker until a signal stops it.
 ///
@@ -26,7 +26,7 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     raise_descriptor_limit();
     let signals = Signals::catch()?;
     // Bound before the broker starts: a taken port is found out before a log is touched.
-    let admin = bind_admin(&config)?;
+    let admin = bind_admin_if_free(&config)?;
     let broker = Arc::new(Broker::start(config)?);
     let admin = start_admin(admin, &broker).and_then(|admin| {
         broker.create_topics(&order.topics)?;
@@ -41,6 +41,24 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     signals.wait_and_stop(broker, admin, Ends { stdin, parent })
 }
 
+/// As [`bind_admin`]; a taken port that nobody asked for is a warning, so that a second broker of
+/// one machine starts.
+fn bind_admin_if_free(config: &BrokerConfig) -> Result<Option<AdminListener>, Failure> {
+    let asked = config.values.settings("kafkalite.admin.port");
+    let is_default = asked.iter().all(|setting| setting.origin == BASE);
+    match bind_admin(config) {
+        Err(failure) if is_default && failure.why.as_deref() == Some(TAKEN) => {
+            let (what, hint) = (failure.what, failure.hint);
+            tracing::warn!(what, hint, "another process has the port: no metrics and health");
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
+/// Why a port cannot be bound that somebody else has.
+const TAKEN: &str = "another process listens there";
+
 /// Binds the port of metrics and health, if they are on.
 ///
 /// # Errors
@@ -50,7 +68,7 @@ pub fn bind_admin(config: &BrokerConfig) -> Result<Option<AdminListener>, Failur
     let host = &config.admin_host;
     AdminListener::bind(host, port).map(Some).map_err(|error| {
         let why = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another process listens there".to_owned(),
+            std::io::ErrorKind::AddrInUse => TAKEN.to_owned(),
             _ => error.to_string(),
         };
         Failure::refused(

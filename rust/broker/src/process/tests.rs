@@ -62,7 +62,7 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
             vec!["--admin-port", "99999"],
             "Invalid value 99999 for configuration kafkalite.admin.port: \
              Value must be no more than 65535 (--admin-port)",
-            "`python -m kafkalite config explain KEY` tells what a key takes.",
+            "`kafkalite config explain kafkalite.admin.port` tells what the key takes.",
         ),
         (
             vec!["--topic", "a:none"],
@@ -75,6 +75,22 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
         assert_eq!((failure.what.as_str(), failure.exit_code), (what, 2));
         assert_eq!(failure.hint, hint);
     }
+}
+
+#[test]
+fn several_errors_of_a_configuration_are_listed_at_once() {
+    let words = ["--set=num.partitons=3", "--set=num.partitions=x", "--set=nothing.like.it=1"];
+    let failure = failure_of(&words);
+    assert_eq!(failure.exit_code, 2);
+    assert_eq!(
+        failure.to_string(),
+        "error: 3 errors in the configuration\n  \
+         unknown key num.partitons (--set): did you mean num.partitions?\n  \
+         Invalid value x for configuration num.partitions: Not a number of type INT (--set): \
+         `kafkalite config explain num.partitions` tells what the key takes.\n  \
+         unknown key nothing.like.it (--set): `kafkalite config list` lists the keys that exist.\n\
+         hint: `kafkalite config list` lists the keys with their values.\n"
+    );
 }
 
 #[test]

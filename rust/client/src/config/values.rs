@@ -17,24 +17,34 @@ pub struct Values {
     pub warnings: Vec<String>,
 }
 
-/// Checks `pairs`, whose keys have dots or underscores, against the table.
+/// Checks `pairs`, whose keys have dots or underscores, against the table. The error names all that
+/// are wrong.
 pub fn parse(kind: ClientKind, pairs: &BTreeMap<String, String>) -> Result<Values, ClientError> {
     let mut values = Values { kind, set: BTreeMap::new(), warnings: Vec::new() };
+    let mut errors = Vec::new();
     for (given, value) in pairs {
-        let name = given.replace('_', ".");
-        let Some(key) = keys().find(|key| key.name == name) else {
-            values.warnings.push(stranger(kind, &name, value)?);
-            continue;
+        errors.extend(values.take(given, value).err());
+    }
+    match all_of(errors) {
+        Some(error) => Err(error),
+        None => Ok(values),
+    }
+}
+
+/// One error of several: the first, with a line for each of the others.
+fn all_of(errors: Vec<ClientError>) -> Option<ClientError> {
+    let mut errors = errors.into_iter();
+    let mut all = errors.next()?;
+    for other in errors {
+        let hint = match &other {
+            ClientError::Config { hint: Some(hint), .. } => format!(" ({hint})"),
+            _ => String::new(),
         };
-        if !key.owner.includes(kind) {
-            return Err(someone_elses(kind, key));
-        }
-        if values.set.insert(key.name, key.checked(value)?).is_some() {
-            let why = "is given twice, with dots and with underscores".to_owned();
-            return Err(ClientError::Config { key: name, why, hint: None });
+        if let ClientError::Config { why, .. } = &mut all {
+            why.push_str(&format!("\n{other}{hint}"));
         }
     }
-    Ok(values)
+    Some(all)
 }
 
 /// The warning for a key that is not in the table, or the error.
@@ -68,6 +78,23 @@ fn someone_elses(kind: ClientKind, key: &ClientKey) -> ClientError {
 }
 
 impl Values {
+    /// Takes one pair.
+    fn take(&mut self, given: &str, value: &str) -> Result<(), ClientError> {
+        let name = given.replace('_', ".");
+        let Some(key) = keys().find(|key| key.name == name) else {
+            self.warnings.push(stranger(self.kind, &name, value)?);
+            return Ok(());
+        };
+        if !key.owner.includes(self.kind) {
+            return Err(someone_elses(self.kind, key));
+        }
+        if self.set.insert(key.name, key.checked(value)?).is_some() {
+            let why = "is given twice, with dots and with underscores".to_owned();
+            return Err(ClientError::Config { key: name, why, hint: None });
+        }
+        Ok(())
+    }
+
     /// Which client they are for.
     pub fn kind(&self) -> ClientKind {
         self.kind
