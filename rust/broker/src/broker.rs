@@ -238,9 +238,10 @@ impl Broker {
         self.network.begin_stop(deadline_ns);
         self.rooms.groups.stop();
         self.rooms.fetches.stop();
-        self.rooms.produces.stop();
         self.network.join();
-        // Changes of metadata that are under way are answered as long as the network listens.
+        // What waits for the disk is answered as long as the network listens: records that a
+        // client does not hear of are sent again.
+        self.rooms.produces.stop();
         self.rooms.changes.stop();
         self.rooms.cold_reads.stop();
         self.io_threads.stop();

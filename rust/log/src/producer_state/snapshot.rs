@@ -6,7 +6,9 @@
 //! producer id i64 | epoch i16 | last sequence i32 | last offset i64 | offset delta i32
 //! | timestamp i64 | coordinator epoch i32 | current transaction's first offset i64 (-1: none)
 //! ```
-//! Only the last batch of each producer is kept. Source: Kafka's `ProducerStateManager`, schema
+//! A producer has an entry for each batch that is known of it, the newest one last. Kafka writes
+//! the newest one alone, and of several entries keeps the last: after a restart it refuses all but
+//! one of the batches that a client sends again. Source: Kafka's `ProducerStateManager`, schema
 //! `ProducerSnapshot`.
 
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use kafkalite_protocol::record_batch::{NO_SEQUENCE, crc32c};
 use kafkalite_protocol::types::Offset;
 
-use super::{BatchMetadata, ProducerEntry, ProducerState};
+use super::{BATCHES_KEPT, BatchMetadata, ProducerEntry, ProducerState};
 
 const VERSION: i16 = 1;
 const HEAD_LENGTH: usize = 10;
@@ -35,21 +37,18 @@ impl Fields<'_> {
 impl ProducerState {
     /// The snapshot's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEAD_LENGTH + self.producers.len() * ENTRY_LENGTH);
+        let entries = self.producers.values().map(|entry| entry.batches.len().max(1));
+        let count: usize = entries.sum();
+        let mut out = Vec::with_capacity(HEAD_LENGTH + count * ENTRY_LENGTH);
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&(self.producers.len() as i32).to_be_bytes());
+        out.extend_from_slice(&(count as i32).to_be_bytes());
         for (id, entry) in &self.producers {
-            let last = entry.batches.back();
-            out.extend_from_slice(&id.to_be_bytes());
-            out.extend_from_slice(&entry.epoch.to_be_bytes());
-            out.extend_from_slice(&entry.last_sequence().to_be_bytes());
-            out.extend_from_slice(&last.map_or(-1, |batch| batch.last_offset.0).to_be_bytes());
-            out.extend_from_slice(&last.map_or(0, |batch| batch.offset_delta).to_be_bytes());
-            out.extend_from_slice(&entry.last_timestamp_ms.to_be_bytes());
-            out.extend_from_slice(&entry.coordinator_epoch.to_be_bytes());
-            let first = entry.current_txn_first_offset.map_or(-1, |offset| offset.0);
-            out.extend_from_slice(&first.to_be_bytes());
+            let older = entry.batches.len().saturating_sub(1);
+            for batch in entry.batches.iter().take(older) {
+                encode_entry(&mut out, *id, entry, Some(batch), batch.timestamp_ms);
+            }
+            encode_entry(&mut out, *id, entry, entry.batches.back(), entry.last_timestamp_ms);
         }
         let crc = crc32c(&out[CRC_END..]);
         out[2..CRC_END].copy_from_slice(&crc.to_be_bytes());
@@ -72,10 +71,45 @@ impl ProducerState {
         let mut producers = HashMap::with_capacity(count);
         for _ in 0..count {
             let (id, entry) = decode_entry(&mut fields)?;
+            let entry = match producers.remove(&id) {
+                Some(older) => behind(older, entry),
+                None => entry,
+            };
             producers.insert(id, entry);
         }
         Some(Self { producers })
     }
+}
+
+fn encode_entry(
+    out: &mut Vec<u8>,
+    id: i64,
+    entry: &ProducerEntry,
+    batch: Option<&BatchMetadata>,
+    timestamp_ms: i64,
+) {
+    let last_sequence = batch.map_or(NO_SEQUENCE, |batch| batch.last_sequence);
+    out.extend_from_slice(&id.to_be_bytes());
+    out.extend_from_slice(&entry.epoch.to_be_bytes());
+    out.extend_from_slice(&last_sequence.to_be_bytes());
+    out.extend_from_slice(&batch.map_or(-1, |batch| batch.last_offset.0).to_be_bytes());
+    out.extend_from_slice(&batch.map_or(0, |batch| batch.offset_delta).to_be_bytes());
+    out.extend_from_slice(&timestamp_ms.to_be_bytes());
+    out.extend_from_slice(&entry.coordinator_epoch.to_be_bytes());
+    let first = entry.current_txn_first_offset.map_or(-1, |offset| offset.0);
+    out.extend_from_slice(&first.to_be_bytes());
+}
+
+/// `newer` with the batches before it that an older entry of the producer has.
+fn behind(older: ProducerEntry, mut newer: ProducerEntry) -> ProducerEntry {
+    let first = newer.batches.front().map(|batch| batch.last_offset);
+    let is_before = |batch: &BatchMetadata| first.is_some_and(|first| batch.last_offset < first);
+    if older.epoch == newer.epoch && older.batches.iter().all(is_before) {
+        for batch in older.batches.into_iter().rev().take(BATCHES_KEPT - newer.batches.len()) {
+            newer.batches.push_front(batch);
+        }
+    }
+    newer
 }
 
 fn decode_entry(fields: &mut Fields<'_>) -> Option<(i64, ProducerEntry)> {

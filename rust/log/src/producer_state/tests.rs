@@ -85,6 +85,27 @@ fn a_snapshot_keeps_the_last_batch_of_each_producer() {
     assert_eq!(restored.check(&batch(9, 3, 12, 1, 0)).unwrap(), None);
 }
 
+/// Only the newest one was kept, as by Kafka: a client that sent its five batches again after a
+/// restart was refused four of them, and sent their records once more in another epoch.
+#[test]
+fn a_snapshot_keeps_the_last_five_batches_of_each_producer() {
+    let mut state = state();
+    for number in 0..7 {
+        state.note(&batch(4, 1, number * 3, 3, i64::from(number) * 10));
+        state.note(&batch(5, 0, number, 1, i64::from(number) * 10 + 3));
+    }
+    // Another epoch begins anew.
+    state.note(&batch(5, 1, 0, 1, 90));
+    let restored = ProducerState::decode(&state.encode()).unwrap();
+    assert_eq!(restored, state);
+    let known = (0..7).filter(|number| {
+        let again = batch(4, 1, number * 3, 3, 0);
+        let found = restored.check(&again).ok().flatten();
+        found.is_some_and(|found| found.base_offset == Offset(i64::from(*number) * 10))
+    });
+    assert_eq!(known.collect::<Vec<_>>(), [2, 3, 4, 5, 6]);
+}
+
 #[test]
 fn a_damaged_snapshot_is_none() {
     let good = state().encode();
