@@ -75,7 +75,8 @@ impl Room {
         gate: &mut InlineGate,
         answer: impl FnOnce(Response) + Send + 'static,
     ) {
-        let place = self.queue.enter(Lane::Data, FRAME_BYTES).expect("the queue is empty");
+        let place =
+            self.queue.enter(Lane::Data, FRAME_BYTES, &mut None).expect("the queue is empty");
         gate.next_turn();
         self.queue.submit(connection, self.request(answer), place, gate);
     }

@@ -7,7 +7,8 @@
 //! room of its own and is polled before the data lane, so a backlog of produce requests ejects no
 //! consumer; every fifth turn is the data lane's, so a flood of metadata requests stops no produce.
 //! What arrives on the listener of brokers takes a lane that is polled first: replica fetches
-//! never queue behind produce requests. [`policy`] says which API takes which lane.
+//! never queue behind produce requests. It leaves every fifth turn to the control lane, as clients
+//! may use that listener as well. [`policy`] says which API takes which lane.
 //!
 //! Its one door for network threads is [`RequestQueue::submit`]: it runs a cheap request on the
 //! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. All
@@ -30,8 +31,8 @@ use crate::error::panics;
 use crate::metrics::{Metrics, RecentRequest, Stage};
 use crate::response_queue::Responder;
 
-/// Connections of the control lane that are served before one of the data lane that waits.
-const CONTROL_TURNS: usize = 4;
+/// Connections of the lanes ahead that are served before one that waits in a lane behind them.
+const TURNS_AHEAD: usize = 4;
 /// How much of a client's name is remembered.
 const REMEMBERED_CLIENT_ID_CHARS: usize = 256;
 
@@ -47,7 +48,7 @@ pub use connection_requests::ConnectionRequests;
 pub use inline::InlineGate;
 pub use parked::Parked;
 pub use policy::{ApiPolicy, Audience, Lane, PolicyOf, Principal};
-pub use room::{Place, Room, RoomWaiters};
+pub use room::{Claim, Place, Room, RoomWaiters};
 
 /// One request as a handler gets it.
 pub struct Request {
@@ -138,8 +139,10 @@ pub struct RequestQueue {
     data: LaneQueue,
     waiters: Arc<RoomWaiters>,
     parked: Arc<Parked>,
-    /// Pieces of the control lane taken since one of the data lane had its turn.
-    control_turns: AtomicUsize,
+    /// Connections of the lane of brokers served since the control lane had a turn of its own.
+    ahead_of_control: AtomicUsize,
+    /// Connections of both other lanes served since the data lane had a turn of its own.
+    ahead_of_data: AtomicUsize,
     sleeping: AtomicUsize,
     idle: Mutex<()>,
     wake: Condvar,
@@ -183,7 +186,8 @@ impl RequestQueue {
             data: lane("data", data),
             waiters,
             parked,
-            control_turns: AtomicUsize::new(0),
+            ahead_of_control: AtomicUsize::new(0),
+            ahead_of_data: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
             idle: Mutex::new(()),
             wake: Condvar::new(),
@@ -213,10 +217,11 @@ impl RequestQueue {
         &self.parked
     }
 
-    /// Takes room for a frame of `bytes` in a lane; `None` while there is none.
+    /// Takes room for a frame of `bytes` in a lane; `None` while there is none. `claim` as in
+    /// [`Room::enter`].
     #[must_use]
-    pub fn enter(&self, lane: Lane, bytes: usize) -> Option<Place> {
-        Room::enter(&self.lane(lane).room, bytes)
+    pub fn enter(&self, lane: Lane, bytes: usize, claim: &mut Option<Claim>) -> Option<Place> {
+        Room::enter(&self.lane(lane).room, bytes, claim)
     }
 
     /// Whether nothing is queued in any lane.
@@ -295,19 +300,27 @@ impl RequestQueue {
     }
 
     /// The next piece of work; `None` if there is none. Brokers go first, then the control lane,
-    /// but after [`CONTROL_TURNS`] of their connections one piece of the data lane has its turn: or
-    /// a flood of cheap questions would stop all produces.
+    /// then the data lane. After [`TURNS_AHEAD`] connections of the lanes ahead, a lane has one
+    /// turn of its own: or a flood ahead would stop all that is behind.
     #[must_use]
     pub fn try_take(&self) -> Option<Work> {
-        if self.control_turns.load(Ordering::Relaxed) >= CONTROL_TURNS {
-            self.control_turns.store(0, Ordering::Relaxed);
-            if let Some(work) = self.data.items.pop() {
-                return Some(work);
-            }
+        if is_due(&self.ahead_of_data)
+            && let Some(work) = self.data.items.pop()
+        {
+            return Some(work);
         }
-        let ahead = self.brokers.items.pop().or_else(|| self.control.items.pop());
+        let control = || self.control.items.pop();
+        let brokers = || {
+            let work = self.brokers.items.pop()?;
+            self.ahead_of_control.fetch_add(1, Ordering::Relaxed);
+            Some(work)
+        };
+        let ahead = match is_due(&self.ahead_of_control) {
+            true => control().or_else(brokers),
+            false => brokers().or_else(control),
+        };
         if ahead.is_some() {
-            self.control_turns.fetch_add(1, Ordering::Relaxed);
+            self.ahead_of_data.fetch_add(1, Ordering::Relaxed);
             return ahead;
         }
         self.data.items.pop()
@@ -365,6 +378,16 @@ impl RequestQueue {
             self.wake.notify_one();
         }
     }
+}
+
+/// Whether a lane has a turn of its own after so many of the lanes ahead; if so they are counted
+/// anew.
+fn is_due(ahead: &AtomicUsize) -> bool {
+    let is_due = ahead.load(Ordering::Relaxed) >= TURNS_AHEAD;
+    if is_due {
+        ahead.store(0, Ordering::Relaxed);
+    }
+    is_due
 }
 
 /// A client may send 32 KiB of a name with every request.

@@ -16,7 +16,9 @@ use super::frames::{FrameReader, Front};
 use super::half_frames::HalfFrames;
 use super::output::Output;
 use crate::clock::NS_PER_MS;
-use crate::request_queue::{ConnectionRequests, Place, Request, RequestContext, RequestQueue};
+use crate::request_queue::{
+    Claim, ConnectionRequests, Place, Request, RequestContext, RequestQueue,
+};
 use crate::response_queue::{ConnectionResponses, Slot};
 
 #[cfg(test)]
@@ -117,6 +119,8 @@ pub struct Connection {
     /// Requests begun and not answered.
     pub responses: Arc<ConnectionResponses>,
     context: Arc<RequestContext>,
+    /// Of the large frame at the front that waits for room in its lane.
+    claim: Option<Claim>,
     /// When bytes moved last, in either direction.
     active_ns: u64,
     /// Since when the frame at the front is half-sent.
@@ -140,6 +144,7 @@ impl Connection {
             requests: Arc::default(),
             responses,
             context: Arc::new(context),
+            claim: None,
             active_ns: now_ns,
             half_sent_ns: None,
             closing: false,
@@ -161,6 +166,8 @@ impl Connection {
         pool: &Arc<BufferPool>,
         now_ns: u64,
     ) -> Step {
+        // Kept only if the frame at the front waits for room in its lane again.
+        let claim = self.claim.take();
         if self.closing || self.owes_reading() {
             return Step::AwaitAnswers;
         }
@@ -176,7 +183,7 @@ impl Connection {
             }
             Front::BadSize(_) if self.responses.unanswered() > 0 => Step::AwaitAnswers,
             Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
-            Front::Frame { length, api_key } => self.admit(length, api_key, queue, now_ns),
+            Front::Frame { length, api_key } => self.admit((length, api_key), claim, queue, now_ns),
         }
     }
 
@@ -185,7 +192,13 @@ impl Connection {
         self.output.held_bytes() >= MAX_UNSENT_BYTES || self.output.frames() >= MAX_UNSENT_FRAMES
     }
 
-    fn admit(&mut self, length: usize, api_key: i16, queue: &RequestQueue, now_ns: u64) -> Step {
+    fn admit(
+        &mut self,
+        (length, api_key): (usize, i16),
+        mut claim: Option<Claim>,
+        queue: &RequestQueue,
+        now_ns: u64,
+    ) -> Step {
         let policy = queue.policy(api_key);
         if !self.responses.may_open(policy.overlap) {
             return Step::AwaitAnswers;
@@ -195,7 +208,8 @@ impl Connection {
             return Step::AwaitRoom;
         }
         let lane = policy.lane_for(self.context.audience);
-        let Some(mut place) = queue.enter(lane, length) else {
+        let Some(mut place) = queue.enter(lane, length, &mut claim) else {
+            self.claim = claim;
             return Step::AwaitRoom;
         };
         place.hold(queue.parked().expect(policy.overlap, length));

@@ -1,8 +1,9 @@
 //! Room for frames: a bound in number and bytes, and who waits for some to become free.
 //!
 //! Whatever is held has a [`Place`]; dropping it gives the room back. A frame is always let in when
-//! nothing else is held, or one larger than the bound would never get in. A place may grow as more
-//! of its frame arrives ([`Place::grow`]): beyond the bound one place at a time may, so that many
+//! nothing else is held, or one larger than the bound would never get in. A large frame that others
+//! passed often takes a [`Claim`]: no other is let in before it. A place may grow as more of its
+//! frame arrives ([`Place::grow`]): beyond the bound one place at a time may, so that many
 //! half-sent frames that fill the room together do not wait for each other for ever.
 
 use std::sync::Arc;
@@ -12,6 +13,11 @@ use parking_lot::Mutex;
 
 use super::parked::ParkedBytes;
 use crate::response_queue::ResponseQueue;
+
+/// A frame of more than this part of the bound may take a claim.
+const LARGE_PART: usize = 4;
+/// Frames that pass a large one before it takes a claim: large ones alone must not stop the others.
+const PASSED: usize = 16;
 
 /// A bound shared by everything of one kind.
 pub struct Room {
@@ -27,6 +33,10 @@ struct Held {
     bytes: usize,
     /// A place has grown beyond the bound.
     overdrawn: bool,
+    /// Somebody has a claim.
+    claimed: bool,
+    /// Frames let in since the last one that had a claim.
+    passed: usize,
 }
 
 impl Held {
@@ -51,19 +61,32 @@ impl Room {
         Arc::new(Self { max_count, max_bytes, held: Mutex::default(), waiters })
     }
 
-    /// A place for `bytes`, or `None` while there is no room.
+    /// A place for `bytes`, or `None` while there is no room. `claim` is what the caller got when
+    /// it asked before; the caller keeps it until it asks again, and drops it if it does not.
     #[must_use]
-    pub fn enter(room: &Arc<Self>, bytes: usize) -> Option<Place> {
-        {
-            let mut held = room.held.lock();
-            let fits =
-                held.count < room.max_count && held.bytes.saturating_add(bytes) <= room.max_bytes;
-            if held.count > 0 && !fits {
-                return None;
-            }
-            held.count += 1;
-            held.bytes += bytes;
+    pub fn enter(room: &Arc<Self>, bytes: usize, claim: &mut Option<Claim>) -> Option<Place> {
+        let has_claim = claim.as_ref().is_some_and(|claim| Arc::ptr_eq(&claim.room, room));
+        let mut held = room.held.lock();
+        if held.claimed && !has_claim {
+            return None;
         }
+        let fits =
+            held.count < room.max_count && held.bytes.saturating_add(bytes) <= room.max_bytes;
+        if held.count > 0 && !fits {
+            let is_large = bytes > room.max_bytes / LARGE_PART;
+            if is_large && !has_claim && held.passed >= PASSED {
+                held.claimed = true;
+                drop(held);
+                *claim = Some(Claim { room: Arc::clone(room) });
+            }
+            return None;
+        }
+        held.count += 1;
+        held.bytes += bytes;
+        held.passed = if has_claim { 0 } else { held.passed.saturating_add(1) };
+        drop(held);
+        // Who was kept out by it tries again.
+        drop(claim.take());
         Some(Place { room: Arc::clone(room), bytes, overdraws: false, held: None })
     }
 
@@ -123,6 +146,18 @@ impl Place {
         let grown = self.room.held.lock().grow(more, max_bytes, &mut self.overdraws);
         self.bytes += if grown { more } else { 0 };
         grown
+    }
+}
+
+/// The right of a large frame to be let in before all others, until it is dropped.
+pub struct Claim {
+    room: Arc<Room>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.room.held.lock().claimed = false;
+        self.room.waiters.wake();
     }
 }
 

@@ -43,7 +43,7 @@ fn queue(bounds: LaneBounds) -> (Arc<RequestQueue>, mpsc::Receiver<i32>, Arc<Man
 const WIDE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 1 << 20 };
 
 fn enqueue(queue: &RequestQueue, connection: &Arc<ConnectionRequests>, api: i16, id: i32) {
-    let place = queue.enter(policy(api).lane, 100).expect("there is room");
+    let place = queue.enter(policy(api).lane, 100, &mut None).expect("there is room");
     queue.enqueue(connection, request(api, id), place);
 }
 
@@ -75,7 +75,7 @@ fn what_brokers_send_is_served_before_both_lanes_of_clients() {
     enqueue(&queue, &Arc::default(), HEARTBEAT, 2);
     let lane = policy(FETCH).lane_for(Audience::Brokers);
     let fetch = Request { context: context_of(Audience::Brokers), lane, ..request(FETCH, 3) };
-    let place = queue.enter(lane, 100).expect("the lane of brokers has its own room");
+    let place = queue.enter(lane, 100, &mut None).expect("the lane of brokers has its own room");
     queue.enqueue(&Arc::default(), fetch, place);
     while serve_one(&queue) {}
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [3, 2, 1]);
@@ -88,7 +88,7 @@ fn a_fetch_of_a_broker_never_runs_on_a_network_thread() {
     for (audience, runs) in [(Audience::Brokers, false), (Audience::Clients, true)] {
         let lane = policy(FETCH).lane_for(audience);
         let fetch = Request { context: context_of(audience), lane, ..request(FETCH, 1) };
-        let place = queue.enter(lane, 100).expect("there is room");
+        let place = queue.enter(lane, 100, &mut None).expect("there is room");
         queue.submit(&Arc::default(), fetch, place, &mut gate);
         assert_eq!(ran.try_recv().is_ok(), runs, "{audience:?}");
         while serve_one(&queue) {}
@@ -111,6 +111,65 @@ fn a_flood_of_control_requests_leaves_the_data_lane_every_fifth_turn() {
     assert_eq!(order.iter().position(|id| *id == 100), Some(4), "{order:?}");
     assert_eq!(order.iter().position(|id| *id == 101), Some(9), "{order:?}");
     assert_eq!(order.len(), 22);
+}
+
+/// A frame larger than the bound is let in alone: it never was while others came without a pause.
+#[test]
+fn smaller_frames_do_not_pass_a_large_one_for_ever() {
+    let (queue, _, _) = queue(LaneBounds { max_requests: 500, max_bytes: 1_000 });
+    let mut claim = None;
+    let large = |claim: &mut _| queue.enter(Lane::Data, 2_000, claim);
+    let small = || queue.enter(Lane::Data, 10, &mut None);
+    // Never is nothing held.
+    let mut held = small();
+    for number in 0..100 {
+        assert!(large(&mut claim).is_none());
+        match small() {
+            Some(next) => held = Some(next),
+            None => {
+                assert!(number > 10, "others have their turns");
+                break;
+            }
+        }
+        assert!(number < 99, "a hundred frames have passed it");
+    }
+    assert!(queue.enter(Lane::Control, 10, &mut None).is_some(), "the other lane is open");
+    assert!(large(&mut claim).is_none(), "one is still held");
+    drop(held);
+    assert!(small().is_none(), "its turn comes first");
+    let place = large(&mut claim);
+    assert!(place.is_some() && claim.is_none());
+    drop(place);
+    // Another one lets others pass first; one that is given up keeps nobody out.
+    let held = small();
+    assert!(large(&mut claim).is_none() && claim.is_none() && small().is_some());
+    let many: Vec<_> = (0..20).map(|_| small()).collect();
+    assert!(large(&mut claim).is_none() && claim.is_some() && small().is_none());
+    drop(claim);
+    assert!(small().is_some());
+    drop((held, many));
+}
+
+/// The lane of brokers was always served before the control lane: clients that flooded the listener
+/// of brokers stopped every heartbeat and every metadata request on the listener of clients.
+#[test]
+fn a_flood_on_the_listener_of_brokers_leaves_both_lanes_of_clients_a_turn() {
+    let (queue, ran, _) = queue(WIDE);
+    let lane = policy(PRODUCE).lane_for(Audience::Brokers);
+    for id in 0..20 {
+        let context = context_of(Audience::Brokers);
+        let produce = Request { context, lane, ..request(PRODUCE, id) };
+        let place = queue.enter(lane, 100, &mut None).expect("there is room");
+        queue.enqueue(&Arc::default(), produce, place);
+    }
+    for (api, id) in [(HEARTBEAT, 100), (HEARTBEAT, 101), (PRODUCE, 200), (PRODUCE, 201)] {
+        enqueue(&queue, &Arc::default(), api, id);
+    }
+    while serve_one(&queue) {}
+    let order: Vec<i32> = ran.try_iter().collect();
+    let turn = |id| order.iter().position(|ran| *ran == id);
+    assert_eq!([100, 101, 200, 201].map(turn), [5, 11, 4, 9].map(Some), "{order:?}");
+    assert_eq!(order.len(), 24);
 }
 
 #[test]
@@ -149,15 +208,15 @@ fn room_is_bounded_in_requests_and_bytes_and_freed_when_the_handler_returned() {
     for id in 0..3 {
         enqueue(&queue, &connection, PRODUCE, id);
     }
-    assert!(queue.enter(Lane::Data, 1).is_none(), "three requests are held");
-    assert!(queue.enter(Lane::Control, 1).is_some(), "the other lane has its own room");
+    assert!(queue.enter(Lane::Data, 1, &mut None).is_none(), "three requests are held");
+    assert!(queue.enter(Lane::Control, 1, &mut None).is_some(), "the other lane has its own room");
     assert!(serve_one(&queue));
-    let first = queue.enter(Lane::Data, 900).expect("all were freed");
-    assert!(queue.enter(Lane::Data, 101).is_none(), "bytes are held");
+    let first = queue.enter(Lane::Data, 900, &mut None).expect("all were freed");
+    assert!(queue.enter(Lane::Data, 101, &mut None).is_none(), "bytes are held");
     drop(first);
-    let huge = queue.enter(Lane::Data, 50_000);
+    let huge = queue.enter(Lane::Data, 50_000, &mut None);
     assert!(huge.is_some(), "a frame above the bound is let in when nothing else is held");
-    assert!(queue.enter(Lane::Data, 1).is_none());
+    assert!(queue.enter(Lane::Data, 1, &mut None).is_none());
 }
 
 #[test]
@@ -183,7 +242,7 @@ fn a_thread_that_waits_for_room_is_poked_once_when_a_place_is_left() {
     let responses = Arc::new(crate::response_queue::ResponseQueue::new(wake));
     let (queue, ..) = queue(LaneBounds { max_requests: 2, max_bytes: 1_000 });
     let waits = queue.waiters().register(Arc::clone(&responses));
-    let place = || queue.enter(Lane::Data, 1).expect("there is room");
+    let place = || queue.enter(Lane::Data, 1, &mut None).expect("there is room");
     let (first, second) = (place(), place());
     assert!(queue.waiters().wait(&waits), "look once more");
     assert!(!queue.waiters().wait(&waits), "no need to");
@@ -201,7 +260,7 @@ fn a_submitted_request_runs_inline_only_if_nothing_waits_before_it() {
     let (queue, ran, _) = queue(WIDE);
     let mut gate = InlineGate::new(InlineMode::Auto, 1_000);
     let submit = |connection: &Arc<ConnectionRequests>, id, gate: &mut InlineGate| {
-        let place = queue.enter(Lane::Data, 100).expect("there is room");
+        let place = queue.enter(Lane::Data, 100, &mut None).expect("there is room");
         queue.submit(connection, request(PRODUCE, id), place, gate);
     };
     let (mine, other) = (Arc::default(), Arc::default());
@@ -302,7 +361,7 @@ fn finding_no_room_wakes_nobody() {
     let first = Room::begin(&room, 5_000).expect("alone, it may overdraw");
     assert!(waiters.wait(&waits));
     assert!(Room::begin(&room, 1).is_none());
-    assert!(Room::enter(&room, 1).is_none());
+    assert!(Room::enter(&room, 1, &mut None).is_none());
     assert!(!responses.take_poke());
     drop(first);
     assert!(responses.take_poke());
