@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -176,6 +178,38 @@ def test_a_client_that_is_dropped_closes_its_connection(silent: socket.socket) -
     with connection:
         while connection.recv(4096):
             pass
+
+
+class Owner:
+    """Has a client that calls one of its methods."""
+
+    def __init__(self, client: type, bootstrap: str) -> None:
+        """Make the client."""
+        words = ("key_deserializer", "value_deserializer")
+        if "Producer" in client.__name__:
+            words = ("key_serializer", "value_serializer")
+        self.client = client(bootstrap_servers=bootstrap, **dict.fromkeys(words, self.same))
+
+    def same(self, value: bytes) -> bytes:
+        """Return what it is given."""
+        return value
+
+
+@pytest.mark.parametrize(
+    "client",
+    [kl.Consumer, kl.AsyncConsumer, kl.Producer, kl.AsyncProducer],
+    ids=lambda c: c.__name__,
+)
+def test_a_client_that_calls_its_owner_goes_with_it(kafkalite_bootstrap: str, client: type) -> None:
+    """Thread, connections and place in a group stayed for as long as the process."""
+    owner = Owner(client, kafkalite_bootstrap)
+    seen = weakref.ref(owner)
+    with warnings.catch_warnings():
+        # Nobody closes the producer.
+        warnings.simplefilter("ignore", ResourceWarning)
+        del owner
+        gc.collect()
+    assert seen() is None
 
 
 def test_the_async_client_awaits_the_same_calls(kafkalite_bootstrap: str, name: str) -> None:

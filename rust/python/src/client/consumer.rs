@@ -19,6 +19,7 @@ use kafkalite_client::fork::AtHome;
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::arguments::Seconds;
 use super::handover::{CommitRow, Handover, Place, claim, partition, place, places};
@@ -178,6 +179,11 @@ impl Consumer {
             warnings,
             pipe: OnceLock::new(),
         })
+    }
+
+    /// A deserializer may refer to whatever has the consumer, and keep it alive.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.deserializers.traverse(&visit)
     }
 
     /// What the configuration has that changes nothing.

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 use std::collections::BTreeMap;
 
 use super::arguments::{Seconds, TimestampMs, refuse};
@@ -81,6 +82,13 @@ impl Producer {
             home: Home::here(),
         };
         Ok(Self { inside: AtHome::new(inside) })
+    }
+
+    /// A serializer may refer to whatever has the producer, and keep it alive.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(inside) = self.inside.get_cheaply() else { return Ok(()) };
+        visit.call(&inside.key_serializer)?;
+        visit.call(&inside.value_serializer)
     }
 
     /// Add one record to the open batch of its partition, and return at once.

@@ -3,12 +3,15 @@
 //! Key, value and headers are Python's own objects, made when the record is: a record that is kept
 //! keeps nothing else alive.
 
+use std::sync::Arc;
+
 use kafkalite_client::TopicPartition;
 use kafkalite_client::consumer::cursor::{Cursor, NO_TENURE};
 use kafkalite_client::consumer::record_block::{RecordSlice, RecordView, TimestampType};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::in_python;
 use crate::error::deserialization_error;
@@ -148,6 +151,15 @@ pub struct Deserializers {
 }
 
 impl Deserializers {
+    /// Shows them to Python's collector, unless batches share them: it does not know of those.
+    pub fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if Arc::strong_count(self) > 1 {
+            return Ok(());
+        }
+        visit.call(&self.key)?;
+        visit.call(&self.value)
+    }
+
     /// Makes records of all of `slices`, up to the first that cannot be made; why it cannot.
     pub fn records(
         &self,
