@@ -4,7 +4,8 @@
 //! nothing else is held, or one larger than the bound would never get in. A large frame that others
 //! passed often takes a [`Claim`]: no other is let in before it. A place may grow as more of its
 //! frame arrives ([`Place::grow`]): beyond the bound one place at a time may, so that many
-//! half-sent frames that fill the room together do not wait for each other for ever.
+//! half-sent frames that fill the room together do not wait for each other for ever. That one may
+//! take long to arrive, so it leaves its share of the room to the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -31,8 +32,8 @@ pub struct Room {
 struct Held {
     count: usize,
     bytes: usize,
-    /// A place has grown beyond the bound.
-    overdrawn: bool,
+    /// Bytes of the one place that has grown beyond the bound; `bytes` is without them.
+    overdrawn: Option<usize>,
     /// Somebody has a claim.
     claimed: bool,
     /// Frames let in since the last one that had a claim.
@@ -40,16 +41,20 @@ struct Held {
 }
 
 impl Held {
-    /// Takes `more` bytes, beyond `max_bytes` only for the one place that overdraws.
-    fn grow(&mut self, more: usize, max_bytes: usize, overdraws: &mut bool) -> bool {
-        if self.bytes.saturating_add(more) > max_bytes && !*overdraws {
-            if self.overdrawn {
+    /// Takes `more` bytes for a place of `own`, beyond `max_bytes` only for the one that overdraws.
+    fn grow(&mut self, own: usize, more: usize, max_bytes: usize, overdraws: &mut bool) -> bool {
+        if !*overdraws && self.bytes.saturating_add(more) <= max_bytes {
+            self.bytes += more;
+            return true;
+        }
+        if !*overdraws {
+            if self.overdrawn.is_some() {
                 return false;
             }
-            self.overdrawn = true;
             *overdraws = true;
+            self.bytes -= own;
         }
-        self.bytes += more;
+        self.overdrawn = Some(own + more);
         true
     }
 }
@@ -97,7 +102,7 @@ impl Room {
         let mut overdraws = false;
         {
             let mut held = room.held.lock();
-            if !held.grow(bytes, room.max_bytes, &mut overdraws) {
+            if !held.grow(0, bytes, room.max_bytes, &mut overdraws) {
                 return None;
             }
             held.count += 1;
@@ -114,7 +119,8 @@ impl Room {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.held.lock().bytes
+        let held = self.held.lock();
+        held.bytes + held.overdrawn.unwrap_or(0)
     }
 }
 
@@ -142,8 +148,14 @@ impl Place {
     /// Takes room for `more` bytes. `false` while there is none and another place is overdrawn.
     #[must_use]
     pub fn grow(&mut self, more: usize) -> bool {
-        let max_bytes = self.room.max_bytes;
-        let grown = self.room.held.lock().grow(more, max_bytes, &mut self.overdraws);
+        let (max_bytes, before) = (self.room.max_bytes, self.overdraws);
+        let mut held = self.room.held.lock();
+        let grown = held.grow(self.bytes, more, max_bytes, &mut self.overdraws);
+        drop(held);
+        if self.overdraws && !before {
+            // Others may have its share.
+            self.room.waiters.wake();
+        }
         self.bytes += if grown { more } else { 0 };
         grown
     }
@@ -166,8 +178,10 @@ impl Drop for Place {
         {
             let mut held = self.room.held.lock();
             held.count -= 1;
-            held.bytes -= self.bytes;
-            held.overdrawn &= !self.overdraws;
+            match self.overdraws {
+                true => held.overdrawn = None,
+                false => held.bytes -= self.bytes,
+            }
         }
         self.room.waiters.wake();
     }

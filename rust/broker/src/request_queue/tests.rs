@@ -226,12 +226,28 @@ fn one_place_at_a_time_may_grow_beyond_the_bound() {
     let mut first = Room::begin(&room, 600).expect("there is room");
     let mut second = Room::begin(&room, 400).expect("there is room");
     assert!(second.grow(10_000), "the first to need more gets it");
-    assert!(!first.grow(1));
-    assert!(Room::begin(&room, 1).is_none());
+    assert_eq!(room.bytes(), 11_000);
+    assert!(!first.grow(401));
+    assert!(Room::begin(&room, 401).is_none());
     assert!(second.grow(10_000), "and keeps the right");
     drop(second);
     assert_eq!(room.bytes(), 600);
     assert!(first.grow(1_000), "now it is the other's turn");
+}
+
+/// A frame larger than the room counted beside the others: while its client sent it slowly, no
+/// other large frame arrived.
+#[test]
+fn a_place_beyond_the_bound_leaves_its_share_to_others() {
+    let room = Room::new(usize::MAX, 1_000, Arc::default());
+    let mut slow = Room::begin(&room, 500).expect("there is room");
+    assert!(slow.grow(5_000));
+    let mut other = Room::begin(&room, 400).expect("there is room beside it");
+    assert!(other.grow(600) && !other.grow(1));
+    drop(other);
+    assert_eq!(room.bytes(), 5_500);
+    drop(slow);
+    assert_eq!(room.bytes(), 0);
 }
 
 #[test]
@@ -358,7 +374,8 @@ fn finding_no_room_wakes_nobody() {
     let room = Room::new(usize::MAX, 1_000, Arc::clone(&waiters));
     let responses = Arc::new(crate::response_queue::ResponseQueue::new(Box::new(|| {})));
     let waits = waiters.register(Arc::clone(&responses));
-    let first = Room::begin(&room, 5_000).expect("alone, it may overdraw");
+    let first = Room::begin(&room, 5_000).expect("one may overdraw");
+    let _second = Room::begin(&room, 1_000).expect("there is room beside it");
     assert!(waiters.wait(&waits));
     assert!(Room::begin(&room, 1).is_none());
     assert!(Room::enter(&room, 1, &mut None).is_none());

@@ -148,10 +148,10 @@ fn a_large_frame_grows_with_what_arrived_and_stops_where_room_ends() {
     let mut reader = FrameReader::new(1 << 20);
     let (pool, room) = (pool(), room(300 << 10));
     // Another connection is overdrawn, so nobody else may grow beyond the bound.
-    let other = Room::begin(&room, 1 << 20).expect("the first");
+    let others = [1 << 20, 300 << 10].map(|bytes| Room::begin(&room, bytes).expect("the first"));
     reader.read(&mut source, &pool, &mut None).expect("the beginning");
     assert!(!reader.begin_large(&room, &pool), "no room");
-    drop(other);
+    drop(others);
     assert!(reader.begin_large(&room, &pool));
     let mut held = Vec::new();
     while reader.is_half_sent() {
