@@ -168,7 +168,7 @@ WAYS = [
     Way("confluent produce", None, confluent),
     Way("produce", 1.0, produce),
     Way("send", None, send),
-    Way("send_batch", 3.0, send_batch),
+    Way("send_batch", 2.4, send_batch),
     Way("Arrow in", 3.0, arrow),
     Way("send_batch, new", None, send_batch_new),
     Way(PREMADE, None, premade),

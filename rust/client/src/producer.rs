@@ -245,9 +245,7 @@ impl<T: Send + 'static> Producer<T> {
         self.accumulator.append(topic, partition, record, token, ticket)
     }
 
-    /// Appends records for as long as they go into one batch; see [`Accumulator::append_run`]. A
-    /// batch that is full then is sent here and now, if its leader takes it: its bytes are in this
-    /// core's cache still.
+    /// Appends records for as long as they go into one batch; see [`Accumulator::append_run`].
     ///
     /// # Errors
     /// If there is no memory for the first of them, or no such partition any more.
@@ -260,11 +258,7 @@ impl<T: Send + 'static> Producer<T> {
     ) -> Result<Run<T>, NoRoom<T>> {
         let run = self.accumulator.append_run(topic, partition, records, None, ticket)?;
         if run.filled {
-            let queues = topic.queues();
-            let queue = queues.get(partition as usize);
-            if !queue.is_some_and(|queue| self.outbox.send_filled(queue)) {
-                self.accumulator.tell_filled();
-            }
+            self.accumulator.tell_filled();
         }
         Ok(run)
     }

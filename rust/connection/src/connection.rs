@@ -55,8 +55,7 @@ impl Connection {
         let peer = stream.peer_addr().ok().and_then(|address| {
             HostPort::from_wire(&address.ip().to_string(), i32::from(address.port()))
         });
-        let stream = Arc::new(stream);
-        let shared = Shared::new(place.to_string(), &stream, config);
+        let shared = Shared::new(place.to_string(), config);
         task::spawn(Arc::clone(&shared), stream, config);
         // From here on a failure drops `unready`, which ends the task.
         let peer = peer.unwrap_or_else(|| place.clone());
@@ -87,9 +86,8 @@ impl Connection {
         }
     }
 
-    /// Queues a request without having it written: [`Connection::write_soon`] or
-    /// [`Connection::write_here`] must follow. `done` is given the answer, on the thread that reads
-    /// it, or why there is none, on any thread; it must not wait.
+    /// As [`Connection::send_with`]; `done` is given the answer, on the thread that reads it, or
+    /// why there is none, on any thread; it must not wait.
     pub fn send_then<R: Request>(
         &self,
         most: i16,
@@ -101,16 +99,6 @@ impl Connection {
             Ok(version) => self.shared.send_then(&build(version), version, timeout, done),
             Err(error) => done(Err(error)),
         }
-    }
-
-    /// Has the connection's task write what is queued.
-    pub fn write_soon(&self) {
-        self.shared.to_write.notify_one();
-    }
-
-    /// Writes what is queued on the caller's thread, as far as the system takes it without a wait.
-    pub fn write_here(&self) {
-        self.shared.write_here();
     }
 
     /// Queues a request that the broker does not answer, as Produce with acks=0; what is returned

@@ -244,7 +244,7 @@ impl<T> Accumulator<T> {
 
     /// Appends records for as long as they go into one batch of `partition`; call again for more.
     ///
-    /// Where a batch is full now, the caller sends it, or calls [`Self::tell_filled`].
+    /// Where a batch is full now, the caller calls [`Self::tell_filled`].
     ///
     /// # Errors
     /// If there is no memory for the first of them, or no such partition any more.

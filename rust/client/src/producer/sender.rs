@@ -4,8 +4,7 @@
 //! means for a batch. `track` is one partition of it. The task here is the shell: it asks the
 //! dispatch, writes requests, waits for answers, connections, metadata and the next time to look.
 //! It sleeps while there is nothing to do, and is woken only for what it can act on. The dispatch
-//! is behind a lock, in `outbox`: a thread that fills batches sends them itself where that is all
-//! there is to do.
+//! is behind a lock, in `outbox`: the thread that closes a producer fails what is left.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -145,7 +144,7 @@ impl<T: Send + 'static> Sender<T> {
         }
     }
 
-    /// What other threads may send with.
+    /// What fails the rest when the sender does not.
     pub(crate) fn outbox(&self) -> Arc<Outbox<T>> {
         Arc::clone(&self.outbox)
     }
@@ -227,13 +226,9 @@ impl<T: Send + 'static> Sender<T> {
         match event {
             Event::Answered(id, answers) => {
                 state.dispatch.answered(id, answers, Instant::now());
-                self.outbox.made_room();
             }
             Event::Left(id) => state.dispatch.left(id),
-            Event::Failed(id, error) => {
-                state.dispatch.failed(id, error, Instant::now());
-                self.outbox.made_room();
-            }
+            Event::Failed(id, error) => state.dispatch.failed(id, error, Instant::now()),
             Event::Throttled(node, wait) => state.throttle(node, Instant::now() + wait),
             Event::Connected(node, result) => {
                 self.connecting.remove(&node);

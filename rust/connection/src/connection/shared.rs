@@ -1,9 +1,7 @@
 //! What callers of a connection and its task share: frames to write, and who waits for an answer.
 //!
-//! Frames are written in the order in which they were queued, by whoever holds [`Shared::out`]:
-//! the task, or a caller that queued one and finds nobody writing ([`Shared::write_here`]).
+//! The task writes frames in the order in which they were queued.
 
-use super::dial::words;
 use super::frames::FrameError;
 use super::reply::{self, Reply, Sent};
 use crate::config::ConnectionConfig;
@@ -15,7 +13,7 @@ use kafkalite_protocol::{WirePiece, Writer};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -29,11 +27,7 @@ pub struct Shared {
     pub address: String,
     pub request_timeout: Duration,
     client_id: String,
-    /// The task's; gone once that ended.
-    stream: Weak<TcpStream>,
     state: Mutex<State>,
-    /// Whoever holds it writes; never locked while `state` is.
-    out: Mutex<Out>,
     /// There are frames to write, or the connection ends.
     pub to_write: Notify,
     /// A deadline came that is earlier than the one the task sleeps for.
@@ -61,7 +55,7 @@ struct Outgoing {
 
 /// What the system has not taken yet: pieces of frames, the last of each with whom to tell.
 #[derive(Default)]
-struct Out(VecDeque<(Bytes, Option<oneshot::Sender<()>>)>);
+pub struct Out(VecDeque<(Bytes, Option<oneshot::Sender<()>>)>);
 
 /// How far writing came.
 pub enum Progress {
@@ -86,12 +80,11 @@ struct Waiting {
 }
 
 impl Shared {
-    pub fn new(address: String, stream: &Arc<TcpStream>, config: &ConnectionConfig) -> Arc<Self> {
+    pub fn new(address: String, config: &ConnectionConfig) -> Arc<Self> {
         Arc::new(Self {
             address,
             request_timeout: config.request_timeout,
             client_id: config.client_id.clone(),
-            stream: Arc::downgrade(stream),
             state: Mutex::new(State {
                 queue: Vec::new(),
                 waiting: VecDeque::new(),
@@ -100,7 +93,6 @@ impl Shared {
                 last_used: Instant::now(),
                 closed: None,
             }),
-            out: Mutex::default(),
             to_write: Notify::new(),
             earlier: Notify::new(),
             over: Notify::new(),
@@ -126,8 +118,7 @@ impl Shared {
         }
     }
 
-    /// Queues `request`; `done` is given its answer, on the thread that reads it. It is written by
-    /// whoever writes next, so one of [`Self::write_here`] and `to_write` must follow.
+    /// As [`Self::send`]; `done` is given the answer, on the thread that reads it.
     pub fn send_then<R: Request>(
         &self,
         request: &R,
@@ -138,8 +129,9 @@ impl Shared {
         let done: Done = Box::new(move |shared, answer| {
             done(answer.and_then(|body| reply::decode::<R>(shared, version, body)));
         });
-        if let Err((error, done)) = self.queue(request, version, timeout, done) {
-            done(self, Err(error));
+        match self.queue(request, version, timeout, done) {
+            Ok(()) => self.to_write.notify_one(),
+            Err((error, done)) => done(self, Err(error)),
         }
     }
 
@@ -218,31 +210,8 @@ impl Shared {
         if state.closed.is_some() { None } else { Some(std::mem::take(&mut state.queue)) }
     }
 
-    /// Writes what is queued, on the caller's thread, as far as the system takes it now; the task
-    /// writes the rest, or all of it where somebody else writes already.
-    pub fn write_here(&self) {
-        match self.write() {
-            Ok(Progress::All | Progress::Over) if !self.has_queued() => {}
-            Ok(_) => self.to_write.notify_one(),
-            Err(error) => self.close(self.disconnected(&words(&error))),
-        }
-    }
-
-    /// Writes what is queued as far as the system takes it, unless somebody does: whoever writes
-    /// looks afterwards whether there is more.
-    pub fn write(&self) -> io::Result<Progress> {
-        match self.out.try_lock() {
-            Some(mut out) => self.write_to(&mut out),
-            None => Ok(Progress::All),
-        }
-    }
-
-    fn has_queued(&self) -> bool {
-        !self.state.lock().queue.is_empty()
-    }
-
-    fn write_to(&self, out: &mut Out) -> io::Result<Progress> {
-        let Some(stream) = self.stream.upgrade() else { return Ok(Progress::Over) };
+    /// Writes `out` and what is queued to `stream`, as far as the system takes it.
+    pub fn write(&self, stream: &TcpStream, out: &mut Out) -> io::Result<Progress> {
         loop {
             let Some(queue) = self.take_queue() else { return Ok(Progress::Over) };
             for outgoing in queue {
@@ -344,8 +313,6 @@ impl Shared {
         for waiting in waiting {
             (waiting.done)(self, Err(error.clone()));
         }
-        // Whoever writes just now is done soon: it waits for nothing.
-        *self.out.lock() = Out::default();
         self.to_write.notify_one();
         self.over.notify_waiters();
     }

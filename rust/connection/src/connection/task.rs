@@ -4,7 +4,7 @@
 
 use super::dial::words;
 use super::frames::Frames;
-use super::shared::{Progress, Shared};
+use super::shared::{Out, Progress, Shared};
 use crate::config::ConnectionConfig;
 use crate::error::ConnectionError;
 use std::io;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 const READS_AT_A_TIME: usize = 16;
 
 /// Starts the task of a connection.
-pub fn spawn(shared: Arc<Shared>, stream: Arc<TcpStream>, config: &ConnectionConfig) {
+pub fn spawn(shared: Arc<Shared>, stream: TcpStream, config: &ConnectionConfig) {
     let cap = config.response_max_bytes;
     let max_idle = config.connections_max_idle;
     tokio::spawn(async move {
@@ -68,8 +68,9 @@ async fn read(shared: &Shared, stream: &TcpStream, cap: usize) -> ConnectionErro
 
 /// Writes what is queued until the connection ends; returns why.
 async fn write(shared: &Shared, stream: &TcpStream) -> ConnectionError {
+    let mut out = Out::default();
     loop {
-        match shared.write() {
+        match shared.write(stream, &mut out) {
             Ok(Progress::All) => shared.to_write.notified().await,
             Ok(Progress::Full) => {
                 if let Err(error) = stream.writable().await {

@@ -246,7 +246,7 @@ fn a_request_without_an_answer_completes_when_it_is_sent() {
 }
 
 #[test]
-fn who_queued_a_request_writes_it_on_a_thread_of_its_own() {
+fn an_answer_is_told_on_the_thread_that_reads() {
     let (told, answer) = std::sync::mpsc::channel();
     let ((version, response), elsewhere) = with(
         usual,
@@ -259,7 +259,6 @@ fn who_queued_a_request_writes_it_on_a_thread_of_its_own() {
                 let done = move |answer| drop(told.send((answer, std::thread::current().id())));
                 let build = |_| MetadataRequest { topics: Some(vec![]), ..Default::default() };
                 connection.send_then::<MetadataRequest>(i16::MAX, timeout, build, done);
-                connection.write_here();
                 connection
             });
             until("the other thread ends", || other.is_finished()).await;
@@ -270,7 +269,7 @@ fn who_queued_a_request_writes_it_on_a_thread_of_its_own() {
         },
     );
     assert_eq!((version, response.brokers.len()), (ApiKey::Metadata.versions().max, 1));
-    assert!(!elsewhere, "answers are told on the thread that reads");
+    assert!(!elsewhere);
 }
 
 #[test]
@@ -296,7 +295,6 @@ fn what_the_system_does_not_take_at_once_is_written_in_order() {
             let build =
                 |_| ProduceRequest { timeout_ms, topic_data: vec![topic], ..Default::default() };
             connection.send_then::<ProduceRequest>(9, Duration::from_secs(20), build, |_| ());
-            connection.write_here();
         }
         until("all eight requests arrive", || seen.lock().len() >= 8).await;
         assert_eq!(*seen.lock(), (0..8).collect::<Vec<_>>());

@@ -314,7 +314,7 @@ impl<T> PartitionQueue<T> {
     }
 
     /// Bytes of the first batch that takes no more records, before compression, if there is one.
-    pub(crate) fn closed_size(&self) -> Option<usize> {
+    fn closed_size(&self) -> Option<usize> {
         self.queue.lock().closed.front().map(Batch::size)
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use kafkalite_connection::NodeId;
@@ -106,10 +106,6 @@ struct Request {
     node: NodeId,
     sent: Vec<(usize, (u64, u32), i32)>,
 }
-
-/// How long a thread that filled a batch waits for its leader to have a place for it. What it
-/// appended lies in its core's cache; later, on another core, sending it costs half as much again.
-pub const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The sender's state. See the module.
 pub struct Dispatch<T> {
@@ -236,45 +232,6 @@ impl<T> Dispatch<T> {
         plan
     }
 
-    /// Fills requests with what one queue has now, for as long as its leader has room for them; for
-    /// whoever appended to it. Everything else that is due is left to [`Self::plan`], and so is a
-    /// queue about which there is anything to decide.
-    pub fn plan_one(&mut self, now: Instant, index: usize, leader: Leader) -> Vec<Outgoing> {
-        let mut plan = Plan::default();
-        self.absorb();
-        let is_plain = self.fatal.is_none()
-            && self.to_renumber.is_empty()
-            && (self.identity.is_some() || !self.settings.idempotent);
-        if let Some(track) = self.tracks.get_mut(index).filter(|track| track.active && is_plain) {
-            track.leader_is(leader.epoch);
-            if track.next(now, false, &self.settings, self.identity) == Next::Ready {
-                self.fill(now, false, leader.node, &[(index, leader.epoch)], &mut plan);
-            }
-        }
-        plan.requests
-    }
-
-    /// A thread waits to send what a queue has, for [`PATIENCE`] at most: [`Self::plan`] leaves
-    /// that to it.
-    pub fn claim(&mut self, index: usize) {
-        if let Some(track) = self.tracks.get_mut(index) {
-            track.claims += 1;
-        }
-    }
-
-    /// It waits no more.
-    pub fn unclaim(&mut self, index: usize) {
-        if let Some(track) = self.tracks.get_mut(index) {
-            track.claims = track.claims.saturating_sub(1);
-        }
-    }
-
-    /// Whether a thread waits to send what a queue has.
-    #[cfg(test)]
-    pub fn is_claimed(&self, index: usize) -> bool {
-        self.tracks.get(index).is_some_and(|track| track.claims > 0)
-    }
-
     /// The tracks that can send something now, by the leader of their partition.
     fn ready(
         &mut self,
@@ -295,10 +252,6 @@ impl<T> Dispatch<T> {
                 track.leader_is(leader.epoch);
             }
             match track.next(now, at_once, settings, identity) {
-                // What else is due with it goes when nobody waits any more.
-                Next::Ready if track.claims > 0 => {
-                    plan.wake_at = earlier(plan.wake_at, Some(now + PATIENCE));
-                }
                 Next::Ready => match known {
                     Some(Leader { node, epoch }) => {
                         ready.entry(node).or_default().push((*index, epoch));

@@ -1,58 +1,31 @@
-//! What the sender shares with threads that fill batches: the dispatch, and connections.
-//!
-//! Whoever holds the lock drains: the sender all there is, a thread that filled a batch only that
-//! batch's queue. Requests are queued on their connection under the lock, so they leave in the
-//! order in which the dispatch numbered their batches, whoever writes them. The sender waits for
-//! the lock; other threads do not: what they find taken, the sender sends. Where answers come
-//! quickly, as from a broker on this machine, such a thread also waits for a place in flight, and
-//! the sender leaves the queue to it meanwhile (ADR 0137).
+//! The dispatch and its connections, behind a lock: the sender's task sends with them, and the
+//! thread that ends a producer fails what is left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kafkalite_connection::{Cluster, Connection, ConnectionError, NodeId};
-use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::produce::{ProduceRequest, ProduceResponse};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::dispatch::{Dispatch, Leader, Outgoing, PATIENCE, Plan, Room};
+use super::dispatch::{Dispatch, Leader, Outgoing, Plan, Room};
 use super::request::Manifest;
 use super::{Event, Metrics, Settings};
 use crate::config::{Acks, ProducerConfig};
 use crate::error::ClientError;
-use crate::producer::accumulator::{Accumulator, PartitionQueue, Sink};
-
-/// Answers that take longer are not waited for: with five requests in flight a place is free every
-/// fifth of it.
-const QUICK: Duration = Duration::from_millis(10);
+use crate::producer::accumulator::{Accumulator, Sink};
 
 /// See the module.
 pub(crate) struct Outbox<T> {
     cluster: Cluster,
     acks: Acks,
     request_timeout: Duration,
-    /// Whether other threads than the sender send.
-    is_shared: bool,
-    /// Batches of at least so many bytes: of smaller ones a request holds several.
-    large_bytes: usize,
     sink: Arc<dyn Sink<T>>,
     metrics: Arc<Metrics>,
     tell: mpsc::UnboundedSender<Event>,
     state: Mutex<State<T>>,
-    /// Requests ended.
-    room: Condvar,
-    /// Whether the last answer was quick.
-    is_quick: Arc<AtomicBool>,
-    /// How long a thread waits for a place in flight.
-    patience: Duration,
-    /// Answers that take longer are not waited for.
-    quick: Duration,
-    /// Told, under the lock, of every thread that begins to wait for a place in flight.
-    #[cfg(test)]
-    waiting: Option<std::sync::mpsc::Sender<()>>,
 }
 
 /// What the lock is for.
@@ -71,12 +44,6 @@ impl<T> State<T> {
     /// There is a connection to a broker.
     pub(super) fn connected(&mut self, node: NodeId, connection: Arc<Connection>) {
         self.connections.insert(node, connection);
-    }
-
-    /// The connection to a broker that may be sent to now.
-    fn free(&self, node: NodeId, now: Instant) -> Option<&Arc<Connection>> {
-        let is_free = self.throttled.get(&node).is_none_or(|until| *until <= now);
-        self.connections.get(&node).filter(|open| is_free && !open.is_closed())
     }
 }
 
@@ -116,19 +83,10 @@ impl<T: Send + 'static> Outbox<T> {
             cluster,
             acks: config.acks,
             request_timeout: config.client.connection.request_timeout,
-            // A codec takes longer than a copy: two threads do both at once.
-            is_shared: settings.codec == Codec::None && config.acks != Acks::None,
-            large_bytes: settings.max_request_size / 2,
             sink,
             metrics,
             tell,
             state: Mutex::new(state),
-            room: Condvar::new(),
-            is_quick: Arc::default(),
-            patience: PATIENCE,
-            quick: QUICK,
-            #[cfg(test)]
-            waiting: None,
         })
     }
 
@@ -156,74 +114,8 @@ impl<T: Send + 'static> Outbox<T> {
             let node = outgoing.node;
             let connection = connections.get(&node);
             self.queue(outgoing, connection);
-            if let Some(connection) = connection {
-                connection.write_soon();
-            }
         }
         plan
-    }
-
-    /// There may be a place in flight again.
-    pub(super) fn made_room(&self) {
-        self.room.notify_all();
-    }
-
-    /// Sends what `queue` has, on this thread, where its leader takes it now or soon and nobody
-    /// else is at it. `false`: the sender must be told of it.
-    pub(crate) fn send_filled(&self, queue: &PartitionQueue<T>) -> bool {
-        if !self.is_shared || queue.closed_size().is_none_or(|size| size < self.large_bytes) {
-            return false;
-        }
-        let Some(mut state) = self.state.try_lock() else { return false };
-        let until = Instant::now() + self.patience;
-        while let Some((connection, has_queued)) = self.queue_filled(&mut state, queue) {
-            if has_queued {
-                // Without the lock: it copies a megabyte.
-                MutexGuard::unlocked(&mut state, || connection.write_here());
-            }
-            let is_empty = queue.closed_size().is_none();
-            if is_empty || !self.is_quick.load(Ordering::Relaxed) {
-                return is_empty;
-            }
-            if !has_queued && !self.wait(&mut state, queue, until) {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// Waits for a place in flight; `false` if there is none at `until`.
-    fn wait(
-        &self,
-        state: &mut MutexGuard<'_, State<T>>,
-        queue: &PartitionQueue<T>,
-        until: Instant,
-    ) -> bool {
-        state.dispatch.claim(queue.index());
-        #[cfg(test)]
-        self.waiting.iter().for_each(|told| told.send(()).expect("the test listens"));
-        let waited = self.room.wait_until(state, until);
-        state.dispatch.unclaim(queue.index());
-        !waited.timed_out()
-    }
-
-    /// Queues requests with what `queue` has, on the connection to its leader, and whether there
-    /// were any; `None` if it cannot be sent to now. They are to be written.
-    fn queue_filled(
-        &self,
-        state: &mut State<T>,
-        queue: &PartitionQueue<T>,
-    ) -> Option<(Arc<Connection>, bool)> {
-        let now = Instant::now();
-        let (node, epoch) = self.cluster.image().leader(queue.topic(), queue.partition())?;
-        let connection = state.free(node, now).cloned()?;
-        let leader = Leader { node, epoch: epoch.0 };
-        let requests = state.dispatch.plan_one(now, queue.index(), leader);
-        let has_queued = !requests.is_empty();
-        for outgoing in requests {
-            self.queue(outgoing, Some(&connection));
-        }
-        Some((connection, has_queued))
     }
 
     /// Queues a request on its connection; its answer comes as an event.
@@ -257,10 +149,8 @@ impl<T: Send + 'static> Outbox<T> {
         let manifest = Arc::new(manifest);
         let of_request = Arc::clone(&manifest);
         let build = move |_version| of_request.request(outgoing, acks.code(), timeout_ms);
-        let (is_quick, quick) = (Arc::clone(&self.is_quick), self.quick);
         let done = move |result: Result<(i16, ProduceResponse), ConnectionError>| {
             let took = began.elapsed();
-            is_quick.store(took < quick, Ordering::Relaxed);
             metrics.request_ended(took);
             let event = match result {
                 Ok((version, mut response)) => {
@@ -277,6 +167,3 @@ impl<T: Send + 'static> Outbox<T> {
         connection.send_then::<ProduceRequest>(newest, self.request_timeout, build, done);
     }
 }
-
-#[cfg(test)]
-mod tests;

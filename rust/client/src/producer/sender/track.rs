@@ -39,8 +39,6 @@ pub(super) struct Track<T> {
     pub(super) failures: u32,
     /// Whether the dispatch has it on its list.
     pub(super) active: bool,
-    /// Threads that wait to send what it has.
-    pub(super) claims: usize,
 }
 
 /// What a track could do now.
@@ -70,7 +68,6 @@ impl<T> Track<T> {
             failed_epoch: -1,
             failures: 0,
             active: false,
-            claims: 0,
         }
     }
 

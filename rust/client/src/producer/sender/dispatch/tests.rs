@@ -193,16 +193,6 @@ impl World {
         plan
     }
 
-    /// Whoever appended sends what the queue has, while the sender does something else.
-    fn send_filled(&mut self, partition: u32) {
-        let queues = self.accumulator.topic("t").unwrap().queues();
-        let (now, leader) = (self.now(), self.leaders[partition as usize]);
-        let index = queues[partition as usize].index();
-        for request in self.dispatch.plan_one(now, index, leader) {
-            self.requests.entry(request.node).or_default().push_back(request);
-        }
-    }
-
     /// The broker takes its next request; whether it does so as the leader of the partitions.
     fn carry_out(&mut self, node: NodeId) -> Option<Answered> {
         let request = self.requests.get_mut(&node)?.pop_front()?;

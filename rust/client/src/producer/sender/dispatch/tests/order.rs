@@ -6,8 +6,6 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Append(u32, u8),
-    /// The same by a thread that sends what it fills.
-    Fill(u32, u8),
     Advance(u64),
     Deliver(NodeId),
     Respond(NodeId),
@@ -29,7 +27,6 @@ fn step(definite: bool) -> impl Strategy<Value = Step> {
         proptest::sample::select(vec![ErrorCode::InvalidRecord, ErrorCode::InvalidTimestamp]);
     let often = prop_oneof![
         (partition(), 1..6_u8).prop_map(|(p, n)| Step::Append(p, n)),
-        (partition(), 1..9_u8).prop_map(|(p, n)| Step::Fill(p, n)),
         (1..200_u64).prop_map(Step::Advance),
         node().prop_map(Step::Deliver),
         node().prop_map(Step::Respond),
@@ -57,12 +54,6 @@ fn run(world: &mut World, limit: Option<i32>, steps: &[Step]) {
                     world.append(partition);
                 }
                 world.plan();
-            }
-            Step::Fill(partition, count) => {
-                for _ in 0..count {
-                    world.append(partition);
-                    world.send_filled(partition);
-                }
             }
             Step::Advance(ms) => world.advance(ms),
             Step::Deliver(node) => world.deliver(node),

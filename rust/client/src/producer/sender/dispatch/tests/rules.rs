@@ -58,64 +58,6 @@ fn a_request_has_one_batch_of_each_partition_and_five_are_on_their_way() {
 }
 
 #[test]
-fn who_fills_batches_sends_them_until_five_are_on_their_way() {
-    let mut world = begun();
-    fill(&mut world, 0, 8);
-    fill(&mut world, 1, 1);
-    world.send_filled(0);
-    let sent: Vec<_> = world.requests[&1].iter().flat_map(batches).collect();
-    assert_eq!(sent.len(), 5);
-    assert!(sent.iter().all(|batch| batch.0 == 0) && sent.is_sorted(), "{sent:?}");
-    world.send_filled(1);
-    assert_eq!(world.requests[&1].len(), 5, "the broker has all that it may have");
-}
-
-#[test]
-fn who_fills_batches_leaves_them_to_the_sender_while_there_is_no_producer_id() {
-    let mut world = world();
-    fill(&mut world, 0, 2);
-    world.send_filled(0);
-    assert!(world.requests.is_empty());
-    world.plan();
-    assert_eq!(world.requests[&1].len(), 1);
-}
-
-#[test]
-fn who_fills_batches_sends_none_past_one_that_must_be_sent_again() {
-    let mut world = begun();
-    fill(&mut world, 0, 2);
-    world.send_filled(0);
-    world.logs[0].refuse_next = Some(ErrorCode::NotEnoughReplicas);
-    world.deliver(1);
-    let (id, answers) = world.answers.get_mut(&1).unwrap().pop_front().unwrap();
-    world.dispatch.answered(id, answers, world.now());
-    fill(&mut world, 0, 2);
-    world.send_filled(0);
-    assert!(world.requests[&1].is_empty(), "it waits out the back-off");
-    *world.clock.lock() += Duration::from_millis(200);
-    world.send_filled(0);
-    let sent: Vec<_> = world.requests[&1].iter().flat_map(batches).map(|batch| batch.1).collect();
-    assert!(sent.len() == 4 && sent.is_sorted() && sent[0] == 1, "{sent:?}");
-}
-
-#[test]
-fn the_sender_leaves_a_queue_to_a_thread_that_waits_to_send_it() {
-    let mut world = begun();
-    fill(&mut world, 0, 3);
-    fill(&mut world, 1, 2);
-    let index = world.accumulator.topic("t").unwrap().queues()[0].index();
-    world.dispatch.claim(index);
-    let plan = world.plan();
-    assert_eq!(plan.wake_at, Some(world.now() + PATIENCE), "nobody else tells it of what is left");
-    let sent: Vec<_> = world.requests[&1].iter().flat_map(batches).map(|batch| batch.0).collect();
-    assert_eq!(sent, [1], "the other partition's");
-    world.dispatch.unclaim(index);
-    world.plan();
-    let sent: Vec<_> = world.requests[&1].iter().flat_map(batches).map(|batch| batch.0).collect();
-    assert_eq!(sent, [1, 0, 0]);
-}
-
-#[test]
 fn the_first_batch_of_a_partition_arrives_before_the_second_leaves() {
     let mut world = world();
     fill(&mut world, 0, 4);
