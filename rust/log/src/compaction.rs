@@ -123,6 +123,9 @@ impl CommitLog {
         self.check_open()?;
         self.finish_last_swap()?;
         let config = self.config();
+        // A record that is replaced may be on the disk: the one that replaces it has to be, too.
+        let durable = self.flush()?.offset;
+        let high_watermark = high_watermark.min(durable);
         // Before the segments are looked up.
         let truncations = self.truncations();
         let range = self.compaction_range(high_watermark, now_ms, &config)?;
@@ -150,7 +153,12 @@ impl CommitLog {
             rewrite::Rules { keys: &keys, config: &config, now_ms, truncations, left_alone: false };
         let end = range.segments.get(last).map_or(range.end, |next| next.base_offset());
         for group in rewrite::groups(&range.segments[..last], end, &config) {
-            self.rewrite_group(group, &mut rules, &mut result)?;
+            if !self.rewrite_group(group, &mut rules, &mut result)? {
+                // Values that a tombstone above deletes are there still. The next compaction has to
+                // see both, or the tombstone would go first.
+                result.cleaned_to = self.cleaned_to();
+                return Ok(result);
+            }
         }
         // Under the lock that a truncation takes, which lowers it.
         let _flushing = self.flushing.lock();

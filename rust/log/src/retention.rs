@@ -32,7 +32,7 @@ impl CommitLog {
         self.check_open()?;
         let config = self.config();
         // May read indexes from the disk, so not under the append lock.
-        let bound = if config.cleanup_delete {
+        let mut bound = if config.cleanup_delete {
             let segments = self.segments.read().clone();
             self.retention_bound(&segments, &config, now_ms, high_watermark)?
         } else {
@@ -44,9 +44,16 @@ impl CommitLog {
         if bound > self.log_start_offset() {
             // All of it may go; a log is never without an active segment.
             if bound == self.log_end_offset() && writer.active.size() > 0 {
-                self.roll_locked(&mut writer, now_ms)?;
+                match self.roll_locked(&mut writer, now_ms) {
+                    // What is sealed goes all the same, and makes room for the next turn's roll.
+                    Err(LogError::DiskFull { .. }) => bound = writer.active.base_offset(),
+                    rolled => rolled?,
+                }
             }
-            self.raise_log_start(bound.min(self.log_end_offset()))?;
+            let bound = bound.min(self.log_end_offset());
+            if bound > self.log_start_offset() {
+                self.raise_log_start(bound)?;
+            }
         }
         let deleted_segments = self.delete_below_start(&mut writer, now_ms)?;
         Ok(Retained { deleted_segments, log_start_offset: self.log_start_offset() })

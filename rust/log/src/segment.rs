@@ -118,8 +118,11 @@ impl Segment {
         let path = self.path(LOG_SUFFIX);
         let open = || {
             let file = self.dir.storage().open(&path, OpenMode::Create)?;
-            // Left over from a roll that did not come to its end.
-            file.set_len(0)?;
+            // A crash may have left bytes. Nothing may fail once there is a new file: the segment
+            // before would grow on, and the next start would take the file for its end.
+            if file.length()? > 0 {
+                file.set_len(0)?;
+            }
             Ok(file)
         };
         self.slot

@@ -27,6 +27,11 @@ struct Fixture {
 
 /// 40 batches in four segments, of four keys and four leader epochs, all on the disk.
 fn filled(config: &LogConfig) -> Fixture {
+    filled_with(config, |number| number % 4)
+}
+
+/// As [`filled`], where `key_of` gives each batch its key.
+fn filled_with(config: &LogConfig, key_of: impl Fn(u8) -> u8) -> Fixture {
     let temp = tempfile::tempdir().unwrap();
     let storage = FaultyStorage::default();
     // Few open files, so that names matter.
@@ -35,7 +40,7 @@ fn filled(config: &LogConfig) -> Fixture {
     let (log, _) = CommitLog::open(&log_dir, "t-0", shared, state, NOW_MS).unwrap();
     for number in 0..40_u8 {
         let mut builder = RecordBatchBuilder::new(Codec::None);
-        builder.append(NOW_MS, Some(&[number % 4]), Some(&[number]), &[]);
+        builder.append(NOW_MS, Some(&[key_of(number)]), Some(&[number]), &[]);
         let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
         let batch = validation::validate(&bytes, config, NOW_MS, 9).unwrap();
         let epoch = LeaderEpoch(i32::from(number / 10));
@@ -140,6 +145,157 @@ fn a_deletion_that_finds_the_disk_full_goes_on_at_the_next_turn() {
         assert_eq!(log.active_base_offset(), log.log_start_offset(), "full at change {at}");
         if !struck {
             assert!(at > 20, "a deletion makes {at} changes");
+            return;
+        }
+    }
+}
+
+impl Fixture {
+    /// The same directory after a stop, clean or not.
+    fn reopened(self, config: &LogConfig, clean: bool, log_start_offset: Offset) -> Self {
+        let Self { temp, storage, log } = self;
+        log.close(clean).unwrap();
+        let recovery_point = if clean { log.durable_offset() } else { Offset(0) };
+        let state = OpenState { clean, recovery_point, log_start_offset, ..OpenState::default() };
+        let log_dir = log.log_dir().clone();
+        drop(log);
+        let shared = Arc::new(config.clone());
+        let (log, _) = CommitLog::open(&log_dir, "t-0", shared, state, NOW_MS).unwrap();
+        Self { temp, storage, log }
+    }
+
+    /// Calls `act` with a disk that is full at the change `at`, counted from now; whether there was
+    /// such a change, and the outcome.
+    fn full_at<T>(&self, at: u64, act: impl FnOnce(&CommitLog) -> T) -> (bool, T) {
+        let first = self.storage.changes();
+        self.storage.plan(first + at, Fault::Full);
+        let outcome = act(&self.log);
+        self.storage.plan(u64::MAX, Fault::Full);
+        (self.storage.changes() > first + at, outcome)
+    }
+
+    /// Appends a batch of one record as a new leader; whether it was in the log already.
+    fn append(&self, producer: Option<i64>, key: u8, value: u8) -> bool {
+        let mut builder = RecordBatchBuilder::new(Codec::None);
+        if let Some(id) = producer {
+            builder = builder.producer(id, 0, 0);
+        }
+        builder.append(NOW_MS, Some(&[key]), Some(&[value]), &[]);
+        let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+        let batch = validation::validate(&bytes, &config(), NOW_MS, 9).unwrap();
+        let epoch = LeaderEpoch(9);
+        self.log.become_leader(epoch).unwrap();
+        self.log.append_as_leader(&batch, epoch, NOW_MS).unwrap().duplicate
+    }
+}
+
+/// The file of the new segment stayed where a roll failed. The next start took it for the end of
+/// the log, or for damage: what was appended after the failure was gone.
+#[test]
+fn what_is_appended_after_a_roll_that_found_the_disk_full_is_there_after_a_restart() {
+    let config = LogConfig { segment_bytes: 1 << 20, ..config() };
+    for at in 0.. {
+        let mut struck = false;
+        for clean in [true, false] {
+            let fixture = filled(&config);
+            struck = fixture.full_at(at, |log| log.roll(NOW_MS)).0;
+            fixture.append(None, 7, 7);
+            let (before, end) = (fixture.last_values(), fixture.log.log_end_offset());
+            let fixture = fixture.reopened(&config, clean, Offset(0));
+            assert_eq!(fixture.log.log_end_offset(), end, "full at {at}, clean: {clean}");
+            assert_eq!(fixture.last_values(), before, "full at {at}, clean: {clean}");
+        }
+        if !struck {
+            assert!(at > 3, "a roll makes {at} changes");
+            return;
+        }
+    }
+}
+
+/// A roll went on without its snapshot. When the records below were deleted, nothing told a restart
+/// of their producers: a batch that was sent again was stored twice.
+#[test]
+fn producers_of_deleted_records_are_known_where_a_roll_found_the_disk_full() {
+    let config = LogConfig { segment_bytes: 1 << 20, ..config() };
+    for at in 0.. {
+        let fixture = filled(&config);
+        assert!(!fixture.append(Some(5), 7, 7));
+        let (struck, rolled) = fixture.full_at(at, |log| log.roll(NOW_MS));
+        if rolled.is_err() {
+            fixture.log.roll(NOW_MS).unwrap();
+        }
+        fixture.append(None, 8, 8);
+        let start = Offset(41);
+        fixture.log.delete_records(start, NOW_MS).unwrap();
+        let fixture = fixture.reopened(&config, false, start);
+        assert!(fixture.append(Some(5), 7, 7), "full at {at}: stored twice");
+        if !struck {
+            return;
+        }
+    }
+}
+
+/// Where all records are too old, the newest segment is rolled first. Without room for that,
+/// nothing was deleted at all, and the disk stayed full.
+#[test]
+fn sealed_segments_are_deleted_where_there_is_no_room_to_roll_the_newest() {
+    let config = LogConfig { retention_ms: 1, ..config() };
+    let fixture = filled(&config);
+    let now_ms = NOW_MS + 10_000;
+    let sealed = fixture.names(".log") - 1;
+    let end = fixture.log.log_end_offset();
+    let (_, retained) = fixture.full_at(0, |log| log.retain(now_ms, end));
+    assert_eq!(retained.unwrap().deleted_segments, sealed);
+    assert_eq!(fixture.log.retain(now_ms, end).unwrap().log_start_offset, end);
+}
+
+/// A compacted segment found no room for its new name, and a deletion took one of the segments that
+/// it was made of. It was thrown away as void, although the other one of them had the names of
+/// files that a start removes.
+#[test]
+fn a_deletion_after_a_compaction_that_found_the_disk_full_loses_no_record() {
+    let config = LogConfig { cleanup_compact: true, ..config() };
+    // Two of these segments go into one, not three.
+    let joining = LogConfig { segment_bytes: 1_500, ..config.clone() };
+    for at in 0.. {
+        let fixture = filled_with(&config, |number| if number % 5 == 0 { 200 } else { number });
+        let log = &fixture.log;
+        log.set_config(Arc::new(joining.clone()));
+        let end = log.log_end_offset();
+        let (struck, _) = fixture.full_at(at, |log| log.compact(end, NOW_MS, 100));
+        let start = Offset(12);
+        log.delete_records(start, NOW_MS).unwrap();
+        let before = fixture.last_values();
+        assert_eq!(before.len(), 24, "full at {at}");
+        // The next compaction does not come far either.
+        drop(fixture.full_at(3, |log| log.compact(end, NOW_MS, 100)));
+        let fixture = fixture.reopened(&joining, false, start);
+        assert_eq!(fixture.last_values(), before, "full at {at}");
+        if !struck {
+            assert!(at > 30, "a compaction makes {at} changes");
+            return;
+        }
+    }
+}
+
+/// The files of a segment had the names of one that was replaced before, and were removed when the
+/// time of that one had come: who fetched their records never got an answer.
+#[test]
+fn files_that_a_full_disk_keeps_in_use_are_not_removed_with_those_of_an_earlier_compaction() {
+    let config = LogConfig { cleanup_compact: true, cleanup_delete: false, ..config() };
+    for at in 0.. {
+        let fixture = filled_with(&config, |number| if number % 5 == 0 { 200 } else { number });
+        let log = &fixture.log;
+        log.compact(log.log_end_offset(), NOW_MS, 100).unwrap();
+        fixture.append(None, 3, 3);
+        fixture.append(None, 13, 13);
+        log.roll(NOW_MS).unwrap();
+        let (before, end) = (fixture.last_values(), log.log_end_offset());
+        let (struck, _) = fixture.full_at(at, |log| log.compact(end, NOW_MS + 1, 100));
+        log.remove_deleted(NOW_MS + config.file_delete_delay_ms).unwrap();
+        assert_eq!(fixture.last_values(), before, "full at {at}");
+        if !struck {
+            assert!(at > 20, "a compaction makes {at} changes");
             return;
         }
     }

@@ -331,6 +331,9 @@ impl CommitLog {
     }
 
     pub(crate) fn roll_locked(&self, writer: &mut Writer, now_ms: i64) -> Result<(), LogError> {
+        // First, and not left out: where deletion takes the records below, the snapshot is all that
+        // a start finds of their producers.
+        self.write_snapshot(writer, Durability::PageCache)?;
         let base_offset = self.log_end_offset();
         let next = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
         next.create()?;
@@ -339,12 +342,10 @@ impl CommitLog {
             next.reserve(0, Some(config.segment_bytes));
         }
         next.set_bytes_before(writer.active.bytes_before() + u64::from(writer.active.size()));
-        // Neither index nor snapshot is needed to go on; recovery makes both anew.
-        let sealed =
-            writer.active.seal().and_then(|()| self.write_snapshot(writer, Durability::PageCache));
-        if let Err(error) = sealed {
+        // The indexes are not needed to go on; recovery makes them anew.
+        if let Err(error) = writer.active.seal() {
             self.dir.log_dir.check_online()?;
-            tracing::warn!("segment rolled, its index or snapshot was not written: {error}");
+            tracing::warn!("segment rolled, its index was not written: {error}");
         }
         let next = Arc::new(next);
         self.segments.write().push(next.clone());

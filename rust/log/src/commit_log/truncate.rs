@@ -12,7 +12,7 @@
 //! slice of what was cut gets too few bytes, and never those of other records.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ use kafkalite_protocol::types::Offset;
 use super::{CommitLog, Writer};
 use crate::error::LogError;
 use crate::recovery;
-use crate::segment::Segment;
+use crate::segment::{Segment, file_name};
 use crate::storage::Durability;
 use crate::truncation_note::{Cut, TRUNCATION_FILE, TruncationNote};
 
@@ -308,6 +308,9 @@ impl CommitLog {
             [first, next, ..] if next.base_offset() <= start => Some(first.clone()),
             _ => None,
         };
+        if ends_below().is_some() {
+            self.finish_swap(writer)?;
+        }
         let mut count = 0;
         // One by one: those that a full disk leaves as they are stay for the next turn.
         while let Some(gone) = ends_below() {
@@ -330,10 +333,26 @@ impl CommitLog {
         now_ms: i64,
     ) -> Result<(), LogError> {
         for segment in gone {
-            let renamed = segment.mark_deleted()?;
+            let renamed = self.mark_deleted(writer, &segment)?;
             self.remove_later(writer, renamed, now_ms);
         }
         Ok(())
+    }
+
+    /// As [`Segment::mark_deleted`]. If a segment that was replaced before left files under these
+    /// names, they are overwritten, and nothing is removed under the names before this segment is:
+    /// a full disk may stop this, and the segment is read on then.
+    pub(crate) fn mark_deleted(
+        &self,
+        writer: &mut Writer,
+        segment: &Segment,
+    ) -> Result<Vec<PathBuf>, LogError> {
+        let own = file_name(segment.base_offset(), ".");
+        let is_own = |path: &Path| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(own.as_bytes()))
+        };
+        writer.deleted.retain(|(_, path)| !is_own(path));
+        segment.mark_deleted()
     }
 
     /// Has [`Self::remove_deleted`] remove these files when their time has come.

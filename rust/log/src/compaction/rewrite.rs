@@ -77,12 +77,13 @@ pub(super) struct Rules<'a> {
 }
 
 impl CommitLog {
+    /// Writes a group anew, if that wins anything. `false` if some of it went meanwhile.
     pub(super) fn rewrite_group(
         &self,
         group: &[Arc<Segment>],
         rules: &mut Rules<'_>,
         result: &mut Compacted,
-    ) -> Result<(), LogError> {
+    ) -> Result<bool, LogError> {
         let config = rules.config;
         let mut cleaned = Cleaned::create(&self.dir, group)?;
         // The last batch of all stays, if only its header: it tells where the group ends.
@@ -104,7 +105,7 @@ impl CommitLog {
         result.bytes_before += before;
         if cleaned.kept_whole && group.len() == 1 {
             result.bytes_after += before;
-            return cleaned.discard(&self.dir);
+            return cleaned.discard(&self.dir).map(|()| true);
         }
         result.bytes_after += u64::from(cleaned.size);
         result.records_removed += cleaned.records_removed;

@@ -5,8 +5,9 @@
 //! 2. The old files become `.deleted`.
 //! 3. `.swap` loses its suffix, the `.log` last.
 //!
-//! A full disk may stop this after 1. The next compaction goes on where it stopped, and so does a
-//! truncation before it begins: a `.swap` that is left would bring back what is cut.
+//! A full disk may stop this after 1. The next compaction goes on where it stopped, and so do a
+//! truncation and a deletion before they begin: a `.swap` that is left would bring back what is
+//! cut, or replace a later segment than those that it was made of.
 //!
 //! A truncation and the move wait for each other. If the log was truncated since the compaction
 //! began, what was made is void: records above the cut may be in it, or may have replaced others.
@@ -36,16 +37,17 @@ pub(crate) struct UnfinishedSwap {
 }
 
 impl CommitLog {
+    /// Puts `cleaned` in the place of `group`. `false` if it is void: some of the group are gone.
     pub(super) fn swap(
         &self,
         group: &[Arc<Segment>],
         cleaned: Segment,
         rules: &Rules<'_>,
-    ) -> Result<(), LogError> {
+    ) -> Result<bool, LogError> {
         // A `.swap` that a crash leaves counts: none may be there when a truncation is answered.
         let _flushing = self.flushing.lock();
         if self.truncations() != rules.truncations {
-            return self.discard(&cleaned, CLEANED_SUFFIX);
+            return self.discard(&cleaned, CLEANED_SUFFIX).map(|()| false);
         }
         self.rename_all(&cleaned, CLEANED_SUFFIX, SWAP_SUFFIX)?;
         let synced = self.sync_dir();
@@ -59,20 +61,21 @@ impl CommitLog {
         });
         synced?;
         self.check_open()?;
-        self.finish_swap(&mut writer)?;
+        let counts = self.finish_swap(&mut writer)?;
         drop(writer);
-        self.sync_dir()
+        self.sync_dir().map(|()| counts)
     }
 
     /// Moves the segment of the last compaction into its place, if a full disk kept it from there.
     pub(super) fn finish_last_swap(&self) -> Result<(), LogError> {
         let _flushing = self.flushing.lock();
-        self.finish_swap(&mut self.writer.lock())
+        self.finish_swap(&mut self.writer.lock()).map(drop)
     }
 
-    /// As [`Self::finish_last_swap`], for a caller that holds the locks `flushing` and `writer`.
-    pub(crate) fn finish_swap(&self, writer: &mut Writer) -> Result<(), LogError> {
-        let Some(mut swap) = writer.unfinished_swap.take() else { return Ok(()) };
+    /// As [`Self::finish_last_swap`], for a caller that holds the lock `writer`. Whether the
+    /// segment counts: `false` if some of those that it replaces are gone.
+    pub(crate) fn finish_swap(&self, writer: &mut Writer) -> Result<bool, LogError> {
+        let Some(mut swap) = writer.unfinished_swap.take() else { return Ok(true) };
         let finished = self.move_in(writer, &mut swap);
         if finished.is_err() {
             writer.unfinished_swap = Some(swap);
@@ -81,7 +84,7 @@ impl CommitLog {
     }
 
     /// Each step may be done again.
-    fn move_in(&self, writer: &mut Writer, swap: &mut UnfinishedSwap) -> Result<(), LogError> {
+    fn move_in(&self, writer: &mut Writer, swap: &mut UnfinishedSwap) -> Result<bool, LogError> {
         let UnfinishedSwap { group, cleaned, on_disk, renamed, now_ms } = swap;
         if !*on_disk {
             self.sync_dir()?;
@@ -97,7 +100,9 @@ impl CommitLog {
             })
         };
         // Retention took some of them meanwhile: what was made of them is void.
-        let Some(place) = place else { return self.discard(cleaned, SWAP_SUFFIX) };
+        let Some(place) = place else {
+            return self.discard(cleaned, SWAP_SUFFIX).map(|()| false);
+        };
         cleaned.set_bytes_before(group[0].bytes_before());
         // A full disk may end this at any rename. The old segments are read on then, some of them
         // as `.deleted`; so none of their files goes before all is done. The new files get their
@@ -105,8 +110,11 @@ impl CommitLog {
         let renamed = match renamed {
             Some(renamed) => renamed,
             None => {
-                let all: Result<Vec<_>, _> = group.iter().map(|old| old.mark_deleted()).collect();
-                renamed.insert(all?.concat())
+                let mut all = Vec::new();
+                for old in &*group {
+                    all.extend(self.mark_deleted(writer, old)?);
+                }
+                renamed.insert(all)
             }
         };
         self.rename_all(cleaned, SWAP_SUFFIX, "")?;
@@ -115,7 +123,7 @@ impl CommitLog {
         // find them.
         self.forget_tail();
         self.segments.write().splice(place..place + group.len(), [cleaned.clone()]);
-        self.prune_snapshots(writer)
+        self.prune_snapshots(writer).map(|()| true)
     }
 
     fn rename_all(&self, segment: &Segment, from: &str, to: &str) -> Result<(), LogError> {

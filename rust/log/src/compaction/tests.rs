@@ -10,6 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::commit_log::OpenState;
 use crate::commit_log::tests::{Fixture, append, append_in, read_all, truncate};
+use crate::faulty_storage::FaultyStorage;
+use crate::log_dir::LogDir;
 use crate::validation::{ValidatedBatch, validate};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -462,4 +464,38 @@ fn segments_that_span_too_many_offsets_together_stay_apart() {
     compact(&log, 0, NOW_MS);
     assert_eq!(last_values(&records(&log)), before);
     assert_eq!(read_all(&log, far), [far, far + 1]);
+}
+
+/// A compaction whose first group lost a segment to a deletion went on with the next group, and
+/// called both compacted. The tombstone in the next group went when its time was over, and the
+/// value in the first came back.
+#[test]
+fn a_tombstone_stays_as_long_as_the_value_that_a_deletion_kept_from_compaction() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+    let state = OpenState::default();
+    let log = CommitLog::open(&log_dir, "t-0", Arc::new(config()), state, NOW_MS).unwrap().0;
+    let log = Arc::new(log);
+    // The first two fit into one segment together, the third does not.
+    for keys in [&["x"][..], &["k", "a", "b", "c"], &["k", "d", "e", "f"]] {
+        for (i, key) in keys.iter().enumerate() {
+            let is_deleted = i == 0 && keys.contains(&"d");
+            put(&log, &[(key, Some("1").filter(|_| !is_deleted))]);
+        }
+        log.roll(NOW_MS).unwrap();
+    }
+    let deleting = log.clone();
+    storage.beside_next_read(move || {
+        deleting.delete_records(Offset(1), NOW_MS).unwrap();
+    });
+    log.compact(log.log_end_offset(), NOW_MS, MAX_KEYS).unwrap();
+    assert_eq!(log.log_start_offset(), Offset(1));
+    for now_ms in [NOW_MS + 2_000, NOW_MS + 4_000] {
+        put(&log, &[("z", Some("1"))]);
+        log.roll(NOW_MS).unwrap();
+        log.compact(log.log_end_offset(), now_ms, MAX_KEYS).unwrap();
+        let (_, value) = last_values(&records(&log)).remove("k").unwrap_or_default();
+        assert_eq!(value, None);
+    }
 }
