@@ -198,6 +198,11 @@ impl ProducerState {
         }
     }
 
+    /// Whether no producer is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.producers.is_empty()
+    }
+
     /// Whether a batch is the newest of its producer: compaction keeps its header for the sequence.
     pub(crate) fn is_last_batch(&self, header: &BatchHeader) -> bool {
         let entry = self.producers.get(&header.producer_id);

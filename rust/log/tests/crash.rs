@@ -432,3 +432,103 @@ fn a_crash_while_a_compaction_is_brought_to_its_end_loses_no_last_value() {
         }
     });
 }
+
+/// One record under a key of its own, or that of others.
+fn keyed(key: &str, value: &str) -> ValidatedBatch {
+    let mut builder = RecordBatchBuilder::new(Codec::None);
+    builder.append(NOW_MS, Some(key.as_bytes()), Some(value.as_bytes()), &[]);
+    let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+    validation::validate(&bytes, &config(), NOW_MS, 9).unwrap()
+}
+
+/// The values of `key` in the log.
+fn values_of(log: &CommitLog, key: &str) -> Vec<String> {
+    let read = log.read(log.log_start_offset(), u32::MAX, log.log_end_offset(), true).unwrap();
+    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let mut values = Vec::new();
+    for batch in Batches::new(&bytes) {
+        for record in &batch.unwrap().records(1 << 20).unwrap() {
+            let record = record.unwrap();
+            if record.key == Some(key.as_bytes()) {
+                values.push(String::from_utf8(record.value.unwrap().to_vec()).unwrap());
+            }
+        }
+    }
+    values
+}
+
+/// Compaction took a value from the disk for a later one that was not there yet: a power cut took
+/// that one, and the key had none.
+#[test]
+fn a_power_cut_after_a_compaction_leaves_each_key_a_value() {
+    let config = LogConfig { cleanup_compact: true, cleanup_delete: false, ..config() };
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
+    let shared = Arc::new(config);
+    let state = OpenState::default();
+    let (log, _) = CommitLog::open(&log_dir, "t-0", shared.clone(), state, NOW_MS).unwrap();
+    log.become_leader(LeaderEpoch(0)).unwrap();
+    let append = |key: &str, value| {
+        log.append_as_leader(&keyed(key, value), LeaderEpoch(0), NOW_MS).unwrap();
+    };
+    for (round, value) in ["old", "new"].into_iter().enumerate() {
+        append("k", value);
+        // As many as keep two rounds from fitting into one segment.
+        (0..5).for_each(|other| append(&format!("{round} {other}"), "v"));
+        log.roll(NOW_MS).unwrap();
+        if round == 0 {
+            log.flush().unwrap();
+        }
+    }
+    let removed = log.compact(log.log_end_offset(), NOW_MS, 100).unwrap();
+    assert_eq!(removed.records_removed, 1);
+    storage.cut_power().unwrap();
+    drop((log, log_dir));
+    let log_dir = LogDir::open(temp.path(), Arc::new(RealStorage), 10).unwrap();
+    let (log, _) = CommitLog::open(&log_dir, "t-0", shared, state, NOW_MS).unwrap();
+    assert_eq!(values_of(&log, "k").len(), 1);
+}
+
+/// A power cut undid one rename of a deletion. What is missing behind that segment was taken for
+/// damage, and everything after it was removed.
+#[test]
+fn a_deleted_segment_that_comes_back_costs_no_record() {
+    let temp = tempfile::tempdir().unwrap();
+    let log = open(&temp, Arc::new(RealStorage), OpenState::default()).unwrap();
+    for number in 0..BATCHES {
+        log.append_as_leader(&batch(number), LeaderEpoch(0), NOW_MS).unwrap();
+    }
+    log.delete_records(Offset(i64::from(BATCHES) * 2 - 2), NOW_MS).unwrap();
+    let known = stored(&log);
+    let log_start_offset = log.log_start_offset();
+    log.close(false).unwrap();
+    drop(log);
+    let first = temp.path().join("t-0/00000000000000000000.log");
+    std::fs::rename(first.with_extension("log.deleted"), &first).unwrap();
+    let state = OpenState { log_start_offset, ..OpenState::default() };
+    let log = open(&temp, Arc::new(RealStorage), state).unwrap();
+    assert_eq!(stored(&log), known);
+}
+
+/// The snapshot of a roll did not outlive a power cut. When the records below were deleted, a later
+/// start knew nothing of their producers: a batch that was sent again was stored twice.
+#[test]
+fn a_snapshot_that_a_power_cut_took_is_written_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage);
+    let log = open(&temp, storage.clone(), OpenState::default()).unwrap();
+    log.append_as_leader(&batch(0), LeaderEpoch(0), NOW_MS).unwrap();
+    log.roll(NOW_MS).unwrap();
+    log.append_as_leader(&keyed("k", "v"), LeaderEpoch(0), NOW_MS).unwrap();
+    log.close(false).unwrap();
+    drop(log);
+    std::fs::write(temp.path().join("t-0/00000000000000000002.snapshot"), b"").unwrap();
+    let log = open(&temp, storage.clone(), OpenState::default()).unwrap();
+    log.delete_records(Offset(2), NOW_MS).unwrap();
+    log.close(false).unwrap();
+    drop(log);
+    let state = OpenState { log_start_offset: Offset(2), ..OpenState::default() };
+    let log = open(&temp, storage, state).unwrap();
+    assert!(log.append_as_leader(&batch(0), log.role().epoch(), NOW_MS).unwrap().duplicate);
+}

@@ -6,6 +6,7 @@ use kafkalite_protocol::record_batch::HEADER_LENGTH;
 
 use super::*;
 use crate::batch_scan::{BatchReader, ScanError};
+use crate::storage::replace_file;
 
 pub(super) fn recover_unclean(
     dir: &Arc<PartitionDir>,
@@ -20,7 +21,7 @@ pub(super) fn recover_unclean(
         .take_while(|pair| pair[1].base_offset() <= state.recovery_point)
         .count();
     let scan_from = segments[first].base_offset();
-    let (mut producers, _) = load_producers(dir, &segments[..first], scan_from)?;
+    let (mut producers, mut snapshot) = load_producers(dir, &segments[..first], scan_from)?;
     epochs.truncate_from_end(scan_from);
     let mut report = RecoveryReport::default();
     let mut end = scan_from;
@@ -28,12 +29,18 @@ pub(super) fn recover_unclean(
         let segment = segments[index].clone();
         // An overlap is damage. A gap is what compaction leaves; elsewhere a power cut took the end
         // of a segment, and what follows must not outlive what came before it.
-        let gap = index > first && segment.base_offset() > end && !config.cleanup_compact;
+        // Below the log's start a gap is what a power cut left of a deletion.
+        let gap = index > first
+            && segment.base_offset() > end.max(state.log_start_offset)
+            && !config.cleanup_compact;
         if segment.base_offset() < end || gap {
             remove_from(dir, &mut segments, index, &mut report)?;
             break;
         }
         end = segment.base_offset();
+        if snapshot.take() != Some(end) && !producers.is_empty() {
+            write_snapshot(dir, &producers, end)?;
+        }
         let size = segment.size();
         let mut seen = Seen { producers: &mut producers, epochs: &mut epochs, end: &mut end };
         let valid = verify_segment(&segment, config, &mut seen)?;
@@ -47,20 +54,8 @@ pub(super) fn recover_unclean(
             break;
         }
     }
-    if end < state.recovery_point {
-        report.lost_below_recovery_point = true;
-        tracing::error!(
-            partition = %dir.path().display(),
-            recovery_point = state.recovery_point.0,
-            log_end = end.0,
-            "records that were on the disk are damaged; the log was cut there"
-        );
-    } else if report.truncated_bytes > 0 {
-        tracing::warn!(
-            partition = %dir.path().display(), bytes = report.truncated_bytes, log_end = end.0,
-            "cut an incomplete tail away after an unclean stop"
-        );
-    }
+    report.lost_below_recovery_point = end < state.recovery_point;
+    tell(dir, &report, state, end);
     remove_snapshots(dir, |offset| offset > end)?;
     let path = dir.file(LEADER_EPOCH_FILE);
     write_epochs(dir.storage(), &path, epochs.entries(), Durability::PageCache)?;
@@ -75,6 +70,42 @@ pub(super) fn recover_unclean(
         state,
         note: None,
     })
+}
+
+/// Says in the log what was cut away.
+fn tell(dir: &PartitionDir, report: &RecoveryReport, state: OpenState, end: Offset) {
+    if report.lost_below_recovery_point {
+        tracing::error!(
+            partition = %dir.path().display(),
+            recovery_point = state.recovery_point.0,
+            log_end = end.0,
+            "records that were on the disk are damaged; the log was cut there"
+        );
+    } else if report.truncated_bytes > 0 {
+        tracing::warn!(
+            partition = %dir.path().display(), bytes = report.truncated_bytes, log_end = end.0,
+            "cut an incomplete tail away after an unclean stop"
+        );
+    }
+}
+
+/// Writes the snapshot at a segment's start anew: a power cut may have taken the one of the roll,
+/// and deletion may take the records below.
+fn write_snapshot(
+    dir: &PartitionDir,
+    producers: &ProducerState,
+    offset: Offset,
+) -> Result<(), LogError> {
+    let path = dir.file(&snapshot_name(offset));
+    let bytes = producers.encode();
+    let written = replace_file(dir.storage(), &path, &bytes, Durability::PageCache);
+    match written.map_err(|error| dir.failed(&path, error)) {
+        Err(LogError::DiskFull { .. }) => {
+            tracing::warn!(snapshot = %path.display(), "no room for it");
+            Ok(())
+        }
+        written => written,
+    }
 }
 
 /// Removes the segments from `index` on: they stand after a batch that is lost.
