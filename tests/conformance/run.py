@@ -1,8 +1,9 @@
 """One command for all suites, with a bound on the time of each.
 
 ``python -m tests.conformance.run`` runs everything against our broker; ``--slice`` runs what fits
-into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. What follows ``--``
-goes to pytest. Exit status: 0 all passed, 1 something failed or took too long, 2 usage.
+into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. ``--results FILE`` adds
+the counts of each suite to the file. What follows ``--`` goes to pytest. Exit status: 0 all passed,
+1 something failed or took too long, 2 usage.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.conformance import prerequisites
+from tests.conformance import prerequisites, results
 from tests.harness import places
 
 
@@ -61,8 +64,10 @@ def bound_in_slice(seconds_left: float, name: str, later: list[str]) -> float:
     return max(SUITES[name].slice_seconds / 2, seconds_left - needed)
 
 
-def run_suite(name: str, bound: float, options: argparse.Namespace, rest: list[str]) -> str:
-    """Run one suite in a process group of its own, for ``bound`` seconds; what became of it."""
+def run_suite(
+    name: str, bound: float, options: argparse.Namespace, rest: list[str], folder: str
+) -> str:
+    """Run one suite in a process group of its own for ``bound`` seconds; return the outcome."""
     suite = SUITES[name]
     files = [str((places.CONFORMANCE / file).resolve()) for file in suite.files]
     python, environment = sys.executable, dict(os.environ)
@@ -72,6 +77,8 @@ def run_suite(name: str, bound: float, options: argparse.Namespace, rest: list[s
     command = [python, "-m", "pytest", "-q", "--broker", options.broker, *files]
     if options.slice:
         command.append("--slice")
+    report = Path(folder) / f"{name}.xml"
+    command.append(f"--junitxml={report}")
     process = subprocess.Popen(
         [*command, *rest], cwd=places.CHECKOUT, env=environment, start_new_session=True
     )
@@ -82,24 +89,15 @@ def run_suite(name: str, bound: float, options: argparse.Namespace, rest: list[s
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return f"not done after {bound:.0f} s"
+    if options.results and report.exists():
+        results.add(options.results, options.broker, name, report, is_slice=options.slice)
     return "passed" if status == 0 else f"failed ({status})"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the chosen suites one after the other and print what became of each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
-    parser.add_argument("--slice", action="store_true", help="bounded counts, for CI")
-    parser.add_argument("--suite", action="append", choices=list(SUITES), default=[])
-    parser.add_argument("--install", action="store_true", help="install prerequisites first")
-    given = sys.argv[1:] if arguments is None else arguments
-    split = given.index("--") if "--" in given else len(given)
-    options = parser.parse_args(given[:split])
-    rest = given[split + 1 :]
-    if options.install:
-        prerequisites.main(["--install"])
-    else:
-        prerequisites.report(prerequisites.missing_tools() + prerequisites.missing_downloads())
+def run_suites(
+    options: argparse.Namespace, rest: list[str], folder: str
+) -> dict[str, tuple[str, float]]:
+    """Run the chosen suites one after the other; return the outcome and the seconds of each."""
     outcomes: dict[str, tuple[str, float]] = {}
     chosen = options.suite or list(SUITES)
     ends = time.monotonic() + min(SLICE_SECONDS, sum(SUITES[name].slice_seconds for name in chosen))
@@ -109,7 +107,29 @@ def main(arguments: list[str] | None = None) -> int:
         bound: float = SUITES[name].seconds
         if options.slice:
             bound = bound_in_slice(ends - before, name, chosen[number:])
-        outcomes[name] = (run_suite(name, bound, options, rest), time.monotonic() - before)
+        outcome = run_suite(name, bound, options, rest, folder)
+        outcomes[name] = (outcome, time.monotonic() - before)
+    return outcomes
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen suites and print the outcome of each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
+    parser.add_argument("--slice", action="store_true", help="bounded counts, for CI")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), default=[])
+    parser.add_argument("--results", type=Path, help="JSON file to add the counts to")
+    parser.add_argument("--install", action="store_true", help="install prerequisites first")
+    given = sys.argv[1:] if arguments is None else arguments
+    split = given.index("--") if "--" in given else len(given)
+    options = parser.parse_args(given[:split])
+    rest = given[split + 1 :]
+    if options.install:
+        prerequisites.main(["--install"])
+    else:
+        prerequisites.report(prerequisites.missing_tools() + prerequisites.missing_downloads())
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = run_suites(options, rest, folder)
     print("\nsuite          seconds  outcome")
     for name, (outcome, seconds) in outcomes.items():
         print(f"{name:<14} {seconds:>7.1f}  {outcome}")

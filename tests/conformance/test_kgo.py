@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,10 +97,12 @@ def test_every_excluded_name_is_a_test_that_dials() -> None:
 
 
 def test_franz_go_passes_every_test_that_dials_in_every_round(
-    broker: Broker, budget: Budget
+    broker: Broker, budget: Budget, record_property: Callable[[str, object], None]
 ) -> None:
     binary()
     names = set(dialing_tests() - set(excluded_tests()))
+    record_property("passed", len(names))
+    record_property("left_out", len(excluded_tests()))
     for round_number in range(1, budget.kgo_rounds + 1):
         verdicts, output = run(broker.bootstrap, names, budget.kgo_records, budget.kgo_seconds)
         wrong = {name: verdicts.get(name, "NOT RUN") for name in sorted(names)}
