@@ -18,6 +18,8 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "decisions",
     "tables",
     "spark_options",
 ]
@@ -26,12 +28,18 @@ nitpicky = False
 
 html_theme = "furo"
 html_title = f"kafkalite {version}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["filter.css"]
+html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+# Prompts and output of `console` blocks are not copied.
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

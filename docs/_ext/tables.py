@@ -1,9 +1,11 @@
-"""Directives that draw what the binary knows: keys, errors, commands.
+"""Directives that draw reference pages from the binary: keys, errors, commands.
 
-Nothing in the reference is written twice: `broker-keys`, `topic-keys` and `client-keys` read the
-tables of keys, `error-codes` and `exception-tree` the table of errors, `commands` the command
-line, `exceptions` and `public-names` the docstrings.
-Each makes Markdown and has MyST read it.
+- `broker-keys`, `topic-keys` and `client-keys` read the tables of keys;
+- `error-codes` and `exception-tree` read the table of errors;
+- `commands` reads the command line;
+- `exceptions` and `public-names` read the docstrings.
+
+Each directive makes Markdown, and MyST reads it.
 """
 
 from __future__ import annotations
@@ -56,11 +58,22 @@ def meant(text: str) -> str:
     return re.sub(r"([*_<>|])", r"\\\1", text)
 
 
-def entry(heading: str, name: str, facts: list[str], doc: str) -> Iterator[str]:
-    """One key: a heading that can be linked to, its meaning, its facts."""
-    yield f"{heading} `{name}`\n"
-    yield f"{meant(doc)}\n"
-    yield "; ".join(facts) + ".\n"
+def cells(*texts: str) -> str:
+    """A row of a table."""
+    return "| " + " | ".join(texts) + " |"
+
+
+def head(*texts: str) -> Iterator[str]:
+    """The first lines of a table that a reader can filter."""
+    yield "{.filterable}"
+    yield cells(*texts)
+    yield "|---" * len(texts) + "|"
+
+
+def anchored(name: str, level: str) -> str:
+    """A name that other pages can link to. An id is unique on the site: brokers have the plain one."""
+    prefix = "" if level == "broker" else f"{level}-"
+    return f"`{name}`{{#{prefix}{name.replace('.', '-')}}}"
 
 
 class BrokerKeys(Drawn):
@@ -69,26 +82,27 @@ class BrokerKeys(Drawn):
     level = "broker"
 
     def markdown(self) -> Iterator[str]:
-        """Key by key, in alphabetical order."""
+        """A table in alphabetical order."""
+        changes = ["changes"] if self.level == "broker" else []
+        yield from head("key", "type", "default", "valid", *changes, "meaning")
         for key in sorted(_native.config_keys(), key=lambda key: key.name):
             if key.level == self.level:
-                yield from entry("##", key.name, list(self.facts(key)), key.doc)
+                yield cells(*self.row(key))
 
-    def facts(self, key: _native.ConfigKey) -> Iterator[str]:
-        """Type and unit, default, what is valid, when it may change."""
+    def row(self, key: _native.ConfigKey) -> Iterator[str]:
+        """Name, type and unit, default, valid values, when it may change, meaning."""
+        yield anchored(key.name, self.level)
         yield f"{key.kind}{f' ({key.unit})' if key.unit else ''}"
         if key.synonyms:
-            yield "default: what the broker says under " + ", ".join(
+            yield "the broker's " + ", ".join(
                 f"[`{name}`](broker-config.md#{name.replace('.', '-')})" for name in key.synonyms
             )
-        elif key.by_machine:
-            yield "default: by the machine"
         else:
-            yield f"default {shown(key.default)}"
-        if key.valid:
-            yield f"valid: `{key.valid}`"
+            yield "by the machine" if key.by_machine else shown(key.default)
+        yield f"`{key.valid}`" if key.valid else ""
         if self.level == "broker":
-            yield f"changes {CHANGES[key.changes]}"
+            yield CHANGES[key.changes]
+        yield meant(key.doc)
 
 
 class TopicKeys(BrokerKeys):
@@ -103,12 +117,14 @@ class ClientKeys(Drawn):
     required_arguments = 1
 
     def markdown(self) -> Iterator[str]:
-        """Key by key, in alphabetical order."""
+        """A table in alphabetical order."""
+        yield from head("key", "type", "default", "valid", "meaning")
         for name, owner, kind, default, valid, doc in sorted(_native.client_keys()):
             if owner == self.arguments[0]:
-                facts = [kind.lower(), f"default {shown(default)}"]
-                facts += [f"valid: `{valid}`"] if valid else []
-                yield from entry("###", name, facts, doc)
+                checked = f"`{valid}`" if valid else ""
+                yield cells(
+                    anchored(name, owner), kind.lower(), shown(default), checked, meant(doc)
+                )
 
 
 class ErrorCodes(Drawn):
@@ -116,7 +132,7 @@ class ErrorCodes(Drawn):
 
     def markdown(self) -> Iterator[str]:
         """A table."""
-        yield "| code | name | exception | try again |\n|---|---|---|---|"
+        yield from head("code", "name", "exception", "try again")
         for code, name, exception, retriable in _native.error_codes():
             if code != 0:
                 yes = "yes" if retriable else ""
@@ -149,7 +165,7 @@ class Exceptions(Drawn):
 
 
 class PublicNames(Drawn):
-    """What is imported from ``kafkalite``, but for exceptions: classes, then functions."""
+    """The public names of ``kafkalite`` without exceptions: classes, then functions."""
 
     def markdown(self) -> Iterator[str]:
         """Autodoc's own directives."""
