@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .PHONY: serve test lint fmt rust-test develop python-test simulate conformance conformance-slice \
 	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
-	bench wheel sdist wheel-test licenses docs clean
+	bench wheel sdist wheel-test licenses screenshots docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -41,12 +41,12 @@ simulate:
 	cargo run --quiet --locked --profile ci -p kafkalite-simulator -- \
 		$(or $(ARGS),run --from $(FROM) --seeds $(SEEDS))
 
-# The whole workspace, though the binding has no tests of its own: with it the dependencies have
-# the features that `develop` compiles them with, and are compiled once.
-# A test that takes longer than four minutes is killed and named.
+# The whole workspace by default: with the binding in it, the dependencies have the features that
+# `develop` needs, and are compiled once. A test that takes longer than four minutes is killed.
+## Tests of one crate, of one room: make rust-test ARGS="-p kafkalite-broker --lib coordinator"
 rust-test:
 	cargo test --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(abspath tests/time_limit.py)"]' \
-		--locked --profile ci --workspace
+		--locked --profile ci $(or $(ARGS),--workspace)
 
 ## The binding of the checkout; to measure with: make develop PROFILE=release
 develop: $(VENV)/dev-installed
@@ -173,10 +173,16 @@ bench: $(VENV)/wheel-installed
 	$(BIN)/python benches/client_produce.py
 	$(BIN)/python benches/client_consume.py
 
-## The wheel in dist; to try something in a hurry: make wheel PROFILE=ci
+## The wheels of kafkalite and of kafkalite-spark in dist. A quick build: make wheel PROFILE=ci
 wheel: PROFILE := release
 wheel: $(VENV)/dev-installed
 	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist
+	$(call spark-wheel,dist)
+
+define spark-wheel
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(1) ./spark_connector
+	rm -rf spark_connector/build
+endef
 
 sdist: $(VENV)/dev-installed
 	$(BIN)/maturin sdist --out dist
@@ -194,12 +200,15 @@ spark-wheel-test: PROFILE := release
 spark-wheel-test: $(VENV)/dev-installed
 	rm -rf dist/try
 	$(BIN)/maturin build --locked --profile $(PROFILE) --out dist/try/$(PROFILE)
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist/try ./spark_connector
-	rm -rf spark_connector/build
+	$(call spark-wheel,dist/try)
 	$(BIN)/python tests/conformance/prerequisites.py --only JDK
 	$(BIN)/pytest --timeout=900 release/test_spark.py --wheel dist/try/$(PROFILE)/*.whl --spark-wheel dist/try/*.whl
 
-## The site, in dist/docs; a warning is an error.
+## The picture of the README, from real commands: docs/images/terminal.svg.
+screenshots: develop
+	$(BIN)/python docs/screenshots.py
+
+## The site in dist/docs. A warning is an error, and so is a link without a target.
 docs: develop $(VENV)/docs-installed
 	$(BIN)/sphinx-build -q -W --keep-going -b html -d $(VENV)/doctrees docs dist/docs
 

@@ -42,9 +42,11 @@ def venv_of(place: Path, *wanted: str) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheels: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a fresh venv that has both wheels and Spark."""
+    """The interpreter of a fresh venv with ``kafkalite[spark]``, from the two wheels."""
     pinned = PYSPARK.findall((ROOT / "tests/spark/live/requirements.txt").read_text())
-    return venv_of(tmp_path_factory.mktemp("spark") / "venv", *wheels, *pinned)
+    links = [f"--find-links={Path(wheel).parent}" for wheel in wheels]
+    place = tmp_path_factory.mktemp("spark") / "venv"
+    return venv_of(place, *links, "kafkalite[spark]", *pinned)
 
 
 @pytest.fixture(scope="module")
