@@ -1,4 +1,4 @@
-"""The README's blocks, and those of the guides, do what they say.
+"""The blocks of the README and of the guides run.
 
 A block of ``python`` runs as a program in an empty directory; one whose first line names a file is
 written to that file, and pytest runs it. A block of ``sh`` runs beside a broker, whose addresses
@@ -27,21 +27,22 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 
-#: Pages that speak of other programs' names.
-FOREIGN = {"from-confluent-kafka", "from-kafka-python", "spark"}
+#: Pages with names of other programs.
+FOREIGN = {"from-confluent-kafka", "from-kafka-python", "from-aiokafka", "spark", "spark-tuning"}
 
-#: Its blocks need Spark, which is not installed here: `tests/spark` runs what they show.
-SPARK = DOCS / "guides" / "spark.md"
 PAGES = [README, DOCS / "index.md", DOCS / "quickstart.md", *sorted((DOCS / "guides").glob("*.md"))]
-PAGES.remove(SPARK)
+
+#: A block with this word needs Spark, which is not installed here: `tests/spark/live` runs it.
+SPARK = re.compile(r"\b(?:spark|pyspark|kafkalite_spark)\b")
 
 #: How long a block may take; on a loaded machine all is slow.
 PATIENCE_S = 120
 
 
 def blocks_of(page: Path, language: str) -> list[str]:
-    """The blocks of that language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    """The blocks of that language, in order, without those for Spark."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [block for block in found if not SPARK.search(block)]
 
 
 def all_blocks(language: str) -> list[object]:
@@ -100,30 +101,30 @@ def test_a_python_block_runs(tmp_path: Path, block: str) -> None:
         (tmp_path / "test_it.py").write_text(
             "def test_it(kafkalite_broker):\n    assert kafkalite_broker.bootstrap_servers\n"
         )
-    # What it inherits of this run's own plugins and options is nothing.
+    # This run's own plugins and options do not apply.
     environment = {"PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}
     run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path, environment)
 
 
-def told_by_the_broker() -> set[str]:
+def codes_of_the_broker() -> set[str]:
     """The error codes that stand in the broker's sources, as Rust spells them."""
     sources = [*(ROOT / "rust/broker/src").rglob("*.rs"), *(ROOT / "rust/log/src").rglob("*.rs")]
     texts = [path.read_text() for path in sources if "tests" not in path.parts]
     return {name for text in texts for name in re.findall(r"\bErrorCode::([A-Z]\w+)", text)}
 
 
-def test_the_error_reference_tells_of_every_code_the_broker_gives() -> None:
+def test_the_error_reference_explains_every_code_of_the_broker() -> None:
     page = (DOCS / "reference" / "errors.md").read_text()
     known = {name for _, name, _, _ in _native.error_codes()}
     explained = set(re.findall(r"`([A-Z_]{5,})`", page))
     assert explained <= known
     spelled = {name.replace("_", "").lower(): name for name in known}
-    given = {spelled[name.lower()] for name in told_by_the_broker() if name.lower() in spelled}
+    given = {spelled[name.lower()] for name in codes_of_the_broker() if name.lower() in spelled}
     assert len(given) > 50
     assert given - explained == {"NONE"}
 
 
-#: Not keys of ours: refused, of others' clients, or files.
+#: Names that are no keys of ours: refused, of other clients, or files.
 NAMED_ALL_THE_SAME = {"transactional.id", "api.version.request", "spark.archives", "py.typed"}
 #: Kafka's, which a running broker keeps as given or refuses to change.
 NAMED_ALL_THE_SAME |= {
@@ -140,7 +141,7 @@ NAMED_ALL_THE_SAME |= {
 
 
 def prose() -> dict[str, str]:
-    """What the pages say, but for decisions, which speak of their time."""
+    """The text of the pages, without decisions: these are about their time."""
     pages = [README, *DOCS.glob("*.md"), *DOCS.glob("[!a]*/*.md")]
     return {page.stem: page.read_text() for page in pages if page.stem not in FOREIGN}
 
