@@ -71,7 +71,7 @@ def head(*texts: str) -> Iterator[str]:
 
 
 def anchored(name: str, level: str) -> str:
-    """A name that other pages can link to. An id is unique on the site: brokers have the plain one."""
+    """A name that other pages can link to; ids are unique on the site."""
     prefix = "" if level == "broker" else f"{level}-"
     return f"`{name}`{{#{prefix}{name.replace('.', '-')}}}"
 

@@ -1,9 +1,9 @@
 """One command for all suites, with a bound on the time of each.
 
 ``python -m tests.conformance.run`` runs everything against our broker; ``--slice`` runs what fits
-into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. ``--results FILE`` adds
-the counts of each suite to the file. What follows ``--`` goes to pytest. Exit status: 0 all passed,
-1 something failed or took too long, 2 usage.
+into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. ``--results FILE``
+adds the counts of each suite to the file. What follows ``--`` goes to pytest. Exit status: 0 all
+passed, 1 something failed or took too long, 2 usage.
 """
 
 from __future__ import annotations
