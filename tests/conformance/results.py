@@ -3,9 +3,11 @@
 ``python -m tests.conformance.run --results FILE`` adds the suites that it ran to the file, and
 ``make scorecard`` draws ``docs/scorecard.md`` from the one that is checked in.
 
-A test counts as one. ``record_property`` changes that: ``passed`` is the number of steps of a test,
-``left_out`` the number of steps that a file beside it excludes with reasons, ``differing`` the
-number of cases that passed with an answer that differs from Kafka's on purpose.
+A test counts as one. A test changes that with ``record_property``:
+
+- ``passed`` is the number of its steps;
+- ``left_out`` is the number of steps that a file beside it excludes with reasons;
+- ``differing`` is the number of cases whose answer differs from Kafka's on purpose.
 """
 
 from __future__ import annotations

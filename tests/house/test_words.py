@@ -88,6 +88,7 @@ LONG = " ".join(["word"] * (words.LONGEST + 1))
         ("a.rs", 'let a = "read in vain"; struct DeadReign;', [("words", 1), ("words", 1)]),
         ("a.py", f'"""{LONG}."""\n', [("sentences", 1)]),
         ("a.py", 'x = 1  # told of\ny = f"{x} is told"\n', [("words", 2), ("words", 1)]),
+        ("a.py", "x = ['nobody', '<p>nobody waits</p>', 'nobody waits']\n", [("words", 1)]),
         ("a.py", "def test_nobody_waits() -> None: ...\n", [("words", 1)]),
     ],
 )

@@ -199,6 +199,9 @@ def row_of(path: str, kind: str) -> str:
 def hits_of(path: str, source: str) -> Iterator[Hit]:
     """Every hard word and long sentence of a file."""
     for kind, line, text in READERS[Path(path).suffix](source):
+        # A literal of one word is a value, and markup is data.
+        if kind and (" " not in text.strip() or text.startswith("<")):
+            continue
         row = row_of(path, kind)
         for below, sentence in sentences(text):
             for word in HARD.findall(sentence):
