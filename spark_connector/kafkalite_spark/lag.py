@@ -1,4 +1,4 @@
-"""The lag of a query out of its progress. Pure."""
+"""The lag of a query, computed from its progress. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Lag:
     """How far a query is behind after a micro-batch.
 
     Attributes:
-        partitions: Records between the end of the micro-batch and what the source last saw, by
+        partitions: Records between the end of the micro-batch and the end of the partition, by
             topic and number.
         batch_ms: How long the micro-batch took, in milliseconds.
         rows_per_s: Records a second while it ran.
@@ -32,12 +32,17 @@ class Lag:
         """Records of all partitions."""
         return sum(self.partitions.values())
 
+    @property
+    def source(self) -> str:
+        """The name of the source with its topics: ``kafkalite[orders, returns]``."""
+        return f"kafkalite[{', '.join(sorted({topic for topic, _ in self.partitions}))}]"
+
 
 def lag_of(progress: Mapping[str, Any]) -> Lag | None:
-    """Return the lag; ``None`` if no source tells offsets in the shape of Kafka's.
+    """Return the lag; ``None`` if no source has offsets in Kafka's format.
 
     Args:
-        progress: A ``StreamingQueryProgress`` as JSON, or what ``query.lastProgress`` gives.
+        progress: A ``StreamingQueryProgress`` as JSON, or ``query.lastProgress``.
     """
     behind: Offsets = {}
     for source in progress.get("sources", ()):

@@ -1,7 +1,8 @@
-"""How far a stream is behind: from what Spark tells of its progress, for each query and partition.
+"""Reports the lag of streams, for each query and partition.
 
-Spark has no place for a Python source's own metrics, but tells where a micro-batch ended and what
-the source last saw: the difference is the lag.
+Spark has no place for metrics of a Python source, and shows its Java class in place of a name. But
+the progress of a query has the end of the micro-batch and the end of the partitions: the difference
+is the lag, and the topics name the source, ``kafkalite[orders]``.
 """
 
 from __future__ import annotations
@@ -26,34 +27,35 @@ class KafkaliteProgress(StreamingQueryListener):
     Use: ``spark.streams.addListener(KafkaliteProgress())``.
 
     Args:
-        told: Called with a query's name (or its id) and its ``Lag``.
+        told: Called with the name of a query (or its id) and its ``Lag``.
     """
 
     def __init__(self, told: Callable[[str, Lag], None] | None = None) -> None:
-        """Remember whom to tell."""
+        """Keep the callback."""
         self._told = told or _logged
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Say nothing yet."""
+        """Do nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Tell the lag of every query that reads with this connector."""
+        """Report the lag of a query that reads with this connector."""
         progress: Mapping[str, Any] = json.loads(event.progress.json)
         lag = lag_of(progress)
         if lag is not None:
             self._told(progress.get("name") or progress["id"], lag)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Say nothing: the lag is what it was."""
+        """Do nothing: the lag has not changed."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Say nothing more."""
+        """Do nothing."""
 
 
 def _logged(query: str, lag: Lag) -> None:
     log.info(
-        "query %s: %d records behind, %.0f ms a micro-batch, %.0f records/s",
+        "query %s: %s is %d records behind, %.0f ms for the micro-batch, %.0f records/s",
         query,
+        lag.source,
         lag.total,
         lag.batch_ms,
         lag.rows_per_s,

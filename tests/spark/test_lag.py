@@ -1,4 +1,4 @@
-"""Lag is what a source last saw beyond what a micro-batch read."""
+"""Lag is the distance from the end of a micro-batch to the end of its partitions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def test_lag_is_counted_by_partition_over_all_sources() -> None:
     assert lag is not None
     assert lag.partitions == {("a", 0): 20, ("a", 1): 0, ("b", 0): 1}
     assert (lag.total, lag.batch_ms, lag.rows_per_s) == (21, 120.0, 250.0)
+    assert lag.source == "kafkalite[a, b]"
 
 
-def test_a_partition_that_was_not_read_yet_and_one_that_was_cut_are_not_behind() -> None:
+def test_an_unread_partition_and_a_shortened_one_have_no_lag() -> None:
     lag = lag_of(progress(source({"a": {"0": 5}}, {"a": {"0": 3, "1": 7}})))
     assert lag is not None
     assert lag.total == 0
@@ -40,5 +41,5 @@ def test_a_partition_that_was_not_read_yet_and_one_that_was_cut_are_not_behind()
 @pytest.mark.parametrize(
     ("end", "latest"), [(7, 9), ({"at": 3}, {"at": 4}), (None, None), ("x", "y")]
 )
-def test_other_sources_have_no_lag_that_could_be_told(end: Any, latest: Any) -> None:
+def test_other_sources_have_no_lag(end: Any, latest: Any) -> None:
     assert lag_of(progress(source(end, latest))) is None
