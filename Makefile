@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .PHONY: serve test lint fmt rust-test develop python-test simulate conformance conformance-slice \
 	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
-	bench wheel sdist wheel-test licenses screenshots docs clean
+	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
 
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
@@ -207,6 +207,10 @@ spark-wheel-test: $(VENV)/dev-installed
 ## The picture of the README, from real commands: docs/images/terminal.svg.
 screenshots: develop
 	$(BIN)/python docs/screenshots.py
+
+## The page docs/scorecard.md and the tables of the README, from recorded results.
+scorecard: $(VENV)/python-ready
+	$(BIN)/python -m tests.conformance.scorecard
 
 ## The site in dist/docs. A warning is an error, and so is a link without a target.
 docs: develop $(VENV)/docs-installed

@@ -166,7 +166,7 @@ def _new_topic(topic: TopicLike) -> told.NewTopic:
     if isinstance(topic, told.NewTopic):
         return topic
     raise InvalidArgumentError(
-        f"INVALID_REQUEST: topics: {topic!r} is no topic",
+        f"INVALID_REQUEST: topics: {topic!r} is not a topic",
         hint='give names, or as in NewTopic("orders", partitions=3).',
     )
 

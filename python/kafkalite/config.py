@@ -140,7 +140,7 @@ def checked_mapping(config: Mapping[str, Value] | None) -> Mapping[str, Value]:
     if config is None or isinstance(config, Mapping):
         return config or {}
     raise ConfigError(
-        f"INVALID_CONFIG: config: {config!r} is no mapping of keys to values",
+        f"INVALID_CONFIG: config: {config!r} is not a mapping of keys to values",
         hint='write config={"linger.ms": 5}, or linger_ms=5.',
     )
 
@@ -167,7 +167,7 @@ def text_of(key: str, value: object) -> str:
             "no key takes a function: produce() takes on_delivery=, commit_async() callback=, a "
             "consumer on_assign= and the like, and failures are raised."
         )
-    raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is no value of a key", hint=hint)
+    raise ConfigError(f"INVALID_CONFIG: {key}: {value!r} is not a value of a key", hint=hint)
 
 
 def warn(texts: Sequence[str], *, stacklevel: int = 3) -> None:

@@ -59,7 +59,7 @@ def selection_of(topics: tuple[TopicSelection, ...]) -> tuple[set[str], str | No
             patterns.append(_with_flags(topic))
         elif not isinstance(topic, str):
             raise InvalidArgumentError(
-                f"INVALID_REQUEST: topics: {topic!r} is no name or pattern",
+                f"INVALID_REQUEST: topics: {topic!r} is not a name or a pattern",
                 hint='give names, as in ("orders", "returns"), and a configuration as config=.',
             )
         elif topic.startswith("^"):
@@ -118,7 +118,7 @@ def pairs_of(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     if all(isinstance(topic, str) and isinstance(at, int) and at >= 0 for topic, at in rows):
         return rows
     raise InvalidArgumentError(
-        f"INVALID_REQUEST: partitions: {partitions!r} is no list of topics and numbers from 0",
+        f"INVALID_REQUEST: partitions: {partitions!r} is not a list of topics and numbers from 0",
         hint='give pairs, as in [("orders", 0), ("orders", 1)].',
     )
 
@@ -134,7 +134,7 @@ def places_of(partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
     except InvalidArgumentError as error:
         one = partitions[0] if len(partitions) == 1 else partitions
         raise InvalidArgumentError(
-            f"INVALID_REQUEST: partition: {one!r} is no pair of a topic and a number from 0",
+            f"INVALID_REQUEST: partition: {one!r} is not a pair of a topic and a number from 0",
             hint='give pairs one by one, as in ("orders", 0), ("orders", 1).',
         ) from error
 
@@ -149,7 +149,7 @@ def checked_by_partition(what: str, given: Mapping[Any, T]) -> Mapping[Any, T]:
         pairs_of(given)
         return given
     raise InvalidArgumentError(
-        f"INVALID_REQUEST: {what}: {given!r} is no mapping by partition",
+        f"INVALID_REQUEST: {what}: {given!r} is not a mapping by partition",
         hint='give a dictionary, as in {("orders", 0): 5}.',
     )
 
@@ -203,7 +203,7 @@ def place_of(offset: int | CommittedOffset) -> tuple[int, int]:
     if isinstance(offset, int):
         return offset, -1
     if not isinstance(offset, CommittedOffset):
-        raise InvalidArgumentError(f"INVALID_REQUEST: offset: {offset!r} is no number")
+        raise InvalidArgumentError(f"INVALID_REQUEST: offset: {offset!r} is not a number")
     return offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch
 
 

@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafkalite-external",
         metavar="HOST:PORT",
-        help="Use a Kafka that runs there instead of starting a broker.",
+        help="Address of a running Kafka to use instead of a new broker.",
     )
 
 

@@ -1,12 +1,12 @@
-"""Settings of a session whose checkpoints are on a local disk: files with fewer processes.
+"""Settings for checkpoints on a local disk: Spark starts fewer processes for each file.
 
-Hadoop, without its native library, which PySpark does not have, starts `chmod` and `readlink` for
-what it asks of a local disk: ten processes for each of the two files of a micro-batch, one after
-the other, 4 to 5 ms each. With these settings it is one. Their price:
+PySpark comes without Hadoop's native library. So Hadoop starts `chmod` and `readlink` for local
+files: ten processes for each of the two files of a micro-batch, 4 to 5 ms each. With these settings
+there is one process for each file. Their price:
 
-- no local file of the session has a checksum beside it (`.crc`), nor is one looked at
-- a checkpoint that was begun without them keeps its old `.crc` files: before it goes on without
-  the settings again those must be deleted, or a file that was written anew is taken for damaged
+- Local files of the session have no checksum file (`.crc`), and Spark checks none.
+- A checkpoint from before the settings keeps its old `.crc` files. Delete them before you go back.
+  Otherwise Spark takes a file that was written again for damaged.
 
 Files are still written under another name and renamed, which a local disk does at once or not at
 all. Not for checkpoints on HDFS or in an object store, which start no processes.

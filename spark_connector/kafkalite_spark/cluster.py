@@ -95,7 +95,7 @@ class Cluster:
 
         Raises:
             MissingError: A topic that was named does not exist.
-            ReadError: Nobody answers.
+            ReadError: No broker answers.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -113,7 +113,7 @@ class Cluster:
 
         Raises:
             MissingError: A partition is not there.
-            ReadError: Nobody answers.
+            ReadError: No broker answers.
         """
         wanted = list(partitions)
         if not wanted:
@@ -123,12 +123,12 @@ class Cluster:
         return {(one.topic, one.partition): found.offset for one, found in answer.items()}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
-        """Return the id of each topic that is there: made anew, a topic has another.
+        """Return the id of each topic that exists. A topic that was created again has another id.
 
         Brokers before Kafka 2.8 give none.
 
         Raises:
-            ReadError: Nobody answers.
+            ReadError: No broker answers.
         """
         from kafkalite.errors import PartialError, UnknownTopicError
 
@@ -186,7 +186,7 @@ class Cluster:
 
         Raises:
             OptionError: It names other partitions.
-            ReadError: No record is so new, or nobody answers.
+            ReadError: No record is so new, or no broker answers.
         """
         if at.everywhere == EARLIEST:
             return Resolved(self.ends(partitions, "earliest"))

@@ -1,21 +1,21 @@
-"""Exactly-once delivery of micro-batches: who may decide, and what becomes of each transaction.
+"""Exactly-once delivery of micro-batches: one record decides, then transactions are committed.
 
-Every task fills a transaction of its own and leaves it open. One record decides that the
-micro-batch counts, with these transactions and no others; then they are committed. Four rules keep
-that true through the end of any process at any time, tasks that linger and queries that run twice:
+Every task writes into its own transaction and leaves it open. One record decides that the
+micro-batch counts, with the transactions that it lists. Then these transactions are committed. Four
+rules keep that true through crashes of any process, lingering tasks and queries that run twice:
 
 1. A driver takes a *turn* before the tasks of a micro-batch run. Only the newest turn may append.
-   What a turn finds decided and not done it finishes; what an older turn left open and nobody
-   decided is aborted, for nobody can decide it any more.
-2. A task of a micro-batch that was decided before its turn writes nothing: ``Skip``. Any other
-   writes under a transactional id that no other attempt has, so no attempt can end another's.
-3. Appending the decision is the commit point. The transactions it names are committed after it.
-4. After a failure the driver takes a new turn before it looks at what was decided: an append that
-   is still on its way is refused from then on, so what it finds does not change any more.
+   The turn finishes decided micro-batches. It aborts open transactions of older turns without a
+   decision, because no driver can decide them any more.
+2. A task of a micro-batch that was decided before its turn writes nothing: ``Skip``. Other tasks
+   write under a transactional id of one attempt, so no attempt can end another's transaction.
+3. Appending the decision is the commit point. Its transactions are committed after it.
+4. After a failure the driver takes a new turn before it reads the decision. The broker then refuses
+   an older append that is still under way, so the decision does not change any more.
 
-So no micro-batch is written before the one before it is done. Pure: what is asked of brokers stands
-behind ``DecisionLog`` and ``Transactions``. Nothing implements them yet: the sink refuses
-``transactional=true``. ADR 0131 says what is missing.
+So a micro-batch is written only after the one before it is done. Pure: ``DecisionLog`` and
+``Transactions`` stand for the brokers. Nothing implements them yet: the sink refuses
+``transactional=true``. ADR 0131 lists the missing parts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DecisionLog(Protocol):
     def take_turn(self, query: str, holding: int | None = None) -> int:
         """Return a number above all before it; those may append no more.
 
-        An append of an older turn that nobody acknowledged yet has taken effect when this
+        An append of an older turn without an acknowledgement has taken effect when this
         returns, or never will.
 
         Raises:
@@ -93,7 +93,7 @@ class OpenTransaction(Protocol):
 
 
 class Transactions(Protocol):
-    """Transactions, whoever began them."""
+    """Transactions of all drivers."""
 
     def begin(self, transactional_id: str) -> OpenTransaction:
         """Begin one."""

@@ -147,8 +147,8 @@ OPTIONS: tuple[Option, ...] = (
         "long",
         "250000",
         READ,
-        "Partitions of few records are packed into one task up to so many, and up to 16 MiB as far "
-        "as their sizes can be estimated.",
+        "Maximum records of a task that reads several small partitions. Such a task also reads at "
+        "most 16 MiB, as far as sizes can be estimated.",
     ),
     Option(
         "parallelism",

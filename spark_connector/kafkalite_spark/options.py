@@ -111,7 +111,7 @@ class _Given:
     def _take(self, option: Option, value: str, where: str) -> None:
         if where not in option.where:
             places = ", ".join(sorted(option.where))
-            raise OptionError(option.name, f"means nothing for {where}, but for {places}")
+            raise OptionError(option.name, f"does not apply to {where}, only to {places}")
         if option.refused and (option.kind != "bool" or _flag(option, value)):
             raise OptionError(option.name, option.refused)
         self._values[option.name] = value

@@ -1,9 +1,8 @@
-"""How often brokers are asked while a stream has nothing to read. Pure: the time is handed in.
+"""The rate of requests while a stream has nothing to read. Pure: the caller passes the time.
 
-Spark polls a query that is idle about every 12 ms, for as long as it is. A poll that comes soon
-after the last waits first, the longer the silence the longer: what comes then is read later by a
-fiftieth of the silence at most, and by 50 ms at most. Each poll ends with a question to the
-brokers, so that its answer is never old.
+Spark polls an idle query about every 12 ms. A poll soon after another one waits first: the longer
+the silence, the longer the wait. So new records are read at most a fiftieth of the silence later,
+and at most 50 ms. Each poll ends with a request to the brokers, so its answer is fresh.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ SHARE = 0.02
 
 
 class Pace:
-    """Knows when brokers were asked last, and since when there is nothing to read.
+    """Knows the time of the last request, and the begin of the silence.
 
-    A poll that comes late waits no more: not that of a trigger's interval, nor that of a query
-    whose other sources have micro-batches, or wait themselves.
+    A late poll does not wait. Polls are late with a trigger's interval, and if other sources of the
+    query have micro-batches or waits of their own.
     """
 
     def __init__(self) -> None:

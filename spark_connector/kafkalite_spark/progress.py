@@ -1,8 +1,8 @@
 """Reports the lag of streams, for each query and partition.
 
 Spark has no place for metrics of a Python source, and shows its Java class in place of a name. But
-the progress of a query has the end of the micro-batch and the end of the partitions: the difference
-is the lag, and the topics name the source, ``kafkalite[orders]``.
+the progress of a query has the end of the micro-batch and the end of the partitions. The difference
+is the lag, and the topics name the source: ``kafkalite[orders]``.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class KafkaliteReader(DataSourceReader):
                 raise ReadError(
                     f"{topic}-{partition} would be read from {at} to {end[topic, partition]}: "
                     f"compare {self._options.start.option} with {self._options.end.option}. Was "
-                    "the topic made anew, or its records deleted?"
+                    "the topic created again, or its records deleted?"
                 )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -60,7 +60,7 @@ class KafkaliteSource(DataSource):
         return KafkaliteWriter(self._write_options(schema, stream=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
-        """Return the writer of a stream; in complete mode every result is sent anew."""
+        """Return the writer of a stream; in complete mode every result is sent again."""
         from .writer import KafkaliteStreamWriter
 
         if KafkaliteStreamWriter is None:

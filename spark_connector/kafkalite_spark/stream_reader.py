@@ -1,9 +1,8 @@
-"""Streams: micro-batch after micro-batch, each between two offsets that Spark writes down.
+"""Streams: micro-batches, each between two offsets that Spark stores.
 
-Spark asks for the latest offset about every 12 ms while nothing happens, so `Pace` has such polls
-wait; but each ends with a question to the brokers: who waits with `processAllAvailable` waits for
-all that was written before. Micro-batches are planned from their two offsets alone, so that a
-replay reads the same.
+An idle query asks for the latest offset about every 12 ms, so `Pace` delays such polls. Each poll
+ends with a request to the brokers. So `processAllAvailable` waits for all records that were written
+before. A micro-batch is planned from its two offsets alone, so a replay reads the same records.
 """
 
 from __future__ import annotations
@@ -76,16 +75,16 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         self._pinned: Offsets | None = None
         self._first: Offsets | None = None
         self._at_their_ends: frozenset[Partition] = frozenset()
-        #: Why there is no `_first`: told when a new query needs it.
+        #: Why there is no `_first`: raised when a new query needs it.
         self._refused: Exception | None = None
-        #: What Spark was told: the start of the query, and the end of the last micro-batch.
+        #: Answers to Spark: the start of the query, and the end of the last micro-batch.
         self._first_told: dict[str, Any] | None = None
         self._planned: dict[str, Any] | None = None
-        #: The end that Spark was told last: another one is replayed.
+        #: The last end that Spark got. Another end means a replay.
         self._answered: dict[str, Any] | None = None
         self._topic_ids: dict[str, str | None] = {}
         self._noted_ids: Mapping[str, str] = {}
-        #: What the group was told last, and when it may be told again after a refusal.
+        #: The last offsets committed to the group, and the time of the next try after a refusal.
         self._committed: Offsets | None = None
         self._commit_again_at = float("-inf")
 
@@ -191,18 +190,18 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
 
     def _next_end(self, begun: Offsets) -> Offsets:
         latest = self._latest()
-        anew = self._made_anew(begun, latest)
-        if anew:
+        again = self._created_again(begun, latest)
+        if again:
             shorter = [
                 f"{_name(one)} ends at {latest[one]}, before {at}"
                 for one, at in sorted(begun.items())
-                if one[0] in anew and latest.get(one, at) < at
+                if one[0] in again and latest.get(one, at) < at
             ]
-            self._lost("; ".join([f"{', '.join(anew)} was deleted and made anew", *shorter]))
+            self._lost("; ".join([f"{', '.join(again)} was deleted and created again", *shorter]))
             # Its partitions begin as those do that are new.
-            begun = {partition: at for partition, at in begun.items() if partition[0] not in anew}
+            begun = {partition: at for partition, at in begun.items() if partition[0] not in again}
             if self._pinned is not None:
-                others = [partition for partition in latest if partition[0] in anew]
+                others = [partition for partition in latest if partition[0] in again]
                 self._pinned = latest = latest | self._asked().ends(others, "latest")
         end: Offsets = {}
         for partition, at in latest.items():
@@ -226,7 +225,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
             return begun
         return end
 
-    def _made_anew(self, begun: Offsets, latest: Offsets) -> list[str]:
+    def _created_again(self, begun: Offsets, latest: Offsets) -> list[str]:
         """Return the topics that are others than those of the same names at the last look.
 
         Their ids are asked for behind the ends of their logs: if they are the same as before, the
@@ -279,9 +278,9 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise ReadError(
-                f"{what}: records may be lost. Was a topic deleted or made anew, or is this the "
-                "checkpoint of another subscription? With failOnDataLoss=false the query goes on "
-                "with what there is"
+                f"{what}: records may be lost. Was a topic deleted and created again, or is this "
+                "the checkpoint of another subscription? With failOnDataLoss=false the query "
+                "continues with the records that exist"
             )
         log.warning("kafkalite: %s: records may be lost", what)
 
@@ -302,13 +301,13 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
     def _of_the_same_topics(
         self, ranges: list[plan.Range], ids: Mapping[str, str]
     ) -> list[plan.Range]:
-        """Return those ranges of a replay whose topics were not deleted and made anew since."""
+        """Return those ranges of a replay whose topics were not deleted and created again since."""
         asked = ids.keys() & {one.topic for one in ranges}
         now = self._asked().topic_ids(asked) if asked else {}
-        anew = sorted(topic for topic in asked if now.get(topic) not in (None, ids[topic]))
-        if anew:
-            self._lost(f"{', '.join(anew)} was deleted and made anew")
-        return [one for one in ranges if one.topic not in anew]
+        again = sorted(topic for topic in asked if now.get(topic) not in (None, ids[topic]))
+        if again:
+            self._lost(f"{', '.join(again)} was deleted and created again")
+        return [one for one in ranges if one.topic not in again]
 
     def _first_start(self, end: dict[str, Any]) -> Offsets:
         """Return where the first micro-batch begins, which may be replayed.

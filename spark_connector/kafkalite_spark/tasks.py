@@ -27,7 +27,7 @@ __all__ = ["TaskRanges", "client_config", "in_tasks", "read_ranges"]
 
 log = logging.getLogger(__name__)
 
-#: Connections that nobody used for so long are closed.
+#: Idle time after which connections are closed.
 IDLE_MS = "60000"
 #: A batch is emitted at so many records, whatever its bytes: Spark is slower with more.
 BATCH_ROWS = 16_384
@@ -127,7 +127,7 @@ def _advice(error: Exception) -> str:
         return ". End before it with endingOffsets, and begin behind it with startingOffsets"
     if "OFFSET_OUT_OF_RANGE" in str(error):
         return (
-            ". Records were deleted before they were read, or the topic was made anew. With "
+            ". Records were deleted before they were read, or the topic was created again. With "
             "failOnDataLoss=false what is gone is passed over with a warning"
         )
     return ""

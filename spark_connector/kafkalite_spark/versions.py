@@ -19,7 +19,7 @@ _CAME: tuple[tuple[tuple[int, int], str], ...] = (
     ((4, 1), "streams cannot be written"),
     (LIMITS, "micro-batches have no limits, so availableNow reads what there is in one"),
     (LIMITS, "progress does not tell the latest offset, so there is no lag"),
-    (LIMITS, "a topic that is made anew while its query does not run is not noticed"),
+    (LIMITS, "a topic that is created again while its query does not run is not noticed"),
 )
 
 

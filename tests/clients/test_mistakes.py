@@ -80,14 +80,14 @@ def test_what_cannot_be_called_is_refused_where_it_is_given(client: Any, given: 
 @pytest.mark.parametrize("client", [kl.Producer, kl.AsyncProducer, kl.Consumer, kl.AdminClient])
 @pytest.mark.parametrize("config", ["linger.ms=5", [("linger.ms", 5)]])
 def test_a_configuration_that_is_no_mapping_is_refused(client: Any, config: object) -> None:
-    with pytest.raises(kl.ConfigError, match="is no mapping of keys to values") as caught:
+    with pytest.raises(kl.ConfigError, match="is not a mapping of keys to values") as caught:
         client(config=config)
     assert "config={" in (caught.value.hint or "")
 
 
 def test_a_callback_among_the_keys_is_told_where_callbacks_go() -> None:
     for config in ({"error_cb": print}, {"bootstrap.servers": "127.0.0.1:9", "stats_cb": print}):
-        with pytest.raises(kl.ConfigError, match="is no value of a key") as caught:
+        with pytest.raises(kl.ConfigError, match="is not a value of a key") as caught:
             kl.Producer(config=config)  # type: ignore[arg-type]
         assert "no key takes a function: produce() takes on_delivery=" in (caught.value.hint or "")
 
@@ -114,7 +114,7 @@ def test_settings_without_keywords_are_refused(client: Any, given: object) -> No
 
 @pytest.mark.parametrize("client", [kl.Consumer, kl.AsyncConsumer])
 def test_settings_in_place_of_topics_are_not_taken_for_a_missing_address(client: Any) -> None:
-    with pytest.raises(kl.InvalidArgumentError, match="is no name or pattern") as caught:
+    with pytest.raises(kl.InvalidArgumentError, match="is not a name or a pattern") as caught:
         client({"bootstrap.servers": "127.0.0.1:9"})
     assert "a configuration as config=" in (caught.value.hint or "")
 
@@ -334,7 +334,7 @@ def test_partitions_that_are_none_are_refused(
 
 @pytest.mark.parametrize("topics", [[5], {"bootstrap.servers": "127.0.0.1:9"}, None])
 def test_what_is_neither_a_name_nor_a_list_of_names_is_refused(topics: Any) -> None:
-    with pytest.raises(kl.InvalidArgumentError, match="is no name or pattern") as caught:
+    with pytest.raises(kl.InvalidArgumentError, match="is not a name or a pattern") as caught:
         kl.Consumer(topics, bootstrap_servers="127.0.0.1:9")
     assert 'names, as in ("orders", "returns")' in (caught.value.hint or "")
 

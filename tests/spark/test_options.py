@@ -83,8 +83,8 @@ def test_a_stream_begins_where_its_options_say(options: dict[str, str], expected
         ({"startingOffsetsByTimestamp": '{"a": {"0": -1}}'}, ["-1 of a-0 is no time"]),
         ({"commitOffsetsToGroup": "true"}, ["needs kafka.group.id"]),
         ({"startingOffsetsByTimestampStrategy": "guess"}, ["neither error nor latest"]),
-        ({"endingOffsets": "latest"}, ["endingOffsets", "means nothing for readStream"]),
-        ({"topic": "x"}, ["topic", "means nothing for readStream"]),
+        ({"endingOffsets": "latest"}, ["endingOffsets", "does not apply to readStream"]),
+        ({"topic": "x"}, ["topic", "does not apply to readStream"]),
     ],
 )
 def test_what_cannot_be_is_an_error_that_says_what_would_be(
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_an_error_that_says_what_would_be(
         ({"endingOffsets": "earliest"}, "reads nothing"),
         ({"endingOffsets": '{"a": {"0": -2}}'}, "-2 of a-0"),
         ({"startingOffsets": '{"a": {"0": -1}}'}, "not for the start of a batch"),
-        ({"maxOffsetsPerTrigger": "5"}, "means nothing for read"),
+        ({"maxOffsetsPerTrigger": "5"}, "does not apply to read"),
         ({"pushFilters": "true"}, "not pushed down"),
     ],
 )

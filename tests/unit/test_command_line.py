@@ -54,7 +54,7 @@ def test_help_goes_to_stdout(words: tuple[str, ...]) -> None:
     [
         (
             ("config", "explain"),
-            "error: missing argument 'KEY'\nhint: `kafkalite config explain --help` tells how.\n",
+            "error: missing argument 'KEY'\nhint: see `kafkalite config explain --help`.\n",
         ),
         (("servee",), "error: no such command 'servee'\nhint: did you mean 'serve'?\n"),
         (

@@ -114,7 +114,7 @@ def test_off_a_terminal_a_group_is_changed_with_yes_alone(
 ) -> None:
     refused = told("groups", *words, group, "-b", broker.ready)
     assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1] == "hint: --yes answers the question."
+    assert refused.stderr.splitlines()[-1] == "hint: add --yes to confirm."
     (row,) = json.loads(told("groups", "lag", group, "--json", "-b", broker.ready).stdout)
     assert row["committed"] == 2
 
@@ -122,4 +122,4 @@ def test_off_a_terminal_a_group_is_changed_with_yes_alone(
 def test_a_place_that_is_none_is_a_wrong_word(broker: Process) -> None:
     done = told("groups", "reset-offsets", "g", "--to", "whenever", "-b", broker.ready)
     assert done.returncode == 2
-    assert "is no place" in done.stderr
+    assert "is not a position" in done.stderr

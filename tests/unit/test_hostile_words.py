@@ -293,7 +293,7 @@ def test_a_hostile_line_of_json_is_named_by_its_number(setting: Setting, tmp_pat
     for outcome in outcomes(words, tmp_path):
         assert problem(outcome) is None, outcome
         assert outcome["code"] == 2, outcome
-        assert outcome["stderr"].startswith("error: line 2 is no record: "), outcome
+        assert outcome["stderr"].startswith("error: line 2 is not a record: "), outcome
 
 
 def test_every_command_is_tried(setting: Setting) -> None:

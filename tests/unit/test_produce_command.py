@@ -111,7 +111,7 @@ def test_a_line_that_is_no_record_is_named_with_the_cause(
     done = produced(broker, topic, f'{{"value": "v"}}\n{line}\n', "--input", "jsonl")
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()
-    assert error == f"error: line 2 is no record: {why}"
+    assert error == f"error: line 2 is not a record: {why}"
     assert hint.startswith('hint: a record is written as {"key": "k"')
 
 
@@ -143,7 +143,9 @@ def test_a_json_document_is_one_record_or_a_list_of_records(
 def test_a_record_of_a_json_document_is_named_by_its_number(broker: Process, topic: str) -> None:
     done = produced(broker, topic, '[{"value": "v"}, 5]', "--input", "json")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: record 2 is no record: a number instead of an object\n")
+    assert done.stderr.startswith(
+        "error: record 2 is not a record: a number instead of an object\n"
+    )
 
 
 def test_json_is_the_form_of_the_answer_and_not_of_the_input(broker: Process, topic: str) -> None:

@@ -167,7 +167,7 @@ def test_a_directory_without_permission_is_refused(processes: Processes, tmp_pat
             ["serve", "--set", "log.segment.bytes=1"],
             "Invalid value 1 for configuration log.segment.bytes: "
             "Value must be at least 1048576 (--set)",
-            "`kafkalite config explain log.segment.bytes` tells what the key takes.",
+            "see `kafkalite config explain log.segment.bytes`.",
         ),
         (
             ["serve", "--config", "missing.properties"],

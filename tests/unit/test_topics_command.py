@@ -47,8 +47,8 @@ def test_off_a_terminal_a_topic_is_deleted_with_yes_alone(broker: Process, topic
     assert (refused.returncode, refused.stderr) == (
         2,
         f"error: not confirmed: Delete {topic}?\n"
-        "  stdin is no terminal, so the question cannot be asked\n"
-        "hint: --yes answers the question.\n",
+        "  stdin is not a terminal, so the question cannot be asked\n"
+        "hint: add --yes to confirm.\n",
     )
     assert told("topics", "describe", topic, "-b", broker.ready).returncode == 0
 

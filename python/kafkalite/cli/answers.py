@@ -24,7 +24,7 @@ _Command = TypeVar("_Command", bound="Callable[..., object]")
 
 def json_option(command: _Command) -> _Command:
     """Add ``--json``: the answer for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def say(text: str) -> None:

@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
 @click.group("cluster", epilog=examples("kafkalite cluster info"))
 def command() -> None:
-    """Look at a cluster as a whole."""
+    """Show a cluster as a whole."""
 
 
 @command.command("info", epilog=examples("kafkalite cluster info", "kafkalite cluster info --json"))
 @json_option
 @cluster_options
 def info(cluster: Cluster, as_json: bool) -> None:
-    """Show the brokers of a cluster, and how much the cluster holds.
+    """Show the brokers of a cluster, and its topics, groups, records and bytes.
 
-    Topics of the brokers themselves do not count. Records are the offsets between start and end of
-    all partitions; bytes are those of one replica of each partition. What a broker leads and holds
-    is of all topics.
+    Internal topics are not counted, except in the columns leads, replicas and size. Records are
+    offsets between start and end. Bytes are those of one replica of each partition.
     """
     with cluster.admin() as admin:
         described = admin.describe_cluster(timeout=cluster.timeout)

@@ -19,7 +19,7 @@ _HOW = examples(
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Write the completion script of a shell to stdout."""
+    """Print the completion script of a shell."""
     kind = get_completion_class(shell)
     if kind is None:
         raise CommandError(f"no completion for {shell}", exit_code=ExitCode.NOT_FOUND)

@@ -96,7 +96,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def explain(key: str, as_json: bool) -> None:
     """Show type, default, range and meaning of one key.
 
-    KEY may also be a keyword of Python (linger_ms), or a variable of the environment
+    KEY may also be a Python keyword (linger_ms) or an environment variable
     (KAFKALITE_LOG_SEGMENT_BYTES).
     """
     known = {row.name for row in _everything()}
@@ -162,9 +162,9 @@ def _row(key: ConfigKey | ClientKey) -> dict[str, object]:
         "kafkalite config show -b localhost:9092 --origin",
     ),
 )
-@click.option("--origin", is_flag=True, help="Tell where each value was said.")
-@click.option("--all", "everything", is_flag=True, help="Tell defaults as well.")
-@click.option("--broker", type=int, help="Of several that run, the one with this id.")
+@click.option("--origin", is_flag=True, help="Show the place that each value comes from.")
+@click.option("--all", "everything", is_flag=True, help="Show defaults too.")
+@click.option("--broker", type=int, help="Id of the broker to query.")
 @json_option
 @running_options
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
@@ -176,9 +176,9 @@ def show(
     as_json: bool,
     flags: tuple[str, ...],
 ) -> None:
-    """Tell what a broker started with these flags, here, would run with.
+    """Show the configuration that a broker would have with these flags.
 
-    With -b HOST:PORT, what a broker runs with there, and how it came to each value.
+    With -b HOST:PORT, show the configuration of a running broker and the source of each value.
     """
     if cluster is None:
         if broker is not None:
@@ -247,9 +247,9 @@ def _running(cluster: Cluster, broker: int | None) -> list[Setting]:
 )
 @click.option("--all-brokers", is_flag=True, help="Change the default of all brokers.")
 @click.option(
-    "--unset", multiple=True, metavar="KEY", help="Key to set back to its default (repeatable)."
+    "--unset", multiple=True, metavar="KEY", help="Key to reset to its default (repeatable)."
 )
-@click.option("--dry-run", is_flag=True, help="Only check the change.")
+@click.option("--dry-run", is_flag=True, help="Check the change without applying it.")
 @json_option
 @cluster_options
 def alter(
@@ -262,7 +262,7 @@ def alter(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change keys of topics or brokers while they run; other keys stay as they are."""
+    """Change keys of topics or running brokers. Other keys keep their values."""
     changes: dict[str, str | None] = dict(key_values(pairs, "KEY=VALUE"))
     changes |= dict.fromkeys(unset)
     if not changes:

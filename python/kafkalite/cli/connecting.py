@@ -64,7 +64,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say where the cluster is; the command gets ``cluster``."""
 
     @servers_option
-    @click.option("--context", "context", metavar="NAME", help="Saved context to use this time.")
+    @click.option("--context", "context", metavar="NAME", help="Saved context to use.")
     @_client_options
     @functools.wraps(command)
     def with_cluster(
@@ -87,7 +87,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def running_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same for a command that needs no cluster; it gets ``None`` where none is named."""
 
-    @_servers_option(help="Ask a broker that runs there.")
+    @_servers_option(help="Address of a running broker.")
     @_client_options
     @functools.wraps(command)
     def with_cluster(
@@ -133,10 +133,10 @@ def _client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "client_pairs",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Key of the client to set (repeatable).",
+        help="Client key to set (repeatable).",
     )
     timeout = click.option(
-        "--timeout", type=Seconds(min_open=True), help="Seconds that a call may take."
+        "--timeout", type=Seconds(min_open=True), help="Time limit of each call, in seconds."
     )
     return pairs(timeout(command))
 
@@ -158,7 +158,7 @@ def _explaining(cluster: Cluster, given: dict[str, Any]) -> Iterator[None]:
 
 
 def unreachable(servers: str, error: NoBrokerReachable) -> CommandError:
-    """Return what to say when nobody answers: the cause for each address."""
+    """Return the error for unreachable brokers, with the cause for each address."""
     width = max((len(address) for address in error.causes), default=0)
     doctor = f"or run `kafkalite doctor {servers.split(',')[0]}`."
     refused = all("refused" in cause for cause in error.causes.values())
@@ -206,7 +206,7 @@ def partitions_of(words: tuple[str, ...]) -> list[tuple[str, int | None]]:
 def yes_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--yes``: the command asks no question, see ``confirm``."""
     return click.option(
-        "-y", "--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal."
+        "-y", "--yes", is_flag=True, help="Do not ask. Required without a terminal."
     )(command)
 
 
@@ -227,8 +227,8 @@ def confirm(question: str, is_sure: bool) -> None:
     if not sys.stdin.isatty():
         raise CommandError(
             f"not confirmed: {question}",
-            why=["stdin is no terminal, so the question cannot be asked"],
-            hint="--yes answers the question.",
+            why=["stdin is not a terminal, so the question cannot be asked"],
+            hint="add --yes to confirm.",
             exit_code=ExitCode.USAGE,
         )
     if not click.confirm(question, err=True):

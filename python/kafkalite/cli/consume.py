@@ -61,18 +61,17 @@ def json_line(record: Record) -> bytes:
     "-o",
     "--offset",
     type=Place(),
-    help="Place to start at: an offset, -N (the last N records of each partition), earliest, "
-    "latest, 1h or -1h (one hour ago), today, yesterday, 2026-03-01, 2026-03-01T12:00Z. "
-    "By default latest.",
+    help="Position to start at (default: latest): an offset, -N (last N records of each "
+    "partition), earliest, latest, 1h (one hour ago), today, yesterday, 2026-03-01T12:00Z.",
 )
-@click.option("-g", "--group", help="Read as a member of this group, which commits.")
+@click.option("-g", "--group", help="Consumer group to read and commit as.")
 @click.option(
     "-e",
     "--exit-at-end",
     is_flag=True,
-    help="Stop where the partitions end now; a group is read up to there.",
+    help="Stop at the present end of each partition. A group commits up to there.",
 )
-@click.option("--idle", type=Seconds(), help="Stop after so many seconds without records.")
+@click.option("--idle", type=Seconds(), help="Stop after this many seconds without records.")
 @click.option(
     "-f",
     "--format",
@@ -80,7 +79,7 @@ def json_line(record: Record) -> bytes:
     type=Format(),
     default="{value}\\n",
     show_default=True,
-    help="What to write for a record: {topic} {partition} {offset} {timestamp} {key} {value} "
+    help="Format of a record: {topic} {partition} {offset} {timestamp} {key} {value} "
     "{headers}, or kcat's %t %p %o %T %k %v %h. {value:hex} and %v{base64} encode, "
     "{timestamp:iso} and %T{%H:%M:%S} write a time in UTC.",
 )
@@ -98,9 +97,9 @@ def command(
     line: Callable[[Record], bytes],
     as_json: bool,
 ) -> int:
-    """Write records to stdout as they come. With --json each is one line, a JSON object.
+    """Print records as they arrive. With --json each record is a JSON object on one line.
 
-    A word that begins with ^ is a regular expression, which whole names of topics match.
+    A TOPIC that begins with ^ is a regular expression. It must match the whole name.
     """
     if group is not None and offset is not None:
         raise click.UsageError(

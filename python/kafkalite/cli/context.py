@@ -24,8 +24,8 @@ _NAME = click.argument("name", metavar="NAME")
 def command() -> None:
     """Save the addresses of clusters under names.
 
-    Every command that talks to a cluster uses the current context, unless -b, --context or
-    KAFKALITE_BOOTSTRAP_SERVERS says something else.
+    Commands use the current context, unless you give -b, --context or
+    KAFKALITE_BOOTSTRAP_SERVERS.
     """
 
 
@@ -46,7 +46,7 @@ def command() -> None:
     multiple=True,
     help="Client key to save with the addresses (repeatable).",
 )
-@click.option("--use", is_flag=True, help="Make it the current context.")
+@click.option("--use", is_flag=True, help="Make the new context the current one.")
 @click.option("--replace", is_flag=True, help="Replace a context of this name.")
 @json_option
 def add(
@@ -59,7 +59,7 @@ def add(
 ) -> None:
     """Save the addresses of a cluster under a name."""
     if not name.strip() or not name.isprintable():
-        raise click.BadParameter(f"{name!r} is no name", param_hint="NAME")
+        raise click.BadParameter(f"{name!r} is not a name", param_hint="NAME")
     if not servers.strip():
         raise click.BadParameter("no address is given", param_hint="HOST:PORT,...")
     found = contexts.load()
@@ -85,7 +85,7 @@ def add(
     "use", epilog=examples("kafkalite context use staging", "kafkalite context use --none")
 )
 @click.argument("name", metavar="NAME", required=False)
-@click.option("--none", "none", is_flag=True, help="Use no context; the default address counts.")
+@click.option("--none", "none", is_flag=True, help="Use the default address instead of a context.")
 @json_option
 def use(name: str | None, none: bool, as_json: bool) -> None:
     """Make a context the current one."""
@@ -124,7 +124,7 @@ def list_contexts(as_json: bool) -> None:
 @_NAME
 @json_option
 def remove(name: str, as_json: bool) -> None:
-    """Remove a context; the cluster is not touched."""
+    """Remove a saved context. The cluster does not change."""
     found = contexts.load()
     found.named(name)
     del found.contexts[name]

@@ -44,14 +44,15 @@ Shell:
 @click.option(
     "--data-dir",
     metavar="DIR",
-    help="Directory to keep the records in; by default a temporary one, deleted on exit.",
+    help="Directory of the records. Default: a temporary directory, deleted on exit.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Do not print lines to paste.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not print example code.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def command(data_dir: str | None, quiet: bool, flags: tuple[str, ...]) -> int:
     """Run a broker to try things out with.
 
-    Groups form at once, topics are made on first use, records are gone afterwards.
+    Groups form without a delay. Topics are created on first use. Without --data-dir, records are
+    deleted on exit.
     """
 
     def ready(servers: str, admin_url: str | None) -> None:

@@ -28,16 +28,16 @@ _EXAMPLES = examples("kafkalite doctor", "kafkalite doctor broker.example.com:90
     type=Seconds(min_open=True),
     default=3.0,
     show_default=True,
-    help="Seconds for each step.",
+    help="Time limit of each step, in seconds.",
 )
 @json_option
 def command(
     address: str | None, servers: str | None, context: str | None, timeout: float, as_json: bool
 ) -> None:
-    """Check every step to a cluster: names, TCP, ApiVersions, login, metadata.
+    """Check the way to a cluster: DNS, TCP, ApiVersions, login, metadata.
 
-    The same steps follow for every address that the brokers advertise, because clients go there.
-    Exits with 3 if none of the given addresses can be used, with 4 if some address cannot.
+    Then check every address that the brokers advertise, because clients connect to these. The exit
+    code is 3 if all given addresses fail, and 4 if some address fails.
     """
     servers = address if address is not None else chosen(servers, context).bootstrap_servers
     addresses = dict.fromkeys(one.strip() for one in servers.split(","))

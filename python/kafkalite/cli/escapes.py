@@ -51,7 +51,7 @@ def _meant(escape: re.Match[str]) -> bytes:
         return bytes.fromhex(byte)
     if (number := short or long) is not None:
         if int(number, 16) > 0x10FFFF:
-            raise ValueError(f"{escape[0]} is no character")
+            raise ValueError(f"{escape[0]} is not a character")
         return chr(int(number, 16)).encode()
     if other is None:
         raise ValueError("a backslash at the end; write \\\\ for one")

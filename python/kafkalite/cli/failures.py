@@ -137,7 +137,7 @@ def _usage(error: click.UsageError) -> CommandError:
     # Of several it lists them, all in brackets.
     what = what.rstrip(" (")
     meant = meant.rstrip("?)").removeprefix("one of: ") or _command_meant(error)
-    hint = f"did you mean {meant}?" if meant else f"`{path} --help` tells how."
+    hint = f"did you mean {meant}?" if meant else f"see `{path} --help`."
     what = what[:1].lower() + what[1:]
     return CommandError(what.rstrip("."), hint=hint, exit_code=ExitCode.USAGE)
 

@@ -126,11 +126,11 @@ def _piece(token: re.Match[str]) -> bytes | Piece:
         if letter in _SIZES:
             return _SIZES[letter]
         if letter not in _LETTERS:
-            raise ValueError(f"%{letter} is no field")
+            raise ValueError(f"%{letter} is not a field")
         return _field(_LETTERS[letter], found["how"])
     if name := found["name"]:
         if name not in _FIELDS:
-            raise ValueError(f"{{{name}}} is no field")
+            raise ValueError(f"{{{name}}} is not a field")
         return _field(name, found["spec"])
     sign = found["brace"] or "%"
     raise ValueError(f"{sign} alone: write {sign}{sign} for the sign itself")

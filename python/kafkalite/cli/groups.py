@@ -40,19 +40,17 @@ _SOME_GROUPS = click.argument(
     ),
 )
 def command() -> None:
-    """Look at consumer groups and move them."""
+    """Show consumer groups and change their offsets."""
 
 
 @command.command(
     "list", epilog=examples("kafkalite groups list", "kafkalite groups list --state Stable --json")
 )
-@click.option(
-    "--state", "states", multiple=True, help="Only list groups in this state: Stable, Empty ..."
-)
+@click.option("--state", "states", multiple=True, help="State of groups to list: Stable, Empty.")
 @json_option
 @cluster_options
 def list_groups(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> None:
-    """List the groups of all brokers, with their members and total lag."""
+    """List groups with their members and total lag."""
     with cluster.admin() as admin:
         groups = admin.list_groups(states=states, timeout=cluster.timeout)
         names = [group.group_id for group in groups]
@@ -88,7 +86,7 @@ def _in_parallel(ask: Callable[[str], T], names: list[str]) -> dict[str, T]:
 @json_option
 @cluster_options
 def describe(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
-    """Tell the members of groups and the partitions they have."""
+    """Show the members of groups and their partitions."""
     with cluster.admin() as admin:
         groups = admin.describe_groups(names, timeout=cluster.timeout)
     if as_json:
@@ -118,7 +116,7 @@ def describe(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
     "lag", epilog=examples("kafkalite groups lag billing", "kafkalite groups lag --all --watch")
 )
 @click.argument("name", metavar="[GROUP]", required=False, shell_complete=suggesting.groups)
-@click.option("--all", "everything", is_flag=True, help="Tell the lag of every group.")
+@click.option("--all", "everything", is_flag=True, help="Show the lag of every group.")
 @watch_options
 @json_option
 @cluster_options
@@ -130,7 +128,7 @@ def lag(
     interval: float,
     as_json: bool,
 ) -> None:
-    """Tell how far a group is behind, by partition."""
+    """Show the lag of a group by partition."""
     if everything == (name is not None):
         raise click.UsageError("give the name of a group, or --all")
     with cluster.admin() as admin:
@@ -188,16 +186,16 @@ def _rows_of_lag(
     ),
 )
 @_ONE_GROUP
-@click.option("--to", type=Place(), required=True, help="Offset, -N, earliest, latest, or a time.")
+@click.option("--to", type=Place(), required=True, help="Offset, -N, earliest, latest, or time.")
 @click.option(
     "--topic",
     "words",
     multiple=True,
     metavar="TOPIC[:PARTITION]",
     shell_complete=suggesting.topics,
-    help="By default all that the group committed for.",
+    help="Topic to reset (repeatable). Default: every topic with a committed offset.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be committed.")
+@click.option("--dry-run", is_flag=True, help="Show the new offsets without committing them.")
 @yes_option
 @json_option
 @cluster_options
@@ -210,13 +208,13 @@ def reset_offsets(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Move a group without members to another place."""
+    """Set the committed offsets of a group without members."""
     with cluster.admin() as admin:
         before = _committed(admin, name, cluster)
         if not words and not before:
             raise CommandError(
                 f"group {name} has committed nothing",
-                hint="say where it shall begin: --topic TOPIC, which may be repeated.",
+                hint="name the topics: --topic TOPIC (repeatable).",
                 exit_code=ExitCode.NOT_FOUND,
             )
         places = expand(admin, words, cluster) if words else list(before)
@@ -250,14 +248,14 @@ def _committed(admin: AdminClient, name: str, cluster: Cluster) -> dict[tuple[st
     ),
 )
 @_SOME_GROUPS
-@click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
+@click.option("--missing-ok", is_flag=True, help="Do not fail if a group does not exist.")
 @yes_option
 @json_option
 @cluster_options
 def delete(
     cluster: Cluster, names: tuple[str, ...], missing_ok: bool, yes: bool, as_json: bool
 ) -> None:
-    """Delete groups without members, with what they committed."""
+    """Delete groups without members, and their committed offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
     with cluster.admin() as admin:
         admin.delete_groups(names, missing_ok=missing_ok, timeout=cluster.timeout)

@@ -1,7 +1,6 @@
 """``kafkalite perf produce|consume|e2e``: how fast records go in, out, and through.
 
-Without ``-b`` a broker of our own is started in a process of its own, so that the figures need
-nothing; its CPU is not counted as the client's.
+Without ``-b``, a broker is started in its own process. Its CPU does not count as the client's.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _COLUMNS = ["test", "records", "seconds", "records_per_s", "mib_per_s", "cpu_s"]
 #: Records a call: of ``send_batch``, and of what ``consume`` and ``batches`` hand out.
 _BATCH_RECORDS = 10_000
-#: Bytes of values that are made for them, at most, but for one.
+#: Maximum bytes of prepared values; one value may exceed it.
 _BATCH_BYTES = 64 << 20
 #: A value has no more: a request's size has 32 bits.
 _MOST_BYTES = 1 << 30
@@ -55,7 +54,7 @@ class Load:
         return [(b"%012d" % at).ljust(self.size, b"x")[: self.size] for at in range(count)]
 
     def row(self, test: str, seconds: float, cpu_s: float) -> dict[str, object]:
-        """Return what is told of a run."""
+        """Return the figures of a run."""
         return {
             "test": test,
             "records": self.records,
@@ -75,7 +74,7 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
             "-t",
             "--topic",
             shell_complete=suggesting.topics,
-            help="An existing topic; by default one is made and deleted.",
+            help="Existing topic to use. Default: a new topic, deleted at the end.",
         )
         @click.option(
             "-n", "--records", type=click.IntRange(1), default=default_records, show_default=True
@@ -86,7 +85,7 @@ def load_options(default_records: int) -> Callable[[Callable[..., Any]], Callabl
             type=click.IntRange(1, _MOST_BYTES),
             default=100,
             show_default=True,
-            help="Bytes of a value.",
+            help="Size of a value, in bytes.",
         )
         @click.option("-p", "--partitions", type=PARTITIONS, default=1, show_default=True)
         @functools.wraps(command)
@@ -148,7 +147,7 @@ def _own_topic(cluster: Cluster, partitions: int) -> Iterator[str]:
     type=click.Choice(["batch", "record", "delivery"]),
     default="batch",
     show_default=True,
-    help="send_batch, produce, or send with a delivery for each.",
+    help="Method to call: send_batch, produce, or send with a delivery for each record.",
 )
 @json_option
 @cluster_options
@@ -231,13 +230,13 @@ _SENDERS = {"batch": _send_batches, "record": _send_records, "delivery": _send_d
     type=click.Choice(["batch", "list", "record", "arrow"]),
     default="batch",
     show_default=True,
-    help="batches(), consume(1000), poll(), or batches() to Arrow.",
+    help="Method to call: batches(), consume(1000), poll(), or batches() to Arrow.",
 )
 @json_option
 @cluster_options
 @load_options(1_000_000)
 def consume(load: Load, by: str, as_json: bool) -> None:
-    """Measure how fast records are read. A topic of one's own is filled first."""
+    """Measure how fast records are read. A new topic is filled first."""
     from ..consumer import Consumer
     from ..producer import Producer
 
@@ -310,7 +309,7 @@ _READERS = {
 @cluster_options
 @load_options(1_000)
 def e2e(load: Load, as_json: bool) -> None:
-    """Measure the way of one record at a time: sent, acknowledged, read."""
+    """Measure the latency of one record at a time: sent, acknowledged, read."""
     from ..consumer import Consumer
     from ..producer import Producer
 

@@ -36,7 +36,7 @@ _PLACE = click.Path(exists=True, path_type=Path)
     ),
 )
 def command() -> None:
-    """Look at segments on the disk, check them, take them over."""
+    """Show, check and adopt segments on the disk."""
 
 
 @command.command(
@@ -47,15 +47,15 @@ def command() -> None:
     ),
 )
 @click.argument("path", type=_PLACE)
-@click.option("--records/--no-records", default=True, help="Show records, not batches alone.")
-@click.option("--offset", type=click.IntRange(0), default=0, help="Begin with this offset.")
-@click.option("-n", "count", type=click.IntRange(1), help="Show this many, at most.")
+@click.option("--records/--no-records", default=True, help="Show the records of each batch.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="First offset to show.")
+@click.option("-n", "count", type=click.IntRange(1), help="Number of batches to show.")
 @click.option(
     "--decode",
     type=click.Choice(["auto", "groups", "none"]),
     default="auto",
     show_default=True,
-    help="What records say of groups, by default those of __consumer_offsets.",
+    help="Decode records of groups. Default: only in __consumer_offsets.",
 )
 @json_option
 def dump(
@@ -63,8 +63,8 @@ def dump(
 ) -> None:
     """Show the batches and records of a partition's directory, or of one .log file.
 
-    Of an .index or a .timeindex its entries. With --json every batch is one line. Of a batch above
-    64 MiB the records are not shown.
+    For an .index or a .timeindex, show its entries. With --json each batch is one line. Records of
+    a batch above 64 MiB are not shown.
     """
     if log_files.is_index(path):
         return _show_index(path, offset, count, as_json)
@@ -191,8 +191,8 @@ def _short(value: bytes | None, most: int = 120) -> str:
 def verify(paths: tuple[Path, ...], as_json: bool) -> int:
     """Check every batch, checksum and index entry in data directories or partitions.
 
-    A running broker is not in the way; the batch it writes just now may be seen in part.
-    Exits with 4 if something is damaged.
+    This works beside a running broker, but may see its newest batch incomplete. The exit code is 4
+    if something is damaged.
     """
     places = [place for path in paths for place in log_files.partitions(path)]
     work = [(place, log_files.segments(place)) for place in places]
@@ -257,21 +257,21 @@ def _problems(row: dict[str, object]) -> list[str]:
     epilog=examples("kafkalite log adopt /tmp/kafka-logs/orders-0 --topic orders --partition 0"),
 )
 @click.argument("source", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--topic", required=True, help="A topic that was created here before.")
-@click.option("--partition", type=PARTITION, required=True, help="One of its partitions, empty.")
+@click.option("--topic", required=True, help="Existing topic on the new broker.")
+@click.option("--partition", type=PARTITION, required=True, help="Empty partition of that topic.")
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
     default=Path("kafkalite-data"),
     show_default=True,
-    help="Of the broker, which is stopped.",
+    help="Data directory of the stopped broker.",
 )
 @json_option
 def adopt(source: Path, topic: str, partition: int, data_dir: Path, as_json: bool) -> None:
-    """Take over a partition that Apache Kafka wrote, with the broker stopped.
+    """Adopt a partition that Apache Kafka wrote, while the broker is stopped.
 
-    Copies the segments in DIR over the empty partition. Every batch is checked; offsets and
-    records stay, leader epochs and producer ids do not.
+    Copies the segments in DIR to the empty partition, and checks every batch. Offsets and records
+    are kept; leader epochs and producer ids are not.
     """
     if not topic or "/" in topic:
         raise click.BadParameter("not a topic's name", param_hint="--topic")

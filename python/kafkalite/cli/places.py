@@ -108,8 +108,8 @@ class Seconds(click.FloatRange):
 class Place(click.ParamType["PlaceValue"]):
     """``12``, ``-10`` (from the end), ``earliest``, ``latest``, or a time.
 
-    A time is ``2h`` or ``-2h`` (two hours ago; s, m, h, d and w, as in ``1h30m``), ``today``,
-    ``yesterday``, or in ISO 8601, in this machine's zone if it names none.
+    A time is ``2h`` or ``-2h`` (two hours ago; s, m, h, d and w, as in ``1h30m``), ``today`` or
+    ``yesterday``. It may also be in ISO 8601; without a zone, the zone of this machine applies.
     """
 
     name = "PLACE"
@@ -127,8 +127,8 @@ class Place(click.ParamType["PlaceValue"]):
             return _read(text)
         except (ValueError, OverflowError, OSError):
             self.fail(
-                f"{text!r} is no place: give an offset, earliest, latest, 2h for two hours ago, "
-                "today, yesterday, or a time as 2026-03-01 or 2026-03-01T12:00Z, from 1970 on",
+                f"{text!r} is not a position. Give an offset, earliest, latest, 2h (two hours "
+                "ago), today, yesterday, or a time from 1970 on: 2026-03-01T12:00Z",
                 param,
                 ctx,
             )

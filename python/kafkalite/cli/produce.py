@@ -55,11 +55,11 @@ _EXAMPLES = examples(
     type=click.Choice(FORMS),
     default="lines",
     show_default=True,
-    help="lines: each line is a value. jsonl: each line is a record as a JSON object, as "
-    "`consume --json` writes. json: the input is one JSON record, or a list of records.",
+    help="Form of the input. lines: each line is a value. jsonl: each line is a record, as "
+    "`consume --json` prints. json: one record, or a list.",
 )
-@click.option("-K", "--key-separator", help="Text that splits each line into key and value.")
-@click.option("-k", "--key", help="Key of every record that has no key of its own.")
+@click.option("-K", "--key-separator", help="Separator of key and value in each line.")
+@click.option("-k", "--key", help="Key of records without their own key.")
 @click.option(
     "-H",
     "--header",
@@ -69,12 +69,12 @@ _EXAMPLES = examples(
     help="Header to add to every record (repeatable).",
 )
 @click.option(
-    "-p", "--partition", type=PARTITION, help="Partition of every record; by default the key says."
+    "-p", "--partition", type=PARTITION, help="Partition of every record. Default: by key."
 )
 @click.option(
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    help="Codec of the batches (the key compression.type).",
+    help="Compression codec (the key compression.type).",
 )
 @json_option
 @cluster_options
@@ -92,7 +92,7 @@ def command(
 ) -> None:
     r"""Send each line as a record.
 
-    A line is all bytes up to a newline; -K '\t' splits each line at the first tab.
+    A line ends at a newline. -K '\t' splits each line at the first tab.
     """
     from ..producer import Producer
 
@@ -111,7 +111,7 @@ def command(
     with ExitStack() as stack:
         producer = stack.enter_context(Producer(config=cluster.keys(**keys)))
         total = 0 if path is None else path.stat().st_size
-        # A bar would stand among the lines that somebody types.
+        # A bar would disturb the lines that a user types.
         advance = stack.enter_context(progress(f"produce {topic}", total, shown=path is not None))
         descriptor = sys.stdin.fileno() if path is None else os.open(path, os.O_RDONLY)
         if path is not None:
@@ -180,7 +180,7 @@ def _count_when_created(admin: AdminClient, cluster: Cluster) -> int | None:
     except NoBrokerReachable:
         raise
     except (KafkaliteError, IndexError):
-        # A cluster need not let everybody look; the producer will find out.
+        # A cluster may refuse the look-up; the producer reports that.
         return None
     creates, count = entries.get("auto.create.topics.enable"), entries.get("num.partitions")
     if creates is not None and creates.value == "false":
@@ -193,7 +193,7 @@ def _count_when_created(admin: AdminClient, cluster: Cluster) -> int | None:
 
 @dataclass
 class Sender:
-    """Sends batches and looks after what became of them."""
+    """Sends batches and counts their outcomes."""
 
     producer: Producer
     topic: str

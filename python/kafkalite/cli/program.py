@@ -109,7 +109,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """Run the command line; failures are told on stderr.
+    """Run the command line; errors go to stderr.
 
     Returns:
         The exit code.

@@ -68,9 +68,9 @@ class FixedEnds:
 
 @dataclass
 class GroupEnds:
-    """The ends of all partitions that a group reads; a member stops where its own end.
+    """The ends of all partitions that a group reads. A member stops at the ends of its own.
 
-    A record behind an end is written all the same: it is handed out, so it is committed.
+    A record behind an end is still printed, because the consumer returned it and commits it.
     """
 
     ends: dict[tuple[str, int], int]

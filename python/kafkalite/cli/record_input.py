@@ -121,7 +121,7 @@ class Shape:
             value = _bytes(given, "value")
             self._add(into, key, value, _headers(given.get("headers")), _timestamp(given))
         except _NotARecordError as error:
-            raise _refused(f"{where} is no record: {error}") from None
+            raise _refused(f"{where} is not a record: {error}") from None
 
     def _add(
         self,
@@ -160,7 +160,7 @@ def _parsed(text: bytes, where: str) -> Any:
     except ValueError:
         # Python reads no number of more than 4,300 digits.
         why = "a number has too many digits"
-    raise _refused(f"{where} is no record: {why}")
+    raise _refused(f"{where} is not a record: {why}")
 
 
 def _check_members(given: Any) -> None:

@@ -107,7 +107,7 @@ def read(admin_url: str, timeout: float = 10.0) -> Stages:
         raise CommandError(
             f"cannot read {url}",
             why=[str(getattr(error, "reason", error)).lower()],
-            hint="give what stands behind `admin:` when the broker starts, with --admin-url.",
+            hint="pass the address that the broker prints after `admin:` with --admin-url.",
             exit_code=ExitCode.UNREACHABLE,
         ) from None
 
@@ -178,19 +178,19 @@ def _duration(ms: float) -> str:
     "--admin-url",
     default="http://127.0.0.1:9644",
     show_default=True,
-    help="Address of the broker's metrics and health, as `serve` prints it behind `admin:`.",
+    help="Admin address of the broker, as `serve` prints it after `admin:`.",
 )
-@click.option("--api", help="Show every stage of this API: Produce, Fetch, ...")
+@click.option("--api", help="API to show stage by stage: Produce, Fetch, ...")
 @click.option(
-    "--top", type=click.IntRange(1), default=10, show_default=True, help="Show that many APIs."
+    "--top", type=click.IntRange(1), default=10, show_default=True, help="Number of APIs to show."
 )
 @click.option("--seconds", type=Seconds(min_open=True), help="Only count the last SECONDS seconds.")
 @json_option
 def stages(admin_url: str, api: str | None, top: int, seconds: float | None, as_json: bool) -> None:
-    """Show which APIs keep a broker busy, and where their requests spend the time.
+    """Show the busiest APIs of a broker, and the stages where their requests spend time.
 
-    busy is the time of all requests but for what they waited for: other replicas, or records that
-    have still to come. mean, p50 and p99 are of a whole request.
+    busy is the time of all requests without their waits for replicas and new records. mean, p50 and
+    p99 are times of a whole request.
     """
     found = read(admin_url)
     if seconds is not None:

@@ -35,7 +35,7 @@ _SOME_TOPICS = click.argument(
     "topics", epilog=examples("kafkalite topics list", "kafkalite topics create orders -p 3")
 )
 def command() -> None:
-    """Look at topics and change them."""
+    """Show, create, change and delete topics."""
 
 
 @command.command(
@@ -46,7 +46,7 @@ def command() -> None:
         "kafkalite topics list --json -b broker.example.com:9092",
     ),
 )
-@click.option("--internal", is_flag=True, help="Also list the topics of the brokers themselves.")
+@click.option("--internal", is_flag=True, help="List internal topics too.")
 @watch_options
 @json_option
 @cluster_options
@@ -55,8 +55,7 @@ def list_topics(
 ) -> None:
     """List the topics with their partitions, records and bytes.
 
-    Records are the offsets between start and end; bytes are those of one replica. --watch adds
-    what is written a second.
+    Records are offsets between start and end. Bytes are those of one replica. --watch adds rates.
     """
     with cluster.admin() as admin:
 
@@ -93,7 +92,7 @@ def _listed(topic: TopicDescription, volume: Volume) -> dict[str, Any]:
 
 
 def _add_rates(now: Rows, before: Rows | None, seconds: float) -> None:
-    """Add what was written a second; a topic that was made again begins anew."""
+    """Add rates; a topic that was created again starts at zero."""
     earlier = {row["topic_id"] or row["topic"]: row for row in before or ()}
     for row in now:
         was = earlier.get(row["topic_id"] or row["topic"], {})
@@ -115,17 +114,19 @@ def _add_rates(now: Rows, before: Rows | None, seconds: float) -> None:
     type=click.IntRange(-1, PARTITIONS.max),
     default=1,
     show_default=True,
-    help="-1: as the broker says.",
+    help="Number of partitions. Default: -1, the broker's num.partitions.",
 )
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(-1, 32_767),
     default=-1,
-    help="By default as the broker says.",
+    help="Replicas of each partition. Default: the broker's default.replication.factor.",
 )
-@click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Of the topics.")
-@click.option("--exist-ok", is_flag=True, help="It is fine if they exist.")
+@click.option(
+    "--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Key to set (repeatable)."
+)
+@click.option("--exist-ok", is_flag=True, help="Do not fail if a topic exists.")
 @json_option
 @cluster_options
 def create(
@@ -158,11 +159,11 @@ def create(
     ),
 )
 @_SOME_TOPICS
-@click.option("--all-config", is_flag=True, help="Also keys that nobody set.")
+@click.option("--all-config", is_flag=True, help="Show keys with default values too.")
 @json_option
 @cluster_options
 def describe(cluster: Cluster, names: tuple[str, ...], all_config: bool, as_json: bool) -> None:
-    """Tell partitions, offsets and configuration of topics."""
+    """Show partitions, offsets and configuration of topics."""
     with cluster.admin() as admin:
         topics = admin.describe_topics(names, timeout=cluster.timeout)
         told = [_described(admin, topic, all_config, cluster) for topic in topics.values()]
@@ -208,14 +209,16 @@ def _described(
     ),
 )
 @_ONE_TOPIC
-@click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Set a key.")
-@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option(
+    "--config", "pairs", multiple=True, metavar="KEY=VALUE", help="Key to set (repeatable)."
+)
+@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Key to reset (repeatable).")
 @json_option
 @cluster_options
 def alter(
     cluster: Cluster, name: str, pairs: tuple[str, ...], unset: tuple[str, ...], as_json: bool
 ) -> None:
-    """Change a topic's configuration; other keys stay as they are."""
+    """Change the configuration of a topic. Other keys keep their values."""
     changes: dict[str, str | None] = dict(key_values(pairs, "--config"))
     changes |= dict.fromkeys(unset)
     if not changes:
@@ -238,7 +241,7 @@ def alter(
 @json_option
 @cluster_options
 def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> None:
-    """Give a topic TOTAL partitions, more than before; keys then go to others."""
+    """Raise the number of partitions to TOTAL. Keys then map to other partitions."""
     with cluster.admin() as admin:
         admin.create_partitions(name, total, timeout=cluster.timeout)
     if as_json:
@@ -264,7 +267,7 @@ def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> No
     "--before",
     type=Place(),
     required=True,
-    help="Offset, `end`, or time: everything before it goes.",
+    help="Offset, `end`, or time. All records before it are deleted.",
 )
 @yes_option
 @json_option
@@ -272,7 +275,7 @@ def add_partitions(cluster: Cluster, name: str, total: int, as_json: bool) -> No
 def trim(
     cluster: Cluster, words: tuple[str, ...], before: PlaceValue, yes: bool, as_json: bool
 ) -> None:
-    """Remove the oldest records of topics or partitions."""
+    """Delete the oldest records of topics or partitions."""
     confirm(f"Remove the records of {', '.join(words)} before {before}?", yes)
     with cluster.admin() as admin:
         partitions = expand(admin, words, cluster)
@@ -320,7 +323,7 @@ def _matching(admin: AdminClient, regexes: set[str], cluster: Cluster) -> set[st
         try:
             matching = {name for name in names if re.fullmatch(regex, name)}
         except re.error as error:
-            raise click.BadParameter(f"{regex!r} is no regular expression: {error}") from None
+            raise click.BadParameter(f"{regex!r} is not a regular expression: {error}") from None
         if not matching:
             raise CommandError(
                 f"no topic matches {regex}",
@@ -339,14 +342,14 @@ def _matching(admin: AdminClient, regexes: set[str], cluster: Cluster) -> set[st
     ),
 )
 @_SOME_TOPICS
-@click.option("--missing-ok", is_flag=True, help="It is fine if they do not exist.")
+@click.option("--missing-ok", is_flag=True, help="Do not fail if a topic does not exist.")
 @yes_option
 @json_option
 @cluster_options
 def delete(
     cluster: Cluster, names: tuple[str, ...], missing_ok: bool, yes: bool, as_json: bool
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics and all their records."""
     confirm(f"Delete {', '.join(names)}?", yes)
     with cluster.admin() as admin:
         admin.delete_topics(names, missing_ok=missing_ok, timeout=cluster.timeout)

@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--watch`` and ``--interval``; the command gets ``watch`` and ``interval``."""
-    watch = click.option("--watch", is_flag=True, help="Answer again and again, until Ctrl-C.")
+    watch = click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
     interval = click.option(
         "--interval",
         type=Seconds(min_open=True),
         default=2.0,
         show_default=True,
-        help="Seconds between two answers of --watch.",
+        help="Seconds between two updates of --watch.",
     )
     return watch(interval(command))
 
@@ -36,7 +36,7 @@ def repeat(
     watch: bool,
     interval: float,
 ) -> None:
-    """Look and show once; with ``watch`` for ever.
+    """Look and show once; with ``watch`` until Ctrl-C.
 
     Args:
         look: Asks the cluster.

@@ -111,7 +111,7 @@ impl ColdReads {
     ) -> io::Result<Self> {
         let help = "Bytes read in because they had left the page cache.";
         let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
-        let help = "Time that cold reads waited because somebody produces.";
+        let help = "Time that cold reads waited because producers were active.";
         let name = "kafkalite_cold_read_throttled_microseconds";
         let throttled_us = metrics.counter(name, help, vec![]);
         let shared = Arc::new(Shared {

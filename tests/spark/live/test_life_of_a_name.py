@@ -88,7 +88,7 @@ def test_a_stream_sees_nothing_of_another_life_of_its_topic(
     for life, (count, policy) in enumerate(lives, start=1):
         cluster.delete()
         cluster.make(life, count, policy)
-        with pytest.raises(PySparkException, match="orders was deleted and made anew"):
+        with pytest.raises(PySparkException, match="orders was deleted and created again"):
             read(spark, cluster.servers, place)
         mine = sorted(f"{life}-{n}" for n in range(count))
         assert read(spark, cluster.servers, place, failOnDataLoss="false") == mine

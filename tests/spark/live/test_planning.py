@@ -252,7 +252,7 @@ def test_a_topic_made_anew_while_its_query_does_not_run_is_noticed_however_long_
         again, cluster = stream(startingOffsets="earliest", **given)
         cluster.id, cluster.end = "second", end - 10
         if not may_lose:
-            with pytest.raises(ReadError, match="a was deleted and made anew"):
+            with pytest.raises(ReadError, match="a was deleted and created again"):
                 again.partitions(begun, replayed) if replayed else again.latestOffset(begun)
             continue
         if replayed:
@@ -269,7 +269,7 @@ def test_the_first_micro_batch_of_a_topic_made_anew_is_not_replayed() -> None:
     planned = reader.latestOffset(reader.initialOffset())
     again, cluster = stream(startingOffsets="earliest")
     cluster.id = "second"
-    with pytest.raises(ReadError, match="a was deleted and made anew"):
+    with pytest.raises(ReadError, match="a was deleted and created again"):
         again.partitions(again.initialOffset(), planned)
 
 
@@ -278,7 +278,7 @@ def test_a_topic_made_anew_that_grew_past_what_was_read_fails_the_query() -> Non
     begun = reader.latestOffset(reader.initialOffset())
     begun = reader.latestOffset(begun)
     cluster.id = "second"
-    with pytest.raises(ReadError, match=r"a was deleted and made anew.*failOnDataLoss"):
+    with pytest.raises(ReadError, match=r"a was deleted and created again.*failOnDataLoss"):
         reader.latestOffset(begun)
 
 

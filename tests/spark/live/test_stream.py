@@ -160,7 +160,7 @@ def test_a_topic_made_anew_between_two_polls_is_noticed_however_far_it_has_grown
         with AdminClient(bootstrap_servers=topic.servers) as admin:
             admin.delete_topic(topic.name)
         type(topic)(topic.servers, topic.name, 1).fill(20)
-        with pytest.raises(ReadError, match=f"{topic.name} was deleted and made anew"):
+        with pytest.raises(ReadError, match=f"{topic.name} was deleted and created again"):
             reader.latestOffset(begun)
         again = may_lose.latestOffset(begun)
         assert from_json(again) == {(topic.name, 0): 0}

@@ -361,7 +361,8 @@ impl Reader<'_> {
             });
             let protocol = mapped.unwrap_or_else(|| listener.name.clone());
             if protocol != "PLAINTEXT" {
-                let why = format!("The protocol {protocol} of {} is not served", listener.name);
+                let name = &listener.name;
+                let why = format!("listener {name} has {protocol}, only PLAINTEXT is served");
                 return Err(self.invalid("listeners", &why));
             }
         }

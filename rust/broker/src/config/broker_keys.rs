@@ -20,58 +20,58 @@ fn io_threads() -> String {
 /// Who the broker is and where it is reached.
 pub const IDENTITY: &[ConfigKey] = keys! {
     High ReadOnly Int "node.id" = Text("1"), AtLeast(0),
-        "This node's id, unique in its cluster.";
+        "Id of this node, unique in the cluster.";
     High ReadOnly Int "broker.id" = Text("-1"), Any,
-        "Another name for node.id; -1 leaves it to node.id.";
+        "Another name of node.id; -1 uses node.id.";
     Medium ReadOnly String "broker.rack" = Null, Any,
-        "The rack this broker stands in, as clients are told.";
+        "The rack of this broker. Clients see the name.";
     High ReadOnly List "listeners" = Text("PLAINTEXT://127.0.0.1:9092"), NotEmpty,
-        "Where to listen: NAME://HOST:PORT, comma-separated. An empty host is every interface.";
+        "Addresses to listen on: NAME://HOST:PORT, comma-separated. Empty host: all interfaces.";
     High ReadOnly List "advertised.listeners" = Null, Any,
-        "Where clients are sent. Unset: the local address of the socket they came in on.";
+        "Addresses that clients connect to. Unset: the local address of the client's connection.";
     High ReadOnly List "controller.listener.names" = Text(""), Any,
-        "Listeners that belong to controllers; the broker does not bind them.";
+        "Listeners of controllers; the broker does not bind them.";
     Medium ReadOnly String "inter.broker.listener.name" = Null, Any,
-        "The listener for brokers; beside others, its requests overtake those of clients.";
+        "Listener for other brokers. Its requests overtake requests on other listeners.";
     Low ReadOnly String "listener.security.protocol.map"
         = Text("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"), Any,
-        "The security protocol of each listener name. PLAINTEXT is served.";
+        "Security protocol of each listener name. Only PLAINTEXT is served.";
     High ReadOnly List "log.dirs" = Null, Any,
-        "Directories that hold the logs. Unset: log.dir.";
+        "Directories of the logs. Unset: log.dir.";
     High ReadOnly List "log.dir" = Text("kafkalite-data"), NotEmpty,
-        "The directory that holds the logs, if log.dirs is not set.";
+        "Directory of the logs, if log.dirs is unset.";
 };
 
 /// Sockets, threads, and the queues between them.
 pub const NETWORK: &[ConfigKey] = keys! {
     High ClusterWide Int "num.network.threads" = Machine(network_threads), AtLeast(1),
-        "Threads that read and write sockets. By default one core fewer than there are, at most 3.";
+        "Threads that read and write sockets. Default: the number of cores minus one, at most 3.";
     High ClusterWide Int "num.io.threads" = Machine(io_threads), AtLeast(1),
-        "Threads that run requests. By default one for each core, at least 2.";
+        "Threads that run requests. Default: the number of cores, at least 2.";
     High ReadOnly Int "queued.max.requests" = Text("500"), AtLeast(1),
-        "Requests that may wait for an I/O thread before sockets are no longer read.";
+        "Maximum of requests that wait for an I/O thread. Beyond it, the broker reads no sockets.";
     Medium ReadOnly Long "queued.max.request.bytes" = Text("67108864"), Any,
-        "Bytes of requests that may wait for an I/O thread; -1 for no bound.";
+        "Maximum bytes of requests that wait for an I/O thread; -1 for no limit.";
     High ReadOnly Int "socket.send.buffer.bytes" = Text("-1"), AtLeast(-1),
-        "The socket send buffer; -1 lets the kernel size it.";
+        "Size of the socket send buffer; -1 lets the kernel choose.";
     High ReadOnly Int "socket.receive.buffer.bytes" = Text("-1"), AtLeast(-1),
-        "The socket receive buffer; -1 lets the kernel size it.";
+        "Size of the socket receive buffer; -1 lets the kernel choose.";
     High ReadOnly Int "socket.request.max.bytes" = Text("104857600"), AtLeast(1),
-        "The largest request; a longer one ends its connection.";
+        "Maximum size of a request. A larger request closes its connection.";
     Medium ReadOnly Int "socket.listen.backlog.size" = Text("50"), AtLeast(1),
-        "Connections the kernel holds for us until they are accepted.";
+        "Maximum of connections that the kernel holds until the broker accepts them.";
     Medium ClusterWide Int "max.connections" = Text("2147483647"), AtLeast(0),
-        "Connections at one time.";
+        "Maximum of open connections.";
     Medium ClusterWide Int "max.connections.per.ip" = Text("2147483647"), AtLeast(0),
-        "Connections at one time from one address.";
+        "Maximum of open connections from one address.";
     Medium ReadOnly Long "connections.max.idle.ms" = Text("600000"), Any,
-        "A connection on which nothing is asked for so long is closed.";
+        "Idle time after which a connection is closed.";
     Medium ReadOnly Int "max.request.partition.size.limit" = Text("2000"), AtLeast(1),
-        "Partitions one DescribeTopicPartitions answer lists.";
+        "Maximum of partitions in one DescribeTopicPartitions answer.";
     Medium ReadOnly Int "max.incremental.fetch.session.cache.slots" = Text("1000"), AtLeast(0),
-        "Incremental fetch sessions that are kept.";
+        "Maximum of incremental fetch sessions.";
     Medium ReadOnly Int "fetch.max.bytes" = Text("57671680"), AtLeast(1024),
-        "The most a fetch is answered with, beyond its first batch.";
+        "Maximum size of a fetch answer, beyond its first batch.";
 };
 
 /// Topics, replicas and producers.
@@ -79,47 +79,47 @@ pub const TOPICS: &[ConfigKey] = keys! {
     High ReadOnly Boolean "auto.create.topics.enable" = Text("true"), Any,
         "Create a topic when a client asks for one that does not exist.";
     High ReadOnly Boolean "delete.topic.enable" = Text("true"), Any,
-        "Let clients delete topics.";
+        "Allow clients to delete topics.";
     Medium ReadOnly Int "num.partitions" = Text("1"), AtLeast(1),
-        "Partitions of a topic that is created without a number.";
+        "Default number of partitions of a new topic.";
     Medium ReadOnly Int "default.replication.factor" = Text("1"), Any,
-        "Replicas of a topic that is created without a number.";
+        "Default number of replicas of a new topic.";
     High ClusterWide Int "min.insync.replicas" = Text("1"), AtLeast(1),
-        "In-sync replicas without which acks=all is refused. Stored at a cluster's first start.";
+        "Minimum of in-sync replicas for acks=all. Stored at the cluster's first start.";
     High ClusterWide Boolean "unclean.leader.election.enable" = Text("false"), Any,
-        "Let a replica that is not in sync lead when no other is left, and lose records.";
+        "Let an out-of-sync replica lead if no other is left. This can lose records.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,
-        "How often high watermarks are written down.";
+        "Interval between checkpoints of high watermarks.";
     Low ClusterWide Int "producer.id.expiration.ms" = Text("86400000"), AtLeast(1),
-        "An idempotent producer that sends nothing for so long is forgotten.";
+        "Idle time after which the state of an idempotent producer is deleted.";
 };
 
 /// The group coordinator and its topic.
 pub const GROUPS: &[ConfigKey] = keys! {
     Medium ReadOnly Int "group.min.session.timeout.ms" = Text("6000"), Any,
-        "The shortest session timeout a member may ask for.";
+        "Minimum session timeout of a member.";
     Medium ReadOnly Int "group.max.session.timeout.ms" = Text("1800000"), Any,
-        "The longest session timeout a member may ask for.";
+        "Maximum session timeout of a member.";
     Medium ReadOnly Int "group.initial.rebalance.delay.ms" = Text("3000"), Any,
-        "How long an empty group waits for more members before its first rebalance.";
+        "Time that a new group waits for more members before its first rebalance.";
     Medium ReadOnly Int "group.max.size" = Text("2147483647"), AtLeast(1),
-        "Members a group may have.";
+        "Maximum of members in a group.";
     High ReadOnly Int "offset.metadata.max.bytes" = Text("4096"), Any,
-        "The most text a commit may carry beside its offset.";
+        "Maximum length of the metadata of a commit.";
     High ReadOnly Int "offsets.commit.timeout.ms" = Text("5000"), AtLeast(1),
-        "How long a commit waits for the offsets topic.";
+        "Maximum wait of a commit for the offsets topic.";
     High ReadOnly Int "offsets.load.buffer.size" = Text("5242880"), AtLeast(1),
-        "How much of the offsets topic is read at once when it is loaded.";
+        "Bytes of the offsets topic to read at once while it is loaded.";
     High ReadOnly Int "offsets.retention.minutes" = Text("10080"), AtLeast(1),
-        "A group without members for so long loses its offsets.";
+        "Time without members after which the offsets of a group are deleted.";
     High ReadOnly Long "offsets.retention.check.interval.ms" = Text("600000"), AtLeast(1),
-        "How often such offsets are looked for.";
+        "Interval between checks for expired offsets.";
     High ReadOnly Int "offsets.topic.num.partitions" = Text("50"), AtLeast(1),
-        "Partitions of the offsets topic; fixed once it exists.";
+        "Partitions of the offsets topic. No effect after the topic exists.";
     High ReadOnly Short "offsets.topic.replication.factor" = Text("1"), AtLeast(1),
-        "Replicas of the offsets topic. Kafka's 3 would hang a single node, so ours is 1.";
+        "Replicas of the offsets topic. Kafka's default of 3 does not work on a single node.";
     High ReadOnly Int "offsets.topic.segment.bytes" = Text("104857600"), AtLeast(1),
-        "Segment size of the offsets topic, small so that compaction can follow.";
+        "Segment size of the offsets topic. Small segments are compacted sooner.";
     High ReadOnly Int "offsets.topic.compression.codec" = Text("0"), Between(0, 4),
         "Codec of batches in the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.";
 };
@@ -128,40 +128,41 @@ pub const GROUPS: &[ConfigKey] = keys! {
 pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly String "kafkalite.request.inline" = Text("auto"),
         OneOf(&["auto", "never", "always"]),
-        "Run cheap requests on the network thread when nothing waits before them.";
+        "Run cheap requests on the network thread if no other request waits.";
     Low ReadOnly Int "kafkalite.request.inline.max.bytes" = Text("32768"), AtLeast(0),
-        "Longer requests are queued in any case.";
+        "Maximum size of a request that runs on the network thread.";
     Medium ClusterWide String "kafkalite.batch.validation" = Text("strict"),
         OneOf(&["strict", "relaxed"]),
-        "strict: look into every compressed batch; relaxed: believe its header.";
+        "strict: check the records of compressed batches. relaxed: check only their headers.";
     Low ReadOnly Int "kafkalite.fetch.sendfile.min.bytes" = Text("16384"), AtLeast(0),
-        "File ranges from this size on are sent with sendfile, shorter ones are copied.";
+        "Minimum size of a file range to send with sendfile. Smaller ranges are copied.";
     Medium ReadOnly Long "kafkalite.memory.budget.bytes" = Text("33554432"), AtLeast(1),
-        "Memory for large requests that are half received; as much for each kind that waits.";
+        "Memory for large incomplete requests, and the same for each kind of waiting request.";
     Medium ReadOnly Long "kafkalite.group.memory.bytes" = Text("268435456"), AtLeast(1),
-        "Memory for what members of all groups join with and are assigned; more is refused.";
+        "Memory for subscriptions and assignments of all groups. Beyond it, joins are refused.";
     Medium ReadOnly Int "kafkalite.frame.deadline.ms" = Text("30000"), AtLeast(1),
-        "How long a request may stay half-sent, beside a second for each pace's worth of bytes.";
+        "Time for a request to arrive, plus one second for each \
+         kafkalite.frame.min.bytes.per.second bytes.";
     Low ReadOnly Int "kafkalite.frame.min.bytes.per.second" = Text("65536"), AtLeast(1),
-        "The pace at which a large request has to arrive to gain time.";
+        "Bytes per second at which a large request must arrive.";
     Low ReadOnly Int "kafkalite.cold.read.threads" = Text("2"), Between(1, 64),
-        "Threads that read what has left the page cache.";
+        "Threads that read records that are not in the page cache.";
     Low ReadOnly Long "kafkalite.cold.read.max.bytes" = Text("4194304"), AtLeast(65_536),
-        "Cold bytes read ahead for one consumer at a time.";
+        "Bytes to read ahead from the disk for one consumer.";
     Medium ReadOnly Long "kafkalite.cold.read.max.bytes.per.second" = Text("134217728"), AtLeast(0),
-        "Cold bytes read in a second, for all consumers, while somebody produces; 0 is no limit.";
+        "Bytes per second to read from the disk while producers are active; 0 for no limit.";
     Medium ReadOnly Int "kafkalite.open.segments.max" = Text("4096"), AtLeast(16),
-        "Segments kept open, at most half of the files that may be; those least used are closed.";
+        "Maximum of open segments, at most half of the limit of open files.";
     Medium ReadOnly Int "kafkalite.admin.port" = Text("-1"), Between(-1, 65_535),
-        "Port of metrics and health; 0 lets the system choose, -1 is off. serve sets 9644.";
+        "Port of metrics and health. 0 lets the system choose, -1 turns it off. serve sets 9644.";
     Medium ReadOnly String "kafkalite.admin.host" = Text("127.0.0.1"), NotEmpty,
-        "Address that metrics and health listen on.";
+        "Address of metrics and health.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
-        "The cluster id of a data directory that is new. Unset: a random one.";
+        "Cluster id of a new data directory. Unset: a random id.";
     Low ReadOnly Boolean "kafkalite.disk.sync" = Text("true"), Any,
-        "false: never wait for the disk, for data that goes with the broker. A power cut loses it.";
+        "false: do not sync the disk, for temporary data. A power cut loses the data.";
     Low ReadOnly Int "kafkalite.recent.requests" = Text("0"), Between(0, 65_536),
-        "How many of the last requests are remembered, with the time each took in every stage.";
+        "Number of recent requests to remember, each with its time in every stage.";
     Low ReadOnly Int "kafkalite.stop.timeout.ms" = Text("5000"), AtLeast(0),
-        "How long a stopping broker lets answers leave before it closes connections.";
+        "Time that a stopping broker waits for clients to read their answers.";
 };

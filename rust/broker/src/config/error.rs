@@ -73,7 +73,7 @@ impl ConfigError {
             }
             Self::InvalidValue { message, .. } => {
                 let key = key_in(message).unwrap_or("KEY");
-                format!("`kafkalite config explain {key}` tells what the key takes.")
+                format!("see `kafkalite config explain {key}`.")
             }
             Self::UnreadableFile { .. } => "give --config a file that can be read.".to_owned(),
             Self::MalformedFile { path, .. } if path.extension().is_some_and(|e| e == "toml") => {

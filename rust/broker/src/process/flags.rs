@@ -9,24 +9,24 @@ use crate::config::{Sources, parse_host_port, parse_listener};
 pub const HELP: &str = "\
 usage: kafkalite serve [FLAG]...
 
-Runs a Kafka broker in this process until SIGTERM, SIGINT or SIGHUP; a second signal ends it at
-once.
+Runs a Kafka broker until SIGTERM, SIGINT or SIGHUP. A second signal ends the broker at once.
 
-  --listen HOST:PORT     where to listen (127.0.0.1:9092); port 0 lets the system choose
-  --advertise HOST:PORT  where clients are sent to, if not where they came in
-  --data-dir DIR         where records are kept (kafkalite-data); made if it is missing
-  --admin-port N         metrics and health on loopback (9644); 0 lets the system choose, -1 is off
-  --config FILE          a server.properties, or a kafkalite.toml
-  --set KEY=VALUE        any key of the configuration; may be repeated
-  --profile dev          for tests and trying out: groups form at once
-  --topic NAME[:N]       make this topic, with N partitions, if it is not there; may be repeated
-  --stop-with-stdin      stop when stdin ends
-  --stop-with-parent PID stop when process PID ends, which started this one
+  --listen HOST:PORT     Address to listen on (127.0.0.1:9092). Port 0 lets the system choose.
+  --advertise HOST:PORT  Address that clients connect to, if it is not the listener's.
+  --data-dir DIR         Directory of the records (kafkalite-data). Created if it is missing.
+  --admin-port N         Port of metrics and health on loopback (9644). 0 lets the system choose,
+                         -1 turns them off.
+  --config FILE          Configuration file: a server.properties or a kafkalite.toml.
+  --set KEY=VALUE        Configuration key to set (repeatable).
+  --profile dev          Defaults for tests: groups form without a delay.
+  --topic NAME[:N]       Topic to create with N partitions, if it is missing (repeatable).
+  --stop-with-stdin      Stop when stdin ends.
+  --stop-with-parent PID Stop when the parent process PID ends.
   --help, --version
 
-When it serves, `ready: HOST:PORT` and `admin: URL` are written to stdout. The log goes to stderr;
-KAFKALITE_LOG=debug makes it longer. `kafkalite config list` lists the keys.
-KAFKALITE_LOG_SEGMENT_BYTES sets log.segment.bytes, and so on; unknown names are warned of.
+A serving broker prints `ready: HOST:PORT` and `admin: URL` on stdout. The log goes to stderr;
+KAFKALITE_LOG=debug logs more. `kafkalite config list` lists the keys. The environment sets keys
+too: KAFKALITE_LOG_SEGMENT_BYTES sets log.segment.bytes. Unknown names cause a warning.
 
 examples:
   kafkalite serve --data-dir data

@@ -148,8 +148,8 @@ fn warn_about(config: &BrokerConfig) {
         if !listener.is_loopback() && !advertised {
             tracing::warn!(
                 listener = %listener.name,
-                hint = "give the address that clients know this machine by with --advertise",
-                "others than this machine can connect, and nothing says under which address",
+                hint = "set the address that clients use with --advertise",
+                "the listener accepts remote clients, but no advertised address is set",
             );
         }
     }

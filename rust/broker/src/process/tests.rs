@@ -62,7 +62,7 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
             vec!["--admin-port", "99999"],
             "Invalid value 99999 for configuration kafkalite.admin.port: \
              Value must be no more than 65535 (--admin-port)",
-            "`kafkalite config explain kafkalite.admin.port` tells what the key takes.",
+            "see `kafkalite config explain kafkalite.admin.port`.",
         ),
         (
             vec!["--topic", "a:none"],
@@ -87,7 +87,7 @@ fn several_errors_of_a_configuration_are_listed_at_once() {
         "error: 3 errors in the configuration\n  \
          unknown key num.partitons (--set): did you mean num.partitions?\n  \
          Invalid value x for configuration num.partitions: Not a number of type INT (--set): \
-         `kafkalite config explain num.partitions` tells what the key takes.\n  \
+         see `kafkalite config explain num.partitions`.\n  \
          unknown key nothing.like.it (--set): `kafkalite config list` lists the keys that exist.\n\
          hint: `kafkalite config list` lists the keys with their values.\n"
     );

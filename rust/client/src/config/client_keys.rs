@@ -6,38 +6,38 @@ use Valid::{Any, AtLeast, Between, NotEmpty, OneOf};
 /// In the order in which documentation lists them.
 pub static KEYS: &[ClientKey] = keys! {
     All List "bootstrap.servers" = None, NotEmpty,
-        "Addresses `host:port`, separated by commas, of some brokers; the rest of the cluster is \
-         learned from them. Without a port it is 9092.";
+        "Addresses of some brokers: host:port, comma-separated. The client learns the other \
+         brokers from them. The default port is 9092.";
     All String "client.id" = Some("kafkalite"), Any,
-        "What this client calls itself in every request; brokers log it.";
+        "Name of this client in every request. Brokers log the name.";
     All String "client.dns.lookup" = Some("use_all_dns_ips"), OneOf(&["use_all_dns_ips"]),
-        "Every address that a name resolves to is tried.";
+        "Try every address that a name resolves to.";
     All Int "request.timeout.ms" = Some("30000"), AtLeast(1),
-        "How long a request may wait for its answer; then its connection is closed.";
+        "Time to wait for an answer. Then the client closes the connection.";
     All Int "kafkalite.bootstrap.timeout.ms" = Some("3000"), AtLeast(1),
-        "How long all known addresses are tried before NO_BROKER_REACHABLE is reported.";
+        "Time to try all known addresses before the error NO_BROKER_REACHABLE.";
     All Int "socket.connection.setup.timeout.ms" = Some("10000"), AtLeast(1),
-        "How long one address may take to accept a connection and tell its versions.";
+        "Time for one address to accept a connection and send its versions.";
     All Int "socket.connection.setup.timeout.max.ms" = Some("30000"), AtLeast(1),
-        "The same after many failures in a row: the time doubles with each.";
+        "Maximum of that time: it doubles with each failure in a row.";
     All Int "reconnect.backoff.ms" = Some("50"), AtLeast(0),
-        "The wait before a broker is tried again after a failed connection; it doubles.";
+        "Wait after a failed connection before the next try. It doubles with each failure.";
     All Int "reconnect.backoff.max.ms" = Some("1000"), AtLeast(0),
-        "The longest wait before a broker is tried again.";
+        "Maximum wait before the next try of a connection.";
     All Int "retry.backoff.ms" = Some("100"), AtLeast(0),
-        "The wait before a failed request is sent again; it doubles.";
+        "Wait before a failed request is sent again. It doubles with each failure.";
     All Int "retry.backoff.max.ms" = Some("1000"), AtLeast(0),
-        "The longest wait before a failed request is sent again.";
+        "Maximum wait before a failed request is sent again.";
     All Long "metadata.max.age.ms" = Some("300000"), AtLeast(0),
-        "After this time topics and leaders are asked for again, though nothing went wrong.";
+        "Age at which the client asks for topics and leaders again.";
     All String "metadata.recovery.strategy" = Some("rebootstrap"), OneOf(&["rebootstrap", "none"]),
-        "When no known broker answers: begin again with bootstrap.servers, or keep trying those.";
+        "If no known broker answers: start again from bootstrap.servers, or keep trying.";
     All Long "connections.max.idle.ms" = Some("540000"), AtLeast(-1),
-        "A connection that was not used for this long is closed; -1 keeps it.";
+        "Idle time after which a connection is closed; -1 for never.";
     All Int "send.buffer.bytes" = Some("-1"), AtLeast(-1),
-        "SO_SNDBUF; -1 leaves it to the system, which adapts it.";
+        "Size of the socket send buffer; -1 lets the system choose.";
     All Int "receive.buffer.bytes" = Some("-1"), AtLeast(-1),
-        "SO_RCVBUF; -1 leaves it to the system, which adapts it.";
+        "Size of the socket receive buffer; -1 lets the system choose.";
     All String "security.protocol" = Some("plaintext"), OneOf(&["plaintext"]),
         "How connections are secured.";
     All Int "kafkalite.response.max.bytes" = Some("134217728"), Between(1024, 2_147_483_647),

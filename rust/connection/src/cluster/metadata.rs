@@ -198,7 +198,7 @@ impl Cluster {
             forget_epochs(&mut response);
         }
         if response.brokers.is_empty() {
-            let about = "the cluster has told of no broker".to_owned();
+            let about = "the answer lists no broker".to_owned();
             return Err(ConnectionError::refused(ErrorCode::BrokerNotAvailable, about));
         }
         let leads_there = |broker: &&MetadataResponseBroker| {
