@@ -56,8 +56,9 @@ pub struct ResetWish {
     pub partition: TopicPartition,
     /// A timestamp, [`EARLIEST`] or [`LATEST`].
     pub timestamp: i64,
-    /// The partition's life, see [`PartitionState::life`].
-    pub life: u64,
+    /// No two wishes of a partition have the same. An answer to the one before may be older than
+    /// records that this one passes over.
+    pub number: u64,
 }
 
 /// Records that were handed out are no longer in the log (KIP-320).
@@ -296,8 +297,8 @@ impl Subscription {
         let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
         due.filter_map(|(partition, state)| match state.status() {
             Status::Reset { timestamp } => {
-                let life = state.life();
-                Some(ResetWish { partition: partition.clone(), timestamp, life })
+                let number = state.reset_number();
+                Some(ResetWish { partition: partition.clone(), timestamp, number })
             }
             _ => None,
         })
@@ -431,7 +432,7 @@ impl Subscription {
     pub fn reset_done(&mut self, wish: &ResetWish, offset: i64, leader_epoch: i32) {
         let Some(state) = self.partitions.get_mut(&wish.partition) else { return };
         let waits = state.status() == Status::Reset { timestamp: wish.timestamp };
-        if waits && state.life() == wish.life {
+        if waits && state.reset_number() == wish.number {
             // The offset was told by the leader just now: there is nothing to validate.
             state.seek(Position { offset, leader_epoch });
             state.mark_validated();

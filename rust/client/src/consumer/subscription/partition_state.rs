@@ -64,6 +64,7 @@ pub struct PartitionState {
     /// The id of its topic, once that is known.
     topic_id: Uuid,
     life: u64,
+    reset_number: u64,
     retry_at: Option<Instant>,
     paused: bool,
     held: bool,
@@ -91,7 +92,8 @@ impl PartitionState {
             watermarks: None,
             committed: None,
             topic_id: Uuid::ZERO,
-            life: next_life(),
+            life: next_number(),
+            reset_number: next_number(),
             retry_at: None,
             paused: false,
             held: false,
@@ -232,6 +234,13 @@ impl PartitionState {
         self.retry_at = None;
         self.stalled = false;
         self.status = Status::Reset { timestamp };
+        self.reset_number = next_number();
+    }
+
+    /// A number that changes with every reset, also with one to the same place. An answer to an
+    /// earlier question may be older than this reset.
+    pub(super) fn reset_number(&self) -> u64 {
+        self.reset_number
     }
 
     pub(super) fn lose_position(&mut self) {
@@ -264,7 +273,8 @@ impl PartitionState {
         if before.is_zero() || before == id {
             return;
         }
-        self.life = next_life();
+        self.life = next_number();
+        self.reset_number = next_number();
         self.committed = None;
         self.watermarks = None;
         self.retry_at = None;
@@ -376,7 +386,7 @@ impl PartitionState {
     }
 }
 
-fn next_life() -> u64 {
-    static LIVES: AtomicU64 = AtomicU64::new(1);
-    LIVES.fetch_add(1, Ordering::Relaxed)
+fn next_number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }

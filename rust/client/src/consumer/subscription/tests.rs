@@ -61,6 +61,21 @@ fn a_reset_is_answered_once_and_an_answer_to_an_older_wish_is_dropped() {
     assert_eq!(subscription.validations_due(now), []);
 }
 
+/// Records that came between two seeks to the end were handed out: the answer to the first question
+/// counted for the second.
+#[test]
+fn who_goes_to_the_end_twice_goes_to_the_end_of_the_second_time() {
+    let (mut subscription, x, now) = reading();
+    subscription.seek_to(&x, LATEST);
+    let first = subscription.resets_due(now).remove(0);
+    subscription.seek_to(&x, LATEST);
+    let second = subscription.resets_due(now).remove(0);
+    subscription.reset_done(&first, 78, 0);
+    assert_eq!(subscription.get(&x).and_then(PartitionState::position), None);
+    subscription.reset_done(&second, 79, 0);
+    assert_eq!(subscription.get(&x).and_then(PartitionState::position), Some(at(79, 0)));
+}
+
 #[test]
 fn a_seek_makes_what_was_fetched_before_stale() {
     let (mut subscription, x, now) = reading();
@@ -278,7 +293,7 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     assert!(cursor.is_retired());
     assert_eq!(subscription.fetchable(now, 1).len(), 0, "it is not known where to begin");
     let wish = subscription.resets_due(now).remove(0);
-    subscription.reset_done(&ResetWish { life, ..wish.clone() }, 7, 0);
+    subscription.reset_done(&ResetWish { number: 0, ..wish.clone() }, 7, 0);
     assert_eq!(subscription.fetchable(now, 1).len(), 0, "that was the start of the former one");
     subscription.reset_done(&wish, 0, 0);
     subscription.get(&x).expect("it is assigned").cursor().pass(at(10, 0));
