@@ -170,7 +170,7 @@ impl Handout {
             if self.open.is_none() {
                 self.open = match self.parked.iter().position(|open| open.cursor().is_open()) {
                     Some(at) => Some(self.parked.swap_remove(at)),
-                    None => match shared.buffer.pop() {
+                    None => match shared.buffer.pop(|cursor| self.is_parked(cursor)) {
                         Some(fetched) if first || fetched.content.is_batches() => {
                             begin(shared, fetched)?
                         }
@@ -213,6 +213,11 @@ impl Handout {
                 }
             }
         }
+    }
+
+    /// Whether a fetch of the cursor was paused in the middle.
+    fn is_parked(&self, cursor: &Arc<Cursor>) -> bool {
+        self.parked.iter().any(|open| Arc::ptr_eq(open.cursor(), cursor))
     }
 
     fn put_aside_what_is_paused(&mut self, shared: &Shared) {

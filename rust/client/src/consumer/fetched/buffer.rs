@@ -3,7 +3,7 @@
 //! Bounded in bytes by whoever fetches, who asks [`FetchBuffer::bytes`] before the next fetch and
 //! is told when there is room again. Callers wait on it, or leave a [`Waker`] that is called once.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -127,13 +127,25 @@ impl FetchBuffer {
         self.wake(inside);
     }
 
-    /// The next that is neither stale nor paused; stale ones are dropped on the way.
-    pub fn pop(&self) -> Option<Fetched> {
+    /// The next that is neither stale nor paused; stale ones are dropped on the way. `is_begun`
+    /// says of which cursors something is taken and not handed out: that comes first.
+    ///
+    /// Another thread may let a cursor go on at any moment. Of one that was passed over nothing is
+    /// taken in the same look, or what was fetched later would come first.
+    pub fn pop(&self, is_begun: impl Fn(&Arc<Cursor>) -> bool) -> Option<Fetched> {
         let mut inside = self.inside.lock();
         while inside.queue.front().is_some_and(|fetched| fetched.cursor.is_retired()) {
             inside.queue.pop_front();
         }
-        let at = inside.queue.iter().position(|fetched| fetched.cursor.is_open())?;
+        let mut passed = HashSet::new();
+        let at = inside.queue.iter().position(|Fetched { cursor, .. }| {
+            let is_next =
+                !passed.contains(&Arc::as_ptr(cursor)) && !is_begun(cursor) && cursor.is_open();
+            if !is_next {
+                passed.insert(Arc::as_ptr(cursor));
+            }
+            is_next
+        })?;
         inside.queue.remove(at)
     }
 

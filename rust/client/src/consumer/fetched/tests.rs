@@ -211,7 +211,7 @@ fn the_buffer_counts_its_bytes_until_they_are_dropped() {
     let content = Content::Batches { bytes, aborted: Vec::new() };
     buffer.push_all(vec![(Arc::clone(&cursor), Position::at(0), content)]);
     assert_eq!((buffer.bytes(), cursor.buffered_bytes()), (length, length));
-    let fetched = buffer.pop().expect("it was pushed");
+    let fetched = buffer.pop(|_| false).expect("it was pushed");
     assert_eq!(buffer.bytes(), length, "what was taken is accounted for while it lives");
     drop(fetched);
     assert_eq!((buffer.bytes(), cursor.buffered_bytes()), (0, 0));
@@ -226,10 +226,26 @@ fn the_buffer_hands_out_neither_what_is_paused_nor_what_is_stale() {
     buffer.push_all(all.into());
     paused.set_paused(true);
     stale.retire();
-    assert!(buffer.pop().is_some_and(|fetched| Arc::ptr_eq(&fetched.cursor, &open)));
-    assert!(buffer.pop().is_none());
+    assert!(buffer.pop(|_| false).is_some_and(|fetched| Arc::ptr_eq(&fetched.cursor, &open)));
+    assert!(buffer.pop(|_| false).is_none());
     paused.set_paused(false);
-    assert!(buffer.pop().is_some_and(|fetched| Arc::ptr_eq(&fetched.cursor, &paused)));
+    assert!(buffer.pop(|_| false).is_some_and(|fetched| Arc::ptr_eq(&fetched.cursor, &paused)));
+}
+
+/// A resume on another thread could come in the middle of the look, behind the first fetch of a
+/// partition. Then the second one was taken, and records came out of order.
+#[test]
+fn what_was_fetched_later_never_comes_first_though_a_cursor_goes_on_during_the_look() {
+    let (buffer, one) = (FetchBuffer::default(), cursor());
+    let content = || Content::Batches { bytes: Bytes::from_static(b"x"), aborted: Vec::new() };
+    let fetched = |offset| (Arc::clone(&one), Position::at(offset), content());
+    buffer.push_all(vec![fetched(0), fetched(10)]);
+    let looks = std::cell::Cell::new(0);
+    // The first look finds it held back, any later one finds that it goes on.
+    let held_back_once = |_: &Arc<Cursor>| looks.replace(looks.get() + 1) == 0;
+    assert!(buffer.pop(held_back_once).is_none());
+    assert!(buffer.pop(|_| true).is_none(), "an earlier fetch of it is begun");
+    assert_eq!(buffer.pop(|_| false).map(|fetched| fetched.from), Some(Position::at(0)));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_refusal_for_a_place_that_was_left_is_forgotten() {
         let left = shared.subscription.lock().get(&x()).map(|state| Arc::clone(state.cursor()));
         let left = left.expect("it is assigned");
         shared.buffer.push_all(vec![(left, Position::at(3), content)]);
-        let fetched = shared.buffer.pop().expect("nothing else was fetched");
+        let fetched = shared.buffer.pop(|_| false).expect("nothing else was fetched");
         consumer.seek(&x(), Position::at(7)).expect("it is assigned");
         assert!(handout::begin(shared, fetched).is_ok_and(|open| open.is_none()), "{told}");
         let position = shared.subscription.lock().get(&x()).and_then(|state| state.position());
