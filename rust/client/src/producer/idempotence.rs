@@ -39,6 +39,8 @@ pub struct Sequences {
     next: i32,
     last_acked: Option<i32>,
     last_acked_offset: Option<i64>,
+    /// A broker is known to know the sequence.
+    is_begun: bool,
     /// A batch was given up while nobody knew whether it was written.
     is_unresolved: bool,
 }
@@ -80,7 +82,17 @@ impl Sequences {
     /// must not leave before what comes first has arrived.
     #[must_use]
     pub fn is_begun(&self) -> bool {
-        self.last_acked.is_some()
+        self.is_begun
+    }
+
+    /// The partition that is sent to now took something.
+    pub fn begin(&mut self) {
+        self.is_begun = true;
+    }
+
+    /// From now on it is sent to another partition of the same name, which took nothing yet.
+    pub fn begin_elsewhere(&mut self) {
+        self.is_begun = false;
     }
 
     /// Whether a batch that begins with `sequence` follows what is written for sure.

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use kafkalite_connection::NodeId;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::record_batch::advance_sequence;
+use kafkalite_protocol::{ErrorCode, Uuid};
 
 use super::track::{Flying, Next, Track};
 use super::{Metrics, Settings};
@@ -31,6 +31,8 @@ pub struct Leader {
     pub node: NodeId,
     /// Its reign; -1 if not known.
     pub epoch: i32,
+    /// The topic that the partition is one of; zero if brokers tell no ids.
+    pub topic_id: Uuid,
 }
 
 /// Whether a broker can be sent to.
@@ -52,9 +54,10 @@ pub struct Parcel {
     pub partition: i32,
     /// The batch as it is sent.
     pub bytes: Bytes,
+    /// To whom, and to which topic.
+    pub leader: Leader,
     track: usize,
     order: (u64, u32),
-    leader_epoch: i32,
 }
 
 /// A request to be sent, with at most one batch of each partition.
@@ -101,10 +104,10 @@ pub struct Answer {
     pub record_errors: Vec<(i32, Option<String>)>,
 }
 
-/// A request on its way: track, order among its batches and leader epoch of each parcel.
+/// A request on its way: track, order among its batches and leader of each parcel.
 struct Request {
     node: NodeId,
-    sent: Vec<(usize, (u64, u32), i32)>,
+    sent: Vec<(usize, (u64, u32), Leader)>,
 }
 
 /// The sender's state. See the module.
@@ -239,8 +242,8 @@ impl<T> Dispatch<T> {
         at_once: bool,
         leader: impl Fn(&str, i32) -> Option<Leader>,
         plan: &mut Plan,
-    ) -> BTreeMap<NodeId, Vec<(usize, i32)>> {
-        let mut ready: BTreeMap<NodeId, Vec<(usize, i32)>> = BTreeMap::new();
+    ) -> BTreeMap<NodeId, Vec<(usize, Leader)>> {
+        let mut ready: BTreeMap<NodeId, Vec<(usize, Leader)>> = BTreeMap::new();
         if self.active.len() > 1 {
             self.active.rotate_left(1);
         }
@@ -249,13 +252,11 @@ impl<T> Dispatch<T> {
             let track = &mut tracks[*index];
             let known = leader(track.queue.topic(), track.queue.partition());
             if let Some(leader) = known {
-                track.leader_is(leader.epoch);
+                track.leader_is(leader);
             }
             match track.next(now, at_once, settings, identity) {
                 Next::Ready => match known {
-                    Some(Leader { node, epoch }) => {
-                        ready.entry(node).or_default().push((*index, epoch));
-                    }
+                    Some(leader) => ready.entry(leader.node).or_default().push((*index, leader)),
                     None => plan.leaderless.push(Arc::clone(track.queue.topic())),
                 },
                 Next::Lingers(time) => plan.linger_at = earlier(plan.linger_at, Some(time)),
@@ -277,7 +278,7 @@ impl<T> Dispatch<T> {
         now: Instant,
         at_once: bool,
         node: NodeId,
-        tracks: &[(usize, i32)],
+        tracks: &[(usize, Leader)],
         plan: &mut Plan,
     ) {
         let mut first = true;
@@ -288,7 +289,7 @@ impl<T> Dispatch<T> {
             }
             let mut parcels = Vec::new();
             let mut size = 0;
-            for (index, epoch) in tracks {
+            for (index, leader) in tracks {
                 let track = &self.tracks[*index];
                 let is_ready =
                     first || track.next(now, at_once, &self.settings, self.identity) == Next::Ready;
@@ -296,7 +297,7 @@ impl<T> Dispatch<T> {
                 if !is_ready || !fits {
                     continue;
                 }
-                if let Some(parcel) = self.pack(now, at_once, *index, *epoch) {
+                if let Some(parcel) = self.pack(now, at_once, *index, *leader) {
                     size += parcel.bytes.len();
                     parcels.push(parcel);
                 }
@@ -305,7 +306,7 @@ impl<T> Dispatch<T> {
             if parcels.is_empty() {
                 return;
             }
-            let sent = parcels.iter().map(|p| (p.track, p.order, p.leader_epoch)).collect();
+            let sent = parcels.iter().map(|p| (p.track, p.order, p.leader)).collect();
             let id = self.next_request;
             self.next_request += 1;
             self.requests.insert(id, Request { node, sent });
@@ -320,7 +321,7 @@ impl<T> Dispatch<T> {
         now: Instant,
         at_once: bool,
         index: usize,
-        leader_epoch: i32,
+        leader: Leader,
     ) -> Option<Parcel> {
         let request = self.next_request;
         let track = &mut self.tracks[index];
@@ -336,7 +337,7 @@ impl<T> Dispatch<T> {
                 let (topic, partition) = (Arc::clone(track.queue.topic()), track.queue.partition());
                 let order = batch.order();
                 track.flying.push(Flying { request, batch });
-                Some(Parcel { topic, partition, bytes, track: index, order, leader_epoch })
+                Some(Parcel { topic, partition, bytes, leader, track: index, order })
             }
             Err(error) => {
                 self.give_up(index, batch, &Arc::new(error));

@@ -99,7 +99,8 @@ impl<T: Send + 'static> Outbox<T> {
         let image = self.cluster.image();
         let leader = |topic: &str, partition: i32| {
             let (node, epoch) = image.leader(topic, partition)?;
-            Some(Leader { node, epoch: epoch.0 })
+            let topic_id = image.topic(topic)?.id;
+            Some(Leader { node, epoch: epoch.0, topic_id })
         };
         state.connections.retain(|_, connection| !connection.is_closed());
         state.throttled.retain(|_, until| *until > now);
@@ -128,7 +129,7 @@ impl<T: Send + 'static> Outbox<T> {
             let _ = tell.send(Event::Failed(id, ClientError::Disconnected { address, why }));
             return;
         };
-        let manifest = Manifest::new(&outgoing, &self.cluster.image());
+        let manifest = Manifest::new(&outgoing);
         let acks = self.acks;
         let timeout_ms = i32::try_from(self.request_timeout.as_millis()).unwrap_or(i32::MAX);
         let newest = manifest.newest_version();

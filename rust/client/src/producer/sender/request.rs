@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kafkalite_connection::{Cluster, ClusterImage, LeaderNews};
+use kafkalite_connection::{Cluster, LeaderNews};
 use kafkalite_protocol::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
     TopicProduceData, TopicProduceResponse,
@@ -22,11 +22,11 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// Of a request, with the topics' ids as far as they are known.
-    pub(super) fn new(outgoing: &Outgoing, image: &ClusterImage) -> Self {
-        let parcels = outgoing.parcels.iter().map(|parcel| {
-            let id = image.topic(&parcel.topic).map_or(Uuid::ZERO, |topic| topic.id);
-            (Arc::clone(&parcel.topic), id, parcel.partition)
-        });
+    pub(super) fn new(outgoing: &Outgoing) -> Self {
+        let parcels = outgoing
+            .parcels
+            .iter()
+            .map(|parcel| (Arc::clone(&parcel.topic), parcel.leader.topic_id, parcel.partition));
         Self { parcels: parcels.collect() }
     }
 

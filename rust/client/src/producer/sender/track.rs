@@ -8,7 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kafkalite_protocol::Uuid;
+
 use super::Settings;
+use super::dispatch::Leader;
 use crate::producer::accumulator::{Batch, PartitionQueue, Readiness};
 use crate::producer::idempotence::{Identity, Sequences};
 
@@ -31,6 +34,8 @@ pub(super) struct Track<T> {
     /// Order of what was numbered, from the first that is out on; ascending.
     numbered: Vec<(u64, u32)>,
     pub(super) sequences: Sequences,
+    /// The topic that it sends to now; a topic that was made again has another id.
+    pub(super) topic_id: Uuid,
     /// Nothing leaves before; lifted when the leader changes.
     not_before: Option<Instant>,
     /// Epoch of the leader that the last failure came from.
@@ -64,6 +69,7 @@ impl<T> Track<T> {
             flying: Vec::new(),
             numbered: Vec::new(),
             sequences: Sequences::default(),
+            topic_id: Uuid::ZERO,
             not_before: None,
             failed_epoch: -1,
             failures: 0,
@@ -198,10 +204,15 @@ impl<T> Track<T> {
         self.not_before = Some(now + backoff);
     }
 
-    /// A leader is known; one with a later epoch than the one that refused is asked at once.
-    pub(super) fn leader_is(&mut self, epoch: i32) {
-        if epoch > self.failed_epoch && self.failed_epoch >= 0 {
+    /// A leader is known; one with a later epoch than the one that refused is asked at once. That
+    /// of a topic that was made again knows no sequence.
+    pub(super) fn leader_is(&mut self, leader: Leader) {
+        if leader.epoch > self.failed_epoch && self.failed_epoch >= 0 {
             self.not_before = None;
+        }
+        if leader.topic_id != self.topic_id {
+            self.topic_id = leader.topic_id;
+            self.sequences.begin_elsewhere();
         }
     }
 

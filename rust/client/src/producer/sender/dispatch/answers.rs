@@ -21,7 +21,7 @@ impl<T> Dispatch<T> {
     pub fn answered(&mut self, id: u64, answers: Vec<Option<Answer>>, now: Instant) {
         let Some(request) = self.landed(id) else { return };
         let answers = answers.into_iter().chain(std::iter::repeat(None));
-        for ((index, order, epoch), answer) in request.sent.into_iter().zip(answers) {
+        for ((index, order, leader), answer) in request.sent.into_iter().zip(answers) {
             // It may have expired while it was on its way.
             let Some(batch) = self.tracks[index].land(id, order) else { continue };
             match answer {
@@ -29,9 +29,10 @@ impl<T> Dispatch<T> {
                     let offset = (answer.base_offset >= 0).then_some(answer.base_offset);
                     let time = answer.log_append_time_ms;
                     let log_append_time_ms = (time >= 0).then_some(time);
-                    self.written(index, batch, Landed { base_offset: offset, log_append_time_ms });
+                    let landed = Landed { base_offset: offset, log_append_time_ms };
+                    self.written(index, batch, landed, leader);
                 }
-                Some(answer) => self.refused(index, batch, answer, epoch, now),
+                Some(answer) => self.refused(index, batch, answer, leader, now),
                 None => {
                     let queue = &self.tracks[index].queue;
                     let partition = format!("{} [{}]", queue.topic(), queue.partition());
@@ -46,10 +47,10 @@ impl<T> Dispatch<T> {
     /// A request with acks=0 left, which is all that is ever known of it.
     pub fn left(&mut self, id: u64) {
         let Some(request) = self.landed(id) else { return };
-        for (index, order, _) in request.sent {
+        for (index, order, leader) in request.sent {
             if let Some(batch) = self.tracks[index].land(id, order) {
                 let nowhere = Landed { base_offset: None, log_append_time_ms: None };
-                self.written(index, batch, nowhere);
+                self.written(index, batch, nowhere, leader);
             }
         }
     }
@@ -77,7 +78,8 @@ impl<T> Dispatch<T> {
         Some(request)
     }
 
-    fn written(&mut self, index: usize, batch: Batch<T>, landed: Landed) {
+    /// The `leader` that the batch was sent to has written it.
+    fn written(&mut self, index: usize, batch: Batch<T>, landed: Landed, leader: Leader) {
         let track = &mut self.tracks[index];
         track.failures = 0;
         if let (Some(stamp), Some(next)) = (batch.stamp(), batch.next_sequence()) {
@@ -92,13 +94,23 @@ impl<T> Dispatch<T> {
                 debug_assert_eq!(advance_sequence(last, 1), next);
                 let count = i64::from(batch.count());
                 track.sequences.acked(last, landed.base_offset.map(|base| base + count - 1));
+                if leader.topic_id == track.topic_id {
+                    track.sequences.begin();
+                }
             }
         }
         self.finish(index, batch, Ok(landed), &BTreeMap::new());
     }
 
     /// A broker refused the batch.
-    fn refused(&mut self, index: usize, batch: Batch<T>, answer: Answer, epoch: i32, now: Instant) {
+    fn refused(
+        &mut self,
+        index: usize,
+        batch: Batch<T>,
+        answer: Answer,
+        leader: Leader,
+        now: Instant,
+    ) {
         let code = answer.code;
         // Who leads what may have changed; so may a topic's id.
         self.refresh |= code.is_retriable() && code != ErrorCode::CorruptMessage;
@@ -131,12 +143,12 @@ impl<T> Dispatch<T> {
         match verdict {
             Verdict::Written => {
                 let nowhere = Landed { base_offset: None, log_append_time_ms: None };
-                self.written(index, batch, nowhere);
+                self.written(index, batch, nowhere, leader);
             }
-            Verdict::Retry => self.retry(index, batch, error, epoch, now),
+            Verdict::Retry => self.retry(index, batch, error, leader.epoch, now),
             Verdict::RetryAnew => {
                 self.to_renumber.push(index);
-                self.retry(index, batch, error, epoch, now);
+                self.retry(index, batch, error, leader.epoch, now);
             }
             Verdict::Lost => {
                 let own = answer.record_errors.into_iter().filter_map(|(record, words)| {

@@ -47,7 +47,11 @@ struct Sent {
 /// A partition as every replica has it: nothing that was written is ever lost here.
 #[derive(Default)]
 struct Log {
+    /// How often its topic was made again.
+    life: u8,
     values: Vec<u64>,
+    /// What the topics before had.
+    former: Vec<Vec<u64>>,
     producers: BTreeMap<i64, Producer>,
     /// What the next batch is refused with, whatever it is.
     refuse_next: Option<ErrorCode>,
@@ -61,6 +65,17 @@ struct Producer {
 }
 
 impl Log {
+    fn topic_id(&self) -> Uuid {
+        Uuid::from_random([self.life; 16])
+    }
+
+    /// Its topic is deleted, and another one made of the name.
+    fn make_again(&mut self) {
+        self.former.push(std::mem::take(&mut self.values));
+        self.producers.clear();
+        self.life += 1;
+    }
+
     /// As a broker does it, with what Kafka's `ProducerStateManager` asks of sequences.
     fn append(&mut self, bytes: &[u8]) -> Result<i64, ErrorCode> {
         let batch = RecordBatch::parse(bytes).unwrap();
@@ -111,6 +126,11 @@ impl Log {
     }
 }
 
+/// A leader of the topic as it was first made.
+fn led(node: NodeId, epoch: i32) -> Leader {
+    Leader { node, epoch, topic_id: Log::default().topic_id() }
+}
+
 fn settings() -> Settings {
     Settings {
         idempotent: true,
@@ -145,7 +165,7 @@ impl World {
             clock,
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
-            leaders: vec![Leader { node: 1, epoch: 0 }; partitions as usize],
+            leaders: vec![led(1, 0); partitions as usize],
             logs: (0..partitions).map(|_| Log::default()).collect(),
             sent: Vec::new(),
             next_value: 0,
@@ -198,10 +218,12 @@ impl World {
         let request = self.requests.get_mut(&node)?.pop_front()?;
         let answers = request.parcels.iter().map(|parcel| {
             let index = parcel.partition as usize;
-            let result = if self.leaders[index].node == node {
-                self.logs[index].append(&parcel.bytes)
-            } else {
+            let result = if parcel.leader.topic_id != self.logs[index].topic_id() {
+                Err(ErrorCode::UnknownTopicId)
+            } else if self.leaders[index].node != node {
                 Err(ErrorCode::NotLeaderOrFollower)
+            } else {
+                self.logs[index].append(&parcel.bytes)
             };
             Some(answer(result))
         });
@@ -212,6 +234,14 @@ impl World {
         if let Some(answer) = self.carry_out(node) {
             self.answers.entry(node).or_default().push_back(answer);
         }
+    }
+
+    /// The producer learns which topic it is now.
+    fn learn(&mut self) {
+        for (leader, log) in self.leaders.iter_mut().zip(&self.logs) {
+            leader.topic_id = log.topic_id();
+        }
+        self.plan();
     }
 
     fn respond(&mut self, node: NodeId) {
@@ -239,6 +269,7 @@ impl World {
 
     /// No more faults: everything is delivered or fails.
     fn settle(&mut self) {
+        self.learn();
         for _ in 0..400 {
             self.advance(50);
             for node in [1, 2] {

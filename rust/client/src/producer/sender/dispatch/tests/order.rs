@@ -12,6 +12,8 @@ enum Step {
     Disconnect(NodeId, usize),
     MoveLeader(u32),
     Refuse(u32, ErrorCode),
+    MakeAgain(u32),
+    Learn,
 }
 
 fn step(definite: bool) -> impl Strategy<Value = Step> {
@@ -35,6 +37,8 @@ fn step(definite: bool) -> impl Strategy<Value = Step> {
         (node(), 0..4_usize).prop_map(|(n, taken)| Step::Disconnect(n, taken)),
         partition().prop_map(Step::MoveLeader),
         (partition(), retriable).prop_map(|(p, code)| Step::Refuse(p, code)),
+        partition().prop_map(Step::MakeAgain),
+        Just(Step::Learn),
     ];
     let failures = prop_oneof![
         (partition(), lost).prop_map(|(p, code)| Step::Refuse(p, code)),
@@ -61,11 +65,13 @@ fn run(world: &mut World, limit: Option<i32>, steps: &[Step]) {
             Step::Disconnect(node, taken) => world.disconnect(node, taken),
             Step::MoveLeader(partition) => {
                 let leader = &mut world.leaders[partition as usize];
-                *leader = Leader { node: 3 - leader.node, epoch: leader.epoch + 1 };
+                (leader.node, leader.epoch) = (3 - leader.node, leader.epoch + 1);
             }
             Step::Refuse(partition, code) => {
                 world.logs[partition as usize].refuse_next = Some(code);
             }
+            Step::MakeAgain(partition) => world.logs[partition as usize].make_again(),
+            Step::Learn => world.learn(),
         }
     }
     for log in &mut world.logs {
@@ -76,11 +82,16 @@ fn run(world: &mut World, limit: Option<i32>, steps: &[Step]) {
 
 fn check(world: &World, everything: bool) {
     for (partition, log) in world.logs.iter().enumerate() {
-        let values = &log.values;
-        assert!(values.is_sorted_by(|a, b| a < b), "out of order, or twice: {values:?}");
+        let lives: Vec<_> = log.former.iter().chain([&log.values]).collect();
+        for values in &lives {
+            assert!(values.is_sorted_by(|a, b| a < b), "out of order, or twice: {values:?}");
+        }
         for (value, offset) in world.offsets(partition as i32) {
             match offset {
-                Some(offset) => assert_eq!(values.get(offset as usize), Some(&value)),
+                Some(offset) => {
+                    let is_there = |life: &&Vec<u64>| life.get(offset as usize) == Some(&value);
+                    assert!(lives.iter().any(is_there), "{value} at {offset}");
+                }
                 None => assert!(!everything, "{value} failed"),
             }
         }
@@ -128,8 +139,10 @@ proptest! {
                     newest = Some(*value);
                 }
             }
+            let lives: Vec<_> = log.former.iter().chain([&log.values]).collect();
             for (value, offset) in world.offsets(partition as i32) {
-                assert_eq!(log.values.get(offset.unwrap() as usize), Some(&value));
+                let offset = offset.unwrap() as usize;
+                assert!(lives.iter().any(|life| life.get(offset) == Some(&value)));
             }
         }
     }

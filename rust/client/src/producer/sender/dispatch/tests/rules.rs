@@ -127,13 +127,13 @@ fn a_new_leader_is_asked_at_once() {
     let mut world = world();
     world.append(0);
     world.advance(10);
-    world.leaders[0] = Leader { node: 2, epoch: 0 };
+    world.leaders[0] = led(2, 0);
     world.deliver(1);
-    world.leaders[0] = Leader { node: 1, epoch: 0 };
+    world.leaders[0] = led(1, 0);
     world.respond(1);
     assert!(world.requests[&1].is_empty(), "the same leader is given time");
     assert!(world.dispatch.take_refresh(), "somebody must ask who leads");
-    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    world.leaders[0] = led(2, 1);
     world.plan();
     assert_eq!(world.requests[&2].len(), 1);
     world.settle();
@@ -160,14 +160,14 @@ fn a_refused_record_raises_the_epoch_and_the_rest_goes_on() {
 fn a_batch_that_may_be_written_keeps_its_number_whatever_became_of_those_behind_it() {
     let mut world = begun();
     send(&mut world);
-    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    world.leaders[0] = led(2, 1);
     send(&mut world);
     send(&mut world);
     assert_eq!((world.requests[&1].len(), world.requests[&2].len()), (1, 2));
     world.logs[0].refuse_next = Some(ErrorCode::InvalidRecord);
     world.deliver(2);
     world.deliver(2);
-    world.leaders[0] = Leader { node: 1, epoch: 2 };
+    world.leaders[0] = led(1, 2);
     world.disconnect(1, 1);
     world.respond(2);
     world.respond(2);
@@ -177,13 +177,28 @@ fn a_batch_that_may_be_written_keeps_its_number_whatever_became_of_those_behind_
     assert!(written.eq((0..).zip(values)), "{:?}", world.logs[0].values);
 }
 
+/// The new topic knows no sequence and takes any. A batch was refused by the former topic while the
+/// next one was written to the new topic, before it.
+#[test]
+fn what_goes_to_a_topic_that_was_made_again_waits_for_what_went_to_the_former_one() {
+    let mut world = begun();
+    send(&mut world);
+    world.logs[0].make_again();
+    world.learn();
+    send(&mut world);
+    send(&mut world);
+    assert_eq!(world.requests[&1].len(), 1, "the one to the former topic");
+    world.settle();
+    assert_eq!((&*world.logs[0].former[0], &*world.logs[0].values), (&[0][..], &[2, 3, 4][..]));
+}
+
 /// Only the newest five are known to it: one sent again behind them looked like a gap for ever.
 #[test]
 fn no_batch_is_sent_that_would_make_the_broker_forget_one_without_an_answer() {
     let mut world = begun();
     send(&mut world);
     world.deliver(1);
-    world.leaders[0] = Leader { node: 2, epoch: 1 };
+    world.leaders[0] = led(2, 1);
     for _ in 0..8 {
         send(&mut world);
         world.deliver(2);
