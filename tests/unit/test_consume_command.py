@@ -6,12 +6,16 @@ import json
 import signal
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
 
+from kafkalite import Consumer
+from kafkalite.cli.connecting import Cluster
 from kafkalite.cli.failures import ExitCode
+from kafkalite.cli.readers import member
 from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import on_a_terminal, told
 
@@ -129,6 +133,32 @@ def test_a_member_that_gets_no_partition_has_nothing_to_drain(
         assert time.monotonic() < deadline
     assert told(*words, "-e").returncode == 0
     assert other.end(signal.SIGINT) == ExitCode.INTERRUPTED
+
+
+def test_a_member_is_not_at_its_end_while_its_group_rebalances(broker: Process, topic: str) -> None:
+    """It has no partition meanwhile: it stopped with 0, and left its records unread."""
+    quick = {"heartbeat.interval.ms": "50", "auto.offset.reset": "earliest"}
+    cluster = Cluster(broker.ready, quick)
+    drains, ends = member(cluster, (topic,), topic, from_beginning=True, to_end=True)
+    silent = Consumer(topic, group_id=topic, config=cluster.keys())
+    deadline = time.monotonic() + PATIENCE_S
+
+    def polls_until(done: Callable[[], bool], *consumers: Consumer[bytes, bytes]) -> None:
+        while not done():
+            assert time.monotonic() < deadline
+            for consumer in consumers:
+                consumer.poll(0.05)
+
+    assert ends is not None
+    polls_until(lambda: bool(drains.assignment() and silent.assignment()), drains, silent)
+    # A third member joins, and the group waits for the one that does not poll.
+    late = Consumer(topic, group_id=topic, config=cluster.keys())
+    polls_until(lambda: not drains.assignment(), drains, late)
+    assert not ends.are_reached(drains, idle=True)
+    silent.close()
+    polls_until(lambda: ends.are_reached(drains, idle=True), drains, late)
+    late.close()
+    drains.close()
 
 
 def test_a_group_goes_on_where_it_was(broker: Process, topic: str) -> None:

@@ -74,12 +74,17 @@ class GroupEnds:
     """
 
     ends: dict[tuple[str, int], int]
-    #: Whether the group has dealt out its partitions; this member may have got none.
+    #: Whether the group has dealt out its partitions; this member may have got none. While the
+    #: group rebalances a member has none either, and is not at its end for that.
     joined: bool = False
 
     def note_assignment(self, partitions: object) -> None:
         """Note that the group has dealt out its partitions."""
         self.joined = True
+
+    def note_revocation(self, partitions: object) -> None:
+        """Note that the group rebalances."""
+        self.joined = False
 
     def before(self, records: list[Record]) -> list[Record]:
         """Return all of them."""
@@ -131,6 +136,7 @@ def member(
         group_id=group,
         config=cluster.keys(auto_offset_reset=reset),
         on_assign=None if ends is None else ends.note_assignment,
+        on_revoke=None if ends is None else ends.note_revocation,
     )
     return consumer, ends
 
