@@ -104,7 +104,8 @@ impl LeaderEpochs {
     }
 
     /// Forgets epochs that end at or before `offset`; the one it falls into starts there now.
-    pub(crate) fn truncate_from_start(&mut self, offset: Offset) -> bool {
+    /// Whether anything changed.
+    pub fn truncate_from_start(&mut self, offset: Offset) -> bool {
         let after = self.entries.partition_point(|entry| entry.start_offset <= offset);
         let Some(current) = after.checked_sub(1) else { return false };
         if current == 0 && self.entries[0].start_offset == offset {

@@ -49,6 +49,6 @@ pub use leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
 pub use log_dir::LogDir;
 pub use producer_state::{ActiveProducer, Duplicate, ProducerState, Undo};
 pub use recovery::RecoveryReport;
-pub use retention::Retained;
+pub use retention::{Retained, SegmentExtent, SegmentTimes, retention_bound};
 pub use segment_file::{FileSlice, SegmentFile};
 pub use validation::{RecordError, ValidatedBatch, ValidationError};

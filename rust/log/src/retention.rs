@@ -34,7 +34,7 @@ impl CommitLog {
         // May read indexes from the disk, so not under the append lock.
         let mut bound = if config.cleanup_delete {
             let segments = self.segments.read().clone();
-            self.retention_bound(&segments, &config, now_ms, high_watermark)?
+            self.bound(&segments, &config, now_ms, high_watermark)?
         } else {
             self.log_start_offset()
         };
@@ -59,47 +59,91 @@ impl CommitLog {
         Ok(Retained { deleted_segments, log_start_offset: self.log_start_offset() })
     }
 
-    /// The end of the last segment, from the oldest on, that time or size lets go.
-    fn retention_bound(
+    /// As [`retention_bound`], for these segments.
+    fn bound(
         &self,
         segments: &[Arc<Segment>],
         config: &LogConfig,
         now_ms: i64,
         high_watermark: Offset,
     ) -> Result<Offset, LogError> {
-        let mut bound = self.log_start_offset();
-        let total: i64 = segments.iter().map(|segment| i64::from(segment.size())).sum();
-        let mut excess = match config.retention_bytes {
-            ..0 => 0,
-            bytes => total.saturating_sub(bytes),
+        let extent = |(index, segment): (usize, &Arc<Segment>)| {
+            let next = segments.get(index + 1);
+            let end = next.map_or(self.log_end_offset(), |next| next.base_offset());
+            SegmentExtent { end, size: i64::from(segment.size()) }
         };
-        for (index, segment) in segments.iter().enumerate() {
-            let end =
-                segments.get(index + 1).map_or(self.log_end_offset(), |next| next.base_offset());
-            let size = i64::from(segment.size());
-            if size == 0 || end > high_watermark {
-                break;
-            }
-            let too_large = excess >= size;
-            if !too_large && !is_expired(segment, config.retention_ms, now_ms)? {
-                break;
-            }
-            excess -= size;
-            bound = bound.max(end);
-        }
-        Ok(bound)
+        let extents: Vec<SegmentExtent> = segments.iter().enumerate().map(extent).collect();
+        // May read an index from the disk.
+        let times = |index: usize| {
+            let segment = &segments[index];
+            let newest_ms = segment.newest()?.timestamp_ms;
+            Ok::<_, LogError>(SegmentTimes { newest_ms, modified_ms: segment.modified_ms() })
+        };
+        let bound = retention_bound(&extents, times, config, now_ms, high_watermark)?;
+        Ok(bound.unwrap_or_default().max(self.log_start_offset()))
     }
 }
 
-/// Whether the newest record of `segment` is older than `retention_ms`. A timestamp in the future
-/// must not keep a segment for ever: then the time of the last write counts.
-fn is_expired(segment: &Segment, retention_ms: i64, now_ms: i64) -> Result<bool, LogError> {
-    if retention_ms < 0 {
-        return Ok(false);
+/// A segment as retention by size looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentExtent {
+    /// The offset after its last record.
+    pub end: Offset,
+    /// Its bytes.
+    pub size: i64,
+}
+
+/// A segment as retention by time looks at it, in ms since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentTimes {
+    /// The newest timestamp of a record.
+    pub newest_ms: i64,
+    /// When it was written last.
+    pub modified_ms: i64,
+}
+
+/// Where the log starts after retention; `None` if it deletes nothing. Time or size let go of
+/// `segments` from the oldest on. Pure. `times` is asked only where time decides.
+///
+/// # Errors
+/// Those of `times`.
+pub fn retention_bound<E>(
+    segments: &[SegmentExtent],
+    times: impl Fn(usize) -> Result<SegmentTimes, E>,
+    config: &LogConfig,
+    now_ms: i64,
+    high_watermark: Offset,
+) -> Result<Option<Offset>, E> {
+    let total: i64 = segments.iter().map(|segment| segment.size).sum();
+    let mut excess = match config.retention_bytes {
+        ..0 => 0,
+        bytes => total.saturating_sub(bytes),
+    };
+    let mut bound = None;
+    for (index, segment) in segments.iter().enumerate() {
+        if segment.size == 0 || segment.end > high_watermark {
+            break;
+        }
+        let too_large = excess >= segment.size;
+        let is_kept_by_time = || match config.retention_ms {
+            ..0 => Ok(true),
+            retention_ms => times(index).map(|times| !is_older(times, retention_ms, now_ms)),
+        };
+        if !too_large && is_kept_by_time()? {
+            break;
+        }
+        excess -= segment.size;
+        bound = Some(segment.end);
     }
-    let largest = segment.newest()?.timestamp_ms;
-    let newest = if (0..=now_ms).contains(&largest) { largest } else { segment.modified_ms() };
-    Ok(now_ms.saturating_sub(newest) > retention_ms)
+    Ok(bound)
+}
+
+/// Whether the newest record is older than `retention_ms`. A timestamp in the future must not keep
+/// a segment for ever: then the time of the last write counts.
+fn is_older(times: SegmentTimes, retention_ms: i64, now_ms: i64) -> bool {
+    let is_past = (0..=now_ms).contains(&times.newest_ms);
+    let newest_ms = if is_past { times.newest_ms } else { times.modified_ms };
+    now_ms.saturating_sub(newest_ms) > retention_ms
 }
 
 #[cfg(test)]
