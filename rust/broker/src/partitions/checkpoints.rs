@@ -18,23 +18,22 @@ use kafkalite_log::checkpoint::{
 use kafkalite_log::{LogDir, LogError, OpenState};
 use kafkalite_protocol::{Offset, Uuid};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+mod noted;
+
+pub use noted::Noted;
+use noted::guard;
 
 /// The checkpoints of one log directory.
 pub struct Checkpoints {
     directory: Arc<LogDir>,
     clean: bool,
-    found: Mutex<Found>,
+    /// The files as the last run left them.
+    found: Mutex<Noted>,
     /// What was written last; one at a time replaces a file, with what holds then.
     written: Mutex<Written>,
-}
-
-/// The files as the last run left them.
-struct Found {
-    offsets: HashMap<Checkpoint, PartitionOffsets>,
-    /// `None` if the last run was of a release that did not note them.
-    topics: Option<CheckpointTopics>,
 }
 
 #[derive(Default)]
@@ -90,10 +89,6 @@ impl Checkpoint {
     }
 }
 
-fn guard(which: Checkpoint, topic: &str) -> (String, String) {
-    (which.file().to_owned(), topic.to_owned())
-}
-
 impl Checkpoints {
     /// Reads the checkpoints. The note of a clean stop is taken away: a crash from now on is
     /// unclean.
@@ -128,7 +123,7 @@ impl Checkpoints {
         clean &= take_clean_shutdown(storage, directory.path())?;
         // What is on the disk already need not be written once more.
         let written = Written { topics: topics.clone().unwrap_or_default(), ..Written::default() };
-        let found = Mutex::new(Found { offsets, topics });
+        let found = Mutex::new(Noted { offsets, topics });
         Ok(Self { directory, clean, found, written: Mutex::new(written) })
     }
 
@@ -173,10 +168,7 @@ impl Checkpoints {
         topic_id: Uuid,
         index: i32,
     ) -> Option<Offset> {
-        let found = self.found.lock();
-        let owner = found.topics.as_ref()?.get(&guard(which, topic))?;
-        let offset = *found.offsets.get(&which)?.get(&(topic.to_owned(), index))?;
-        (*owner == topic_id).then_some(offset)
+        self.found.lock().noted(which, topic, topic_id, index)
     }
 
     /// Forgets what the last run noted of a partition: its log is made anew.
@@ -206,11 +198,7 @@ impl Checkpoints {
     /// # Errors
     /// The disk is full or fails.
     pub fn write(&self, which: Checkpoint, entries: &[Entry]) -> Result<(), LogError> {
-        let key = |entry: &Entry| (entry.topic.to_string(), entry.index);
-        let offsets: PartitionOffsets =
-            entries.iter().map(|entry| (key(entry), entry.offset)).collect();
-        let topics: CheckpointTopics =
-            entries.iter().map(|entry| (guard(which, &entry.topic), entry.topic_id)).collect();
+        let (offsets, topics) = noted::contents(which, entries);
         let mut written = self.written.lock();
         let storage = self.directory.storage().as_ref();
         if written.offsets.get(&which) != Some(&offsets) {
@@ -223,9 +211,7 @@ impl Checkpoints {
         if is_noted && !written.topics_are_unwritten {
             return Ok(());
         }
-        let others = written.topics.iter().filter(|((file, _), _)| file != which.file());
-        let all: BTreeMap<_, _> =
-            others.map(|(name, id)| (name.clone(), *id)).chain(topics).collect();
+        let all = noted::with_those_of(which, &written.topics, topics);
         write_topic_ids(storage, &self.directory.path().join(TOPIC_IDS_FILE), &all)?;
         written.topics = all;
         written.topics_are_unwritten = false;

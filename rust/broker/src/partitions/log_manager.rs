@@ -1,23 +1,28 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
 //! files, logs that did not open.
 //!
-//! Threads sleep until the next of their tasks is due: those of the cleaner, and one for the rest.
-//! Nothing here is on the path of a request, and an acknowledgement waits for none of it.
+//! Threads sleep until the next of their chores is due: those of the cleaner, and one for the rest.
+//! [`Rounds`] decides when that is; it is pure. Nothing here is on the path of a request, and an
+//! acknowledgement waits for none of it.
 //! Source: Kafka's `LogManager` and `LogCleaner`.
 
-use super::checkpoints::Checkpoint;
 use super::log_cleaner::LogCleaner;
 use super::replica_manager::ReplicaManager;
 use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_log::LogError;
 use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often each task runs, in ms.
+mod flush_ages;
+mod rounds;
+
+pub use flush_ages::FlushAges;
+pub use rounds::{Chore, Next, Rounds};
+
+/// How often each chore is done, in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct Maintenance {
     /// `log.retention.check.interval.ms`
@@ -42,52 +47,6 @@ pub struct Maintenance {
 
 /// The threads look at the clock at least this often, so that a clock moved by hand is seen.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-
-/// Since when each log, by key, has records that are not known to be on the disk; wall time in ms.
-type Unflushed = HashMap<u64, i64>;
-
-/// When a task is due, in ms of monotonic time.
-enum When {
-    /// Then, and `interval_ms` after each time.
-    Every { interval_ms: u64, due_ms: u64 },
-    /// Whenever something says so.
-    At(Box<dyn Fn() -> Option<u64> + Send>),
-}
-
-/// Something to do; it gets the wall time in ms.
-struct Task {
-    when: When,
-    run: Box<dyn FnMut(i64) + Send>,
-}
-
-impl Task {
-    /// One that first runs an interval after `start_ms`.
-    fn every(interval_ms: u64, start_ms: u64, run: impl FnMut(i64) + Send + 'static) -> Self {
-        let due_ms = start_ms.saturating_add(interval_ms);
-        Self { when: When::Every { interval_ms, due_ms }, run: Box::new(run) }
-    }
-
-    fn at(
-        due_ms: impl Fn() -> Option<u64> + Send + 'static,
-        run: impl FnMut(i64) + Send + 'static,
-    ) -> Self {
-        Self { when: When::At(Box::new(due_ms)), run: Box::new(run) }
-    }
-
-    fn due_ms(&self) -> u64 {
-        match &self.when {
-            When::Every { due_ms, .. } => *due_ms,
-            When::At(due_ms) => due_ms().unwrap_or(u64::MAX),
-        }
-    }
-
-    fn run(&mut self, clock: &dyn Clock) {
-        panics::contain("a task of the log manager", || (self.run)(clock.wall_ms()));
-        if let When::Every { interval_ms, due_ms } = &mut self.when {
-            *due_ms = clock.monotonic_ms().saturating_add(*interval_ms);
-        }
-    }
-}
 
 #[derive(Default)]
 struct Shared {
@@ -124,20 +83,28 @@ impl LogManager {
             let cleaner = Arc::new(cleaner);
             for i in 0..threads {
                 let (cleaner, shared) = (cleaner.clone(), manager.shared.clone());
-                let clean = move |now_ms| cleaner.run(now_ms, || *shared.stopped.lock());
-                let task = Task::every(intervals.cleaner_ms, start_ms, clean);
-                manager.spawn(&format!("log-cleaner-{i}"), vec![task], clock.clone())?;
+                let rounds = Rounds::of_cleaner(&intervals, start_ms);
+                let doer = Cleaning { cleaner, shared };
+                manager.spawn(&format!("log-cleaner-{i}"), rounds, doer, clock.clone())?;
             }
         }
-        manager.spawn("log-manager", tasks(partitions, &intervals, start_ms), clock)?;
+        let (partitions, flush_ages) = (partitions.clone(), FlushAges::default());
+        let rounds = Rounds::new(&intervals, start_ms);
+        manager.spawn("log-manager", rounds, Keeping { partitions, flush_ages }, clock)?;
         Ok(manager)
     }
 
-    fn spawn(&self, name: &str, tasks: Vec<Task>, clock: Arc<dyn Clock>) -> std::io::Result<()> {
+    fn spawn(
+        &self,
+        name: &str,
+        rounds: Rounds,
+        doer: impl Doer,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<()> {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(&shared, tasks, clock.as_ref()))?;
+            .spawn(move || run(&shared, rounds, doer, clock.as_ref()))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -160,41 +127,6 @@ impl Drop for LogManager {
     }
 }
 
-/// Everything but compaction.
-fn tasks(partitions: &Arc<ReplicaManager>, intervals: &Maintenance, start_ms: u64) -> Vec<Task> {
-    let note = |which, interval_ms| {
-        let noted = partitions.clone();
-        Task::every(interval_ms, start_ms, move |_| {
-            if let Err(error) = noted.checkpoint(which) {
-                tracing::error!(%error, "checkpoints are not written");
-            }
-        })
-    };
-    let (retained, flushed) = (partitions.clone(), partitions.clone());
-    let mut unflushed = Unflushed::new();
-    let (next_removal, removed) = (partitions.clone(), partitions.clone());
-    let (next_retry, retried) = (partitions.clone(), partitions.clone());
-    let truncated = partitions.clone();
-    let (next_flush, flushed_again) = (partitions.clone(), partitions.clone());
-    vec![
-        Task::every(intervals.retention_ms, start_ms, move |now_ms| retain(&retained, now_ms)),
-        Task::every(intervals.flush_ms, start_ms, move |now_ms| {
-            flush_overdue(&flushed, &mut unflushed, now_ms);
-        }),
-        note(Checkpoint::RecoveryPoint, intervals.recovery_points_ms),
-        note(Checkpoint::LogStart, intervals.log_starts_ms),
-        note(Checkpoint::HighWatermark, intervals.high_watermarks_ms),
-        Task::every(intervals.high_watermarks_ms, start_ms, move |_| {
-            if let Err(error) = truncated.forget_truncations() {
-                tracing::error!(%error, "notes of truncations stay");
-            }
-        }),
-        Task::at(move || next_removal.next_removal_ms(), move |_| removed.remove_deleted()),
-        Task::at(move || next_retry.next_retry_ms(), move |_| retried.retry_unopened()),
-        Task::at(move || next_flush.next_flush_ms(), move |_| flushed_again.flush_again()),
-    ]
-}
-
 impl Shared {
     /// Wakes the threads: a task may be due by now.
     fn look_again(&self) {
@@ -204,26 +136,90 @@ impl Shared {
     }
 }
 
-/// Sleeps until the next task is due, runs it, and so on.
-fn run(shared: &Shared, mut tasks: Vec<Task>, clock: &dyn Clock) {
+/// Carries out the chores of one thread.
+trait Doer: Send + 'static {
+    /// When a chore is due that has no interval, in ms of monotonic time.
+    fn deadline_ms(&self, chore: Chore) -> Option<u64>;
+
+    /// Does it; `now_ms` is wall time.
+    fn carry_out(&mut self, chore: Chore, now_ms: i64);
+}
+
+/// Sleeps until the next chore is due, does it, and so on.
+fn run(shared: &Shared, mut rounds: Rounds, mut doer: impl Doer, clock: &dyn Clock) {
     loop {
-        {
+        let chore = {
             let mut stopped = shared.stopped.lock();
             if *stopped {
                 return;
             }
             let now = clock.monotonic_ms();
-            let next = tasks.iter().map(Task::due_ms).min().unwrap_or(u64::MAX);
-            if next > now {
-                let sleep = Duration::from_millis(next - now).min(LONGEST_SLEEP);
-                shared.wake.wait_for(&mut stopped, sleep);
-                continue;
+            match rounds.next(now, |chore| doer.deadline_ms(chore)) {
+                Next::Do(chore) => chore,
+                Next::SleepUntil(next) => {
+                    let sleep = Duration::from_millis(next - now).min(LONGEST_SLEEP);
+                    shared.wake.wait_for(&mut stopped, sleep);
+                    continue;
+                }
             }
+        };
+        let carry_out = || doer.carry_out(chore, clock.wall_ms());
+        panics::contain("a chore of the log manager", carry_out);
+        rounds.done(chore, clock.monotonic_ms());
+    }
+}
+
+/// What a thread of the cleaner does.
+struct Cleaning {
+    cleaner: Arc<LogCleaner>,
+    shared: Arc<Shared>,
+}
+
+impl Doer for Cleaning {
+    fn deadline_ms(&self, _: Chore) -> Option<u64> {
+        None
+    }
+
+    fn carry_out(&mut self, _: Chore, now_ms: i64) {
+        self.cleaner.run(now_ms, || *self.shared.stopped.lock());
+    }
+}
+
+/// Everything but compaction.
+struct Keeping {
+    partitions: Arc<ReplicaManager>,
+    flush_ages: FlushAges,
+}
+
+impl Doer for Keeping {
+    fn deadline_ms(&self, chore: Chore) -> Option<u64> {
+        match chore {
+            Chore::RemoveDeleted => self.partitions.next_removal_ms(),
+            Chore::RetryUnopened => self.partitions.next_retry_ms(),
+            Chore::FlushAgain => self.partitions.next_flush_ms(),
+            _ => None,
         }
-        for task in &mut tasks {
-            if task.due_ms() <= clock.monotonic_ms() {
-                task.run(clock);
+    }
+
+    fn carry_out(&mut self, chore: Chore, now_ms: i64) {
+        match chore {
+            Chore::Retain => retain(&self.partitions, now_ms),
+            Chore::FlushOverdue => flush_overdue(&self.partitions, &mut self.flush_ages, now_ms),
+            Chore::Note(which) => {
+                if let Err(error) = self.partitions.checkpoint(which) {
+                    tracing::error!(%error, "checkpoints are not written");
+                }
             }
+            Chore::ForgetTruncations => {
+                if let Err(error) = self.partitions.forget_truncations() {
+                    tracing::error!(%error, "notes of truncations stay");
+                }
+            }
+            Chore::RemoveDeleted => self.partitions.remove_deleted(),
+            Chore::RetryUnopened => self.partitions.retry_unopened(),
+            Chore::FlushAgain => self.partitions.flush_again(),
+            // The cleaner has threads of its own.
+            Chore::Clean => {}
         }
     }
 }
@@ -249,19 +245,12 @@ fn retain(partitions: &ReplicaManager, now_ms: i64) {
     }
 }
 
-fn flush_overdue(partitions: &ReplicaManager, unflushed: &mut Unflushed, now_ms: i64) {
+fn flush_overdue(partitions: &ReplicaManager, ages: &mut FlushAges, now_ms: i64) {
     let all = partitions.all();
-    let mut still = Unflushed::new();
-    for partition in all {
-        let flush_ms = partition.log_config().flush_ms;
-        if flush_ms == i64::MAX || partition.log().unflushed_messages() == 0 {
-            continue;
-        }
-        let since_ms = unflushed.get(&partition.key()).copied().unwrap_or(now_ms);
-        if now_ms.saturating_sub(since_ms) < flush_ms {
-            still.insert(partition.key(), since_ms);
-            continue;
-        }
+    let unflushed = all.iter().filter(|partition| partition.log().unflushed_messages() > 0);
+    let unflushed = unflushed.map(|partition| (partition.key(), partition.log_config().flush_ms));
+    let overdue = ages.overdue(now_ms, unflushed);
+    for partition in all.iter().filter(|partition| overdue.contains(&partition.key())) {
         match partition.flush() {
             Ok(_) | Err(LogError::Closed { .. }) => {}
             Err(error) => {
@@ -269,5 +258,7 @@ fn flush_overdue(partitions: &ReplicaManager, unflushed: &mut Unflushed, now_ms:
             }
         }
     }
-    *unflushed = still;
 }
+
+#[cfg(test)]
+mod tests;

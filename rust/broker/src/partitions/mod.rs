@@ -13,10 +13,10 @@ mod partition_state;
 mod replica_manager;
 mod topic_settings;
 
-pub use checkpoints::{Checkpoint, Checkpoints};
+pub use checkpoints::{Checkpoint, Checkpoints, Entry, Noted};
 pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
-pub use log_manager::{LogManager, Maintenance};
+pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan};
 pub use partition_state::{CommitStatus, IsrProposal, PartitionState};
 pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
