@@ -86,8 +86,15 @@ pub struct Controller {
     quorum: Arc<dyn MetadataQuorum>,
     publisher: Arc<Publisher>,
     changes: Arc<Changes>,
+    draw_id: DrawId,
     removed_topics: HashSet<Uuid>,
 }
+
+/// Draws the id of a new topic, which no other topic has or had.
+pub type DrawId = Box<dyn Fn() -> Result<Uuid, ApiError> + Send + Sync>;
+
+/// The records to commit, and an answer to each item of the request.
+pub type Decision<T> = (Vec<MetadataRecord>, Vec<Result<T, ApiError>>);
 
 impl Controller {
     /// Opens the metadata log and begins a new epoch in it: the broker is registered, and every
@@ -122,7 +129,7 @@ impl Controller {
         let quorum = Arc::new(QuorumOfOne::new(node_id, log, &image, Arc::clone(&publisher)));
         heard.get_or_init(|| Arc::downgrade(&quorum));
         let (expected, timestamp_ms) = (image.offset, clock.wall_ms());
-        let mut controller = Self::over(quorum, publisher, clock);
+        let mut controller = Self::over(quorum, publisher, clock, Box::new(random_id));
         controller.removed_topics = removed_topics;
         controller.commit(Proposal { records, expected, timestamp_ms })?;
         Ok(controller)
@@ -133,9 +140,10 @@ impl Controller {
         quorum: Arc<dyn MetadataQuorum>,
         publisher: Arc<Publisher>,
         clock: Arc<dyn Clock>,
+        draw_id: DrawId,
     ) -> Self {
         let changes = Changes::new(clock, Arc::clone(&quorum), Arc::clone(&publisher));
-        Self { quorum, publisher, changes, removed_topics: HashSet::new() }
+        Self { quorum, publisher, changes, draw_id, removed_topics: HashSet::new() }
     }
 
     /// Waits until a proposal is published: for a start, when nobody else proposes.
@@ -202,7 +210,7 @@ impl Controller {
         validate_only: bool,
         done: OnAnswers<CreatedTopic>,
     ) {
-        let ids = match random_ids(topics.len()) {
+        let ids: Vec<Uuid> = match topics.iter().map(|_| (self.draw_id)()).collect() {
             Ok(ids) => ids,
             Err(error) => return done(vec![Err(error); topics.len()]),
         };
@@ -301,7 +309,7 @@ impl Controller {
 
     /// Decides, commits, publishes, and answers. A change that is not committed is refused to all
     /// `count` of them. `decide` is called again if another change was committed first.
-    fn change<T: Send + 'static>(
+    pub fn change<T: Send + 'static>(
         &self,
         validate_only: bool,
         count: usize,
@@ -385,13 +393,10 @@ fn no_thread(dir: &Path) -> impl FnOnce(std::io::Error) -> MetadataError + '_ {
     move |source| MetadataError::Io { action, path, source }
 }
 
-/// The records to commit, and an answer to each item of the request.
-type Decision<T> = (Vec<MetadataRecord>, Vec<Result<T, ApiError>>);
-
-/// Draws topic ids. Kafka draws again for ids that begin with a dash, which a shell would take for
-/// a flag.
-fn random_ids(count: usize) -> Result<Vec<Uuid>, ApiError> {
-    let draw = || loop {
+/// Draws a topic id at random. Kafka draws again for ids that begin with a dash, which a shell
+/// would take for a flag.
+fn random_id() -> Result<Uuid, ApiError> {
+    loop {
         let mut bytes = [0_u8; 16];
         if getrandom::fill(&mut bytes).is_err() {
             return Err(ApiError::new(ErrorCode::UnknownServerError, "no randomness"));
@@ -400,8 +405,7 @@ fn random_ids(count: usize) -> Result<Vec<Uuid>, ApiError> {
         if !id.to_string().starts_with('-') {
             return Ok(id);
         }
-    };
-    (0..count).map(|_| draw()).collect()
+    }
 }
 
 #[cfg(test)]

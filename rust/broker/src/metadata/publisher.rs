@@ -22,6 +22,8 @@ pub type OnImage = Box<dyn Fn(&Arc<MetadataImage>, &Arc<MetadataImage>) + Send +
 /// Called when an offset is published, or with the reason why none is published any more.
 pub type OnPublished = Box<dyn FnOnce(Result<(), String>) + Send>;
 
+const NAME: &str = "metadata-publisher";
+
 /// The thread, the image, and who waits for it.
 pub struct Publisher {
     shared: Arc<Shared>,
@@ -61,26 +63,25 @@ impl Publisher {
         image: MetadataImage,
         swapped: impl Fn(&Arc<MetadataImage>) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let by_offset = BTreeMap::new();
-        let waiting = Waiting { published: image.offset, broken: None, by_offset };
-        let image = ArcSwap::from_pointee(image);
-        let shared = Arc::new(Shared { image, waiting: Mutex::new(waiting) });
-        let inside = Arc::clone(&shared);
-        let mut followers: Vec<OnImage> = Vec::new();
-        let run = move |task| match task {
-            Task::Apply(batch) => inside.apply(&batch, &followers, &swapped),
-            Task::Work(work) => {
-                if let Some(batch) = work() {
-                    inside.apply(&batch, &followers, &swapped);
-                }
-            }
-            Task::Follow(follower, heard) => {
-                tell(&follower, &Arc::default(), &inside.image.load_full());
-                followers.push(follower);
-                heard();
-            }
-        };
-        Ok(Self { shared, worker: Worker::start("metadata-publisher", run)? })
+        let shared = Shared::new(image);
+        let worker = Worker::start(NAME, shared.clone().runner(swapped))?;
+        Ok(Self { shared, worker })
+    }
+
+    /// As [`Self::start`], for simulations: what the thread would do is done by [`Self::turn`].
+    pub fn without_thread(
+        image: MetadataImage,
+        swapped: impl Fn(&Arc<MetadataImage>) + Send + 'static,
+    ) -> Self {
+        let shared = Shared::new(image);
+        let worker = Worker::without_thread(NAME, shared.clone().runner(swapped));
+        Self { shared, worker }
+    }
+
+    /// Does what comes next on this thread, if there is no other for it: one batch, one work or one
+    /// follower. Whether there was anything.
+    pub fn turn(&self) -> bool {
+        self.worker.turn()
     }
 
     /// The newest image.
@@ -126,6 +127,34 @@ impl Publisher {
 }
 
 impl Shared {
+    fn new(image: MetadataImage) -> Arc<Self> {
+        let by_offset = BTreeMap::new();
+        let waiting = Waiting { published: image.offset, broken: None, by_offset };
+        let image = ArcSwap::from_pointee(image);
+        Arc::new(Self { image, waiting: Mutex::new(waiting) })
+    }
+
+    /// What is done with each task.
+    fn runner(
+        self: Arc<Self>,
+        swapped: impl Fn(&Arc<MetadataImage>) + Send + 'static,
+    ) -> impl FnMut(Task) + Send + 'static {
+        let mut followers: Vec<OnImage> = Vec::new();
+        move |task| match task {
+            Task::Apply(batch) => self.apply(&batch, &followers, &swapped),
+            Task::Work(work) => {
+                if let Some(batch) = work() {
+                    self.apply(&batch, &followers, &swapped);
+                }
+            }
+            Task::Follow(follower, heard) => {
+                tell(&follower, &Arc::default(), &self.image.load_full());
+                followers.push(follower);
+                heard();
+            }
+        }
+    }
+
     fn apply(
         &self,
         batch: &RecordsBatch,

@@ -83,3 +83,19 @@ fn what_waits_when_the_publisher_stops_is_dropped() {
     publisher.stop();
     assert_eq!(heard.recv(), Err(mpsc::RecvError));
 }
+
+#[test]
+fn without_a_thread_each_turn_applies_one_batch() {
+    let publisher = Publisher::without_thread(MetadataImage::default(), |_| {});
+    publisher.committed(ids(0));
+    publisher.committed(ids(1));
+    assert_eq!(publisher.image().offset, -1);
+    assert!(publisher.turn());
+    assert_eq!(publisher.image().offset, 0);
+    assert!(publisher.turn() && !publisher.turn());
+    assert_eq!(publisher.image().offset, 1);
+    publisher.stop();
+    publisher.committed(ids(2));
+    assert!(!publisher.turn());
+    assert!(!start().turn(), "a thread does its work itself");
+}
