@@ -32,7 +32,7 @@ impl OffsetsTopic for Arc<MemoryTopic> {
 }
 
 /// Loads that wait for the test.
-type Loads = Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>;
+type Loads = Arc<Mutex<Vec<Load>>>;
 
 struct Broker {
     groups: Arc<GroupCoordinator>,
@@ -82,7 +82,7 @@ impl Broker {
     /// Loads what waits to be.
     fn load(&self) {
         let loads = std::mem::take(&mut *self.loads.lock());
-        loads.into_iter().for_each(|load| load());
+        loads.into_iter().for_each(|mut load| while load() {});
     }
 
     /// Another broker over the same topic: what a restart finds.

@@ -13,11 +13,14 @@ use super::partition_of::partition_of;
 use super::{CoordinatorTimer, Now, StateMachine, Turn};
 use crate::clock::Clock;
 
-/// Runs a load that may take long, on a thread that may wait for the disk.
+/// A load in steps: each call reads on once in the log, and says whether there is more to read.
+pub type Load = Box<dyn FnMut() -> bool + Send>;
+
+/// Takes a load, whose steps may take long, to a thread that may wait for the disk.
 ///
 /// # Errors
 /// There is no such thread: the runtime tries again later.
-pub type ExecuteLoad = Box<dyn Fn(Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync>;
+pub type ExecuteLoad = Box<dyn Fn(Load) -> io::Result<()> + Send + Sync>;
 
 /// What the runtime needs from above.
 pub struct RuntimeConfig {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use kafkalite_protocol::{ErrorCode, Offset};
 
-use super::StateMachine;
 use super::context::{Context, Item, Phase};
 use super::replay::Replay;
+use super::{Load, StateMachine};
 use crate::error::panics;
 use crate::partitions::CommitStatus;
 
@@ -19,47 +19,84 @@ const FIRST_RETRY_MS: u64 = 1_000;
 /// Between any two of them.
 const LAST_RETRY_MS: u64 = 60_000;
 
+/// How far a log was read.
+struct Reading<S> {
+    start: Offset,
+    end: Offset,
+    /// Where the next read begins; `None` is the log's start.
+    from: Option<Offset>,
+    replay: Replay<S>,
+}
+
+impl<S: StateMachine> Reading<S> {
+    fn new(context: &Context<S>) -> Self {
+        let (start, end) = context.log.bounds();
+        let shared = &context.shared;
+        let replay = Replay::new(shared.config.topic, (shared.new_state)());
+        Self { start, end, from: None, replay }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.from.unwrap_or(self.start) >= self.end
+    }
+}
+
+/// A load of this context, which was not begun.
+fn load<S: StateMachine>(context: Arc<Context<S>>) -> Load {
+    let mut reading = None;
+    Box::new(move || context.read_on(&mut reading))
+}
+
 impl<S: StateMachine> Context<S> {
     /// Begins to load: at once if there is nothing to read, else on the thread for that.
     pub fn begin(&self) {
         let (start, end) = self.log.bounds();
-        if start >= end {
-            return self.load();
-        }
         let Some(me) = self.me.upgrade() else { return };
-        let load = Box::new(move || Arc::as_ref(&me).load());
+        let mut load = load(me);
+        if start >= end {
+            while load() {}
+            return;
+        }
         if let Err(error) = (self.shared.config.execute)(load) {
             tracing::error!(%error, "no thread to load a coordinator");
             self.load_failed(ErrorCode::UnknownServerError);
         }
     }
 
-    fn load(&self) {
-        let (start, end) = self.log.bounds();
+    /// Reads on; whether there is more to read.
+    fn read_on(&self, reading: &mut Option<Reading<S>>) -> bool {
         // A partition that is neither loaded nor tried again would be loading for ever.
-        let read = panics::contain("loading a coordinator", || self.read(start, end));
-        match (read.unwrap_or(Err(ErrorCode::UnknownServerError)), self.log.commit_status(start)) {
-            (Ok(state), _) => self.push(Item::Loaded(Box::new(state), end)),
-            // A follower may truncate what is read: that is no damage.
-            (Err(_), CommitStatus::Lost(error)) | (Err(error), _) => self.load_failed(error),
+        let read = panics::contain("loading a coordinator", || self.read(reading));
+        match read.unwrap_or(Err(ErrorCode::UnknownServerError)) {
+            Ok(None) => return true,
+            Ok(Some(Reading { replay, end, .. })) => {
+                self.push(Item::Loaded(Box::new(replay.into_state()), end));
+            }
+            Err(error) => self.load_failed(match self.log.commit_status(Offset::ZERO) {
+                // A follower may truncate what is read: that is no damage.
+                CommitStatus::Lost(over) => over,
+                CommitStatus::Pending | CommitStatus::Committed => error,
+            }),
         }
+        false
     }
 
-    fn read(&self, start: Offset, end: Offset) -> Result<S, ErrorCode> {
-        let config = &self.shared.config;
-        let mut replay = Replay::new(config.topic, (self.shared.new_state)());
-        let mut from = None;
-        while from.unwrap_or(start) < end {
-            if self.phase() == Phase::Closed {
-                return Err(ErrorCode::NotCoordinator);
-            }
-            let bytes = self.log.read(from, end)?;
-            if bytes.is_empty() {
-                break;
-            }
-            from = replay.read(&bytes, from)?;
+    /// Takes in what one read gives. All of it is given back when there is no more.
+    fn read(&self, reading: &mut Option<Reading<S>>) -> Result<Option<Reading<S>>, ErrorCode> {
+        let mut now = reading.take().unwrap_or_else(|| Reading::new(self));
+        if now.is_at_end() {
+            return Ok(Some(now));
         }
-        Ok(replay.into_state())
+        if self.phase() == Phase::Closed {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        let bytes = self.log.read(now.from, now.end)?;
+        if bytes.is_empty() {
+            return Ok(Some(now));
+        }
+        now.from = now.replay.read(&bytes, now.from)?;
+        *reading = Some(now);
+        Ok(None)
     }
 
     /// Takes the state in when all of its records are committed.

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use kafkalite_protocol::{DecodeError, Offset};
 
 pub use context::Phase;
-pub use contexts::{ExecuteLoad, Runtime, RuntimeConfig};
+pub use contexts::{ExecuteLoad, Load, Runtime, RuntimeConfig};
 pub use effects::{Effects, FirstAnswer, Late, Stored, Write};
 pub use loader_thread::LoaderThread;
 pub use log::{Appended, CoordinatorLog, LedPartition, OnSettled, TopicFacts};

@@ -99,7 +99,7 @@ impl StateMachine for Counters {
     }
 }
 
-type Loads = Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>;
+type Loads = Arc<Mutex<Vec<Load>>>;
 
 /// A broker with a runtime over partitions in memory.
 struct Broker {
@@ -153,7 +153,7 @@ impl Broker {
 
     fn load(&self) {
         let loads = std::mem::take(&mut *self.loads.lock());
-        loads.into_iter().for_each(|load| load());
+        loads.into_iter().for_each(|mut load| while load() {});
     }
 
     fn pass(&self, ms: u64) {

@@ -103,7 +103,7 @@ fn a_topic_that_is_deleted_while_it_is_read_brings_no_group_back() {
     loading.topic.inner.lock().id = Some(Uuid([9; 16]));
     let former = std::mem::take(&mut *loading.loads.lock());
     loading.groups.follow();
-    former.into_iter().for_each(|load| load());
+    former.into_iter().for_each(|mut load| while load() {});
     let error = ErrorCode::CoordinatorLoadInProgress;
     assert_eq!(loading.groups.fetch("g", None), Err(error), "the new topic is not read yet");
     loading.topic.inner.lock().partitions.iter_mut().for_each(|one| one.batches.clear());

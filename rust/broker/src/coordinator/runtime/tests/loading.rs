@@ -56,6 +56,7 @@ fn loads_run_one_after_another_on_a_thread_that_ends() {
                 let thread = std::thread::current();
                 ran.send((round, number, thread.name().map(str::to_owned))).unwrap();
                 assert!(number != 2, "a planted bug");
+                false
             };
             loader.execute(Box::new(load)).unwrap();
         }
@@ -79,6 +80,25 @@ fn what_is_read_while_the_epoch_ends_is_not_taken_for_damage() {
     broker.topic.inner.lock().read_fails = Some(ErrorCode::CorruptMessage);
     again.load();
     assert_eq!(again.runtime.phase(""), Some(Phase::Closed));
+}
+
+/// A load is many reads: between two of them the epoch may end, and the next one begin.
+#[test]
+fn a_load_that_the_next_epoch_overtakes_ends_between_two_reads() {
+    let broker = Broker::new();
+    (0..4).for_each(|_| drop(broker.count(1)));
+    let again = Broker::over(&broker.topic);
+    again.follow();
+    let mut overtaken = again.loads.lock().pop().unwrap();
+    assert!(overtaken() && overtaken(), "there is more to read");
+    let reads = broker.topic.inner.lock().reads;
+    broker.topic.change(0, |one| one.epoch += 1);
+    again.follow();
+    assert!(!overtaken());
+    assert_eq!(broker.topic.inner.lock().reads, reads, "nothing is read for a closed epoch");
+    assert_eq!(again.read(1), Err(ErrorCode::CoordinatorLoadInProgress));
+    again.load();
+    assert_eq!(again.read(1), Ok(4));
 }
 
 /// Each FindCoordinator read a lost directory again, and wrote a line.
