@@ -32,11 +32,13 @@ pub enum Fault {
     ControllerRestart,
     /// A member of the group dies, stands still or leaves.
     Member,
+    /// A proposal of metadata is rejected, lost, or of unknown outcome.
+    Proposal,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Drop,
         Self::Duplicate,
         Self::Delay,
@@ -49,6 +51,7 @@ impl Fault {
         Self::MoveLeader,
         Self::ControllerRestart,
         Self::Member,
+        Self::Proposal,
     ];
 
     /// The kind of this name, as `Debug` writes it.
@@ -70,6 +73,8 @@ pub struct Faults {
     pub delay: u64,
     /// Batches damaged, of a thousand.
     pub corrupt: u64,
+    /// Proposals of metadata that fail in some way, of a thousand.
+    pub proposals: u64,
     /// The mean time between two larger faults, ms.
     pub pause_ms: u64,
 }
@@ -88,6 +93,7 @@ impl Faults {
         let rates =
             [rng.between(5, 60), rng.between(5, 60), rng.between(5, 40), rng.between(2, 20)];
         let pause_ms = rng.between(30, 250);
+        let proposals = rng.between(10, 300);
         drawn.retain(|fault| !without.contains(fault));
         let rate = |fault: Fault, rate: u64| if drawn.contains(&fault) { rate } else { 0 };
         Self {
@@ -95,6 +101,7 @@ impl Faults {
             duplicate: rate(Fault::Duplicate, rates[1]),
             delay: rate(Fault::Delay, rates[2]),
             corrupt: rate(Fault::Corrupt, rates[3]),
+            proposals: rate(Fault::Proposal, proposals),
             pause_ms,
             enabled: drawn,
         }
@@ -109,7 +116,7 @@ impl Faults {
     /// The kinds that happen now and then, as opposed to those of single messages.
     #[must_use]
     pub fn large(&self) -> Vec<Fault> {
-        let small = [Fault::Drop, Fault::Duplicate, Fault::Delay, Fault::Corrupt];
+        let small = [Fault::Drop, Fault::Duplicate, Fault::Delay, Fault::Corrupt, Fault::Proposal];
         self.enabled.iter().copied().filter(|fault| !small.contains(fault)).collect()
     }
 
@@ -119,8 +126,9 @@ impl Faults {
         &self.enabled
     }
 
-    /// No message fails any more.
+    /// No message and no proposal fails any more.
     pub fn heal(&mut self) {
+        self.proposals = 0;
         (self.drop, self.duplicate, self.delay, self.corrupt) = (0, 0, 0, 0);
     }
 }

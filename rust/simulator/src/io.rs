@@ -29,12 +29,29 @@ pub enum Tick {
         /// Where the log ended after the append.
         end: LogEnd,
     },
-    /// A broker: the coordinator's records are read.
+    /// A broker: the coordinator's records are read on.
     Load,
+    /// A broker or the controller: the publisher goes on with what is committed.
+    Publish,
+    /// A broker: the followers of the image learn the newest one.
+    Tell,
+    /// The controller: the outcome of the proposal of this number.
+    Proposal(u64),
     /// The controller: whose session is over?
     Sessions,
     /// A client: go on.
     Client,
+}
+
+/// Who asked, over which connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The node.
+    pub node: Node,
+    /// Its process, or its connection.
+    pub process: u32,
+    /// The request.
+    pub id: u64,
 }
 
 /// What comes out of a node.
@@ -44,6 +61,8 @@ pub enum Output {
     Send {
         /// To whom.
         to: Node,
+        /// To which process or connection of it; `None` is the present one.
+        process: Option<u32>,
         /// Of the request.
         id: u64,
         /// What.
@@ -57,6 +76,8 @@ pub enum Output {
 pub struct Io<'a> {
     /// Virtual time, ms.
     pub now_ms: u64,
+    /// How often the outcome of a proposal of metadata is not as it should be, of a thousand.
+    pub proposals: u64,
     /// The bug of this run, if one is planted.
     pub planted: Option<Planted>,
     /// Random numbers of the nodes.
@@ -70,7 +91,13 @@ pub struct Io<'a> {
 impl Io<'_> {
     /// Sends a message.
     pub fn send(&mut self, to: Node, id: u64, message: Message) {
-        self.out.push(Output::Send { to, id, message });
+        self.out.push(Output::Send { to, process: None, id, message });
+    }
+
+    /// Sends the answer to a request that was not answered at once.
+    pub fn answer(&mut self, to: Asker, message: Message) {
+        let Asker { node, process, id } = to;
+        self.out.push(Output::Send { to: node, process: Some(process), id, message });
     }
 
     /// Asks for a tick.

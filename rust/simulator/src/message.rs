@@ -9,7 +9,7 @@ use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 use kafkalite_protocol::messages::leave_group::LeaveGroupRequest;
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use std::sync::Arc;
 
 /// Who sends and receives.
@@ -108,6 +108,8 @@ pub enum GroupRequest {
         member_id: String,
         /// The generation it knows.
         generation: i32,
+        /// The topic that the offsets are of.
+        topic: Uuid,
         /// Partition and offset.
         offsets: Vec<(i32, i64)>,
     },
@@ -126,6 +128,23 @@ pub enum GroupAnswer {
     Error(i16),
     /// Partition and committed offset; -1 is none.
     Offsets(Vec<(i32, i64)>),
+}
+
+/// A change of topics or configs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Makes the topic that the group shares out, with this value of its config.
+    Create {
+        /// The value.
+        config: String,
+    },
+    /// Deletes a topic.
+    Delete(Uuid),
+    /// Gives the topic another value of its config.
+    Configure {
+        /// The value.
+        config: String,
+    },
 }
 
 /// One message. Every request has an id that its answer repeats.
@@ -160,6 +179,10 @@ pub enum Message {
     AlterPartition(AlterPartition),
     /// The answer: the partition as it is now, or why it was not changed.
     Altered(usize, Result<PartitionImage, ErrorCode>),
+    /// To the controller.
+    Change(Change),
+    /// The answer: the topic that was made or deleted, or why not.
+    Changed(Result<Option<Uuid>, ErrorCode>),
 }
 
 impl Message {
@@ -179,6 +202,8 @@ impl Message {
             Self::Metadata(_) => ("Metadata", 10),
             Self::AlterPartition(_) => ("AlterPartition", 11),
             Self::Altered(..) => ("Altered", 12),
+            Self::Change(_) => ("Change", 13),
+            Self::Changed(_) => ("Changed", 14),
         }
     }
 
@@ -198,7 +223,8 @@ impl Message {
             Self::Metadata(batches) => batches.len() as u64,
             Self::AlterPartition(alter) => alter.isr.len() as u64,
             Self::Altered(_, answer) => u64::from(answer.is_ok()),
-            Self::Group(_) | Self::GroupAnswer(_) | Self::Register => 0,
+            Self::Changed(answer) => u64::from(answer.is_ok()),
+            Self::Group(_) | Self::GroupAnswer(_) | Self::Register | Self::Change(_) => 0,
         }
     }
 }

@@ -39,11 +39,23 @@ pub enum Planted {
     TimerFiresTwice,
     /// A follower keeps its records where its log parts from the leader's.
     TruncationSkipped,
+    /// The coordinator's load leaves a batch out between two of its reads.
+    LoadSkipsABatch,
+    /// The coordinator does not know for which topic of a name an offset was committed.
+    CommitsWithoutTopicId,
+    /// A broker applies metadata that it has already.
+    OldMetadataApplied,
+    /// The quorum commits what was decided on an image that others have overtaken.
+    OvertakenProposalCommits,
+    /// A change of unknown outcome counts as refused.
+    UnknownTakenForRejected,
+    /// A restarted controller does not find the last batch of its log.
+    MetadataLogLosesItsEnd,
 }
 
 impl Planted {
     /// Every bug.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::AckBeforeAppend,
         Self::CrcSkipped,
         Self::HighWatermarkPastFollower,
@@ -61,6 +73,12 @@ impl Planted {
         Self::ImageForgetsLastBatch,
         Self::TimerFiresTwice,
         Self::TruncationSkipped,
+        Self::LoadSkipsABatch,
+        Self::CommitsWithoutTopicId,
+        Self::OldMetadataApplied,
+        Self::OvertakenProposalCommits,
+        Self::UnknownTakenForRejected,
+        Self::MetadataLogLosesItsEnd,
     ];
 
     /// The bug of this name, as `Debug` writes it.

@@ -12,8 +12,9 @@ use kafkalite_log::Role;
 use kafkalite_protocol::record_batch::RecordBatch;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
-/// A follower that was away for longer than this leaves the in-sync set, ms.
-const LAG_MS: u64 = 130;
+/// A follower that was away for longer than this leaves the in-sync set, ms. As in Kafka it is
+/// longer than a session: a broker that restarts at once may still count as one that keeps up.
+const LAG_MS: u64 = 220;
 /// A proposal without an answer is sent again after this, ms.
 const PROPOSAL_MS: u64 = 90;
 /// Batches in one answer at the most.

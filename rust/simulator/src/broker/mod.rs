@@ -1,19 +1,20 @@
 //! One process of a simulated broker.
 //!
 //! Production's machines in it: `PartitionState`, `GroupCoordinator` with `GroupState`,
-//! `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the validation of batches. What
-//! joins them is a plain model: one event at a time comes in, and what follows from it goes out.
+//! `Publisher` with `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the validation of
+//! batches. A plain model joins them: one event at a time comes in, and what follows from it goes
+//! out.
 
 mod coordinating;
 mod following;
 mod leading;
+mod publishing;
 mod replica;
 mod requests;
 
 pub use coordinating::{GROUP, assigned_partitions};
 pub use replica::{Disk, Replica};
 
-use crate::controller::partition_image;
 use crate::io::{Io, Settings, Tick};
 use crate::message::{Message, Node};
 use crate::planted::Planted;
@@ -21,12 +22,12 @@ use bytes::Bytes;
 use coordinating::{Coordination, Desk};
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::MetadataImage;
-use kafkalite_broker::metadata::records::RecordsBatch;
 use kafkalite_broker::partitions::GroupCommit;
 use kafkalite_broker::purgatory::Timer;
 use kafkalite_log::LogEnd;
 use kafkalite_protocol::LeaderEpoch;
 use parking_lot::Mutex;
+use publishing::Metadata;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub struct Broker {
     id: i32,
     incarnation: u32,
     settings: Settings,
-    image: MetadataImage,
+    metadata: Metadata,
     /// Its broker epoch; `None` until it is registered.
     epoch: Option<i64>,
     replicas: Vec<Replica>,
@@ -74,6 +75,8 @@ pub struct Broker {
     admitted: BTreeMap<u64, Admitted>,
     desk: Arc<Desk>,
     coordination: Coordination,
+    /// A tick goes on with its loads.
+    is_loading: bool,
     /// Coordinators that do not hear that their epoch is over; only a planted bug keeps them.
     deposed: Vec<Coordination>,
 }
@@ -98,13 +101,15 @@ impl Broker {
         io.after(30, Tick::Replicas);
         io.after(50, Tick::Flush);
         settings.all().for_each(|partition| io.after(1, Tick::Follow(partition)));
-        let (desk, timer) = (Desk::new(io.planted), Timer::without_thread(timer_clock));
+        let metadata = Metadata::new();
+        let desk = Desk::new(io.planted, metadata.publisher());
+        let timer = Timer::without_thread(timer_clock);
         let coordination = Coordination::new(&desk, Arc::clone(&clock), Arc::clone(&timer));
         Self {
             id,
             incarnation,
             settings,
-            image: MetadataImage::default(),
+            metadata,
             epoch: None,
             replicas: disks.into_iter().enumerate().map(open).collect(),
             timer,
@@ -119,6 +124,7 @@ impl Broker {
             admitted: BTreeMap::new(),
             desk,
             coordination,
+            is_loading: false,
             deposed: Vec::new(),
         }
     }
@@ -143,8 +149,14 @@ impl Broker {
 
     /// What it knows of the cluster.
     #[must_use]
-    pub fn image(&self) -> &MetadataImage {
-        &self.image
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.metadata.publisher().image()
+    }
+
+    /// The last record of the metadata that replicas and coordinator have followed.
+    #[must_use]
+    pub fn told(&self) -> i64 {
+        self.metadata.told()
     }
 
     /// Sets its wall clock; monotonic time goes on.
@@ -170,7 +182,7 @@ impl Broker {
                 self.epoch = self.epoch.or(Some(epoch));
                 self.send_heartbeat(io);
             }
-            Message::Metadata(batches) => self.apply(&batches, io),
+            Message::Metadata(batches) => self.take_metadata(&batches, io),
             Message::Altered(partition, answer) => self.altered(partition, id, answer, io),
             message => self.serve(from, id, message, io),
         }
@@ -224,7 +236,12 @@ impl Broker {
                 replica.report(LogEnd { version, ..end });
             }
             Tick::Load => self.load(io),
-            Tick::Sessions | Tick::Client => {}
+            Tick::Publish => self.publish(io),
+            Tick::Tell => {
+                self.tell(io);
+                self.publish(io);
+            }
+            Tick::Proposal(_) | Tick::Sessions | Tick::Client => {}
         }
         self.settle(io);
     }
@@ -232,46 +249,12 @@ impl Broker {
     /// Registers, or says that this broker lives and how much of the metadata it has.
     fn send_heartbeat(&mut self, io: &mut Io<'_>) {
         let id = self.new_id();
-        let offset = self.image.offset;
+        let offset = self.metadata.told();
         let message = match self.epoch {
             None => Message::Register,
             Some(epoch) => Message::Heartbeat { epoch, offset },
         };
         io.send(Node::Controller, id, message);
-    }
-
-    /// Takes committed metadata in, and lets every replica follow it.
-    fn apply(&mut self, batches: &[Arc<RecordsBatch>], io: &mut Io<'_>) {
-        let before = self.image.offset;
-        // A restart replays the log from its beginning.
-        let forgets = io.has(Planted::ImageForgetsLastBatch) && before == -1 && batches.len() > 2;
-        let known = if forgets { batches.len() - 2 } else { batches.len() };
-        for batch in &batches[..known] {
-            if batch.base_offset != self.image.offset + 1 {
-                continue;
-            }
-            match self.image.with_batch(batch) {
-                Ok(image) => self.image = image,
-                Err(error) => io.checker.report("image-differs", error.to_string()),
-            }
-        }
-        if forgets && let Some(last) = batches.last() {
-            self.image.offset = last.base_offset + last.records.len() as i64 - 1;
-        }
-        if self.image.offset == before || self.epoch.is_none_or(|e| self.image.offset < e) {
-            return;
-        }
-        if self.epoch.is_some_and(|epoch| before < epoch) {
-            // It waits to be let in.
-            self.send_heartbeat(io);
-        }
-        for partition in self.settings.all() {
-            let Some(image) = partition_image(&self.image, &self.settings, partition).cloned()
-            else {
-                continue;
-            };
-            self.follow(partition, &image, io);
-        }
     }
 
     fn follow(
@@ -302,17 +285,28 @@ impl Broker {
             self.deposed.push(std::mem::replace(&mut self.coordination, next));
         }
         self.lend(|me| me.coordination.follow());
-        if self.desk.has_loads() {
-            let pause = io.rng.between(0, 15);
+        self.load_later(io);
+    }
+
+    fn load_later(&mut self, io: &mut Io<'_>) {
+        if self.desk.has_loads() && !std::mem::replace(&mut self.is_loading, true) {
+            let pause = io.rng.between(0, 8);
             io.after(pause, Tick::Load);
         }
     }
 
-    /// Reads the group back. The runtime serves it once everything that was read is committed: a
-    /// record that is read and lost again would let one generation have two assignments.
+    /// Reads the group's records on. The runtime serves the group once everything that was read is
+    /// committed: a record that is read and lost again would let one generation have two
+    /// assignments.
     fn load(&mut self, io: &mut Io<'_>) {
-        while let Some(load) = self.desk.take_load() {
-            self.lend(|_| load());
+        self.is_loading = false;
+        if let Some(mut load) = self.desk.take_load()
+            && self.lend(|_| load())
+        {
+            self.desk.put_load_back(load);
+        }
+        if self.desk.has_loads() {
+            return self.load_later(io);
         }
         let leads = self.replicas[self.settings.group_partition()].leads();
         if leads && !self.coordination.coordinates() {

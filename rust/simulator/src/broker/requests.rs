@@ -103,7 +103,7 @@ impl Broker {
     }
 
     /// How long a thread stands still before it takes its next lock, ms.
-    fn stall(&self, io: &mut Io<'_>) -> u64 {
+    pub(super) fn stall(&self, io: &mut Io<'_>) -> u64 {
         let stands_still = io.rng.chance(self.settings.stalls);
         let pause = io.rng.between(1, 120);
         if stands_still { pause } else { 0 }
@@ -195,7 +195,7 @@ impl Broker {
         }
         let high_watermark = self.replicas[partition].high_watermark();
         for coordination in self.deposed.iter_mut().chain([&mut self.coordination]) {
-            for answered in coordination.take_answers(&mut io.checker.groups, high_watermark) {
+            for answered in coordination.take_answers(io.checker, high_watermark) {
                 moved = true;
                 io.send(answered.to, answered.id, Message::GroupAnswer(answered.answer));
             }

@@ -6,13 +6,17 @@
 //! - `commit-went-back`: an acknowledged commit is below an earlier one of the partition
 //! - `answered-uncommitted`: an answer stands on records above the high watermark
 //! - `commit-lost`: a committed offset was acknowledged, and is not there for who asks later
+//! - `former-topic`: an answer has an offset that was committed for another topic of the name
 //!
 //! A coordinator that was deposed and does not know it may answer from what it remembers, as in
 //! Kafka. So each rule compares with the same leader epoch and those before.
 
 use super::Violation;
-use kafkalite_protocol::Offset;
+use kafkalite_protocol::{Offset, Uuid};
 use std::collections::BTreeMap;
+
+/// A partition that the group shares out: its topic and its number.
+pub type Place = (Uuid, i32);
 
 /// What was seen of the group.
 #[derive(Debug, Default)]
@@ -23,7 +27,7 @@ pub struct Groups {
     /// Coordinator epoch -> the highest generation whose assignment it gave out.
     generations: BTreeMap<i32, i32>,
     /// Partition and coordinator epoch -> the highest offset whose commit was acknowledged.
-    commits: BTreeMap<(i32, i32), i64>,
+    commits: BTreeMap<(Place, i32), i64>,
     /// How many commits were acknowledged.
     pub acknowledged: u64,
 }
@@ -54,26 +58,26 @@ impl Groups {
         *highest = generation.max(*highest);
     }
 
-    fn highest_commit(&self, epoch: i32, partition: i32) -> Option<i64> {
-        self.commits.range((partition, i32::MIN)..=(partition, epoch)).map(|(_, at)| *at).max()
+    fn highest_commit(&self, epoch: i32, place: Place) -> Option<i64> {
+        self.commits.range((place, i32::MIN)..=(place, epoch)).map(|(_, at)| *at).max()
     }
 
     /// The coordinator of `epoch` acknowledged a commit that a member made in `generation`.
-    pub fn committed(&mut self, epoch: i32, generation: i32, partition: i32, offset: i64) {
+    pub fn committed(&mut self, epoch: i32, generation: i32, place: Place, offset: i64) {
         self.acknowledged += 1;
         if self.generations.get(&epoch).is_some_and(|current| generation < *current) {
             let told = format!(
-                "{offset} of partition {partition} in generation {generation}, of {:?}",
+                "{offset} of {place:?} in generation {generation}, of {:?}",
                 self.generations.get(&epoch)
             );
             self.report("old-generation-commit", told);
         }
-        let before = self.highest_commit(epoch, partition);
+        let before = self.highest_commit(epoch, place);
         if before.is_some_and(|before| offset < before) {
-            let told = format!("partition {partition}: {offset} after {before:?}");
+            let told = format!("{place:?}: {offset} after {before:?}");
             self.report("commit-went-back", told);
         }
-        let highest = self.commits.entry((partition, epoch)).or_insert(offset);
+        let highest = self.commits.entry((place, epoch)).or_insert(offset);
         *highest = offset.max(*highest);
     }
 
@@ -86,14 +90,22 @@ impl Groups {
         }
     }
 
-    /// The coordinator of `epoch` answered a question for a committed offset; -1 is none.
-    pub fn fetched(&mut self, epoch: i32, partition: i32, offset: i64) {
-        let owed = self.highest_commit(epoch, partition).unwrap_or(-1);
+    /// The coordinator of `epoch` answered a question for a committed offset of a topic that is
+    /// there; -1 is none.
+    pub fn fetched(&mut self, epoch: i32, place: Place, offset: i64) {
+        let owed = self.highest_commit(epoch, place).unwrap_or(-1);
         if offset < owed {
-            let told = format!(
-                "partition {partition}, coordinator epoch {epoch}: {offset}, {owed} was committed"
-            );
+            let told =
+                format!("{place:?}, coordinator epoch {epoch}: {offset}, {owed} was committed");
             self.report("commit-lost", told);
+        }
+    }
+
+    /// The coordinator of `epoch` told an offset of `place` that was committed for `topic`.
+    pub fn told_offset(&mut self, epoch: i32, place: Place, topic: &str) {
+        if topic != place.0.to_string() {
+            let told = format!("{place:?}, coordinator epoch {epoch}: an offset of topic {topic}");
+            self.report("former-topic", told);
         }
     }
 }

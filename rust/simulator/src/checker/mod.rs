@@ -3,17 +3,20 @@
 //! - `history`: what clients were told and what they read
 //! - `logs`: high watermarks, log ends, and the bytes below the high watermark on every replica
 //! - `groups`: owners, generations and committed offsets of the group
+//! - `topics`: changes of metadata, and the images of all brokers
 //!
 //! The checker sees every broker at once. It knows nothing of how brokers decide.
 
 pub mod groups;
 pub mod history;
 pub mod logs;
+pub mod topics;
 
 use groups::Groups;
 use history::History;
 use logs::Logs;
 use std::collections::BTreeSet;
+use topics::Topics;
 
 /// Something that must not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub struct Checker {
     pub logs: Logs,
     /// The group.
     pub groups: Groups,
+    /// The metadata.
+    pub topics: Topics,
     fired: BTreeSet<(i32, u32, u64)>,
     found: Vec<Violation>,
 }
@@ -60,14 +65,15 @@ impl Checker {
     /// Everything found so far, by all rules that look at single steps.
     #[must_use]
     pub fn found(&self) -> Vec<Violation> {
-        let rules = [&self.found, &self.logs.found, &self.groups.found];
+        let rules = [&self.found, &self.logs.found, &self.groups.found, &self.topics.found];
         rules.into_iter().flatten().cloned().collect()
     }
 
     /// Whether nothing was found so far.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.found.is_empty() && self.logs.found.is_empty() && self.groups.found.is_empty()
+        let rules = [&self.found, &self.logs.found, &self.groups.found, &self.topics.found];
+        rules.into_iter().all(Vec::is_empty)
     }
 
     /// A timer of a broker ran its task at `now_ms`.

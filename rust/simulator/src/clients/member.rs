@@ -2,20 +2,19 @@
 
 use super::Guess;
 use crate::broker::{GROUP, assigned_partitions};
+use crate::controller::WORK_PARTITIONS;
 use crate::io::{Io, Tick};
 use crate::message::{GroupAnswer, GroupRequest, Message, Node};
 use bytes::Bytes;
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
 };
 use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, MemberIdentity};
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
+use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::BTreeMap;
 
-/// How many partitions the members share.
-pub const WORK_PARTITIONS: i32 = 4;
 const SESSION_MS: i32 = 300;
 const REBALANCE_MS: i32 = 400;
 /// A request without an answer is given up after this, ms; a JoinGroup waits for others.
@@ -30,6 +29,13 @@ enum Phase {
     Stable,
 }
 
+/// What a member held in a generation.
+struct Held {
+    generation: i32,
+    topic: Uuid,
+    offsets: Vec<(i32, i64)>,
+}
+
 /// One member.
 pub struct Member {
     id: String,
@@ -42,8 +48,10 @@ pub struct Member {
     in_flight: Option<(u64, u64)>,
     /// The number of its connection; it begins a new one where an answer did not come.
     connection: u32,
+    /// The topic whose partitions it owns, and the offset of the image that told it so.
+    topic: Option<(Uuid, i64)>,
     /// What it held in an earlier generation, for a commit that comes too late.
-    former: Option<(i32, Vec<(i32, i64)>)>,
+    former: Option<Held>,
     commits_late: bool,
     next_id: u64,
     turn: u64,
@@ -63,6 +71,7 @@ impl Member {
             coordinator: None,
             in_flight: None,
             connection: 0,
+            topic: None,
             former: None,
             commits_late: false,
             next_id: 0,
@@ -124,14 +133,30 @@ impl Member {
     fn join_again(&mut self) {
         if self.phase == Phase::Stable {
             let held = self.owned.iter().map(|(partition, at)| (*partition, *at)).collect();
-            self.former = Some((self.generation, held));
+            let generation = self.generation;
+            self.former = self.topic.map(|(topic, _)| Held { generation, topic, offsets: held });
         }
         self.phase = Phase::Joining;
         self.owned.clear();
     }
 
-    /// Goes on.
-    pub fn tick(&mut self, guess: Guess, io: &mut Io<'_>) {
+    /// The topic is another one, by an image at least as new as all before. Its partitions are read
+    /// from the offsets that the group committed.
+    fn learn_topic(&mut self, topic: Option<(Uuid, i64)>) {
+        let is_old = |known: i64| topic.is_none_or(|(_, offset)| offset < known);
+        if self.topic.is_some_and(|(_, known)| is_old(known)) {
+            return;
+        }
+        let is_same = self.topic.map(|known| known.0) == topic.map(|told| told.0);
+        self.topic = topic.or(self.topic);
+        if !is_same && self.phase == Phase::Stable && !self.owned.is_empty() {
+            self.phase = Phase::AskingOffsets;
+        }
+    }
+
+    /// Goes on. `topic` is the one that the group shares out, and the offset of the image of the
+    /// broker that told so.
+    pub fn tick(&mut self, guess: Guess, topic: Option<(Uuid, i64)>, io: &mut Io<'_>) {
         let pause = io.rng.between(10, 25);
         io.after(pause, Tick::Client);
         if io.now_ms < self.paused_until_ms {
@@ -145,6 +170,7 @@ impl Member {
             self.connection += 1;
             self.lose_coordinator();
         }
+        self.learn_topic(topic);
         self.coordinator = self.coordinator.or(guess.map(|(leader, _)| leader));
         let Some(coordinator) = self.coordinator else { return };
         let request = self.next_request(io);
@@ -203,15 +229,20 @@ impl Member {
         }
         let (member_id, generation) = (self.id.clone(), self.generation);
         // A thread of the program that took generation and offsets before the rebalance.
-        if let Some((generation, offsets)) = self.former.take_if(|_| io.rng.chance(100)) {
+        if let Some(Held { generation, topic, offsets }) =
+            self.former.take_if(|_| io.rng.chance(100))
+        {
             self.commits_late = !offsets.is_empty() && generation < self.generation;
             if self.commits_late {
-                return GroupRequest::Commit { member_id, generation, offsets };
+                return GroupRequest::Commit { member_id, generation, topic, offsets };
             }
         }
-        if self.turn.is_multiple_of(2) && !self.owned.is_empty() {
+        if let Some((topic, _)) = self.topic
+            && self.turn.is_multiple_of(2)
+            && !self.owned.is_empty()
+        {
             let offsets = self.owned.iter().map(|(partition, at)| (*partition, *at)).collect();
-            return GroupRequest::Commit { member_id, generation, offsets };
+            return GroupRequest::Commit { member_id, generation, topic, offsets };
         }
         GroupRequest::Heartbeat(HeartbeatRequest {
             group_id: GROUP.to_owned(),

@@ -1,10 +1,12 @@
 //! Clients of the simulated cluster: plain models that do what correct clients do.
 
+mod admin;
 mod member;
 mod producer;
 mod reader;
 
-pub use member::{Member, WORK_PARTITIONS};
+pub use admin::Admin;
+pub use member::Member;
 pub use producer::Producer;
 pub use reader::Reader;
 

@@ -4,6 +4,7 @@ use super::{Client, Event, Host, MEMBERS, World};
 use crate::broker::Broker;
 use crate::faults::Fault;
 use crate::message::Node;
+use kafkalite_protocol::LeaderEpoch;
 
 impl World {
     /// Lets one fault happen, and decides when the next one does.
@@ -40,14 +41,15 @@ impl World {
             Fault::MoveLeader => {
                 let partition = usize::try_from(how).unwrap_or(0) % (self.settings.partitions + 1);
                 self.with_io(Node::Controller, |world, io| {
-                    world.controller.move_leader(partition, io);
+                    let how = usize::try_from(how >> 8).unwrap_or(0);
+                    world.controller.move_leader(partition, how, io);
                 });
             }
             Fault::ControllerRestart => {
                 self.with_io(Node::Controller, |world, io| world.controller.restart(io));
             }
             Fault::Member => self.trouble_member(for_ms, how),
-            Fault::Drop | Fault::Duplicate | Fault::Delay | Fault::Corrupt => {}
+            Fault::Drop | Fault::Duplicate | Fault::Delay | Fault::Corrupt | Fault::Proposal => {}
         }
     }
 
@@ -134,7 +136,7 @@ impl World {
         let known = |partition: usize| {
             let now = self.controller.partition(partition);
             let caught_up = process.replicas()[partition].epoch()
-                == now.map_or(kafkalite_protocol::LeaderEpoch(-1), |now| now.leader_epoch);
+                == now.as_ref().map_or(LeaderEpoch::UNKNOWN, |now| now.leader_epoch);
             caught_up && now.is_some_and(|now| now.isr.contains(&broker))
         };
         if self.controller.is_live(broker) && self.settings.all().all(known) {

@@ -1,9 +1,9 @@
 //! The end of a run: the faults stop, and the cluster has to come to rest.
 
-use super::{CHAOS_MS, Client, Event, HEALING_MS, Host, Outcome, World};
+use super::{CHAOS_MS, Client, Event, HEALING_MS, Host, Outcome, Work, World};
 use crate::checker::history;
 use crate::checker::logs::check_log;
-use crate::clients::WORK_PARTITIONS;
+use crate::controller::WORK_PARTITIONS;
 use crate::message::Node;
 use kafkalite_protocol::Offset;
 use std::collections::BTreeSet;
@@ -18,8 +18,10 @@ impl World {
         self.network.heal();
         self.paused_ms.fill(0);
         for (_, client) in &mut self.clients {
-            if let Client::Producer(producer) = client {
-                producer.stop();
+            match client {
+                Client::Producer(producer) => producer.stop(),
+                Client::Admin(admin) => admin.stop(),
+                Client::Reader(_) | Client::Member(_) => {}
             }
         }
         self.schedule.after(LOOK_MS, Event::Look);
@@ -51,7 +53,7 @@ impl World {
         }
         for host in &self.hosts {
             let Host::Up(process) = host else { return Some("a broker is down".to_owned()) };
-            if process.image().offset != self.controller.image().offset {
+            if process.told() != self.controller.image().offset {
                 return Some("a broker's image is old".to_owned());
             }
         }
@@ -136,13 +138,17 @@ impl World {
                 violations.push(crate::checker::Violation::new("image-differs", told));
             }
         }
-        let polls = self.checker.history.polls.len() as u64;
+        let work = Work {
+            polls: self.checker.history.polls.len() as u64,
+            commits: self.checker.groups.acknowledged,
+            changes: self.checker.topics.acknowledged,
+        };
         Outcome {
             violations,
             steps: self.trace.steps(),
             hash: self.trace.hash(),
             faults: self.faults.enabled().to_vec(),
-            work: (polls, self.checker.groups.acknowledged),
+            work,
             lines: self.trace.into_lines(),
         }
     }

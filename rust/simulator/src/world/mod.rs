@@ -10,15 +10,16 @@ mod network;
 
 use crate::broker::{Broker, Disk};
 use crate::checker::{Checker, Violation};
-use crate::clients::{Guess, Member, Producer, Reader};
-use crate::controller::{Controller, partition_image};
+use crate::clients::{Admin, Guess, Member, Producer, Reader};
+use crate::controller::{Controller, WORK, partition_image};
 use crate::faults::{Fault, Faults};
-use crate::io::{Io, Output, Settings, Tick};
+use crate::io::{Asker, Io, Output, Settings, Tick};
 use crate::message::{Message, Node};
 use crate::planted::Planted;
 use crate::rng::Rng;
 use crate::schedule::Schedule;
 use crate::trace::Trace;
+use kafkalite_protocol::Uuid;
 use network::Network;
 
 /// How long faults happen, ms.
@@ -31,6 +32,7 @@ const MOST_STEPS: u64 = 60_000;
 const PRODUCERS: u32 = 0;
 const READERS: u32 = 100;
 const MEMBERS: u32 = 200;
+const ADMIN: u32 = 300;
 
 /// What is to be run.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +47,17 @@ pub struct Options {
     pub keeps_text: bool,
 }
 
+/// What clients achieved in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Records that were read.
+    pub polls: u64,
+    /// Commits that the coordinator acknowledged.
+    pub commits: u64,
+    /// Changes of metadata that the controller acknowledged.
+    pub changes: u64,
+}
+
 /// What came of it.
 #[derive(Debug)]
 pub struct Outcome {
@@ -56,8 +69,8 @@ pub struct Outcome {
     pub hash: u64,
     /// The kinds of faults that it had.
     pub faults: Vec<Fault>,
-    /// Records read by consumers, and commits that the coordinator acknowledged.
-    pub work: (u64, u64),
+    /// What was achieved.
+    pub work: Work,
     /// The steps, if they were kept.
     pub lines: Vec<String>,
 }
@@ -83,6 +96,7 @@ enum Client {
     Producer(Producer),
     Reader(Reader),
     Member(Member),
+    Admin(Admin),
 }
 
 /// The cluster, its clients, and what happens to them.
@@ -140,6 +154,7 @@ impl World {
         let producers = (0..2).map(|n| (PRODUCERS + n, Client::Producer(producer(n))));
         let readers = (0..2).map(|n| (READERS + n, Client::Reader(Reader::new(n, data(n)))));
         let members = (0..3).map(|n| (MEMBERS + n, Client::Member(Member::new())));
+        let admin = [(ADMIN, Client::Admin(Admin::default()))];
         Self {
             settings,
             planted: options.planted,
@@ -155,7 +170,7 @@ impl World {
             incarnations: vec![0; count],
             paused_ms: vec![0; count],
             bereft: None,
-            clients: producers.chain(readers).chain(members).collect(),
+            clients: producers.chain(readers).chain(members).chain(admin).collect(),
             healed: false,
         }
     }
@@ -188,6 +203,7 @@ impl World {
                 self.clients.iter().find(|(one, _)| *one == number).map_or(0, |(_, client)| {
                     match client {
                         Client::Member(member) => member.connection(),
+                        Client::Admin(admin) => admin.connection(),
                         Client::Producer(_) | Client::Reader(_) => 0,
                     }
                 })
@@ -237,6 +253,9 @@ impl World {
                     Tick::Load => 5,
                     Tick::Sessions => 6,
                     Tick::Client => 7,
+                    Tick::Publish => 8,
+                    Tick::Tell => 9,
+                    Tick::Proposal(number) => 1 << 24 | number,
                 };
                 let text = || format!("{node:?} {tick:?}");
                 self.trace.step(now_ms, &[20, node.code(), number], text);
@@ -257,6 +276,7 @@ impl World {
         let mut nodes = self.nodes.clone();
         let mut io = Io {
             now_ms: self.schedule.now_ms(),
+            proposals: self.faults.proposals,
             planted: self.planted,
             rng: &mut nodes,
             checker: &mut checker,
@@ -271,8 +291,8 @@ impl World {
                     let event = Event::Tick { node, incarnation: from.1, tick };
                     self.schedule.after(delay_ms, event);
                 }
-                Output::Send { to, id, message } => {
-                    let to = (to, self.incarnation(to));
+                Output::Send { to, process, id, message } => {
+                    let to = (to, process.unwrap_or_else(|| self.incarnation(to)));
                     self.network.send(&mut self.schedule, &self.faults, from, to, id, message);
                 }
             }
@@ -286,7 +306,7 @@ impl World {
         }
         match node {
             Node::Controller => self.with_io(node, |world, io| {
-                world.controller.look_at_sessions(io);
+                world.controller.tick(tick, io);
             }),
             Node::Broker(broker) => {
                 if let Some(wait_ms) = self.stands_still(broker) {
@@ -301,11 +321,12 @@ impl World {
                 self.observe(broker);
             }
             Node::Client(number) => {
-                let guess = self.guess(number);
+                let (guess, topic) = self.guess(number);
                 self.with_io(node, |world, io| match world.client(number) {
                     Some(Client::Producer(producer)) => producer.tick(guess, io),
                     Some(Client::Reader(reader)) => reader.tick(guess, io),
-                    Some(Client::Member(member)) => member.tick(guess, io),
+                    Some(Client::Member(member)) => member.tick(guess, topic, io),
+                    Some(Client::Admin(admin)) => admin.tick(topic.map(|topic| topic.0), io),
                     None => {}
                 });
             }
@@ -324,17 +345,20 @@ impl World {
         (until_ms > now_ms).then(|| until_ms - now_ms)
     }
 
-    /// What a client learns of its partition from some broker that runs.
-    fn guess(&mut self, number: u32) -> Guess {
-        let partition = match self.client(number)? {
-            Client::Producer(producer) => producer.partition(),
-            Client::Reader(reader) => reader.partition(),
-            Client::Member(_) => self.settings.group_partition(),
+    /// What a client learns from some broker that runs: of its partition, and of the group's topic
+    /// with the offset of the broker's image.
+    fn guess(&mut self, number: u32) -> (Guess, Option<(Uuid, i64)>) {
+        let partition = match self.client(number) {
+            Some(Client::Producer(producer)) => producer.partition(),
+            Some(Client::Reader(reader)) => reader.partition(),
+            _ => self.settings.group_partition(),
         };
         let broker = i32::try_from(self.nodes.between(1, 3)).unwrap_or(1);
-        let image = self.broker(broker)?.image();
-        let known = partition_image(image, &self.settings, partition)?;
-        (known.leader != -1).then_some((known.leader, known.leader_epoch))
+        let Some(image) = self.broker(broker).map(Broker::image) else { return (None, None) };
+        let known = partition_image(&image, &self.settings, partition);
+        let known = known.filter(|known| known.leader != -1);
+        let topic = image.topic(WORK).map(|topic| (topic.id, image.offset));
+        (known.map(|known| (known.leader, known.leader_epoch)), topic)
     }
 
     fn deliver(&mut self, from: (Node, u32), to: (Node, u32), id: u64, message: Message) {
@@ -348,10 +372,9 @@ impl World {
             self.schedule.after(wait_ms, Event::Deliver { from, to, id, message });
             return;
         }
+        let asker = Asker { node: from.0, process: from.1, id };
         self.with_io(to.0, |world, io| match (to.0, from.0) {
-            (Node::Controller, Node::Broker(broker)) => {
-                world.controller.receive(broker, from.1, id, message, io);
-            }
+            (Node::Controller, _) => world.controller.receive(asker, message, io),
             (Node::Broker(broker), _) => {
                 if let Host::Up(process) = &mut world.hosts[Self::at(broker)] {
                     process.receive(from.0, id, message, io);
@@ -367,9 +390,11 @@ impl World {
                 (Some(Client::Member(member)), Message::GroupAnswer(answer)) => {
                     member.receive(id, answer);
                 }
+                (Some(Client::Admin(admin)), Message::Changed(answer)) => {
+                    admin.receive(id, answer, io);
+                }
                 _ => {}
             },
-            _ => {}
         });
         if let Node::Broker(broker) = to.0 {
             self.observe(broker);
@@ -379,23 +404,25 @@ impl World {
     /// Shows the checker a broker after a step of it.
     fn observe(&mut self, broker: i32) {
         let Host::Up(process) = &self.hosts[Self::at(broker)] else { return };
+        let image = process.image();
+        let committed = || self.controller.image_at(image.offset).is_some_and(|at| at == image);
+        let now = self.controller.image();
+        self.checker.topics.observe((broker, process.incarnation()), &image, committed);
         for replica in process.replicas() {
             let view = replica.view(process.incarnation());
             self.checker.logs.observe(&view);
             if !view.leads {
                 continue;
             }
-            let Some(now) = self.controller.partition(view.partition) else { continue };
+            let Some(now) = partition_image(&now, &self.settings, view.partition) else { continue };
             if (now.leader, now.leader_epoch) != (broker, view.epoch) {
                 continue;
             }
             let mut others = now.isr.clone();
             // One that lost records leaves the set when its next process registers.
-            others.retain(|id| {
-                let is_registered =
-                    self.controller.registered(*id) == Some(self.incarnations[Self::at(*id)]);
-                *id != broker && (Some(*id) != self.bereft || is_registered)
-            });
+            let is_registered =
+                |id: i32| self.controller.registered(id) == Some(self.incarnations[Self::at(id)]);
+            others.retain(|id| *id != broker && (Some(*id) != self.bereft || is_registered(*id)));
             for other in &others {
                 let end = match &self.hosts[Self::at(*other)] {
                     Host::Up(process) => process.replicas()[view.partition].log().end(),

@@ -24,6 +24,8 @@ enum Channel {
     Proposals,
     /// A member and its coordinator.
     Group,
+    /// The admin client's.
+    Changes,
 }
 
 fn channel(message: &Message) -> Option<Channel> {
@@ -34,6 +36,7 @@ fn channel(message: &Message) -> Option<Channel> {
         | Message::Metadata(_) => Some(Channel::Heartbeats),
         Message::AlterPartition(_) | Message::Altered(..) => Some(Channel::Proposals),
         Message::Group(_) | Message::GroupAnswer(_) => Some(Channel::Group),
+        Message::Change(_) | Message::Changed(_) => Some(Channel::Changes),
         Message::Produce(_) | Message::Produced(_) | Message::Fetch(_) | Message::Fetched(_) => {
             None
         }

@@ -2,14 +2,20 @@
 //! `tests/conformance/test_checker.py`.
 
 use bytes::Bytes;
+use kafkalite_broker::metadata::MetadataImage;
+use kafkalite_broker::metadata::records::{
+    CreateTopicRecord, MetadataRecord, RecordsBatch, TopicConfig,
+};
 use kafkalite_log::{LogEnd, Role};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{BatchHeader, RecordBatchBuilder};
-use kafkalite_protocol::{LeaderEpoch, Offset};
-use kafkalite_simulator::checker::groups::Groups;
+use kafkalite_protocol::{LeaderEpoch, Offset, Uuid};
+use kafkalite_simulator::checker::groups::{Groups, Place};
 use kafkalite_simulator::checker::history::{Fate, History, Outcome, Poll, Send, check};
 use kafkalite_simulator::checker::logs::{View, check_log};
+use kafkalite_simulator::checker::topics::Topics;
 use kafkalite_simulator::checker::{Checker, Violation};
+use kafkalite_simulator::controller::{WORK, WORK_CONFIG};
 use kafkalite_simulator::log::{Checks, MemoryLog};
 
 fn send(value: u64, outcome: Outcome, offset: Option<i64>) -> Send {
@@ -199,6 +205,12 @@ fn a_timer_that_fires_early_or_twice_is_found() {
     assert_eq!(kinds(&checker.found()), ["timer-early", "timer-fired-twice"]);
 }
 
+const TOPIC: Uuid = Uuid([1; 16]);
+
+fn place(partition: i32) -> Place {
+    (TOPIC, partition)
+}
+
 /// What the group's rules say to some steps.
 fn judged(steps: impl FnOnce(&mut Groups)) -> Vec<&'static str> {
     let mut checker = Checker::default();
@@ -211,12 +223,12 @@ fn the_steps_of_a_group_are_judged_rightly() {
     let right = judged(|group| {
         group.assigned(1, 1, "a", &[0, 1]);
         group.assigned(1, 1, "a", &[0, 1]);
-        group.committed(1, 1, 0, 5);
+        group.committed(1, 1, place(0), 5);
         group.assigned(1, 2, "b", &[0]);
-        group.fetched(1, 0, 5);
-        group.committed(2, 2, 0, 6);
+        group.fetched(1, place(0), 5);
+        group.committed(2, 2, place(0), 6);
         // A coordinator that was deposed and does not know it.
-        group.fetched(1, 0, 5);
+        group.fetched(1, place(0), 5);
     });
     assert!(right.is_empty(), "{right:?}");
     let two_owners = judged(|group| {
@@ -231,17 +243,17 @@ fn the_steps_of_a_group_are_judged_rightly() {
     assert_eq!(went_back, ["generation-went-back"]);
     let old = judged(|group| {
         group.assigned(1, 2, "a", &[0]);
-        group.committed(1, 1, 0, 5);
+        group.committed(1, 1, place(0), 5);
     });
     assert_eq!(old, ["old-generation-commit"]);
     let lower = judged(|group| {
-        group.committed(1, 1, 0, 5);
-        group.committed(2, 1, 0, 4);
+        group.committed(1, 1, place(0), 5);
+        group.committed(2, 1, place(0), 4);
     });
     assert_eq!(lower, ["commit-went-back"]);
     let lost = judged(|group| {
-        group.committed(1, 1, 0, 5);
-        group.fetched(2, 0, -1);
+        group.committed(1, 1, place(0), 5);
+        group.fetched(2, place(0), -1);
     });
     assert_eq!(lost, ["commit-lost"]);
 }
@@ -265,4 +277,84 @@ fn a_follower_refuses_what_does_not_continue_its_log() {
     assert!(!append(&second, 1), "a gap");
     assert!(!append(&Bytes::from(damaged), 1), "a flipped bit");
     assert!(!append(&all.slice(..all.len() - 1), 1), "a batch that was cut short");
+}
+
+/// What the rules of metadata say to some steps.
+fn judged_changes(steps: impl FnOnce(&mut Topics)) -> Vec<&'static str> {
+    let mut checker = Checker::default();
+    steps(&mut checker.topics);
+    kinds(&checker.found())
+}
+
+/// An image with the group's topic, if it has an id, and its config.
+fn image(offset: i64, topic: Option<(u8, &str)>) -> MetadataImage {
+    let mut image = MetadataImage { offset: offset - 1, ..MetadataImage::default() };
+    let create = topic.map(|(id, config)| {
+        let value = config.to_owned();
+        MetadataRecord::CreateTopic(CreateTopicRecord {
+            name: WORK.to_owned(),
+            topic_id: Uuid([id; 16]),
+            partitions: Vec::new(),
+            configs: vec![TopicConfig { name: WORK_CONFIG.to_owned(), value }],
+        })
+    });
+    let records: Vec<MetadataRecord> = create.into_iter().collect();
+    let batch = RecordsBatch { base_offset: offset, epoch: 1, timestamp_ms: 0, records };
+    image = image.with_batch(&batch).unwrap();
+    image
+}
+
+#[test]
+fn the_steps_of_metadata_are_judged_rightly() {
+    let right = judged_changes(|topics| {
+        topics.asked();
+        topics.created(Uuid([1; 16]), "5");
+        topics.committed(&image(1, Some((1, "5"))));
+        topics.asked();
+        topics.committed(&image(2, Some((1, "6"))));
+        topics.configured("6");
+        topics.refused("7");
+        topics.asked();
+        topics.committed(&image(3, None));
+        topics.deleted(Uuid([1; 16]));
+        topics.committed(&image(4, Some((2, "8"))));
+        topics.observe((1, 0), &image(3, None), || true);
+        topics.observe((1, 1), &image(1, Some((1, "5"))), || true);
+    });
+    assert!(right.is_empty(), "{right:?}");
+    let lost = judged_changes(|topics| {
+        topics.created(Uuid([1; 16]), "5");
+        topics.committed(&image(1, None));
+    });
+    assert_eq!(lost, ["change-lost"]);
+    let config_lost = judged_changes(|topics| {
+        topics.configured("6");
+        topics.committed(&image(1, Some((1, "5"))));
+    });
+    assert_eq!(config_lost, ["change-lost"]);
+    let came_back = judged_changes(|topics| {
+        topics.deleted(Uuid([1; 16]));
+        topics.committed(&image(1, Some((1, "5"))));
+    });
+    assert_eq!(came_back, ["change-lost"]);
+    let refused = judged_changes(|topics| {
+        topics.refused("5");
+        topics.committed(&image(1, Some((1, "5"))));
+    });
+    assert_eq!(refused, ["refused-change"]);
+    let went_back = judged_changes(|topics| {
+        topics.observe((1, 0), &image(2, None), || true);
+        topics.observe((1, 0), &image(1, None), || true);
+    });
+    assert_eq!(went_back, ["image-went-back"]);
+    let differs = judged_changes(|topics| topics.observe((1, 0), &image(2, None), || false));
+    assert_eq!(differs, ["image-differs"]);
+}
+
+#[test]
+fn an_offset_of_a_former_topic_is_found() {
+    let right = judged(|group| group.told_offset(1, place(0), &TOPIC.to_string()));
+    assert!(right.is_empty(), "{right:?}");
+    let other = Uuid([2; 16]).to_string();
+    assert_eq!(judged(|group| group.told_offset(1, place(0), &other)), ["former-topic"]);
 }

@@ -4,7 +4,7 @@
 
 use kafkalite_simulator::planted::Planted;
 use kafkalite_simulator::sweep::{find, report, shrink};
-use kafkalite_simulator::world::{Options, run};
+use kafkalite_simulator::world::{Options, Work, run};
 
 mod checker;
 mod memory_log;
@@ -47,7 +47,7 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::CrcSkipped => &["replicas-differ", "bad-crc"],
         Planted::HighWatermarkPastFollower => &["ahead-of-replica"],
         Planted::EpochFenceDropped => {
-            &["mark-went-back", "committed-lost", "replicas-differ", "two-leaders", "not-healed"]
+            &["mark-went-back", "ahead-of-replica", "replicas-differ", "two-leaders", "not-healed"]
         }
         Planted::DemotedLeaderAppends => {
             &["mark-went-back", "replicas-differ", "epoch-went-back", "not-healed"]
@@ -68,6 +68,14 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::ImageForgetsLastBatch => &["image-differs", "not-healed"],
         Planted::TimerFiresTwice => &["timer-fired-twice"],
         Planted::TruncationSkipped => &["not-healed", "replicas-differ"],
+        Planted::LoadSkipsABatch => {
+            &["commit-lost", "commit-went-back", "two-owners", "generation-went-back"]
+        }
+        Planted::CommitsWithoutTopicId => &["former-topic"],
+        Planted::OldMetadataApplied => &["image-went-back", "image-differs"],
+        Planted::OvertakenProposalCommits => &["change-lost", "refused-change", "two-leaders"],
+        Planted::UnknownTakenForRejected => &["refused-change"],
+        Planted::MetadataLogLosesItsEnd => &["change-lost", "image-went-back", "image-differs"],
     }
 }
 
@@ -111,11 +119,11 @@ fn keeping_the_text_changes_nothing() {
 }
 
 #[test]
-fn runs_read_records_and_commit_offsets() {
+fn runs_read_records_commit_offsets_and_change_metadata() {
     let work = |seed| run(&Options { seed, ..Options::default() }).work;
-    let done: Vec<(u64, u64)> = (0..50).map(work).collect();
-    let busy = done.iter().filter(|(polls, commits)| *polls >= 50 && *commits >= 5).count();
-    assert!(busy >= 45, "too little happens: {done:?}");
+    let done: Vec<Work> = (0..50).map(work).collect();
+    let busy = |one: &&Work| one.polls >= 50 && one.commits >= 5 && one.changes >= 3;
+    assert!(done.iter().filter(busy).count() >= 40, "too little happens: {done:?}");
 }
 
 #[test]
