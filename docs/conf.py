@@ -23,7 +23,7 @@ extensions = [
     "tables",
     "spark_options",
 ]
-exclude_patterns = ["requirements.txt", "state.md"]
+exclude_patterns = ["requirements.txt"]
 nitpicky = False
 
 html_theme = "furo"

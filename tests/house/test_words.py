@@ -19,6 +19,7 @@ CLEAN = (
     "docs/notes",
     "docs/quickstart.md",
     "docs/reference",
+    "docs/scorecard.md",
     "docs/unsupported.md",
     "docs/why.md",
     "python/kafkalite: messages",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.conformance import results
+from tests.conformance import results, scorecard
 
 REPORT = """<testsuites><testsuite>
   <testcase name="a"/>
@@ -36,3 +36,9 @@ def test_a_run_replaces_the_counts_of_its_suite_alone(tmp_path: Path) -> None:
     assert (found["python"]["passed"], found["python"]["run"]) == (28, "slice")
     assert set(found["python"]["versions"]) == {"confluent-kafka", "aiokafka", "kafka-python"}
     assert "unknown" not in found["python"]["versions"].values()
+
+
+def test_the_scorecard_and_the_readme_are_drawn_from_the_results() -> None:
+    hint = "run: make scorecard"
+    assert scorecard.PAGE.read_text() == scorecard.page(), hint
+    assert scorecard.README.read_text() == scorecard.readme(), hint
