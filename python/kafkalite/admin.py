@@ -382,7 +382,7 @@ class AdminClient(GroupAdmin):
         """Return the cluster's id, controller and brokers.
 
         Raises:
-            NoBrokerReachable: Nobody answers at any address.
+            NoBrokerReachable: No broker answers at any address.
         Source:
             Kafka protocol, DescribeCluster (key 60).
         """
@@ -412,7 +412,7 @@ class AdminClient(GroupAdmin):
 
         Args:
             partitions: All by default.
-            unclean: Elect any replica that is there, where nobody else is; this may lose records.
+            unclean: Elect any replica that is there, if no other is left; this may lose records.
             timeout: In seconds.
 
         Returns:

@@ -97,7 +97,7 @@ class GroupAdmin:
         """Return what a group committed; partitions without a commit are left out.
 
         Args:
-            group_id: The group; one that nobody knows has committed nothing.
+            group_id: The group; an unknown group has no commits.
             partitions: Look only at these.
             timeout: In seconds.
         Source:

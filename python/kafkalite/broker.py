@@ -176,7 +176,7 @@ class Broker:
                 self._engine.stop()
 
     def kill(self) -> None:
-        """End it as a crash does: nothing is flushed, nobody is told.
+        """End it as a crash does: nothing is flushed, and clients get no answer.
 
         In this process that is as much as threads allow; with ``in_process=False`` it is
         a SIGKILL. ``start()`` brings it back with its data.
@@ -192,7 +192,7 @@ class Broker:
             self.start()
 
     def close(self) -> None:
-        """Stop, and remove a temporary directory. ``start()`` then begins anew."""
+        """Stop, and remove a temporary directory. ``start()`` then makes a new one."""
         with self._changing():
             self.stop()
             if self._close is not None:
@@ -237,7 +237,7 @@ class Broker:
             topic: A topic of this broker.
             n: How many records.
             timeout: Seconds to wait for all of them.
-            where: Tells of a record whether it counts; the others are passed over.
+            where: Predicate; only records that match count.
 
         Returns:
             Exactly ``n`` records, those of one partition in their order.
@@ -327,7 +327,7 @@ def serve(words: Sequence[str], *, on_ready: OnReady | None = None) -> int:
             on, when the broker serves.
 
     Returns:
-        The exit code; failures were told on stderr.
+        The exit code; errors went to stderr.
     """
     return _native.serve(list(words), on_ready)
 

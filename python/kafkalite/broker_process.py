@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Seconds until a started child must serve, and until a stopped one must be gone.
 _PATIENCE_S = 30.0
-#: Seconds that it may take to tell of its last requests.
+#: Time limit of a request for its last requests, in seconds.
 _ASKING_S = 2.0
 #: What runs the command line.
 _COMMAND = (sys.executable, "-m", "kafkalite")
@@ -136,7 +136,7 @@ class BrokerProcess:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
+        """SIGKILL: nothing is flushed, and clients get no answer."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: signal.Signals) -> None:
@@ -222,7 +222,7 @@ class BrokerProcess:
 
 
 def _forward(line: str) -> None:
-    """Hand a line of the child's log to ``logging``; it writes JSON, as nobody sits there."""
+    """Pass a line of the child's log to ``logging``. The line is JSON, for lack of a terminal."""
     import json
 
     from .logs import emit

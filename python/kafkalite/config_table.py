@@ -80,7 +80,7 @@ def meant_by(names: Iterable[str], level: Literal["broker", "topic"]) -> str | N
     """Return the hint for names of which one is no key of brokers, or of topics.
 
     Args:
-        names: As somebody gave them, with dots.
+        names: The names as given, with dots.
         level: Whose keys they should be.
 
     Returns:

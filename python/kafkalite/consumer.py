@@ -40,8 +40,8 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
         config: Keys of Kafka with dots.
         on_assign: Called with the partitions that were assigned; it may seek in them.
         on_revoke: Called with those that are given up, which may still be committed.
-        on_lost: Called with those that somebody else may have already; ``on_revoke`` is, where
-            this is missing.
+        on_lost: Called with partitions that another member may have already. Default:
+            ``on_revoke``.
         key_deserializer: Makes keys out of bytes; null stays ``None``.
         value_deserializer: The same for values.
         cfg: Keys of Kafka as keywords, such as ``auto_offset_reset="earliest"``.
@@ -59,7 +59,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
         """Read nothing any more, and leave the group; what is done is committed first.
 
         Raises:
-            BrokerError: The last commit was refused; it is unsubscribed all the same.
+            BrokerError: The last commit was refused; the consumer is unsubscribed anyway.
         """
         try:
             self._give_up()
@@ -81,7 +81,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
         """Return the next record.
 
         Args:
-            timeout: How long to wait, in seconds; ``None`` is for ever.
+            timeout: How long to wait, in seconds; ``None`` waits without limit.
 
         Returns:
             The record, or ``None`` when none came in time.
@@ -93,7 +93,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
             UnknownTopicError: A partition that was assigned by hand is not there. This is told
                 once; it is read if it comes.
             InvalidRecordError: A batch that cannot be read; it stays the next one.
-            NoBrokerReachable: Nobody has ever answered.
+            NoBrokerReachable: No broker has ever answered.
             FencedInstanceError: Another member has this ``group_instance_id``.
         """
         record = self._native.poll(timeout)
@@ -113,7 +113,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
 
         Args:
             max_records: How many at most; ``max_poll_records`` if it is not given.
-            timeout: How long to wait for the first, in seconds; ``None`` is for ever.
+            timeout: How long to wait for the first, in seconds; ``None`` waits without limit.
 
         Returns:
             At least one record, or an empty list when none came in time.
@@ -143,7 +143,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
             max_records: How many at most.
             max_bytes: Bytes of their keys, values and headers at most; one record is returned
                 however large it is.
-            timeout: How long to wait for the first, in seconds; ``None`` is for ever.
+            timeout: How long to wait for the first, in seconds; ``None`` waits without limit.
 
         Returns:
             A batch, or ``None`` when nothing came in time.
@@ -181,7 +181,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
             yield batch
 
     def __iter__(self) -> Iterator[Record[ReadKey, ReadValue]]:
-        """Iterate over records, for ever."""
+        """Iterate over records without end."""
         native_poll = self._native.poll
         while True:
             record = native_poll(None)
@@ -311,7 +311,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
                 Only with ``enable_auto_commit``.
 
         Raises:
-            BrokerError: The last commit was refused; it is closed all the same.
+            BrokerError: The last commit was refused; the consumer is closed anyway.
         """
         if self._native.closed or self._closing:
             return
@@ -330,7 +330,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
         self.close(commit=kind is None)
 
     def _show(self, handover: Handover) -> None:
-        """Let whoever listens see what changes hands, then let it happen."""
+        """Call the listeners of a rebalance, then let it happen."""
         try:
             if handover.what == "revoke":
                 try:
@@ -347,7 +347,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
             listener(partitions)
 
     def _give_up(self) -> None:
-        """Commit what is done and tell whoever listens that all is given up."""
+        """Commit what is done and call the listeners, because all partitions are given up."""
         partitions = self.assignment()
         if partitions:
             self._native.before_unsubscribe().result()

@@ -1,4 +1,4 @@
-"""What both consumers do without waiting for anybody: what is read, and from where."""
+"""The calls of both consumers that do not wait: topics, partitions and positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BaseConsumer"]
 
 
 class BaseConsumer(Generic[ReadKey, ReadValue]):
-    """A consumer but for its waits; see ``Consumer``."""
+    """A consumer without the calls that wait; see ``Consumer``."""
 
     #: A listener that closes the consumer while it is closed is not told again.
     _closing = False

@@ -28,9 +28,9 @@ Deserializer = Callable[[bytes], Any]
 Committable = Record[Any, Any] | RecordBatch | Mapping[Place, int | CommittedOffset] | None
 
 BEGINNING, END = -2, -1
-#: Records of one ``RecordBatch`` where nobody says otherwise.
+#: Records of one ``RecordBatch`` by default.
 BATCH_RECORDS = 65_536
-#: Bytes of one ``RecordBatch`` where nobody says otherwise.
+#: Bytes of one ``RecordBatch`` by default.
 BATCH_BYTES = 16 << 20
 
 
@@ -166,7 +166,7 @@ def rows_of_times(times: Mapping[Any, int]) -> list[tuple[str, int, int]]:
 
 
 #: Topic, number, offset, leader epoch, metadata, and the tenure in which the record before it was
-#: read: how long the consumer has held the partition. 0 if nobody knows.
+#: read: how long the consumer has held the partition. 0 if unknown.
 CommitRow = tuple[str, int, int, int, str, int]
 
 

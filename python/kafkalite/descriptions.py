@@ -1,4 +1,4 @@
-"""What an admin client is told, and what it tells: topics, configurations, groups, brokers.
+"""Values of admin clients: topics, configurations, groups, brokers.
 
 All of these are values: frozen, compared by content. Offsets count records from 0, end offsets
 are exclusive; times are milliseconds since 1970 in UTC, sizes are bytes.
@@ -153,7 +153,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether it has its default value."""
         return self.source == "default"
 
 

@@ -136,7 +136,7 @@ class KafkaliteError(Exception):
             self.give_hint(hint)
 
     def give_hint(self, hint: str) -> None:
-        """Say what to do about it, where whoever raised it knew of none."""
+        """Set the hint, if the error has none yet."""
         self.hint = hint
         self.add_note(f"hint: {hint}")
 
@@ -232,7 +232,7 @@ class PartialError(KafkaliteError):
 
 
 class NoBrokerReachable(KafkaliteError, ConnectionError):
-    """Nobody answers at any address of the cluster.
+    """No broker answers at any address of the cluster.
 
     Attributes:
         causes: Each address that was tried, and what happened there.
@@ -253,7 +253,7 @@ class ConnectionLostError(KafkaliteError, ConnectionError):
 
 
 class RequestTimedOut(KafkaliteError, TimeoutError):
-    """No answer came in time; what was asked may have happened all the same."""
+    """No answer came in time; the request may still have taken effect."""
 
 
 class DeliveryTimeout(RequestTimedOut):
@@ -341,7 +341,7 @@ class GroupNotEmptyError(GroupError):
 
 
 class RebalanceError(GroupError):
-    """The group forms anew, or did without this member."""
+    """The group rebalances, or has done so without this member."""
 
 
 class FencedInstanceError(GroupError):

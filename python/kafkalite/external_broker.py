@@ -1,4 +1,4 @@
-"""Somebody else's Kafka, in the place of a broker of ours: for the pytest plugin."""
+"""A running Kafka in place of a new broker, for the pytest plugin."""
 
 from __future__ import annotations
 

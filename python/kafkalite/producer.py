@@ -110,7 +110,7 @@ class Producer(_Producer[SentKey, SentValue]):
         self.close()
 
     def __del__(self) -> None:
-        """Close a producer that nobody closed."""
+        """Close a producer that was left open."""
         # An object whose making failed has nothing to close.
         with contextlib.suppress(KafkaliteError, TypeError):
             if not self.closed:

@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say so if somebody else's broker is used."""
+    """Show the address of an external broker."""
     external = config.getoption("kafkalite_external")
     return f"kafkalite: external broker {external}" if external else None
 
@@ -256,7 +256,7 @@ def _requests(broker: Broker, within_s: float | None, most: int = 20) -> str:
     """Return the last requests of a test as a table, the newest last.
 
     Args:
-        broker: Tells of them.
+        broker: The broker to ask.
         within_s: Only the requests of so many seconds; ``None`` is all.
         most: How many, at most.
     """

@@ -83,7 +83,7 @@ class RangeReader:
     ) -> Iterator[ColumnBatch]:
         """Yield the records of ``ranges``; those of one partition in the order of their offsets.
 
-        An end need not exist: a range whose last records were compacted away ends all the same.
+        An end need not exist: a range ends even if its last records were compacted away.
         Dropping the iterator stops the reading.
 
         Args:
@@ -113,7 +113,7 @@ class RangeReader:
             while (batch := self._native.next_batch()) is not None:
                 yield batch
         finally:
-            # Whoever leaves early wants nothing more of these ranges.
+            # A caller that leaves early drops these ranges.
             self._native.stop()
 
     @property

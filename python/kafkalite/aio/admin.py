@@ -38,7 +38,7 @@ T = TypeVar("T")
 class AsyncAdminClient:
     """The asyncio twin of ``AdminClient``: the same calls, each awaited.
 
-    Being cancelled ends a call; what it asked for may have happened all the same.
+    Being cancelled ends a call; its request may still have taken effect.
 
     Args:
         config: Keys with dots, as in ``{"bootstrap.servers": "localhost:9092"}``.

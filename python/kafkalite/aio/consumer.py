@@ -143,7 +143,7 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
             yield batch
 
     def __aiter__(self) -> Self:
-        """Iterate over records, for ever."""
+        """Iterate over records without end."""
         return self
 
     async def __anext__(self) -> Record[ReadKey, ReadValue]:
@@ -163,7 +163,7 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
         left = calls.seconds_left(deadline)
         if left == 0:
             return False
-        # Waiting longer would look as if nobody asked any more.
+        # A longer wait would look like a program that stopped reading.
         longest = self._native.max_poll_interval / 3
         wait = longest if left is None else min(left, longest)
         await asyncio.wait([self._waking()], timeout=wait)
@@ -258,13 +258,13 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
         self._closing = True
         try:
             await self._seen(timeout)
-            await self._tell_of_the_end(timeout)
+            await self._announce_end(timeout)
         finally:
             try:
                 await in_thread(self._native.close, timeout, not commit)
             finally:
                 self._forget_loop()
-                # Whoever waits hears of it now, and not when its wait is over.
+                # A waiting task is woken now, not at the end of its wait.
                 self._settle()
 
     def _end(self, timeout: float = 5.0) -> None:
@@ -317,7 +317,7 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
         finally:
             self._native.finish_event()
 
-    async def _tell_of_the_end(self, timeout: float) -> None:
+    async def _announce_end(self, timeout: float) -> None:
         """Let the listener see that all is given up, for ``timeout`` seconds at most."""
         if self._listeners["revoke"] is None:
             return

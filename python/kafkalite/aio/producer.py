@@ -41,7 +41,7 @@ class _Place:
     """A place in the line of one topic, from its entering until it is left."""
 
     def __init__(self, lines: dict[str, _Line], topic: str, turn: _native.Turn | None) -> None:
-        """Make a place; ``turn`` says for how long it may be waited for, if not for ever."""
+        """Make a place; ``turn`` says for how long it may be waited for, unless it is unlimited."""
         self._lines = lines
         self._topic = topic
         self._turn = turn
@@ -80,7 +80,7 @@ class _Place:
             self._adding.add_done_callback(self._added)
 
     def _added(self, _: object) -> None:
-        # A loop that was closed has nobody who waits.
+        # A closed loop has no waiting tasks.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._let_next_in)
 
@@ -132,7 +132,7 @@ class AsyncProducer(Generic[SentKey, SentValue]):
         self._native = _native.Producer(pairs, key_serializer, value_serializer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event_loop: _native.EventLoop | None = None
-        # Topics for which somebody waits: whoever comes next waits behind them.
+        # Topics with waiting calls. The next call waits behind them.
         self._lines: dict[str, _Line] = {}
         warn(self._native._warnings)
 
@@ -233,7 +233,7 @@ class AsyncProducer(Generic[SentKey, SentValue]):
                 finished.set_result(None)
 
         def tell(_: object) -> None:
-            # A loop that was closed has nobody who waits.
+            # A closed loop has no waiting tasks.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle)
 

@@ -42,7 +42,7 @@ async def result_of(operation: Operation) -> Any:
             finished.set_result(None)
 
     def tell() -> None:
-        # A loop that was closed has nobody who waits.
+        # A closed loop has no waiting tasks.
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle)
 
@@ -58,7 +58,7 @@ async def result_of(operation: Operation) -> Any:
 async def end_of(task: asyncio.Task[None], timeout: float | None) -> bool:
     """Wait until the task ends; after ``timeout`` seconds cancel it.
 
-    A task that swallows the cancellation is left alone after a second: it may run for ever.
+    A task that swallows the cancellation is left alone after a second: it may never end.
 
     Returns:
         Whether it ended in time.
