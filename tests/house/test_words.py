@@ -22,7 +22,10 @@ CLEAN = (
     "docs/scorecard.md",
     "docs/unsupported.md",
     "docs/why.md",
+    "python/kafkalite/cli",
+    "python/kafkalite/cli: messages",
     "python/kafkalite: messages",
+    "spark_connector/kafkalite_spark: messages",
 )
 
 #: How far the table may be above the counts, so that small changes leave the table alone.
