@@ -92,8 +92,11 @@ impl CommitLog {
         let mut next = start.next;
         // On into the next segments, as far as the bytes go.
         while let Some(segment) = next.filter(|segment| left > 0 && segment.base_offset() < upper) {
-            let (_, after) = self.segment_at(segment.base_offset()).unzip();
-            let after = after.flatten();
+            let Some((there, after)) = self.segment_at(segment.base_offset()) else { break };
+            if !Arc::ptr_eq(&there, &segment) {
+                // Compaction joined `segment` with its neighbours, and `after` follows all of them.
+                break;
+            }
             let length = self.limit(&segment, after.as_ref(), upper)?.min(left);
             left -= length;
             if length > 0 {
@@ -149,8 +152,9 @@ impl CommitLog {
             }
             let Some(following) = next else { return Ok(None) };
             target = following.base_offset();
-            next = self.segment_at(target).and_then(|found| found.1);
-            segment = following;
+            // One look for both: compaction may have joined `following` with its neighbours.
+            let Some(found) = self.segment_at(target) else { return Ok(None) };
+            (segment, next) = found;
         }
     }
 

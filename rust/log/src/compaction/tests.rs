@@ -499,3 +499,33 @@ fn a_tombstone_stays_as_long_as_the_value_that_a_deletion_kept_from_compaction()
         assert_eq!(value, None);
     }
 }
+
+/// A compaction joined the segments of a read while the read went on. The read then took the
+/// segment after all of them for its next one: the consumer never saw the records in between.
+#[test]
+fn a_read_beside_a_compaction_skips_no_record() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+    let state = OpenState::default();
+    let log = CommitLog::open(&log_dir, "t-0", Arc::new(config()), state, NOW_MS).unwrap().0;
+    let log = Arc::new(log);
+    for key in ["a", "b", "c", "d"] {
+        put(&log, &[(key, Some("1"))]);
+        log.roll(NOW_MS).unwrap();
+    }
+    put(&log, &[("e", Some("1"))]);
+    for from in 0..5 {
+        let (reading, compacting) = (log.clone(), log.clone());
+        storage.beside_next_read(move || {
+            compacting.compact(compacting.log_end_offset(), NOW_MS, MAX_KEYS).unwrap();
+        });
+        let read = reading.read(Offset(from), u32::MAX, Offset(5), true).unwrap();
+        let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+        let got: Vec<_> =
+            Batches::new(&bytes).map(|batch| batch.unwrap().base_offset().0).collect();
+        assert!(!got.is_empty());
+        let expected: Vec<_> = (got[0]..=from.max(*got.last().unwrap())).collect();
+        assert_eq!(got, expected, "from {from}");
+    }
+}
