@@ -160,7 +160,7 @@ impl CommitLog {
             log_start_offset: AtomicI64::new(log_start.0),
             log_end_offset: AtomicI64::new(log_end_offset.0),
             durable_offset: AtomicI64::new(durable.0.min(log_end_offset.0)),
-            cleaned_to: AtomicI64::new(state.cleaned_to.0),
+            cleaned_to: AtomicI64::new(state.cleaned_to.min(log_end_offset).0),
             version: AtomicU64::new(1),
             segments: RwLock::new(segments),
             writer: Mutex::new(writer),

@@ -34,14 +34,6 @@ pub struct LeaderEpochs {
 }
 
 impl LeaderEpochs {
-    pub(crate) fn new(entries: Vec<EpochStart>) -> Self {
-        let mut epochs = Self::default();
-        for entry in entries {
-            epochs.assign(entry.epoch, entry.start_offset);
-        }
-        epochs
-    }
-
     pub(crate) fn entries(&self) -> &[EpochStart] {
         &self.entries
     }

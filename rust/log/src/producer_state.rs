@@ -178,6 +178,22 @@ impl ProducerState {
         Some(Undo { producer_id, before })
     }
 
+    /// Takes over the older batches of each producer whose newest batch is the same in `noted`.
+    pub(crate) fn recall(&mut self, noted: Self) {
+        let newest = |entry: &ProducerEntry| {
+            let batch = entry.batches.back()?;
+            Some((entry.epoch, batch.last_sequence, batch.last_offset))
+        };
+        for (id, noted) in noted.producers {
+            if let Some(entry) = self.producers.get_mut(&id)
+                && newest(entry) == newest(&noted)
+                && entry.batches.len() < noted.batches.len()
+            {
+                entry.batches = noted.batches;
+            }
+        }
+    }
+
     /// Takes one change back; the newest first.
     pub(crate) fn undo(&mut self, undo: Undo) {
         match undo.before {

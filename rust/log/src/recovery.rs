@@ -18,7 +18,7 @@ use crate::checkpoint::{LEADER_EPOCH_FILE, read_epochs, write_epochs};
 use crate::commit_log::OpenState;
 use crate::config::LogConfig;
 use crate::error::LogError;
-use crate::leader_epochs::LeaderEpochs;
+use crate::leader_epochs::{EpochStart, LeaderEpochs};
 use crate::log_dir::PartitionDir;
 use crate::producer_state::ProducerState;
 use crate::segment::{LOG_SUFFIX, Segment};
@@ -106,7 +106,7 @@ pub(crate) fn recover(
         first.close_file();
         segments.push(Arc::new(first));
     }
-    let epochs = load_epochs(dir, &segments)?;
+    let epochs = load_epochs(dir, &segments, state.log_start_offset)?;
     let mut recovered = if state.clean {
         recover_clean(dir, segments, epochs, &entries)?
     } else {
@@ -150,27 +150,38 @@ fn list_segments(
     Ok(segments)
 }
 
-/// The leader epochs; read from every batch if their file is damaged.
+/// The leader epochs from their file; those of older records, or all if the file is damaged, from
+/// the batches. A crash may come between the deletion of epochs and that of their records.
 fn load_epochs(
     dir: &Arc<PartitionDir>,
     segments: &[Arc<Segment>],
+    log_start: Offset,
 ) -> Result<LeaderEpochs, LogError> {
     let path = dir.file(LEADER_EPOCH_FILE);
-    match read_epochs(dir.storage(), &path) {
-        Ok(entries) => Ok(LeaderEpochs::new(entries)),
+    let known = match read_epochs(dir.storage(), &path) {
         Err(error @ LogError::BadFile { .. }) => {
             tracing::warn!("{error}; reading leader epochs from the log");
-            let mut epochs = LeaderEpochs::default();
-            for segment in segments {
-                // A bad batch is dealt with later; the epochs before it hold.
-                let _ = scan_headers(segment, Offset(0), |header| {
-                    epochs.assign(header.leader_epoch, header.base_offset);
-                });
-            }
-            Ok(epochs)
+            Vec::new()
         }
-        Err(error) => Err(error),
+        known => known?,
+    };
+    let first_known = known.first().map_or(Offset(i64::MAX), |epoch| epoch.start_offset);
+    let mut epochs = LeaderEpochs::default();
+    if first_known > log_start {
+        let older = segments.iter().take_while(|segment| segment.base_offset() < first_known);
+        for segment in older.filter(|segment| segment.size() > 0) {
+            // A bad batch is dealt with later; the epochs before it hold.
+            let _ = scan_headers(segment, Offset(0), |header| {
+                if header.base_offset < first_known {
+                    epochs.assign(header.leader_epoch, header.base_offset);
+                }
+            });
+        }
     }
+    for EpochStart { epoch, start_offset } in known {
+        epochs.assign(epoch, start_offset);
+    }
+    Ok(epochs)
 }
 
 fn recover_clean(
@@ -235,15 +246,24 @@ pub(crate) fn newest_snapshot(
     let listed = dir.storage().list(&path).map_err(|error| dir.failed(&*path, error))?;
     let mut offsets: Vec<_> = snapshots(&listed).filter(|offset| *offset <= end).collect();
     while let Some(offset) = offsets.pop() {
-        let path = dir.file(&snapshot_name(offset));
-        let bytes = read_file(dir.storage(), &path).map_err(|error| dir.failed(&path, error))?;
-        if let Some(producers) = ProducerState::decode(&bytes) {
+        if let Some(producers) = read_snapshot(dir, offset)? {
             return Ok((producers, Some(offset)));
         }
+        let path = dir.file(&snapshot_name(offset));
         tracing::warn!(snapshot = %path.display(), "damaged, looking for an older one");
         dir.storage().remove_file(&path).map_err(|error| dir.failed(&path, error))?;
     }
     Ok((ProducerState::default(), None))
+}
+
+/// The producer state before the record at `offset`; `None` if its snapshot is missing or damaged.
+fn read_snapshot(dir: &PartitionDir, offset: Offset) -> Result<Option<ProducerState>, LogError> {
+    let path = dir.file(&snapshot_name(offset));
+    match read_file(dir.storage(), &path) {
+        Ok(bytes) => Ok(ProducerState::decode(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(dir.failed(path, error)),
+    }
 }
 
 /// Removes the snapshots whose offset is `unwanted`.

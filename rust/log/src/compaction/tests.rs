@@ -529,3 +529,31 @@ fn a_read_beside_a_compaction_skips_no_record() {
         assert_eq!(got, expected, "from {from}");
     }
 }
+
+/// After a crash the broker read compacted segments, and knew only the newest batch of a producer.
+/// It refused the older batches, which were in the log, when the producer sent them again.
+#[test]
+fn a_crash_forgets_no_batch_that_compaction_took() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    let batch = |sequence: i32| {
+        let mut builder = RecordBatchBuilder::new(Codec::None).producer(9, 0, sequence);
+        builder.append(NOW_MS, Some(b"a"), Some(b"1"), &[]);
+        let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+        validate(&bytes, &config(), NOW_MS, 9).unwrap()
+    };
+    for sequence in 0..5 {
+        append_in(&log, &batch(sequence), LeaderEpoch(0), NOW_MS).unwrap();
+        log.roll(NOW_MS).unwrap();
+    }
+    compact(&log, 0, NOW_MS);
+    assert_eq!(batches(&log), [4]);
+    drop(log);
+    for _ in 0..2 {
+        let (log, _) = fixture.open(OpenState::default());
+        for sequence in 0..5 {
+            let again = append_in(&log, &batch(sequence), LeaderEpoch(1), NOW_MS).unwrap();
+            assert_eq!((again.base_offset.0, again.duplicate), (i64::from(sequence), true));
+        }
+    }
+}

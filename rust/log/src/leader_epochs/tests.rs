@@ -2,10 +2,11 @@ use super::*;
 
 /// Epochs 2, 5 and 6 start at 10, 20 and 30.
 fn epochs() -> LeaderEpochs {
-    let starts = [(2, 10), (5, 20), (6, 30)];
-    let entry =
-        |(epoch, start)| EpochStart { epoch: LeaderEpoch(epoch), start_offset: Offset(start) };
-    LeaderEpochs::new(starts.into_iter().map(entry).collect())
+    let mut epochs = LeaderEpochs::default();
+    for (epoch, start) in [(2, 10), (5, 20), (6, 30)] {
+        epochs.assign(LeaderEpoch(epoch), Offset(start));
+    }
+    epochs
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub(super) fn recover_unclean(
         }
         end = segment.base_offset();
         if snapshot.take() != Some(end) && !producers.is_empty() {
+            // Compaction removes batches that a producer may still send again.
+            if let Some(noted) = read_snapshot(dir, end)? {
+                producers.recall(noted);
+            }
             write_snapshot(dir, &producers, end)?;
         }
         let size = segment.size();

@@ -116,6 +116,43 @@ fn a_cut_below_the_recovery_point_is_told() {
     assert!(fixture.open(state).1.lost_below_recovery_point);
 }
 
+/// After a loss, new records below the checkpoint's offset counted as compacted. Compaction removed
+/// a tombstone there in time, and the value that the tombstone deletes stayed.
+#[test]
+fn nothing_beyond_the_end_is_compacted() {
+    let fixture = Fixture::new(small_segments());
+    drop(filled(&fixture));
+    for clean in [true, false] {
+        let state = OpenState { clean, cleaned_to: Offset(500), ..OpenState::default() };
+        assert_eq!(fixture.open(state).0.cleaned_to(), Offset(80));
+    }
+}
+
+/// Retention writes the epochs, then removes segments. After a crash in between, the epochs of the
+/// records that stayed were unknown.
+#[test]
+fn epochs_of_records_that_stayed_are_read_from_the_log() {
+    for clean in [true, false] {
+        let fixture = Fixture::new(small_segments());
+        let log = fixture.fresh();
+        for i in 0..40 {
+            let epoch = LeaderEpoch(3 + i / 10);
+            append_in(&log, &batch_at(1, NOW_MS), epoch, NOW_MS).unwrap();
+        }
+        log.close(true).unwrap();
+        let expected = log.epochs();
+        let path = log.path().join(LEADER_EPOCH_FILE);
+        drop(log);
+        for known in ["0\n1\n6 35\n", "0\n1\n7 40\n", "0\n0\n"] {
+            std::fs::write(&path, known).unwrap();
+            let state = OpenState { clean, recovery_point: Offset(40), ..OpenState::default() };
+            let (log, _) = fixture.open(state);
+            assert_eq!(log.epochs(), expected, "clean: {clean}, {known}");
+            drop(log);
+        }
+    }
+}
+
 #[test]
 fn indexes_that_are_gone_or_damaged_cost_nothing_but_time() {
     for clean in [true, false] {
