@@ -36,24 +36,25 @@ impl CommitLog {
             let segments = self.segments.read().clone();
             self.bound(&segments, &config, now_ms, high_watermark)?
         } else {
-            self.log_start_offset()
+            Offset::ZERO
         };
         let mut writer = self.writer.lock();
         self.check_open()?;
         writer.producers.expire(now_ms, config.producer_id_expiration_ms);
-        if bound > self.log_start_offset() {
-            // All of it may go; a log is never without an active segment.
-            if bound == self.log_end_offset() && writer.active.size() > 0 {
-                match self.roll_locked(&mut writer, now_ms) {
-                    // What is sealed goes all the same, and makes room for the next turn's roll.
-                    Err(LogError::DiskFull { .. }) => bound = writer.active.base_offset(),
-                    rolled => rolled?,
-                }
+        // A log always has an active segment. DeleteRecords may have deleted all its records.
+        if bound == self.log_end_offset() && writer.active.size() > 0 {
+            match self.roll_locked(&mut writer, now_ms) {
+                // What is sealed goes all the same, and makes room for the next turn's roll.
+                Err(LogError::DiskFull { .. }) => bound = writer.active.base_offset(),
+                rolled => rolled?,
             }
-            let bound = bound.min(self.log_end_offset());
-            if bound > self.log_start_offset() {
-                self.raise_log_start(bound)?;
-            }
+        }
+        // Whole segments only: compaction may have joined them since, or the active one grown.
+        if bound < self.log_end_offset() {
+            bound = self.segment_at(bound).map_or(Offset::ZERO, |(found, _)| found.base_offset());
+        }
+        if bound.min(self.log_end_offset()) > self.log_start_offset() {
+            self.raise_log_start(bound.min(self.log_end_offset()))?;
         }
         let deleted_segments = self.delete_below_start(&mut writer, now_ms)?;
         Ok(Retained { deleted_segments, log_start_offset: self.log_start_offset() })
@@ -80,7 +81,7 @@ impl CommitLog {
             Ok::<_, LogError>(SegmentTimes { newest_ms, modified_ms: segment.modified_ms() })
         };
         let bound = retention_bound(&extents, times, config, now_ms, high_watermark)?;
-        Ok(bound.unwrap_or_default().max(self.log_start_offset()))
+        Ok(bound.unwrap_or_default())
     }
 }
 

@@ -557,3 +557,33 @@ fn a_crash_forgets_no_batch_that_compaction_took() {
         }
     }
 }
+
+/// Retention moved the log's start into a segment that compaction had just joined. Nothing was
+/// deleted, nothing was written, and after a crash the log started lower again.
+#[test]
+fn retention_beside_a_compaction_deletes_whole_segments() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+    let config = Arc::new(LogConfig { cleanup_delete: true, retention_ms: 1_000, ..config() });
+    let open = |state| CommitLog::open(&log_dir, "t-0", config.clone(), state, NOW_MS).unwrap().0;
+    let log = open(OpenState::default());
+    for i in 0..4 {
+        let mut builder = RecordBatchBuilder::new(Codec::None);
+        builder.append(NOW_MS + 1_000 * i, Some(b"a"), Some(b"1"), &[]);
+        let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+        let batch = validate(&bytes, &config, NOW_MS + 1_000 * i, 9).unwrap();
+        append_in(&log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
+        log.roll(NOW_MS).unwrap();
+    }
+    log.close(true).unwrap();
+    let log = Arc::new(open(OpenState { clean: true, ..OpenState::default() }));
+    let compacting = log.clone();
+    storage.beside_next_read(move || {
+        compacting.compact(Offset(4), NOW_MS, MAX_KEYS).unwrap();
+    });
+    // The first two are too old now.
+    log.retain(NOW_MS + 2_500, Offset(4)).unwrap();
+    assert_eq!(log.segment_count(), 2, "compaction joined four");
+    assert_eq!(log.log_start_offset(), Offset(0));
+}

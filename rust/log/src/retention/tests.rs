@@ -117,3 +117,18 @@ fn a_log_that_is_only_compacted_keeps_all_above_its_start() {
     log.retain(900 * DAY_MS, log.log_end_offset()).unwrap();
     assert_eq!(log.log_start_offset(), Offset(7));
 }
+
+/// DeleteRecords up to the log's end leaves the active segment. Retention never removed that
+/// segment if nothing was appended any more.
+#[test]
+fn what_was_deleted_up_to_the_end_goes_when_it_is_old() {
+    let fixture = Fixture::new(config());
+    let log = fixture.fresh();
+    ten_days(&log);
+    log.delete_records(Offset(20), 10 * DAY_MS).unwrap();
+    log.retain(13 * DAY_MS, Offset(20)).unwrap();
+    assert!(log.size_bytes() > 0, "its last record is not too old yet");
+    log.retain(14 * DAY_MS, Offset(20)).unwrap();
+    assert_eq!((log.size_bytes(), log.segment_count()), (0, 1));
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(20), Offset(20)));
+}
