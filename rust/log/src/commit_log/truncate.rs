@@ -369,15 +369,17 @@ impl CommitLog {
         recovery::prune_snapshots(&self.dir, &bases)
     }
 
-    /// Removes files whose `file.delete.delay.ms` is over. How many.
+    /// Removes files whose `file.delete.delay.ms` is over. How many. A clock that was set back does
+    /// not keep files: those that would stay for longer than the delay are removed too.
     ///
     /// # Errors
     /// If the disk fails.
     pub fn remove_deleted(&self, now_ms: i64) -> Result<usize, LogError> {
+        let latest = now_ms.saturating_add(self.config.load().file_delete_delay_ms);
         let due: Vec<_> = {
             let mut writer = self.writer.lock();
-            let (due, waiting) =
-                writer.deleted.drain(..).partition(|(remove_at, _)| *remove_at <= now_ms);
+            let is_due = |(at, _): &(i64, PathBuf)| *at <= now_ms || *at > latest;
+            let (due, waiting) = writer.deleted.drain(..).partition(is_due);
             writer.deleted = waiting;
             due
         };

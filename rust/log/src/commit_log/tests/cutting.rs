@@ -74,6 +74,19 @@ fn deleted_records_cannot_be_read_and_their_segments_go_later() {
     assert!(matches!(beyond, Err(LogError::OffsetOutOfRange { .. })));
 }
 
+/// Files of deleted segments stayed until the clock came to their time again.
+#[test]
+fn a_clock_that_is_set_back_keeps_no_deleted_files() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    for _ in 0..50 {
+        append(&log, 2);
+    }
+    log.delete_records(Offset(51), NOW_MS).unwrap();
+    assert_eq!(log.remove_deleted(NOW_MS).unwrap(), 0);
+    assert!(log.remove_deleted(NOW_MS - 1_000_000_000).unwrap() > 0);
+}
+
 #[test]
 fn a_closed_log_takes_and_gives_nothing() {
     let fixture = Fixture::new(LogConfig::default());
