@@ -49,7 +49,11 @@ def test_an_adopted_partition_reads_equal_and_goes_on(processes: Processes, tmp_
     words += ["--data-dir", str(tmp_path / "target")]
     assert processes.start(*words).wait() == 1, "the broker still has the directory"
     assert target.end() == 0
+    cleaned = tmp_path / "target" / "cleaner-offset-checkpoint"
+    cleaned.write_text("0\n1\nt 0 500\n")
     assert processes.start(*words).wait() == 0
+    # What was compacted before is not what is there now: a deleted key could come back.
+    assert cleaned.read_text() == "0\n1\nt 0 0\n"
     again = processes.serve(data_dir=tmp_path / "target")
     assert read(again.ready) == expected
     fill(again.ready)

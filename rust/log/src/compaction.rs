@@ -102,7 +102,7 @@ impl CommitLog {
             }
         }
         let dirty_ratio = if total == 0 { 0.0 } else { dirty as f64 / total as f64 };
-        let worth = dirty > 0 && dirty_ratio >= config.min_cleanable_dirty_ratio;
+        let worth = dirty_ratio > config.min_cleanable_dirty_ratio;
         Ok(Compactable { dirty_bytes: dirty, dirty_ratio, is_due: worth || overdue })
     }
 
@@ -184,8 +184,7 @@ impl CommitLog {
         for (index, segment) in segments.iter().enumerate() {
             let segment_end = segments.get(index + 1).map_or(end, |next| next.base_offset());
             let lag_ms = config.min_compaction_lag_ms;
-            let young =
-                lag_ms > 0 && segment.newest()?.timestamp_ms > now_ms.saturating_sub(lag_ms);
+            let young = lag_ms > 0 && segment.newest_ms()? > now_ms.saturating_sub(lag_ms);
             if segment_end > high_watermark || (young && segment_end > first_dirty) {
                 break;
             }

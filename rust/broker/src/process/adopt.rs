@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kafkalite_log::checkpoint::{
-    LOG_START_FILE, RECOVERY_POINT_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_id,
+    CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_id,
     read_topic_ids, write_offsets, write_topic_ids,
 };
 use kafkalite_log::storage::RealStorage;
@@ -38,7 +38,9 @@ pub fn adopt(
         // Without these the next start would believe the empty partition's.
         let key = (topic.to_owned(), partition);
         note(&directory, LOG_START_FILE, key.clone(), adopted.log_start_offset)?;
-        note(&directory, RECOVERY_POINT_FILE, key, adopted.log_end_offset)?;
+        note(&directory, RECOVERY_POINT_FILE, key.clone(), adopted.log_end_offset)?;
+        // How far the other broker compacted the partition is unknown.
+        note(&directory, CLEANER_FILE, key, Offset::ZERO)?;
         Ok(adopted)
     };
     carry_out().map_err(|error| match &error {

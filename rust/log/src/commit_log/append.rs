@@ -441,8 +441,9 @@ pub(super) fn must_roll(
     } else {
         config.segment_ms
     };
+    let jitter_ms = config.segment_jitter_ms.min(max_age_ms);
     size + header.size() > config.segment_bytes as usize // case A
-        || age_ms > max_age_ms - active.jitter_ms(config.segment_jitter_ms) // case B
+        || age_ms > max_age_ms - active.jitter_ms(jitter_ms) // case B
         || active.index_is_full(config.segment_index_bytes) // case C
         || active.relative(header.last_offset()).is_none() // case D
 }

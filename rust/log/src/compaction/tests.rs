@@ -157,6 +157,26 @@ fn young_records_stay() {
     }
 }
 
+/// Compaction ignored `min.compaction.lag.ms` for records without timestamps.
+#[test]
+fn young_records_without_a_timestamp_stay() {
+    let lag = LogConfig { min_compaction_lag_ms: 100, ..config() };
+    for (now_ms, left) in [(NOW_MS + 99, 2), (NOW_MS + 100, 1)] {
+        let fixture = Fixture::new(lag.clone());
+        let log = fixture.fresh();
+        for _ in 0..2 {
+            let mut builder = RecordBatchBuilder::new(Codec::None);
+            builder.append(-1, Some(b"a"), Some(b"1"), &[("h", None)]);
+            let bytes = builder.build(Offset(0), LeaderEpoch(-1)).unwrap();
+            let batch = validate(&bytes, &config(), NOW_MS, 9).unwrap();
+            append_in(&log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
+        }
+        log.roll(NOW_MS).unwrap();
+        compact(&log, 0, now_ms);
+        assert_eq!(records(&log).len(), left, "{} ms later", now_ms - NOW_MS);
+    }
+}
+
 #[test]
 fn compaction_is_due_by_ratio_or_by_age() {
     let fixture = Fixture::new(config());
@@ -172,6 +192,9 @@ fn compaction_is_due_by_ratio_or_by_age() {
     assert!(due(0, NOW_MS));
     assert!(!due(19, NOW_MS));
     assert!(!due(20, NOW_MS));
+    // No share is above all.
+    log.set_config(Arc::new(LogConfig { min_cleanable_dirty_ratio: 1.0, ..config() }));
+    assert!(!due(0, NOW_MS));
     log.set_config(Arc::new(LogConfig { max_compaction_lag_ms: 50, ..config() }));
     assert!(due(19, NOW_MS + 51));
     assert!(!due(19, NOW_MS + 50));

@@ -251,6 +251,13 @@ impl Segment {
         Ok(self.newest.lock().unwrap_or_default())
     }
 
+    /// When its newest record was made: its largest timestamp, or when it was last written if no
+    /// record has one.
+    pub(crate) fn newest_ms(&self) -> Result<i64, LogError> {
+        let largest = self.newest()?.timestamp_ms;
+        Ok(if largest >= 0 { largest } else { self.modified_ms() })
+    }
+
     /// What `segment.ms` counts from: the timestamp of the first batch, if it has one.
     pub(crate) fn first_timestamp(&self) -> Result<Option<i64>, LogError> {
         if self.first_timestamp.load(Ordering::Relaxed) == UNKNOWN_TIMESTAMP && self.size() > 0 {

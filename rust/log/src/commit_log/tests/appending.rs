@@ -127,6 +127,13 @@ fn a_segment_rolls_by_size_time_and_index() {
         ("size", LogConfig { segment_bytes: 200, ..base.clone() }, 0, 3),
         ("time", LogConfig { segment_ms: 9, ..base.clone() }, 10, 3),
         ("not yet", LogConfig { segment_ms: 10, ..base.clone() }, 10, 2),
+        // What is taken off an age is never more than all of it.
+        (
+            "jitter",
+            LogConfig { segment_ms: 1_000, segment_jitter_ms: i64::MAX, ..base.clone() },
+            0,
+            1,
+        ),
         ("index", LogConfig { segment_index_bytes: 12, ..base.clone() }, 0, 2),
         ("nothing", base, 0, 1),
     ];
