@@ -125,7 +125,7 @@ def test_the_error_reference_explains_every_code_of_the_broker() -> None:
 
 
 #: Names that are no keys of ours: refused, of other clients, or files.
-NAMED_ALL_THE_SAME = {"transactional.id", "api.version.request", "spark.archives", "py.typed"}
+NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
 #: Kafka's, which a running broker keeps as given or refuses to change.
 NAMED_ALL_THE_SAME |= {
     "background.threads",
