@@ -71,7 +71,7 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::LoadSkipsABatch => {
             &["commit-lost", "commit-went-back", "two-owners", "generation-went-back"]
         }
-        Planted::CommitsWithoutTopicId => &["former-topic"],
+        Planted::CommitsWithoutTopicId => &["former-topic", "commit-went-back", "commit-lost"],
         Planted::OldMetadataApplied => &["image-went-back", "image-differs"],
         Planted::OvertakenProposalCommits => &["change-lost", "refused-change", "two-leaders"],
         Planted::UnknownTakenForRejected => &["refused-change"],
