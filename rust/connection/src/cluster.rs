@@ -109,11 +109,13 @@ impl Cluster {
     /// - case A: `NoBrokerReachable` at once when no broker was ever reached
     /// - case B: the broker's refusal at once where waiting cannot help
     /// - case C: what the last try said, `UNKNOWN_TOPIC_OR_PARTITION` for one, at `deadline`
+    /// - case D: `Timeout` at `deadline`, if no broker answered for the topic
     pub async fn topic(
         &self,
         name: &str,
         deadline: Instant,
     ) -> Result<Arc<TopicImage>, ConnectionError> {
+        let began = Instant::now();
         loop {
             let names = [name];
             let asked = self.look_up(&names);
@@ -131,7 +133,11 @@ impl Cluster {
                     return Err(error);
                 }
                 Err(error) => error,
-                Ok(()) => self.0.image.load().topic_error(name),
+                Ok(()) => self.0.image.load().refusal(name).unwrap_or_else(|| {
+                    let after_ms = began.elapsed().as_millis() as u64;
+                    let what = format!("the metadata of topic {name}");
+                    ConnectionError::Timeout { what, after_ms }
+                }),
             };
             if Instant::now() >= deadline {
                 return Err(error);

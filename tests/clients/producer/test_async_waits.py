@@ -73,7 +73,7 @@ def test_what_was_cancelled_in_line_leaves_the_others_in_order(
 def test_a_missing_topic_is_the_error_of_every_send_that_waits_for_it() -> None:
     async def main() -> None:
         with kl.Broker(config={"auto.create.topics.enable": False}) as broker:
-            settings: dict[str, Any] = {"max_block_ms": 300}
+            settings: dict[str, Any] = {"max_block_ms": 1_000}
             async with kl.AsyncProducer(
                 bootstrap_servers=broker.bootstrap_servers, **settings
             ) as producer:

@@ -109,7 +109,7 @@ def test_a_record_beyond_a_limit_is_refused_at_once(kafkalite_bootstrap: str, na
 def test_a_topic_that_does_not_come_is_an_error_in_time() -> None:
     with (
         kl.Broker(config={"auto.create.topics.enable": False}) as broker,
-        kl.Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=300) as producer,
+        kl.Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=1_000) as producer,
     ):
         calls: list[tuple[Callable[[], object], type[kl.KafkaliteError]]] = [
             (lambda: producer.send("missing", b"v"), kl.UnknownTopicError),

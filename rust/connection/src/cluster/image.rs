@@ -186,8 +186,14 @@ impl ClusterImage {
     /// Why a topic is not known.
     pub fn topic_error(&self, name: &str) -> ConnectionError {
         let unknown = ErrorCode::UnknownTopicOrPartition;
-        let code = self.refused.get(name).copied().unwrap_or(unknown);
-        ConnectionError::refused(code, format!("topic {name}"))
+        let about = format!("topic {name}");
+        self.refusal(name).unwrap_or_else(|| ConnectionError::refused(unknown, about))
+    }
+
+    /// The error that brokers answered for a topic, if they did.
+    pub(super) fn refusal(&self, name: &str) -> Option<ConnectionError> {
+        let code = self.refused.get(name)?;
+        Some(ConnectionError::refused(*code, format!("topic {name}")))
     }
 
     /// Brokers that are to be asked for metadata before others now: they know whether the topics

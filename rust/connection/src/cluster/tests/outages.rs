@@ -200,3 +200,18 @@ fn a_leader_that_is_no_broker_any_more_has_its_topics_asked_for_again() {
     let nodes = leaders.map(|leaders| leaders.map(|leader| leader.map(|(node, _)| node)));
     assert_eq!(nodes, Ok([Some(OTHER), Some(NODE)]));
 }
+
+/// The error was that it is missing, which no broker had said.
+#[test]
+fn a_topic_without_an_answer_is_late_and_not_missing() {
+    let silent = FakeBroker::start(|asked| match asked.is(ApiKey::Metadata) {
+        true => Answer::Silence,
+        false => Answer::Usual,
+    });
+    let cluster = Cluster::new(fast(&silent));
+    let error = EventLoop::start("test").run(async move {
+        let deadline = Instant::now() + Duration::from_millis(100);
+        cluster.topic("t", deadline).await.expect_err("no answer")
+    });
+    assert!(matches!(error, ConnectionError::Timeout { .. }), "{error}");
+}
