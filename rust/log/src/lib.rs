@@ -2,7 +2,8 @@
 //!
 //! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be
 //! appended and runs before it; [`LogDir`] is the directory that logs live in and share their fate
-//! with; [`checkpoint`] holds the small files beside them. No socket, no clock, no thread of its
+//! with; [`checkpoint`] holds the small files beside them; [`frames`] is the
+//! journal that the metadata of a cluster is kept in. No socket, no clock, no thread of its
 //! own.
 
 // What tests share with those of other crates knows this one by its name.
@@ -22,6 +23,7 @@ mod error;
 #[cfg(test)]
 #[path = "../../testing/faulty_storage.rs"]
 mod faulty_storage;
+pub mod frames;
 mod index;
 pub mod inspect;
 mod leader_epochs;
