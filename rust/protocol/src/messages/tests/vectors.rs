@@ -10,11 +10,17 @@ use std::fmt::Write as _;
 /// Read and written alike by Kafka 4.3.0; `tests/golden/README.md` says how they are made.
 const GOLDEN: &str = include_str!("../../../../../tests/golden/messages.txt");
 
-/// Our own records, as the first release wrote them that had them.
-const OWN: &str = include_str!("../../../../../tests/golden/metadata_records.txt");
+/// Our own records, as the first release wrote them that had them: the module of each file, which
+/// no Kafka knows, and its lines.
+const OWN: [(&str, &str); 2] = [
+    ("metadata_records", include_str!("../../../../../tests/golden/metadata_records.txt")),
+    ("quorum_records", include_str!("../../../../../tests/golden/quorum_records.txt")),
+];
 
-/// The module of the records that no Kafka knows.
-const OWN_MODULE: &str = "metadata_records";
+/// The golden lines of our own module of this name.
+fn own(module: &str) -> Option<&'static str> {
+    OWN.iter().find(|(name, _)| *name == module).map(|(_, golden)| *golden)
+}
 
 /// Appends the default value of `T` and `rounds` random ones, in each version.
 fn write<T: Versioned + Sample + Default>(
@@ -84,7 +90,7 @@ fn what_kafka_wrote_is_read_and_written_alike() {
     for_each_api!(api);
     macro_rules! record {
         ($module:ident, $name:ident) => {
-            let golden = if stringify!($module) == OWN_MODULE { OWN } else { GOLDEN };
+            let golden = own(stringify!($module)).unwrap_or(GOLDEN);
             check::<$module::$name>(golden, stringify!($name), -1, "record");
         };
     }
@@ -100,7 +106,7 @@ fn vectors_for_other_codecs_are_written_on_request() {
     let paths = ["KAFKALITE_VECTORS", "KAFKALITE_OWN_VECTORS"].map(|name| std::env::var(name).ok());
     let rounds =
         std::env::var("KAFKALITE_VECTOR_ROUNDS").map_or(1, |n| n.parse().expect("a count"));
-    let (mut out, mut own) = (String::new(), String::new());
+    let (mut out, mut ours) = (String::new(), String::new());
     macro_rules! api {
         ($key:ident, $module:ident, $request:ident, $response:ident) => {
             let (name, key) = (ApiKey::$key.name(), ApiKey::$key as i16);
@@ -111,12 +117,12 @@ fn vectors_for_other_codecs_are_written_on_request() {
     for_each_api!(api);
     macro_rules! record {
         ($module:ident, $name:ident) => {
-            let out = if stringify!($module) == OWN_MODULE { &mut own } else { &mut out };
+            let out = if own(stringify!($module)).is_some() { &mut ours } else { &mut out };
             write::<$module::$name>(out, (stringify!($name), -1, "record"), rounds);
         };
     }
     for_each_record!(record);
-    for (path, lines) in paths.into_iter().zip([out, own]) {
+    for (path, lines) in paths.into_iter().zip([out, ours]) {
         if let Some(path) = path {
             std::fs::write(path, lines).expect("a writable path");
         }
