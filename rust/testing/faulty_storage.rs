@@ -46,6 +46,8 @@ struct State {
     changes: u64,
     plan: Option<(u64, Fault)>,
     crashed: bool,
+    /// Syncs of files do nothing, and say that they did.
+    ignores_syncs: bool,
     /// Bytes of each file that a power cut leaves.
     synced: BTreeMap<PathBuf, u64>,
     /// What is done beside the next read.
@@ -164,6 +166,11 @@ impl FaultyStorage {
         self.state.lock().beside_read = Once(Some(Box::new(act)));
     }
 
+    /// Lets syncs of files do nothing from now on, as a disk that lies does.
+    pub fn ignore_syncs(&self, ignores: bool) {
+        self.state.lock().ignores_syncs = ignores;
+    }
+
     /// Whether everything ended.
     #[must_use]
     pub fn has_crashed(&self) -> bool {
@@ -257,6 +264,8 @@ impl FaultyStorage {
 
 impl StorageFile for FaultyFile {
     fn write_all_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
+        // What is gone writes nothing, not even by half: its successor has the file by now.
+        self.storage.check()?;
         if let Err(error) = self.storage.change() {
             let bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
             let half = &bytes[..bytes.len() / 2];
@@ -278,6 +287,9 @@ impl StorageFile for FaultyFile {
         self.storage.change_by(true)?;
         let length = self.inner.length()?;
         let mut state = self.storage.state.lock();
+        if state.ignores_syncs {
+            return Ok(());
+        }
         state.synced.insert(self.path.clone(), length);
         state.unsynced_changes.retain(|change| match change {
             UnsyncedChange::Cut(path, ..) => *path != self.path,

@@ -183,6 +183,7 @@ HOUSES = {
 CRATES: dict[str, set[str]] = {
     "protocol": set(),
     "log": {"protocol"},
+    "quorum": {"log", "protocol"},
     "connection": {"protocol"},
     "client": {"connection", "protocol"},
     "broker": {"log", "protocol"},

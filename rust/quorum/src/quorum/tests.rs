@@ -1,0 +1,202 @@
+//! The quorum on threads and in real time: what the broker will do with it.
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::network::{Answer, Lane};
+use crate::state_machine::MakeBytes;
+use crate::types::Committed;
+use kafkalite_log::storage::{RealStorage, UnsyncedStorage};
+use kafkalite_protocol::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// All payloads, one behind the other.
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl StateMachine for Text {
+    fn apply(&mut self, committed: Committed) -> Result<(), String> {
+        self.0.lock().extend_from_slice(&committed.payload);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> MakeBytes {
+        let text = self.0.lock().clone();
+        Box::new(move || text)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<(), String> {
+        *self.0.lock() = state.bytes.to_vec();
+        Ok(())
+    }
+}
+
+/// The voters of one process, by port.
+#[derive(Clone, Default)]
+struct Local(Arc<Mutex<BTreeMap<u16, Weak<Quorum>>>>);
+
+impl Transport for Local {
+    fn call(&self, to: &Endpoint, _: Lane, request: Bytes) -> Answer {
+        let target = self.0.lock().get(&to.port).and_then(Weak::upgrade);
+        Box::pin(async move {
+            let (told, answer) = oneshot::channel();
+            target.ok_or("the voter is away")?.answer(request, move |answer| _ = told.send(answer));
+            answer.await.map_err(|error| error.to_string())
+        })
+    }
+}
+
+fn voter(number: u8) -> (VoterId, Endpoint) {
+    let id = VoterId { node_id: i32::from(number), directory_id: Uuid([number; 16]) };
+    (id, Endpoint { host: "localhost".to_owned(), port: u16::from(number) })
+}
+
+fn start(local: &Local, number: u8, dir: &Path, text: Text) -> Arc<Quorum> {
+    let (me, at) = voter(number);
+    let options = QuorumOptions {
+        cluster_id: "local".to_owned(),
+        me,
+        dir: dir.to_owned(),
+        timing: Timing::default(),
+    };
+    let transport = Arc::new(local.clone());
+    let quorum = Quorum::start(options, Arc::new(RealStorage), Box::new(text), transport).unwrap();
+    let quorum = Arc::new(quorum);
+    local.0.lock().insert(at.port, Arc::downgrade(&quorum));
+    quorum
+}
+
+/// Waits until `quorum` stands as `wanted` says.
+fn await_status(
+    quorum: &Quorum,
+    wanted: impl Fn(&Status) -> bool + Send + Sync + 'static,
+) -> Status {
+    let (told, heard) = mpsc::channel();
+    let told = Mutex::new(told);
+    quorum.watch(move |status| {
+        if wanted(&status) {
+            _ = told.lock().send(status);
+        }
+    });
+    heard.recv_timeout(DEADLINE).expect("the status that is waited for")
+}
+
+/// The answer that a call hands to its closure.
+fn awaited<T: Send + 'static>(call: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> T {
+    let (told, heard) = mpsc::channel();
+    call(Box::new(move |answer| _ = told.send(answer)));
+    heard.recv_timeout(DEADLINE).expect("an answer")
+}
+
+fn proposal(expected: i64, payload: &'static str) -> Proposal {
+    Proposal { expected, records: 1, payload: payload.into() }
+}
+
+fn leads(status: &Status) -> bool {
+    status.leader.as_ref().is_some_and(|(id, _)| *id == status.me)
+}
+
+#[test]
+fn a_quorum_of_one_grows_to_three_and_hands_its_lead_on() {
+    let temps = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let texts: [Text; 3] = Default::default();
+    let local = Local::default();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage);
+    let state = State { end: 7, bytes: "older;".into() };
+    let (me, at) = voter(1);
+    Quorum::form(&storage, temps[0].path(), me, at.clone(), &state).unwrap();
+    let again = Quorum::form(&storage, temps[0].path(), me, at, &state);
+    assert!(matches!(again, Err(QuorumError::Exists { .. })));
+    let quorums: Vec<_> = (0..3_usize)
+        .map(|at| start(&local, at as u8 + 1, temps[at].path(), texts[at].clone()))
+        .collect();
+    let first = &quorums[0];
+    await_status(first, leads);
+    assert_eq!(awaited(|done| first.propose(proposal(6, "a;"), done)).unwrap(), 7);
+    let overtaken = awaited(|done| first.propose(proposal(6, "b;"), done));
+    assert!(matches!(overtaken, Err(QuorumError::Overtaken { expected: 6, found: 7 })));
+    for number in 2..=3 {
+        let (id, at) = voter(number);
+        let add = MembershipChange::AddLearner(id, at);
+        awaited(|done| first.change(add, done)).unwrap();
+        await_status(first, move |status| {
+            status.learners.iter().any(|learner| learner.id == id && learner.matched >= Some(2))
+        });
+        awaited(|done| first.change(MembershipChange::Promote(id), done)).unwrap();
+    }
+    assert_eq!(awaited(|done| first.propose(proposal(7, "c;"), done)).unwrap(), 8);
+    let second = &quorums[1];
+    let refused = awaited(|done| second.propose(proposal(8, "d;"), done));
+    assert!(matches!(refused, Err(QuorumError::NotLeader { leader: Some((id, _)) }) if id == me));
+    awaited(|done| first.transfer(voter(2).0, done)).unwrap();
+    await_status(second, leads);
+    // A new leader takes proposals when a majority has answered it.
+    let begun = Instant::now();
+    let written = loop {
+        match awaited(|done| second.propose(proposal(8, "e;"), done)) {
+            Err(QuorumError::NotLeader { .. }) if begun.elapsed() < DEADLINE => {}
+            written => break written,
+        }
+    };
+    assert_eq!(written.unwrap(), 9);
+    await_status(&quorums[2], |status| status.end == 10);
+    assert_eq!(texts[2].0.lock().as_slice(), b"older;a;c;e;");
+    quorums.iter().for_each(|quorum| quorum.stop());
+}
+
+#[test]
+fn a_quorum_of_one_finds_everything_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let (storage, (me, at)): (Arc<dyn Storage>, _) = (Arc::new(RealStorage), voter(1));
+    Quorum::form(&storage, temp.path(), me, at, &State::default()).unwrap();
+    for round in 0..5_i64 {
+        let text = Text::default();
+        let quorum = start(&Local::default(), 1, temp.path(), text.clone());
+        await_status(&quorum, move |status| leads(status) && status.end == round);
+        assert_eq!(text.0.lock().len() as i64, round);
+        assert_eq!(awaited(|done| quorum.propose(proposal(round - 1, "x"), done)).unwrap(), round);
+        quorum.stop();
+        assert!(quorum.status().stopped.is_some());
+    }
+}
+
+/// What a quorum of one adds to a start: `cargo test --release -p kafkalite-quorum -- --ignored
+/// --nocapture costs`.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_quorum_of_one_costs_at_a_start() {
+    let storages: [(&str, Arc<dyn Storage>); 2] =
+        [("fsynced", Arc::new(RealStorage)), ("unsynced", Arc::new(UnsyncedStorage))];
+    for (name, storage) in storages {
+        let (mut first, mut later) = (Vec::new(), Vec::new());
+        for _ in 0..20 {
+            let temp = tempfile::tempdir().unwrap();
+            for starts in [&mut first, &mut later] {
+                let begun = Instant::now();
+                let (me, at) = voter(1);
+                let _ = Quorum::form(&storage, temp.path(), me, at, &State::default());
+                let options = QuorumOptions {
+                    cluster_id: "one".to_owned(),
+                    me,
+                    dir: temp.path().to_owned(),
+                    timing: Timing::default(),
+                };
+                let (machine, transport) = (Box::new(Text::default()), Arc::new(Local::default()));
+                let quorum =
+                    Quorum::start(options, Arc::clone(&storage), machine, transport).unwrap();
+                let end = await_status(&quorum, leads).end;
+                awaited(|done| quorum.propose(proposal(end - 1, "x"), done)).unwrap();
+                starts.push(begun.elapsed());
+                quorum.stop();
+            }
+        }
+        for starts in [&mut first, &mut later] {
+            starts.sort();
+        }
+        let median = |starts: &[Duration]| starts[starts.len() / 2];
+        eprintln!("{name}: first {:?}, later {:?}", median(&first), median(&later));
+    }
+}
