@@ -73,6 +73,7 @@ BROKER = House(
             "waiters",
         },
         "admin_http": set(),
+        "figures": {"coordinator", "partitions", "metadata"},
         "process": {"broker", "admin_http", "network"},
     },
     everybody=frozenset({"clock", "config", "error", "metrics"}),

@@ -2,7 +2,9 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/metrics` | everything counted, as OpenMetrics text |
+//! | `/` | what there is, for people |
+//! | `/metrics` | figures of the broker, as Prometheus's text, or OpenMetrics for who asks for it |
+//! | `/metrics/topics`, `/metrics/groups` | figures of each topic and partition, of each group |
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
@@ -20,8 +22,8 @@ use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use tokio::sync::oneshot;
 
@@ -29,13 +31,16 @@ use crate::clock::Clock;
 use crate::metrics::Metrics;
 use host::Names;
 use listener::{BoundedListener, Limits};
+use text::Format;
 
 mod exposition;
 mod host;
 mod listener;
+mod process_figures;
 mod requests;
 #[cfg(test)]
 mod tests;
+mod text;
 
 /// A port that is bound and not yet served.
 #[derive(Debug)]
@@ -153,7 +158,10 @@ async fn serve(
     names: Names,
 ) -> io::Result<()> {
     let router = Router::new()
+        .route("/", get(index))
         .route("/metrics", get(metrics))
+        .route("/metrics/topics", get(topics))
+        .route("/metrics/groups", get(groups))
         .route("/requests", get(last_requests))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
@@ -162,10 +170,29 @@ async fn serve(
     axum::serve(BoundedListener::new(listener, limits)?, router).await
 }
 
-async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match exposition::text(&shared.metrics) {
-        Ok(text) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
+async fn index() -> impl IntoResponse {
+    const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+    ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(include_str!("admin_http/index.html")))
+}
+
+async fn metrics(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
+    let format = Format::asked(&headers);
+    figures(exposition::text(&shared.metrics, format), format)
+}
+
+async fn topics(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
+    let format = Format::asked(&headers);
+    figures(exposition::page(&shared.metrics, "topics", format), format)
+}
+
+async fn groups(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
+    let format = Format::asked(&headers);
+    figures(exposition::page(&shared.metrics, "groups", format), format)
+}
+
+fn figures(text: Result<String, std::fmt::Error>, format: Format) -> impl IntoResponse {
+    match text {
+        Ok(text) => Ok(([(header::CONTENT_TYPE, format.content_type())], text)),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }

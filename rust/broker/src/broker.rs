@@ -14,6 +14,7 @@ use crate::coordinator::{
     OffsetsPartitions,
 };
 use crate::fetch_sessions::FetchSessions;
+use crate::figures::Figures;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
 use crate::meta_properties::MetaPropertiesError;
@@ -90,6 +91,8 @@ pub struct Broker {
     io_threads: IoThreads,
     timer: Arc<Timer>,
     log_manager: LogManager,
+    /// The metrics show them as long as they are here.
+    _figures: Arc<Figures>,
     broker_epoch: i64,
     stop_timeout_ms: u64,
 }
@@ -146,6 +149,8 @@ impl Broker {
         let intervals = maintenance(&config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
+        let figures = figures(&built, config.node_id);
+        figures.show_in(&metrics);
         let parts = NetworkParts { queue, on_panic: handlers::on_panic, clock, metrics };
         let network = Network::start(network_config, listeners, parts)
             .map_err(system("the network threads"))?;
@@ -164,6 +169,7 @@ impl Broker {
             io_threads,
             timer,
             log_manager,
+            _figures: figures,
             broker_epoch,
             stop_timeout_ms,
         })
@@ -257,6 +263,15 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.end_threads(0);
     }
+}
+
+fn figures(rooms: &Rooms, local_id: i32) -> Arc<Figures> {
+    Arc::new(Figures {
+        local_id,
+        controller: rooms.controller.clone(),
+        partitions: rooms.partitions.clone(),
+        groups: rooms.groups.clone(),
+    })
 }
 
 /// What the configuration says about groups.

@@ -18,6 +18,7 @@ pub mod error;
 #[path = "../../testing/faulty_storage.rs"]
 mod faulty_storage;
 mod fetch_sessions;
+mod figures;
 pub mod handlers;
 pub mod io_threads;
 mod meta_properties;

@@ -1,9 +1,10 @@
 //! What the broker counts: stage durations, totals, gauges. Nothing here formats text.
 //!
-//! Recording must not slow the path it measures, so a duration is two relaxed additions into a
-//! histogram of powers of two ([`Histogram`]), and a counter or gauge is one atomic that its room
+//! Recording must not slow the path it measures. So a duration is two relaxed additions into a
+//! histogram of powers of two ([`Histogram`]). A counter or gauge is one atomic that its room
 //! holds by `Arc`. [`Metrics::for_each_stage`] and [`Metrics::for_each_scalar`] enumerate all of it
-//! for `admin_http`, which owns names' spelling and exposition.
+//! for `admin_http`, which owns the exposition. Figures of single topics, partitions and groups are
+//! gathered only when their page is read ([`Metrics::tables`]).
 //!
 //! Source: the stages are those of Kafka's `RequestMetrics` (`RequestQueueTimeMs`, `LocalTimeMs`,
 //! `RemoteTimeMs`, `ResponseQueueTimeMs`, `ResponseSendTimeMs`, `TotalTimeMs`) and a few of ours.
@@ -15,11 +16,14 @@ use parking_lot::Mutex;
 
 mod histogram;
 mod recent;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
 pub use recent::{RecentRequest, RecentRequests, StageTimes};
+pub use tables::{Column, Kind, Table};
+use tables::{Gather, Page};
 
 /// API keys at or above this share the last slot; Kafka 4.3 uses keys below 100.
 const API_SLOTS: usize = 128;
@@ -164,6 +168,7 @@ type StageHistograms = [Histogram; Stage::ALL.len()];
 pub struct Metrics {
     stages: Box<[OnceLock<Box<StageHistograms>>]>,
     scalars: Mutex<Vec<Scalar>>,
+    pages: Mutex<Vec<(&'static str, Box<dyn Gather>)>>,
     recent: Option<RecentRequests>,
 }
 
@@ -180,6 +185,7 @@ impl Metrics {
         Self {
             stages: (0..API_SLOTS).map(|_| OnceLock::new()).collect(),
             scalars: Mutex::new(Vec::new()),
+            pages: Mutex::new(Vec::new()),
             recent: None,
         }
     }
@@ -249,6 +255,24 @@ impl Metrics {
     ) {
         let look = Look { at: Arc::downgrade(of), value };
         self.register(name, help, labels, Source::Computed(Box::new(look)));
+    }
+
+    /// Adds a page of tables, gathered when it is asked for. `of` is not kept alive by it.
+    pub fn page<T: Send + Sync + 'static>(
+        &self,
+        name: &'static str,
+        of: &Arc<T>,
+        gather: fn(&T) -> Vec<Table>,
+    ) {
+        let page = Page { at: Arc::downgrade(of), gather };
+        self.pages.lock().push((name, Box::new(page)));
+    }
+
+    /// The tables of the page of this name, as they are now.
+    #[must_use]
+    pub fn tables(&self, page: &str) -> Vec<Table> {
+        let pages = self.pages.lock();
+        pages.iter().filter(|(name, _)| *name == page).flat_map(|(_, page)| page.gather()).collect()
     }
 
     /// Calls `visit(name, help, labels, value)` for every counter and gauge, in the order of their

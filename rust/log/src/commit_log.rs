@@ -246,7 +246,8 @@ impl CommitLog {
     }
 
     /// How many segments there are.
-    pub(crate) fn segment_count(&self) -> usize {
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
         self.segments.read().len()
     }
 

@@ -152,7 +152,6 @@ fn metrics_tell_stages_and_kafkas_names() {
         "kafka_network_requestmetrics_totaltimems_count{request=\"Produce\"} 1",
         "bytes_total{thread=\"a\\\"b\"} 5",
         "kafkalite_zero_copy_share 0",
-        "# EOF",
     ] {
         assert!(answer.lines().any(|given| given == line), "{line} is missing in {answer}");
     }

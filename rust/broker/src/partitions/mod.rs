@@ -17,7 +17,7 @@ pub use checkpoints::{Checkpoint, Checkpoints, Entry, Noted};
 pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
 pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds};
-pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan};
+pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Traffic};
 pub use partition_state::{CommitStatus, IsrProposal, PartitionState};
 pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
 pub use topic_settings::TopicSettings;

@@ -22,9 +22,11 @@ mod appending;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub use appending::AppendedToPartition;
 pub use reading::{FetchReader, Fetched, ReadPlan};
+pub use traffic::Traffic;
 
 /// What one partition shares with the rooms above it.
 pub struct Partition {
@@ -43,6 +45,7 @@ pub struct Partition {
     /// deletion, the disk's failure, and for followers the log's end.
     fetch_waiters: Arc<WatchList>,
     produce_waiters: Arc<WatchList>,
+    traffic: Traffic,
 }
 
 /// A partition's name, key and waiter lists, as its maker knows them.
@@ -94,6 +97,7 @@ impl Partition {
             log,
             fetch_waiters: identity.fetch_waiters,
             produce_waiters: identity.produce_waiters,
+            traffic: Traffic::default(),
         }
     }
 
@@ -312,6 +316,12 @@ impl Partition {
     #[must_use]
     pub fn producers(&self) -> Vec<ActiveProducer> {
         self.log.producers()
+    }
+
+    /// What went in and out since it was opened.
+    #[must_use]
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Bytes of its segments on disk.

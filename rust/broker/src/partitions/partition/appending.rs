@@ -113,6 +113,7 @@ impl Partition {
             let tells = moved || !state.counts_durable_only() || state.has_followers();
             (moved, tells && !appended.duplicate, status)
         };
+        self.traffic.appended(appended);
         if moved {
             self.produce_waiters.check();
         }

@@ -169,7 +169,13 @@ impl Partition {
         reader: FetchReader,
     ) -> Fetched {
         match self.plan(target, reader) {
-            Ok(plan) => plan.read(max_bytes, min_one_batch),
+            Ok(plan) => {
+                let fetched = plan.read(max_bytes, min_one_batch);
+                if !matches!(reader, FetchReader::Follower(_)) {
+                    self.traffic.read(fetched.bytes);
+                }
+                fetched
+            }
             Err(error) => Fetched { leader: self.leader_behind(error), ..Fetched::refused(error) },
         }
     }
