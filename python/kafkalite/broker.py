@@ -356,8 +356,12 @@ def _hold(host: str, port: int, held: list[socket.socket]) -> int:
         # What the system would make of it is another port.
         return port
     try:
+        name: str | bytes = host or "0.0.0.0"
+        if isinstance(name, str) and name.isascii():
+            # Python would import its tables of international names for a string.
+            name = name.encode()
         family, kind, protocol, _, address = socket.getaddrinfo(
-            host or "0.0.0.0", port, type=socket.SOCK_STREAM
+            name, port, type=socket.SOCK_STREAM
         )[0]
         reserved = socket.socket(family, kind, protocol)
     except OSError:

@@ -3,10 +3,13 @@
 use super::key::DefaultValue::{Machine, Null, Text};
 use super::key::Valid::{Any, AtLeast, Between, NotEmpty, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
+use std::sync::OnceLock;
 
-/// Cores this process may use; a container's quota counts.
+/// Cores this process may use; a container's quota counts. Asked once: the answer is read from
+/// files, and each configuration that is worked out has several defaults that depend on it.
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn network_threads() -> String {

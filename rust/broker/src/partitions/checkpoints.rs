@@ -40,7 +40,7 @@ pub struct Checkpoints {
 struct Written {
     offsets: HashMap<Checkpoint, PartitionOffsets>,
     topics: CheckpointTopics,
-    /// The topics could not be written.
+    /// The file of topics is missing: it has to be there before the first checkpoint is.
     topics_are_unwritten: bool,
 }
 
@@ -149,14 +149,26 @@ impl Checkpoints {
                 owner.is_some()
             });
         }
-        let path = self.directory.path().join(TOPIC_IDS_FILE);
         let mut written = self.written.lock();
         written.topics.clone_from(&topics);
-        if let Err(error) = write_topic_ids(self.directory.storage().as_ref(), &path, &topics) {
+        written.topics_are_unwritten = true;
+        // Where there is no checkpoint, the first one is soon enough.
+        let has_some = found.offsets.values().any(|offsets| !offsets.is_empty());
+        if let Err(error) = has_some.then(|| self.write_missing(&mut written)).transpose() {
             tracing::error!(%error, "topic ids of checkpoints are not written");
-            written.topics_are_unwritten = true;
         }
         found.topics = Some(topics);
+    }
+
+    /// Writes the file of topics if it is missing. Without it, the next start would take all
+    /// entries for those of an earlier release.
+    fn write_missing(&self, written: &mut Written) -> Result<(), LogError> {
+        if written.topics_are_unwritten {
+            let path = self.directory.path().join(TOPIC_IDS_FILE);
+            write_topic_ids(self.directory.storage().as_ref(), &path, &written.topics)?;
+            written.topics_are_unwritten = false;
+        }
+        Ok(())
     }
 
     /// What the last run noted of a partition of the topic with this name and id.
@@ -200,6 +212,7 @@ impl Checkpoints {
     pub fn write(&self, which: Checkpoint, entries: &[Entry]) -> Result<(), LogError> {
         let (offsets, topics) = noted::contents(which, entries);
         let mut written = self.written.lock();
+        self.write_missing(&mut written)?;
         let storage = self.directory.storage().as_ref();
         if written.offsets.get(&which) != Some(&offsets) {
             written.offsets.remove(&which);
@@ -208,13 +221,12 @@ impl Checkpoints {
         }
         // Ids of topics that are gone harm nobody: they are never given again.
         let is_noted = topics.iter().all(|(name, id)| written.topics.get(name) == Some(id));
-        if is_noted && !written.topics_are_unwritten {
+        if is_noted {
             return Ok(());
         }
         let all = noted::with_those_of(which, &written.topics, topics);
         write_topic_ids(storage, &self.directory.path().join(TOPIC_IDS_FILE), &all)?;
         written.topics = all;
-        written.topics_are_unwritten = false;
         Ok(())
     }
 

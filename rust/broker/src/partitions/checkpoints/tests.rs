@@ -91,6 +91,43 @@ fn what_an_earlier_release_noted_is_taken_over_of_topics_that_are_there() {
 }
 
 #[test]
+fn a_new_directory_has_no_file_of_topics_before_its_first_checkpoint() {
+    let temp = tempfile::tempdir().unwrap();
+    let checkpoints = open(&temp);
+    checkpoints.settle(|_, _| None);
+    assert!(!temp.path().join(TOPIC_IDS_FILE).exists());
+    checkpoints.write(Checkpoint::LogStart, &[]).unwrap();
+    assert!(temp.path().join(TOPIC_IDS_FILE).exists());
+}
+
+/// A crash behind the first checkpoint ever leaves it without the ids of its entries: they are not
+/// those of an earlier release, so no topic of their name gets them.
+#[test]
+fn a_crash_at_the_first_checkpoint_gives_no_entry_to_another_topic() {
+    let mut at = 0;
+    loop {
+        let temp = tempfile::tempdir().unwrap();
+        let storage = FaultyStorage::default();
+        let dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 10).unwrap();
+        let checkpoints = Checkpoints::read(dir).unwrap();
+        checkpoints.settle(|_, _| None);
+        storage.plan(storage.changes() + at, Fault::Crash);
+        let written = checkpoints.write(Checkpoint::LogStart, &[entry(FORMER, 7)]);
+        drop(checkpoints);
+        let after = open(&temp);
+        after.settle(|_, _| Some(LATER));
+        let noted = noted(&after, Checkpoint::LogStart);
+        assert_eq!(noted[1], None, "at {at}");
+        if written.is_ok() {
+            assert_eq!(noted, [Some(7), None]);
+            assert!(at > 10, "only {at} changes");
+            break;
+        }
+        at += 1;
+    }
+}
+
+#[test]
 fn nothing_is_believed_if_it_cannot_be_read_whose_it_is() {
     let temp = tempfile::tempdir().unwrap();
     let checkpoints = open(&temp);
