@@ -39,7 +39,7 @@ mod directories;
 mod following;
 
 use directories::Directories;
-use following::{follow_images, tell_when_offline};
+use following::{follow_images, note_directories, tell_when_offline};
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -354,6 +354,7 @@ impl Foundation<'_> {
         };
         let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
         tell_when_offline(&partitions, timer);
+        note_directories(&controller, &partitions, config.node_id);
         follow_images(&controller, &partitions, &swapped);
         let topic = OffsetsPartitions {
             local_id: config.node_id,

@@ -4,7 +4,9 @@
 mod client;
 
 use client::storage::{Asking, Use};
-use client::{Client, awaited, batch, config, create_topic, produce_request, record_count, start};
+use client::{
+    Client, await_notes, awaited, batch, config, create_topic, produce_request, record_count, start,
+};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{ManualClock, SystemClock};
 use kafkalite_broker::metadata::controller::TopicName;
@@ -135,6 +137,8 @@ fn a_lost_directory_costs_the_groups_that_live_there_and_no_others() {
     let broker = Broker::start(settings.clone()).unwrap();
     let all_well = [("a".to_owned(), 0), ("b".to_owned(), 0)];
     assert_eq!(find(&mut Client::connect(&broker)), all_well);
+    // A replica that was never noted is made on the other disk.
+    await_notes(&broker);
     broker.stop();
     // The hash of a name of one character is that character.
     let lost = |group: &str| {
@@ -290,20 +294,27 @@ fn a_produce_that_waits_for_the_disk_is_told_that_its_topic_was_deleted() {
         let commits = std::thread::current().name() == Some("group-commit");
         if commits && what == Use::Change && path.to_string_lossy().contains("/busy-0/") {
             let _ = came.send(());
-            drop(passed.lock().unwrap());
+            drop(passed.lock());
         }
         Ok(())
     });
     let clock = Arc::new(SystemClock::new());
     let broker = Broker::start_with(config(directory.path(), &[]), clock, storage).unwrap();
+    // Opened before the broker is dropped, if the test fails: the broker waits for its threads.
+    let closed = closed;
     for topic in ["busy", "t"] {
         create_topic(&broker, topic, 1, &[("flush.messages", "1")]);
     }
+    // On a loaded machine the deletion comes late.
+    let waiting = |topic| {
+        let request = produce_request(topic, batch(&["v"], None), 1);
+        ProduceRequest { timeout_ms: i32::MAX, ..request }
+    };
     let mut busy = Client::connect(&broker);
-    busy.send(&produce_request("busy", batch(&["v"], None), 1), 9);
+    busy.send(&waiting("busy"), 9);
     awaited::received("the group commit comes to busy-0", &at_the_gate);
     let mut client = Client::connect(&broker);
-    client.send(&produce_request("t", batch(&["v"], None), 1), 9);
+    client.send(&waiting("t"), 9);
     awaited::until("both produces wait", || broker.rooms().produces.len() >= 2);
     let gone = [TopicName::Name("t".into())];
     broker.rooms().controller.blocking().delete_topics(&gone).pop().unwrap().unwrap();

@@ -41,8 +41,7 @@ pub(super) fn open(
     let limit = getrlimit(Resource::Nofile).current;
     let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
     let files = files.max(1);
-    let mut here: Vec<Checkpoints> = Vec::new();
-    let mut ids = Vec::new();
+    let mut here: Vec<(Uuid, Checkpoints)> = Vec::new();
     let mut lost = Vec::new();
     let paths: Vec<PathBuf> = config.data_dirs.iter().map(|path| absolute(path)).collect();
     let any_known = paths.iter().any(|path| meta_properties::is_there(path));
@@ -54,8 +53,7 @@ pub(super) fn open(
         match opened {
             Ok((checkpoints, meta)) => {
                 cluster_id = Some(meta.cluster_id);
-                ids.push(meta.directory_id);
-                here.push(checkpoints);
+                here.push((meta.directory_id, checkpoints));
             }
             Err(error) if here.is_empty() || !is_failing_disk(&error) => return Err(error),
             Err(error) => {
@@ -65,6 +63,7 @@ pub(super) fn open(
         }
     }
     let dir = metadata_dir(&here, any_known && !lost.is_empty())?;
+    let ids: Vec<Uuid> = here.iter().map(|(id, _)| *id).collect();
     let options = ControllerOptions {
         node_id: config.node_id,
         cluster_id: cluster_id.unwrap_or_default(),
@@ -89,11 +88,11 @@ pub(super) fn open(
 
 /// Where the metadata log is, or will be. `may_be_away`: a directory that was used before cannot be
 /// read, and may be the one that has it.
-fn metadata_dir(here: &[Checkpoints], may_be_away: bool) -> Result<PathBuf, StartError> {
+fn metadata_dir(here: &[(Uuid, Checkpoints)], may_be_away: bool) -> Result<PathBuf, StartError> {
     const NAME: &str = "__cluster_metadata-0";
     let failed = |why: String| system("the metadata log")(std::io::Error::other(why));
     let (mut found, mut with_partitions) = (None, None);
-    for directory in here.iter().map(Checkpoints::directory) {
+    for directory in here.iter().map(|(_, checkpoints)| checkpoints.directory()) {
         let storage = directory.storage();
         let list = |path: &Path| storage.list(path).map_err(|error| LogError::io(path, error));
         let entries = list(directory.path())?;
@@ -122,7 +121,8 @@ fn metadata_dir(here: &[Checkpoints], may_be_away: bool) -> Result<PathBuf, Star
     if may_be_away {
         return Err(failed(format!("it may be in a directory that cannot be read; {hint}")));
     }
-    let first = here.first().ok_or_else(|| failed("log.dirs names no directory".to_owned()))?;
+    let (_, first) =
+        here.first().ok_or_else(|| failed("log.dirs names no directory".to_owned()))?;
     Ok(first.directory().path().join(NAME))
 }
 

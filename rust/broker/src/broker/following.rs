@@ -28,6 +28,27 @@ pub(super) fn tell_when_offline(partitions: &Arc<ReplicaManager>, timer: &Arc<Ti
     }
 }
 
+/// Has the metadata note the log directories of replicas that were made. To be called before
+/// [`follow_images`], which makes some.
+pub(super) fn note_directories(
+    controller: &Arc<Controller>,
+    partitions: &Arc<ReplicaManager>,
+    local_id: i32,
+) {
+    let (controller, told) = (Arc::downgrade(controller), Arc::downgrade(partitions));
+    partitions.on_unassigned(move || {
+        let Some(controller) = controller.upgrade() else { return };
+        let (asked, told) = (told.clone(), told.clone());
+        let directories = move || asked.upgrade().map(|it| it.unassigned()).unwrap_or_default();
+        let done = move |result| {
+            if let Some(partitions) = told.upgrade() {
+                partitions.assigned(result);
+            }
+        };
+        controller.assign_replicas(local_id, directories, Box::new(done));
+    });
+}
+
 /// Makes configuration and partitions follow the control plane from now on, beginning with what
 /// there is.
 pub(super) fn follow_images(

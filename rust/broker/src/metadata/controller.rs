@@ -11,6 +11,7 @@ mod auto_creation;
 mod blocking;
 mod changes;
 mod configs;
+mod directories;
 mod names;
 mod partitions;
 mod placement;
@@ -38,6 +39,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use blocking::Blocking;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
+pub use directories::{ReplicaDirectories, assign_replicas};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
 pub use placement::validate_assignment;
@@ -281,6 +283,21 @@ impl Controller {
         self.change(validate_only, count, decide, done);
     }
 
+    /// Notes the log directories of a broker's replicas. `directories` is asked when the change is
+    /// decided, for all that is to be noted by then.
+    pub fn assign_replicas(
+        &self,
+        broker_id: i32,
+        directories: impl Fn() -> ReplicaDirectories + Send + 'static,
+        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+    ) {
+        let decide = move |image: &MetadataImage| {
+            let records = directories::assign_replicas(image, broker_id, &directories());
+            (records, vec![Ok(())])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
     /// Gives `broker_id` a block of producer ids that are all greater than `above`, which its logs
     /// hold; it is on the disk before `done` hears of it. An error says that there are none left,
     /// or that the metadata log cannot be written.
@@ -301,10 +318,7 @@ impl Controller {
             let record = ProducerIdsRecord { broker_id, next_producer_id };
             (vec![MetadataRecord::ProducerIds(record)], vec![Ok(block)])
         };
-        let answered = move |mut answers: Vec<Result<ProducerIdBlock, ApiError>>| {
-            done(answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into())));
-        };
-        self.change(false, 1, decide, Box::new(answered));
+        self.change(false, 1, decide, only(done));
     }
 
     /// Decides, commits, publishes, and answers. A change that is not committed is refused to all
@@ -319,6 +333,13 @@ impl Controller {
         let answers = Vec::new();
         self.changes.submit(Box::new(Requested { decide, validate_only, count, answers, done }));
     }
+}
+
+/// Takes the answer to a change of one item.
+fn only<T: 'static>(done: Box<dyn FnOnce(Result<T, ApiError>) + Send>) -> OnAnswers<T> {
+    Box::new(move |mut answers| {
+        done(answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into())));
+    })
 }
 
 /// A change that one request asks for.

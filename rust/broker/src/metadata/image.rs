@@ -6,6 +6,10 @@
 //! one they took.
 //! Source: the role of Kafka's `MetadataImage`.
 
+mod assignment;
+
+pub use assignment::{Assignment, UNASSIGNED};
+
 use super::error::MetadataError;
 use super::records::{
     ConfigResource, ConfigResourceType, CreateTopicRecord, ListenerRecord, MetadataRecord,
@@ -120,8 +124,8 @@ pub struct PartitionImage {
     pub replicas: Vec<i32>,
     /// The in-sync ones among them.
     pub isr: Vec<i32>,
-    /// The id of the log directory that each replica is assigned to, in the order of `replicas`;
-    /// empty where none was.
+    /// The log directory of each replica, in the order of `replicas`; see
+    /// [`PartitionImage::assignment`].
     pub directories: Vec<Uuid>,
     /// Replicas outside the ISR that may still lead (KIP-966).
     pub elr: Vec<i32>,
@@ -220,6 +224,7 @@ impl MetadataImage {
                 let (id, index) = (record.topic_id, record.partition_index);
                 self.topics.change(id, index, &record.partition)?;
             }
+            MetadataRecord::AssignReplicas(record) => self.topics.assign(record)?,
             MetadataRecord::RemoveTopic(record) => self.topics.remove(record.topic_id)?,
             MetadataRecord::SetConfig(record) => self.set_config(record)?,
             MetadataRecord::ProducerIds(record) => {

@@ -14,9 +14,10 @@ use kafkalite_protocol::messages::{Versioned, Wire};
 use kafkalite_protocol::{DecodeError, Reader, Writer};
 
 pub use kafkalite_protocol::messages::metadata_records::{
-    ClusterRecord, ControllerEpochRecord, CreatePartitionsRecord, CreateTopicRecord,
-    FeatureLevelRecord, ListenerRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
-    RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
+    AssignReplicasRecord, AssignedTopic, ClusterRecord, ControllerEpochRecord,
+    CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, ListenerRecord,
+    PartitionChangeRecord, PartitionRecord, ProducerIdsRecord, RaiseLeaderEpochsRecord,
+    RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
 };
 
 /// What a dynamic config belongs to; the numbers are the wire's.
@@ -164,6 +165,9 @@ records! {
     10 ProducerIds(ProducerIdsRecord),
     /// A feature is finalized at this level; 0 takes it away.
     11 FeatureLevel(FeatureLevelRecord),
+    /// Replicas of a broker are in this one of its log directories. One record for all of them, or
+    /// a topic would cost one per partition.
+    12 AssignReplicas(AssignReplicasRecord),
 }
 
 fn encode<R: Versioned>(record_type: u16, body: &R) -> Bytes {

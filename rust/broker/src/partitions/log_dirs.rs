@@ -1,10 +1,15 @@
 //! The directories of `log.dirs`: which of them holds a partition, and which gets a new one.
 //!
 //! A partition stays where its files are; a new one goes where the fewest are. A directory whose
-//! disk fails takes its own partitions with it and no others. One that is not here at the start, by
-//! a failure or because somebody took it out of `log.dirs`, may hold partitions: what existed and
-//! is found nowhere is then an error, never an empty log that begins at offset 0. A partition whose
-//! records a checkpoint names, and whose directory is missing, is an error, too.
+//! disk fails takes its own partitions with it and no others.
+//!
+//! The metadata note the log directory of each replica. A replica that was never noted is made
+//! where there is room. One that is missing where the note says is an error, never an empty log
+//! that begins at offset 0. A log that an operator carried to another log directory is found there,
+//! and the note follows it.
+//!
+//! Of a partition that an earlier release made, nothing is noted at first. It is an error if a
+//! checkpoint names its records, or if a directory is away that may hold them.
 //!
 //! What a partition's directory is called is no proof: the topic id in it says whose it is. One
 //! that is another topic's, or nobody's and not empty, is put aside as a stray.
@@ -12,6 +17,7 @@
 
 use super::checkpoints::{Checkpoint, Checkpoints, Entry};
 use crate::metadata::CLUSTER_METADATA_TOPIC;
+use crate::metadata::image::Assignment;
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::{Offset, Uuid};
@@ -21,8 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One directory, its checkpoints, and how many partitions it holds.
+/// One directory, its id, its checkpoints, and how many partitions it holds.
 pub struct LogDirectory {
+    id: Uuid,
     checkpoints: Checkpoints,
     partitions: AtomicUsize,
 }
@@ -38,6 +45,12 @@ impl LogDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.log_dir().path()
+    }
+
+    /// The id that the metadata know it by.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.id
     }
 
     pub(super) fn checkpoints(&self) -> &Checkpoints {
@@ -62,15 +75,6 @@ pub struct LogDirs {
     incomplete: bool,
 }
 
-/// When a log was made that is to be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
-    /// Before this start, as far as the image knows.
-    Before,
-    /// Since then: there is none yet.
-    Now,
-}
-
 /// Where a partition is.
 pub(super) struct Place<'a> {
     pub directory: &'a LogDirectory,
@@ -79,12 +83,15 @@ pub(super) struct Place<'a> {
 }
 
 impl LogDirs {
-    /// The directories that are `here`, one at least, and those that were `lost`. `incomplete` says
-    /// that some directory was known once and is not among the former.
+    /// The directories that are `here` with their ids, one at least, and those that were `lost`.
+    /// `incomplete` says that some directory was known once and is not among the former.
     #[must_use]
-    pub fn new(here: Vec<Checkpoints>, lost: Vec<PathBuf>, incomplete: bool) -> Self {
-        let directory =
-            |checkpoints| LogDirectory { checkpoints, partitions: AtomicUsize::default() };
+    pub fn new(here: Vec<(Uuid, Checkpoints)>, lost: Vec<PathBuf>, incomplete: bool) -> Self {
+        let directory = |(id, checkpoints)| LogDirectory {
+            id,
+            checkpoints,
+            partitions: AtomicUsize::default(),
+        };
         Self { here: here.into_iter().map(directory).collect(), lost, incomplete }
     }
 
@@ -125,54 +132,75 @@ impl LogDirs {
         };
     }
 
-    /// Where partition `name` of the topic with this id is, or will be. What another topic left
-    /// there is put aside, and so is a log that was begun and never written where there is a second
-    /// one.
+    /// Where partition `index` of the topic is, or will be. `assigned` is what the metadata say of
+    /// it. What another topic left there is put aside, and so is a log that was begun and never
+    /// written where there is a second one.
     pub(super) fn place(
         &self,
         topic: &str,
         topic_id: Uuid,
         index: i32,
-        made: Made,
+        assigned: Assignment,
     ) -> Result<Place<'_>, LogError> {
         let name = &*format!("{topic}-{index}");
-        let mut found = Vec::new();
+        if let Some(found) = self.find(name, topic_id, assigned)? {
+            return Ok(found);
+        }
+        // Looked at after the search: a directory that fails meanwhile was not searched.
         let online = || self.here.iter().filter(|directory| !directory.log_dir().is_offline());
-        for directory in online() {
+        let all_here = !self.incomplete && online().count() == self.here.len();
+        match assigned {
+            Assignment::Directory(id) => {
+                let noted = online().find(|directory| directory.id == id);
+                return Err(noted.map_or_else(|| self.away(), |noted| missing(noted, name)));
+            }
+            Assignment::Unknown if !all_here => return Err(self.away()),
+            Assignment::Unknown => self.check_never_written(topic, topic_id, index)?,
+            Assignment::Unassigned => {}
+        }
+        let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
+        let directory = fewest.ok_or_else(|| self.away())?;
+        // What is noted of a log that was here before says nothing about the new one.
+        let checkpoints = self.here.iter().map(LogDirectory::checkpoints);
+        checkpoints.for_each(|noted| noted.forget(topic, index));
+        Ok(Place { directory, stored: None })
+    }
+
+    /// Where the files of a partition are that are believed to be its own.
+    fn find(
+        &self,
+        name: &str,
+        topic_id: Uuid,
+        assigned: Assignment,
+    ) -> Result<Option<Place<'_>>, LogError> {
+        let mut found = Vec::new();
+        for directory in self.here.iter().filter(|directory| !directory.log_dir().is_offline()) {
             let path = directory.path().join(name);
             if !directory.has_directory(&path)? {
                 continue;
             }
             let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
+            let is_new = assigned == Assignment::Unassigned;
             if let Some(stranger) = stored.filter(|stored| *stored != topic_id) {
                 directory.put_aside(name, &stranger.to_string())?;
-            } else if stored.is_none() && made == Made::Now && directory.holds_records(name)? {
+            } else if stored.is_none() && is_new && directory.holds_records(name)? {
                 directory.put_aside(name, "unknown")?;
             } else {
                 found.push(Place { directory, stored });
             }
         }
         if found.len() > 1 {
-            found = only_written(found, name)?;
+            found = only_written(found, name, assigned)?;
         }
-        if let Some(found) = found.pop() {
-            return Ok(found);
-        }
-        // Looked at after the search: a directory that fails meanwhile was not searched.
-        let all_here = !self.incomplete && online().count() == self.here.len();
-        if made == Made::Before && all_here {
-            self.check_never_written(topic, topic_id, index)?;
-        }
-        let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
-        match fewest {
-            Some(directory) if made == Made::Now || all_here => {
-                // What is noted of a log that was here before says nothing about the new one.
-                let checkpoints = self.here.iter().map(LogDirectory::checkpoints);
-                checkpoints.for_each(|noted| noted.forget(topic, index));
-                Ok(Place { directory, stored: None })
-            }
-            _ => Err(LogError::Offline { path: self.away().into() }),
-        }
+        let Some(place) = found.pop() else { return Ok(None) };
+        let is_elsewhere = match assigned {
+            Assignment::Directory(id) => id != place.directory.id,
+            Assignment::Unknown | Assignment::Unassigned => false,
+        };
+        // A disk may fail while a log is made there. The log is made and noted on another one then,
+        // and what was begun on the first is not that log.
+        let is_believed = !is_elsewhere || place.directory.has_segment(name)?;
+        Ok(is_believed.then_some(place))
     }
 
     /// Refuses a partition that is found nowhere although a checkpoint says that it had records: an
@@ -189,13 +217,22 @@ impl LogDirs {
         Err(LogError::BadFile { path: path.into(), reason: reason.to_owned() })
     }
 
-    /// Some directory that is not here, for a message.
-    fn away(&self) -> PathBuf {
+    /// The error of a log that may be in a directory that is not here.
+    fn away(&self) -> LogError {
         let offline = self.here.iter().find(|directory| directory.log_dir().is_offline());
         let offline = offline.map(|directory| directory.path().to_owned());
         let taken_out = || PathBuf::from("(a directory that is no longer in log.dirs)");
-        offline.or_else(|| self.lost.first().cloned()).unwrap_or_else(taken_out)
+        let path = offline.or_else(|| self.lost.first().cloned()).unwrap_or_else(taken_out);
+        LogError::Offline { path: path.into() }
     }
+}
+
+/// The error of a log that is not in the directory that the metadata name.
+fn missing(directory: &LogDirectory, name: &str) -> LogError {
+    let reason = "the directory of a partition is missing; put it back, or make it empty to begin \
+                  again without the records";
+    let path = directory.path().join(name);
+    LogError::BadFile { path: path.into(), reason: reason.to_owned() }
 }
 
 /// Whether it is TOPIC-PARTITION, and not the metadata log.
@@ -209,9 +246,14 @@ pub fn is_partition_name(name: &str) -> bool {
     })
 }
 
-/// Of several places of one partition the one that was written. A disk may fail while a new log is
-/// made there, and the log is made on another one then.
-fn only_written<'a>(found: Vec<Place<'a>>, name: &str) -> Result<Vec<Place<'a>>, LogError> {
+/// Of several places of one partition the one that was written, or else the one that was noted. A
+/// disk may fail while a new log is made there, and the log is made on another one then.
+fn only_written<'a>(
+    mut found: Vec<Place<'a>>,
+    name: &str,
+    assigned: Assignment,
+) -> Result<Vec<Place<'a>>, LogError> {
+    found.sort_by_key(|place| assigned == Assignment::Directory(place.directory.id));
     let (mut written, mut begun) = (Vec::new(), Vec::new());
     for place in found {
         let is_written = place.directory.was_written(name)?;
@@ -314,6 +356,14 @@ impl LogDirectory {
         Ok(entries
             .iter()
             .any(|entry| entry.name.ends_with(".log") && is_written(&entry.name, entry.length)))
+    }
+
+    /// Whether the log in the directory `name` was made to its end: it has a segment.
+    fn has_segment(&self, name: &str) -> Result<bool, LogError> {
+        let path = self.path().join(name);
+        let listed = self.log_dir().storage().list(&path);
+        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        Ok(entries.iter().any(|entry| entry.name.ends_with(".log")))
     }
 
     /// Takes over the checkpoints of a release that did not note whose their entries are. `id_of`

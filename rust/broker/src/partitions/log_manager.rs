@@ -1,5 +1,5 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
-//! files, logs that did not open.
+//! files, logs that did not open, notes of log directories that failed.
 //!
 //! Threads sleep until the next of their chores is due: those of the cleaner, and one for the rest.
 //! [`Rounds`] decides when that is; it is pure. Nothing here is on the path of a request, and an
@@ -196,6 +196,7 @@ impl Doer for Keeping {
         match chore {
             Chore::RemoveDeleted => self.partitions.next_removal_ms(),
             Chore::RetryUnopened => self.partitions.next_retry_ms(),
+            Chore::AssignAgain => self.partitions.next_assignment_ms(),
             Chore::FlushAgain => self.partitions.next_flush_ms(),
             _ => None,
         }
@@ -217,6 +218,7 @@ impl Doer for Keeping {
             }
             Chore::RemoveDeleted => self.partitions.remove_deleted(),
             Chore::RetryUnopened => self.partitions.retry_unopened(),
+            Chore::AssignAgain => self.partitions.retry_assignments(),
             Chore::FlushAgain => self.partitions.flush_again(),
             // The cleaner has threads of its own.
             Chore::Clean => {}

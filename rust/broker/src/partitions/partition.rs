@@ -58,6 +58,8 @@ pub struct PartitionIdentity {
     pub topic_id: Uuid,
     /// The partition's index in its topic.
     pub index: i32,
+    /// The id of the log directory that its log is in.
+    pub directory: Uuid,
     /// Clients do not write here.
     pub internal: bool,
     /// Where fetches wait.
@@ -78,12 +80,12 @@ impl Partition {
         log: Arc<CommitLog>,
         high_watermark: Offset,
     ) -> Self {
-        let PartitionIdentity { key, topic, topic_id, index, internal, .. } = identity;
+        let PartitionIdentity { key, topic, topic_id, index, directory, internal, .. } = identity;
         // The checkpoint may be older than the last truncation, and than the last deletion of
         // records.
         let truncated = log.noted_truncation().map_or(high_watermark, |noted| noted.lowest);
         let high_watermark = high_watermark.min(truncated).max(log.log_start_offset());
-        let state = PartitionState::new(local_id, log.log_end(), high_watermark);
+        let state = PartitionState::new(local_id, directory, log.log_end(), high_watermark);
         Self {
             key,
             topic,
@@ -199,6 +201,12 @@ impl Partition {
     /// As [`PartitionState::check_leader`].
     pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
         self.state.lock().check_leader(claimed)
+    }
+
+    /// The log directory of this replica, as long as the metadata do not name it.
+    #[must_use]
+    pub fn unassigned_directory(&self) -> Option<Uuid> {
+        self.state.lock().unassigned_directory()
     }
 
     /// Follows the control plane's image and wakes the requests that wait here. One call at a time.

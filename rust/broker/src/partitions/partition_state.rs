@@ -1,6 +1,9 @@
 //! One partition as its replica on this broker sees it: leader, epochs, in-sync replicas, high
 //! watermark.
 //!
+//! Nothing is acknowledged before the metadata note the log directory of this replica. A directory
+//! that is lost before the note looks like one that was never made.
+//!
 //! Pure: no clock, log or lock inside. Facts go in (the image says, the log ends at, a follower
 //! fetched), facts come out ("the high watermark moved to"). The high watermark never goes back
 //! within a leader epoch.
@@ -12,8 +15,9 @@
 
 use crate::error::AppendRefusal;
 use crate::metadata::PartitionImage;
+use crate::metadata::image::Assignment;
 use kafkalite_log::{DurableEnd, LogEnd, Role};
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 
 mod in_sync;
 
@@ -35,6 +39,10 @@ pub enum CommitStatus {
 #[derive(Clone, Debug)]
 pub struct PartitionState {
     local_id: i32,
+    /// The log directory that the log is in.
+    directory: Uuid,
+    /// The metadata say that the replica is in this directory.
+    is_noted: bool,
     leader: i32,
     leader_epoch: LeaderEpoch,
     is_gone: bool,
@@ -51,12 +59,14 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
-    /// A replica on broker `local_id` whose log ends at `log_end`, with what was known of its high
-    /// watermark.
+    /// A replica on broker `local_id` whose log is in `directory` and ends at `log_end`, with what
+    /// was known of its high watermark.
     #[must_use]
-    pub fn new(local_id: i32, log_end: LogEnd, high_watermark: Offset) -> Self {
+    pub fn new(local_id: i32, directory: Uuid, log_end: LogEnd, high_watermark: Offset) -> Self {
         Self {
             local_id,
+            directory,
+            is_noted: false,
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
             is_gone: false,
@@ -102,6 +112,7 @@ impl PartitionState {
             return None;
         }
         let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
+        self.is_noted = image.assignment(self.local_id) == Assignment::Directory(self.directory);
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
         self.in_sync.follow_image(self.local_id, image, begins);
@@ -221,7 +232,7 @@ impl PartitionState {
     }
 
     fn advance(&mut self) -> Option<Offset> {
-        if !self.is_leader() || self.in_sync.is_under_min() {
+        if !self.is_leader() || !self.is_noted || self.in_sync.is_under_min() {
             return None;
         }
         self.raise(self.in_sync.lowest_end(self.local_end()))
@@ -241,14 +252,14 @@ impl PartitionState {
         self.status(epoch, self.high_watermark >= end)
     }
 
-    /// As [`Self::commit_status`], for acks=1: with `flush.messages=1` the batch has to be on this
-    /// broker's disk, else it is as safe as can be since its append.
+    /// As [`Self::commit_status`], for acks=1: the directory of the replica has to be noted. With
+    /// `flush.messages=1` the batch has to be on this broker's disk, too.
     #[must_use]
     pub fn local_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
-        if !self.durable_only {
+        if self.is_noted && !self.durable_only {
             return CommitStatus::Committed;
         }
-        self.status(epoch, self.local_end() >= end)
+        self.status(epoch, self.is_noted && self.local_end() >= end)
     }
 
     fn status(&self, epoch: LeaderEpoch, is_safe: bool) -> CommitStatus {
@@ -300,6 +311,12 @@ impl PartitionState {
     #[must_use]
     pub fn counts_durable_only(&self) -> bool {
         self.durable_only
+    }
+
+    /// The log directory of this replica, as long as the metadata do not name it.
+    #[must_use]
+    pub fn unassigned_directory(&self) -> Option<Uuid> {
+        (!self.is_noted).then_some(self.directory)
     }
 
     /// The leader's node id; -1 if there is none.

@@ -23,10 +23,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+mod assigning;
 mod deleting;
 mod flushing;
 mod opening;
 
+use assigning::Unassigned;
 use deleting::{Deleted, Removed};
 use opening::{Opened, Unopened};
 
@@ -137,6 +139,10 @@ pub struct ReplicaManager {
     deleted: Mutex<Vec<Deleted>>,
     /// Logs that did not open, by topic and partition.
     unopened: Mutex<HashMap<(Uuid, i32), Unopened>>,
+    /// Replicas whose log directory the metadata do not name yet.
+    unassigned: Mutex<Unassigned>,
+    /// Has their directories noted; see [`ReplicaManager::on_unassigned`].
+    on_unassigned: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Hears of deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Hears of logs that opened late; see [`ReplicaManager::on_opened`].
@@ -166,6 +172,8 @@ impl ReplicaManager {
             following: Mutex::default(),
             deleted: Mutex::default(),
             unopened: Mutex::default(),
+            unassigned: Mutex::default(),
+            on_unassigned: OnceLock::new(),
             on_deadline: OnceLock::new(),
             on_opened: OnceLock::new(),
             checkpointing: Mutex::default(),
@@ -250,6 +258,13 @@ impl ReplicaManager {
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
     /// between them. One call at a time; the controller's commits are serial.
     pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        if self.follow_changes(before, after) {
+            self.propose_assignments();
+        }
+    }
+
+    /// Whether replicas that were looked at wait to be assigned to their log directories.
+    fn follow_changes(&self, before: &MetadataImage, after: &MetadataImage) -> bool {
         let _following = self.following.lock();
         if before.offset < 0 {
             self.open_existing(after);
@@ -266,9 +281,9 @@ impl ReplicaManager {
         let changed = before.topics.changes(&after.topics);
         let changed: Vec<_> = changed.into_iter().filter_map(|(_, topic)| topic).collect();
         self.open_new(&changed);
-        let removed: Vec<_> =
-            changed.into_iter().flat_map(|topic| self.follow_topic(topic)).collect();
+        let removed: Vec<_> = changed.iter().flat_map(|topic| self.follow_topic(topic)).collect();
         self.remove_replicas(&removed);
+        self.follow_unassigned(changed.iter().map(|topic| topic.id))
     }
 
     /// Works every topic's settings out anew: the broker's defaults changed.
@@ -333,18 +348,18 @@ impl ReplicaManager {
         log: Arc<CommitLog>,
     ) -> Partition {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let dir = self.dirs.directory(log.log_dir());
         let identity = PartitionIdentity {
             key,
             topic: topic.name.clone(),
             topic_id: topic.id,
             index,
+            directory: dir.id(),
             internal: topic.internal,
             fetch_waiters: self.config.fetches.new_list(),
             produce_waiters: self.config.produces.new_list(),
             committer: self.committer.clone(),
         };
-        let place = self.dirs.position(log.log_dir());
-        let dir = self.dirs.iter().nth(place).expect("it is the place of one of these");
         let noted =
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);
         let high_watermark = noted.unwrap_or_default();

@@ -55,6 +55,14 @@ pub fn create_topic(broker: &Broker, name: &str, partitions: i32, configs: &[(&s
         .pop()
         .unwrap()
         .unwrap();
+    await_notes(broker);
+}
+
+/// Waits until the metadata note the log directory of every replica that is there: before that
+/// nothing is acknowledged, and no high watermark moves.
+pub fn await_notes(broker: &Broker) {
+    let partitions = &broker.rooms().partitions;
+    awaited::until("log directories are noted", || partitions.unassigned().is_empty());
 }
 
 /// Makes `__consumer_offsets`, as the first FindCoordinator does.

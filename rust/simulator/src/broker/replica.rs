@@ -6,6 +6,7 @@
 
 use super::leading::{Follower, Proposal};
 use crate::checker::logs::View;
+use crate::controller::DIRECTORY;
 use crate::io::{Io, Settings};
 use crate::log::MemoryLog;
 use crate::message::Node;
@@ -70,7 +71,7 @@ impl Replica {
         let Disk { mut log, checkpoint } = disk;
         let end = log.reopen();
         let checkpoint = checkpoint.min(end.offset);
-        let mut state = PartitionState::new(me, end, checkpoint);
+        let mut state = PartitionState::new(me, DIRECTORY, end, checkpoint);
         state.set_rules(settings.flush_messages, settings.min_isr);
         Self {
             me,

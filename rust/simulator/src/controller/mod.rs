@@ -33,6 +33,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The log directory of every replica, which is noted when its topic is made: late notes are not
+/// simulated.
+pub const DIRECTORY: Uuid = Uuid([3; 16]);
 /// How long a broker may be silent, ms.
 const SESSION_MS: u64 = 170;
 /// The topic that the group shares out; it is deleted and made again.
@@ -97,6 +100,7 @@ impl Controller {
         let replicas: Vec<i32> = (1..=settings.brokers).collect();
         let partition = PartitionRecord {
             isr: replicas.clone(),
+            directories: vec![DIRECTORY; replicas.len()],
             replicas,
             leader: -1,
             ..PartitionRecord::default()

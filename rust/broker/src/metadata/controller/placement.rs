@@ -3,7 +3,7 @@
 //! Striped: each partition starts one broker further on, so leaders and followers spread evenly.
 
 use super::super::error::ApiError;
-use super::super::image::MetadataImage;
+use super::super::image::{MetadataImage, UNASSIGNED};
 use super::super::records::PartitionRecord;
 use kafkalite_protocol::ErrorCode;
 
@@ -35,11 +35,13 @@ pub fn place(
     Ok((first..first.saturating_add(count)).map(|index| new_partition(replicas(index))).collect())
 }
 
-/// A partition nobody has written to: everyone is in sync, the first replica leads.
+/// A partition nobody has written to: everyone is in sync, the first replica leads, and each broker
+/// may choose the directory of its replica.
 pub fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
     PartitionRecord {
         leader: replicas.first().copied().unwrap_or(-1),
         isr: replicas.clone(),
+        directories: vec![UNASSIGNED; replicas.len()],
         replicas,
         ..PartitionRecord::default()
     }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::super::records::{
-    ConfigResourceType, CreatePartitionsRecord, PartitionChangeRecord, RaiseLeaderEpochsRecord,
-    RemoveTopicRecord,
+    AssignReplicasRecord, AssignedTopic, ConfigResourceType, CreatePartitionsRecord,
+    PartitionChangeRecord, RaiseLeaderEpochsRecord, RemoveTopicRecord,
 };
 use super::*;
 
@@ -31,6 +31,13 @@ fn change(partition_index: i32, partition: PartitionRecord) -> MetadataRecord {
     let topic_id = Uuid([1; 16]);
     let change = PartitionChangeRecord { topic_id, partition_index, partition };
     MetadataRecord::PartitionChange(change)
+}
+
+/// The replica on this broker of a partition of the topic with this id is in directory 5.
+fn assign(broker_id: i32, topic: u8, index: i32) -> MetadataRecord {
+    let topics = vec![AssignedTopic { topic_id: Uuid([topic; 16]), partitions: vec![index] }];
+    let directory_id = Uuid([5; 16]);
+    MetadataRecord::AssignReplicas(AssignReplicasRecord { broker_id, directory_id, topics })
 }
 
 fn after(image: &MetadataImage, records: Vec<MetadataRecord>) -> MetadataImage {
@@ -77,6 +84,9 @@ fn a_record_that_does_not_fit_is_refused_with_its_offset() {
         change(1, partition(1)),
         change(-1, partition(1)),
         change(0, PartitionRecord { directories, ..partition(1) }),
+        assign(1, 9, 0),
+        assign(1, 1, 1),
+        assign(2, 1, 0),
         MetadataRecord::set_config(&ConfigResource::topic("u"), "k", None),
         MetadataRecord::SetConfig(of_nothing),
     ] {

@@ -20,6 +20,8 @@ pub enum Chore {
     RemoveDeleted,
     /// Try again to open logs that did not open.
     RetryUnopened,
+    /// Propose the log directories of replicas again.
+    AssignAgain,
     /// Try flushes again that failed.
     FlushAgain,
     /// Compact what is dirty.
@@ -65,7 +67,8 @@ impl Rounds {
             (Chore::Note(Checkpoint::HighWatermark), intervals.high_watermarks_ms),
             (Chore::ForgetTruncations, intervals.high_watermarks_ms),
         ];
-        let on_demand = [Chore::RemoveDeleted, Chore::RetryUnopened, Chore::FlushAgain];
+        let on_demand =
+            [Chore::RemoveDeleted, Chore::RetryUnopened, Chore::AssignAgain, Chore::FlushAgain];
         let regular = regular.map(|(chore, interval_ms)| (chore, Some(interval_ms)));
         let all = regular.into_iter().chain(on_demand.map(|chore| (chore, None)));
         Self::of(all, start_ms)

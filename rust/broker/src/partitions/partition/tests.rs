@@ -21,6 +21,7 @@ use crate::purgatory::{Completion, DelayedOperation, Purgatory, RunExpired, Time
 const NOW_MS: i64 = 1_700_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 const KEY: u64 = 7;
+const DIRECTORY: Uuid = Uuid([5; 16]);
 const EPOCH: LeaderEpoch = LeaderEpoch(3);
 
 fn config(flush_messages: u64) -> Arc<LogConfig> {
@@ -85,6 +86,7 @@ fn house(flush_messages: u64) -> House {
         topic: "t".into(),
         topic_id: Uuid([1; 16]),
         index: 0,
+        directory: DIRECTORY,
         internal: false,
         fetch_waiters: produces.new_list(),
         produce_waiters: produces.new_list(),
@@ -98,7 +100,7 @@ fn house(flush_messages: u64) -> House {
         partition_epoch: 0,
         replicas: vec![1],
         isr: vec![1],
-        directories: Vec::new(),
+        directories: vec![DIRECTORY],
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
@@ -197,7 +199,7 @@ fn led_by(leader: i32, epoch: LeaderEpoch) -> PartitionImage {
         partition_epoch: epoch.0,
         replicas: vec![1, 2],
         isr: vec![leader],
-        directories: Vec::new(),
+        directories: vec![DIRECTORY; 2],
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::metadata::image::UNASSIGNED;
 
 const ME: i32 = 1;
+const DIRECTORY: Uuid = Uuid([5; 16]);
 
 fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
     PartitionImage {
@@ -11,7 +13,7 @@ fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
         partition_epoch: 0,
         replicas: vec![1, 2, 3],
         isr: isr.to_vec(),
-        directories: Vec::new(),
+        directories: vec![DIRECTORY; 3],
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
@@ -26,7 +28,7 @@ fn end(offset: i64, epoch: i32, version: u64) -> LogEnd {
 
 /// A log that ends at 10, whose version is 1.
 fn opened() -> PartitionState {
-    PartitionState::new(ME, end(10, -1, 1), Offset(4))
+    PartitionState::new(ME, DIRECTORY, end(10, -1, 1), Offset(4))
 }
 
 /// Leads epoch 5 with a log that ends at 10; the version is 2.
@@ -313,4 +315,27 @@ fn min_insync_replicas_asks_for_no_more_replicas_than_there_are() {
     let alone = PartitionImage { replicas: vec![ME], ..image(ME, 5, &[ME]) };
     assert_eq!(state.follow_image(&alone, Some(end(10, 5, 2))), Some(Offset(10)));
     assert!(state.may_append(true).is_ok());
+}
+
+/// If the directory is lost before the note, its partition is made again without the records.
+#[test]
+fn nothing_is_acknowledged_before_the_directory_is_noted() {
+    let noted_in = |directory| {
+        let mut noted = image(ME, 5, &[ME]);
+        noted.directories = vec![directory; 3];
+        noted
+    };
+    let epoch = LeaderEpoch(5);
+    for directory in [UNASSIGNED, Uuid([9; 16])] {
+        let mut state = opened();
+        state.follow_image(&noted_in(directory), Some(end(10, 5, 2)));
+        assert_eq!(state.log_ended(end(12, 5, 3)), None);
+        assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
+        assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Pending);
+        assert_eq!(state.unassigned_directory(), Some(DIRECTORY));
+        assert_eq!(state.follow_image(&noted_in(DIRECTORY), None), Some(Offset(12)));
+        assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Committed);
+        assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
+        assert_eq!(state.unassigned_directory(), None);
+    }
 }

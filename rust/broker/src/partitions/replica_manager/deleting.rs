@@ -44,6 +44,7 @@ pub(super) struct Removed {
 
 impl ReplicaManager {
     pub(super) fn delete(&self, topic: &Topic) {
+        self.forget_unassigned(topic.image.id);
         for (index, slot) in (0..).zip(&topic.partitions) {
             if let Slot::Here(partition) = slot {
                 partition.vanish();
@@ -201,8 +202,8 @@ impl ReplicaManager {
         }
     }
 
-    /// Has `look` called whenever [`Self::next_removal_ms`] or [`Self::next_retry_ms`] may have
-    /// become earlier. The first caller is heard, and nobody else.
+    /// Has `look` called whenever [`Self::next_removal_ms`], [`Self::next_retry_ms`] or
+    /// [`Self::next_assignment_ms`] may have become earlier. Only the first `look` counts.
     pub fn on_deadline(&self, look: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_deadline.set(Box::new(look));
     }

@@ -12,21 +12,22 @@
 
 use super::{Partition, ReplicaManager, Slot};
 use crate::error::panics;
+use crate::metadata::image::Assignment;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::partitions::checkpoints::Checkpoint;
-use crate::partitions::log_dirs::{Made, Place};
+use crate::partitions::log_dirs::Place;
 use crate::partitions::topic_settings::TopicSettings;
 use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::{CommitLog, LogError, OpenState};
 use kafkalite_protocol::Uuid;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What became of logs that were opened before their partitions are made, by topic and partition.
-pub(super) type Opened = HashMap<(Uuid, i32), (Made, Result<Arc<CommitLog>, String>)>;
+pub(super) type Opened = HashMap<(Uuid, i32), Result<Arc<CommitLog>, String>>;
 
 /// Threads that make new logs, or close those of one directory.
 const SYNCING_THREADS: usize = 16;
@@ -36,10 +37,14 @@ const FIRST_RETRY_MS: u64 = 1_000;
 /// Between any two of them.
 const LAST_RETRY_MS: u64 = 60_000;
 
+/// How long to wait before the next of so many attempts, in ms.
+pub(super) fn retry_wait_ms(attempts: u32) -> u64 {
+    FIRST_RETRY_MS.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(LAST_RETRY_MS)
+}
+
 /// A log that did not open.
 #[derive(Debug)]
 pub(super) struct Unopened {
-    made: Made,
     why: String,
     attempts: u32,
     /// When it is tried again, in ms of monotonic time.
@@ -69,8 +74,8 @@ impl ReplicaManager {
         }
         let threads = self.config.recovery_threads;
         in_parallel(&queues, threads, |(topic, index)| {
-            let log = self.try_to_open(topic, *index, Made::Before, true);
-            self.opened.lock().insert((topic.id, *index), (Made::Before, log));
+            let log = self.try_to_open(topic, *index, true);
+            self.opened.lock().insert((topic.id, *index), log);
         });
     }
 
@@ -92,8 +97,8 @@ impl ReplicaManager {
             }
         }
         in_parallel(&[new], SYNCING_THREADS, |(topic, index)| {
-            let log = self.try_to_open(topic, *index, Made::Now, true);
-            self.opened.lock().insert((topic.id, *index), (Made::Now, log));
+            let log = self.try_to_open(topic, *index, true);
+            self.opened.lock().insert((topic.id, *index), log);
         });
     }
 
@@ -108,9 +113,8 @@ impl ReplicaManager {
             }
             opened
         };
-        let open = || (Made::Now, self.try_to_open(topic, index, Made::Now, true));
-        let (made, opened) = opened.unwrap_or_else(open);
-        self.take_in(topic, index, made, opened, settings)
+        let opened = opened.unwrap_or_else(|| self.try_to_open(topic, index, true));
+        self.take_in(topic, index, opened, settings)
     }
 
     /// Makes the partition of a log that opened; of another one notes when to try again. The
@@ -119,7 +123,6 @@ impl ReplicaManager {
         &self,
         topic: &TopicImage,
         index: i32,
-        made: Made,
         opened: Result<Arc<CommitLog>, String>,
         settings: &TopicSettings,
     ) -> Slot {
@@ -137,9 +140,9 @@ impl ReplicaManager {
             tracing::error!(%topic, partition = index, %error, "log does not open; tried again");
         }
         let attempts = before.map_or(0, |before| before.attempts) + 1;
-        let wait_ms = FIRST_RETRY_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LAST_RETRY_MS);
+        let wait_ms = retry_wait_ms(attempts);
         let retry_at_ms = self.config.clock.monotonic_ms().saturating_add(wait_ms);
-        unopened.insert((topic.id, index), Unopened { made, why, attempts, retry_at_ms });
+        unopened.insert((topic.id, index), Unopened { why, attempts, retry_at_ms });
         drop(unopened);
         self.look_at_deadlines();
         Slot::Unopened
@@ -152,7 +155,10 @@ impl ReplicaManager {
 
     /// Tries to open the logs again that did not open and whose time has come.
     pub fn retry_unopened(&self) {
-        let any_opened = self.reopen_due();
+        let (any_opened, any_unassigned) = self.reopen_due();
+        if any_unassigned {
+            self.propose_assignments();
+        }
         if let Some(hear) = self.on_opened.get().filter(|_| any_opened) {
             hear();
         }
@@ -164,23 +170,23 @@ impl ReplicaManager {
         let _ = self.on_opened.set(Box::new(hear));
     }
 
-    /// Whether any log opened.
-    fn reopen_due(&self) -> bool {
+    /// Whether any log opened, and whether its replica waits to be assigned to its log directory.
+    fn reopen_due(&self) -> (bool, bool) {
         let now_ms = self.config.clock.monotonic_ms();
         let _following = self.following.lock();
-        let due: Vec<(Uuid, i32, Made)> = {
+        let due: Vec<(Uuid, i32)> = {
             let unopened = self.unopened.lock();
             let due = unopened.iter().filter(|(_, one)| one.retry_at_ms <= now_ms);
-            due.map(|((id, index), one)| (*id, *index, one.made)).collect()
+            due.map(|(which, _)| *which).collect()
         };
-        let mut any_opened = false;
-        for (id, index, made) in due {
+        let mut topics = HashSet::new();
+        for (id, index) in due {
             let topic = self.maps.read().by_id.get(&id).map(|topic| topic.image.clone());
             let Some(topic) = topic else { continue };
             // What did not open once is not believed to be as a clean stop left it.
-            let opened = self.try_to_open(&topic, index, made, false);
+            let opened = self.try_to_open(&topic, index, false);
             let settings = (self.config.settings)(&topic);
-            let slot = self.take_in(&topic, index, made, opened, &settings);
+            let slot = self.take_in(&topic, index, opened, &settings);
             if let Slot::Here(partition) = &slot {
                 let place = usize::try_from(index).unwrap_or(usize::MAX);
                 if let Some(image) = topic.partitions.get(place) {
@@ -188,10 +194,10 @@ impl ReplicaManager {
                 }
                 tracing::info!(topic = %topic.name, partition = index, "log is open at last");
                 self.maps.write().put(id, place, slot);
-                any_opened = true;
+                topics.insert(id);
             }
         }
-        any_opened
+        (!topics.is_empty(), self.follow_unassigned(topics))
     }
 
     /// Opens a log; a panic in there is a reason why it does not open.
@@ -199,10 +205,9 @@ impl ReplicaManager {
         &self,
         topic: &TopicImage,
         index: i32,
-        made: Made,
         may_be_clean: bool,
     ) -> Result<Arc<CommitLog>, String> {
-        let open = || self.open_log(topic, index, made, may_be_clean);
+        let open = || self.open_log(topic, index, may_be_clean);
         match panics::contain("opening a log", open) {
             Some(opened) => opened.map(Arc::new).map_err(|error| error.to_string()),
             None => Err("opening it panicked".to_owned()),
@@ -213,14 +218,17 @@ impl ReplicaManager {
         &self,
         topic: &TopicImage,
         index: i32,
-        made: Made,
         may_be_clean: bool,
     ) -> Result<CommitLog, LogError> {
         let name = format!("{}-{index}", topic.name);
         let place = {
+            let partition = topic.partition(index);
+            let assigned = partition.map(|partition| partition.assignment(self.config.local_id));
+            let assigned = assigned.unwrap_or(Assignment::Unassigned);
             // New logs are made side by side, and go where the fewest are.
-            let _placing = (made == Made::Now).then(|| self.placing.lock());
-            let place = self.dirs.place(&topic.name, topic.id, index, made)?;
+            let is_new = assigned == Assignment::Unassigned;
+            let _placing = is_new.then(|| self.placing.lock());
+            let place = self.dirs.place(&topic.name, topic.id, index, assigned)?;
             self.dirs.count(place.directory.log_dir(), true);
             place
         };

@@ -5,6 +5,8 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::config::BrokerConfig;
 use crate::faulty_storage::FaultyStorage;
+use crate::metadata::controller::assign_replicas;
+use crate::metadata::image::{Assignment, UNASSIGNED};
 use crate::metadata::records::{
     CreateTopicRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord, RecordsBatch,
 };
@@ -25,6 +27,7 @@ const DELAY_MS: u64 = 60_000;
 const ME: i32 = 1;
 const OTHER: i32 = 2;
 const TOPIC_ID: Uuid = Uuid([7; 16]);
+const DIRECTORY: Uuid = Uuid([5; 16]);
 
 struct House {
     clock: Arc<ManualClock>,
@@ -59,7 +62,7 @@ fn replica_manager(
     };
     let log_dir = LogDir::open(at.path(), Arc::new(storage.clone()), 1_000).unwrap();
     let checkpoints = Checkpoints::read(log_dir).unwrap();
-    ReplicaManager::new(config, LogDirs::new(vec![checkpoints], vec![], false))
+    ReplicaManager::new(config, LogDirs::new(vec![(DIRECTORY, checkpoints)], vec![], false))
 }
 
 /// A partition with these replicas, the first of which leads.
@@ -73,13 +76,20 @@ fn record(replicas: &[i32], epoch: i32) -> PartitionRecord {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
-        directories: Vec::new(),
+        directories: vec![UNASSIGNED; replicas.len()],
     }
 }
 
 impl House {
-    /// Topic `t` of one partition with these replicas.
+    /// Topic `t` of one partition with these replicas. The log directory of the one here is noted.
     fn new(replicas: &[i32]) -> Self {
+        let mut house = Self::without_notes(replicas);
+        house.note();
+        house
+    }
+
+    /// As [`Self::new`], before the note.
+    fn without_notes(replicas: &[i32]) -> Self {
         let clock = Arc::new(ManualClock::new(NOW_MS));
         let run: RunExpired = Arc::new(|task| task());
         let timer = Timer::start(clock.clone() as Arc<dyn Clock>, run).unwrap();
@@ -91,11 +101,24 @@ impl House {
         house.replicas.follow_image(&MetadataImage::default(), &MetadataImage::default());
         let (name, partitions) = ("t".to_owned(), vec![record(replicas, 0)]);
         let topic = CreateTopicRecord { name, topic_id: TOPIC_ID, partitions, configs: vec![] };
-        house.commit(MetadataRecord::CreateTopic(topic));
+        house.commit_alone(MetadataRecord::CreateTopic(topic));
         house
     }
 
+    /// Commits a record, and what follows from it: the log directory of a replica that was made.
     fn commit(&mut self, change: MetadataRecord) {
+        self.commit_alone(change);
+        self.note();
+    }
+
+    /// Commits the log directories of the replicas that wait for it.
+    fn note(&mut self) {
+        for note in assign_replicas(&self.image, ME, &self.replicas.unassigned()) {
+            self.commit_alone(note);
+        }
+    }
+
+    fn commit_alone(&mut self, change: MetadataRecord) {
         let before = self.image.clone();
         self.commit_unseen(change);
         self.replicas.follow_image(&before, &self.image);
@@ -110,8 +133,14 @@ impl House {
 
     /// The change that gives the partition other replicas.
     fn reassignment(&self, replicas: &[i32]) -> MetadataRecord {
-        let epoch = self.image.partition("t", 0).unwrap().leader_epoch.0 + 1;
-        let (topic_id, partition) = (TOPIC_ID, record(replicas, epoch));
+        let now = self.image.partition("t", 0).unwrap();
+        let (topic_id, mut partition) = (TOPIC_ID, record(replicas, now.leader_epoch.0 + 1));
+        partition.partition_epoch = now.partition_epoch + 1;
+        for (replica, directory) in replicas.iter().zip(&mut partition.directories) {
+            if let Assignment::Directory(noted) = now.assignment(*replica) {
+                *directory = noted;
+            }
+        }
         let change = PartitionChangeRecord { topic_id, partition_index: 0, partition };
         MetadataRecord::PartitionChange(change)
     }
@@ -181,6 +210,7 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
     Ok(appended.base_offset)
 }
 
+mod assigning;
 mod truncating;
 
 #[test]
@@ -306,8 +336,8 @@ fn who_makes_the_missing_directory_begins_again_without_its_records() {
 
 /// A broker that was killed between the record of a topic and its logs.
 #[test]
-fn a_partition_that_never_had_a_record_is_made_at_the_next_start() {
-    let mut house = House::new(&[ME]);
+fn a_partition_that_was_never_noted_is_made_at_the_next_start() {
+    let mut house = House::without_notes(&[ME]);
     std::fs::remove_dir_all(house.path()).unwrap();
     house.restart();
     assert_eq!(house.offsets(), [0, 0, 0]);

@@ -6,6 +6,8 @@ use crate::clock::{Clock, ManualClock};
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchSessions, Opening, Reader};
 use crate::metadata::MetadataImage;
+use crate::metadata::controller::assign_replicas;
+use crate::metadata::image::UNASSIGNED;
 use crate::metadata::records::{
     CreatePartitionsRecord, CreateTopicRecord, MetadataRecord, PartitionChangeRecord,
     PartitionRecord, RecordsBatch, RemoveTopicRecord,
@@ -35,6 +37,9 @@ const NOW_MS: i64 = 1_790_000_000_000;
 pub const ME: i32 = 1;
 /// Another one, which leads or follows as the image says; it is never there.
 pub const OTHER: i32 = 2;
+
+/// The log directory.
+const DIRECTORY: Uuid = Uuid([5; 16]);
 
 /// An answer and the ranges that it refers to.
 pub type Answer = (FetchResponse, Vec<Vec<FileSlice>>);
@@ -82,7 +87,7 @@ impl House {
         let log_dir = LogDir::open(directory.path(), Arc::new(RealStorage), 1_000);
         let log_dir = log_dir.expect("a directory of its own");
         let checkpoints = Checkpoints::read(log_dir.clone()).expect("nothing to be read");
-        let dirs = LogDirs::new(vec![checkpoints], vec![], false);
+        let dirs = LogDirs::new(vec![(DIRECTORY, checkpoints)], vec![], false);
         let partitions = Arc::new(ReplicaManager::new(parts, dirs));
         let (told, failed) = (Arc::downgrade(&partitions), Arc::downgrade(&log_dir));
         log_dir.on_offline(move || {
@@ -104,8 +109,17 @@ impl House {
         }
     }
 
-    /// Commits records of metadata; they are followed when this returns.
+    /// Commits records of metadata, and the directories of the replicas that they make. They are
+    /// followed when this returns.
     pub fn commit(&self, records: Vec<MetadataRecord>) {
+        self.commit_alone(records);
+        let notes = assign_replicas(&self.image(), ME, &self.partitions.unassigned());
+        if !notes.is_empty() {
+            self.commit_alone(notes);
+        }
+    }
+
+    fn commit_alone(&self, records: Vec<MetadataRecord>) {
         let mut image = self.image.lock();
         let batch = RecordsBatch {
             base_offset: image.offset + 1,
@@ -154,7 +168,8 @@ impl House {
         let image = self.image();
         let Some(before) = image.partition(name, partition) else { return };
         let topic_id = image.topic(name).expect("it has a partition").id;
-        let partition_record = led_by(leader, before.leader_epoch.0 + 1, isr);
+        let mut partition_record = led_by(leader, before.leader_epoch.0 + 1, isr);
+        partition_record.directories.clone_from(&before.directories);
         self.commit(vec![MetadataRecord::PartitionChange(PartitionChangeRecord {
             topic_id,
             partition_index: partition,
@@ -221,7 +236,7 @@ fn led_by(leader: i32, leader_epoch: i32, isr: &[i32]) -> PartitionRecord {
         leader,
         leader_epoch,
         partition_epoch: leader_epoch,
-        directories: Vec::new(),
+        directories: vec![UNASSIGNED; 2],
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),

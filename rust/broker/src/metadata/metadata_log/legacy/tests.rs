@@ -52,6 +52,7 @@ impl From<&MetadataRecord> for Record {
                 partition_index: record.partition_index,
                 partition: Partition::from(&record.partition),
             },
+            MetadataRecord::AssignReplicas(_) => panic!("format 1 has no such record"),
             MetadataRecord::RemoveTopic(record) => {
                 Self::RemoveTopic { topic_id: record.topic_id.0 }
             }
