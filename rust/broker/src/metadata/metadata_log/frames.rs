@@ -1,65 +1,40 @@
-//! A file of frames, each one batch of metadata records.
+//! A file of frames ([`kafkalite_log::frames`]), each one batch of metadata records.
 //!
-//! All numbers are big-endian. The header is 48 bytes:
-//! ```text
-//! | "KLMETA\n" | format: u8 | offset: i64 | epoch: i32 | crc: u32 | 2 x (committed: u64, crc) |
-//! offset     of a log its first one; of a snapshot the end of what it holds
-//! committed  bytes from the start of the file that were fsynced and acknowledged
-//! crc        CRC-32 of what stands before it, from the start or from `committed`
-//! ```
-//! A frame is `| length: u32 | crc: u32 | batch: length bytes |`; the CRC-32 covers length and
-//! batch, and `records.rs` says what a batch is. `committed` is written after each fsync, into its
-//! two places by turns so that a torn write spoils only one, and is itself fsynced by the next one.
-//! So it lags behind the truth by one or two frames, is never ahead of it, and tells a torn tail
-//! from damage. Files of format 1 differ in their batches alone: they are read, never written.
+//! `records.rs` says what a batch is. Files of format 1 differ in their batches alone: they are
+//! read, never written.
 
 use super::super::error::MetadataError;
 use super::super::records::{RecordError, RecordsBatch};
 use super::legacy;
-use kafkalite_log::storage::{OpenMode, Storage, StorageFile, read_full};
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use kafkalite_log::frames::{self, FramesError, FramesFormat};
+use kafkalite_log::storage::Storage;
+use std::io;
+use std::path::Path;
 
-const MAGIC: &[u8; 7] = b"KLMETA\n";
-const FORMAT: u8 = 2;
-const START_LEN: usize = 24;
-const COMMITTED_LEN: usize = 12;
-const HEADER_LEN: usize = START_LEN + 2 * COMMITTED_LEN;
-const FRAME_HEADER_LEN: u64 = 8;
-
-/// Where a file begins in the metadata log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// Of a log its first offset; of a snapshot the end of what it holds.
-    pub offset: i64,
-    /// The controller epoch at that offset.
-    pub epoch: i32,
-}
+pub use kafkalite_log::frames::FramesHeader as Header;
 
 /// A failed append.
-#[derive(Debug)]
-pub struct AppendFailure {
-    /// Why.
-    pub error: MetadataError,
-    /// Whether the file is what it was before. Otherwise the batch may be found there at the next
-    /// start, or not.
-    pub taken_back: bool,
-}
+pub type AppendFailure = frames::AppendFailure<MetadataError>;
 
-/// An open file of frames.
+const FORMAT: FramesFormat =
+    FramesFormat { magic: *b"KLMETA\n", written: 2, oldest: legacy::FORMAT };
+
+/// An open file of batches.
 #[derive(Debug)]
-pub struct FramesFile {
-    path: PathBuf,
-    file: Box<dyn StorageFile>,
-    /// How its batches are written.
-    format: u8,
-    header: Header,
-    /// The end of the frames that count, in bytes.
-    len: u64,
-    /// Bytes that the file's header says were committed.
-    committed: u64,
-    /// Which of the two places the next `committed` goes to.
-    place: usize,
+pub struct FramesFile(frames::FramesFile);
+
+impl From<FramesError> for MetadataError {
+    fn from(error: FramesError) -> Self {
+        match error {
+            FramesError::Io { action, path, source } => Self::Io { action, path, source },
+            FramesError::Corrupt { path, position, reason } => {
+                Self::Corrupt { path, position, reason }
+            }
+            FramesError::Format { path, found, supported } => {
+                Self::Format { path, found, supported }
+            }
+        }
+    }
 }
 
 /// Turns a system error on `path` into ours.
@@ -67,7 +42,11 @@ pub fn io_error<'a>(
     action: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(io::Error) -> MetadataError + 'a {
-    move |source| MetadataError::Io { action, path: path.to_owned(), source }
+    move |source| frames::io_error(action, path)(source).into()
+}
+
+fn failure(failure: frames::AppendFailure) -> AppendFailure {
+    AppendFailure { error: failure.error.into(), taken_back: failure.taken_back }
 }
 
 impl FramesFile {
@@ -77,10 +56,7 @@ impl FramesFile {
         path: &Path,
         header: Header,
     ) -> Result<Self, MetadataError> {
-        let mut file = Self::create_unnamed(storage, path, header)?;
-        file.commit_whole()?;
-        file.take_name(storage, path)?;
-        Ok(file)
+        Ok(Self(frames::FramesFile::create(storage, path, FORMAT, header)?))
     }
 
     /// Makes a file under a temporary name, to be filled, committed and named.
@@ -89,295 +65,133 @@ impl FramesFile {
         path: &Path,
         header: Header,
     ) -> Result<Self, MetadataError> {
-        Self::create_in(storage, path, header, FORMAT)
-    }
-
-    fn create_in(
-        storage: &dyn Storage,
-        path: &Path,
-        header: Header,
-        format: u8,
-    ) -> Result<Self, MetadataError> {
-        let path = path.with_extension("tmp");
-        let file = storage.open(&path, OpenMode::Create).map_err(io_error("create", &path))?;
-        file.set_len(0).map_err(io_error("truncate", &path))?;
-        let len = HEADER_LEN as u64;
-        Ok(Self { path, file, format, header, len, committed: len, place: 0 })
+        Ok(Self(frames::FramesFile::create_unnamed(storage, path, FORMAT, header)?))
     }
 
     /// Writes the header with everything committed, and fsyncs.
     pub fn commit_whole(&mut self) -> Result<(), MetadataError> {
-        self.committed = self.len;
-        let header = encode_header(self.format, self.header, self.committed);
-        self.file
-            .write_all_at(&mut [IoSlice::new(&header)], 0)
-            .and_then(|()| self.file.sync_data())
-            .map_err(io_error("write", &self.path))
+        Ok(self.0.commit_whole()?)
     }
 
     /// Gives a whole file its name, and sees the name to the disk.
     pub fn take_name(&mut self, storage: &dyn Storage, path: &Path) -> Result<(), MetadataError> {
-        storage.rename(&self.path, path).map_err(io_error("rename", &self.path))?;
-        path.clone_into(&mut self.path);
-        // Opened again by its name: whoever keeps books of files by name finds this one.
-        self.file = storage.open(path, OpenMode::Write).map_err(io_error("open", path))?;
-        let dir = path.parent().unwrap_or(path);
-        storage.sync_dir(dir).map_err(io_error("fsync", dir))
+        Ok(self.0.take_name(storage, path)?)
     }
 
     /// Opens a file and reads its header; `replay` must follow.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, MetadataError> {
-        let file = storage.open(path, OpenMode::Write).map_err(io_error("open", path))?;
-        let mut bytes = [0_u8; HEADER_LEN];
-        let corrupt = |reason: &str| MetadataError::Corrupt {
-            path: path.to_owned(),
-            position: 0,
-            reason: reason.to_owned(),
-        };
-        let read = read_full(file.as_ref(), &mut bytes, 0).map_err(io_error("read", path))?;
-        if read < HEADER_LEN {
-            return Err(corrupt("the header is cut short"));
-        }
-        if !bytes.starts_with(MAGIC) {
-            return Err(corrupt("this is no metadata log"));
-        }
-        let format = bytes[7];
-        if format != FORMAT && format != legacy::FORMAT {
-            let (found, supported) = (format, FORMAT);
-            return Err(MetadataError::Format { path: path.to_owned(), found, supported });
-        }
-        let header = decode_start(&bytes).ok_or_else(|| corrupt("bad header CRC"))?;
-        let places = [0, 1].map(|place| decode_committed(&bytes, place));
-        let committed = places.into_iter().flatten().max();
-        let committed = committed.ok_or_else(|| corrupt("bad header CRC"))?;
-        // The place that holds it stays as it is until the other one is written.
-        let place = usize::from(places[0] == Some(committed));
-        let (path, len) = (path.to_owned(), HEADER_LEN as u64);
-        Ok(Self { path, file, format, header, len, committed, place })
+        Ok(Self(frames::FramesFile::open(storage, path, FORMAT)?))
     }
 
     /// Whether an earlier release wrote it, in a format that is not written any more.
     pub const fn is_legacy(&self) -> bool {
-        self.format == legacy::FORMAT
+        self.0.format() == legacy::FORMAT
     }
 
     /// Where the file begins in the metadata log.
     pub const fn header(&self) -> Header {
-        self.header
+        self.0.header()
     }
 
     /// The end of the frames that count, in bytes.
     pub const fn len(&self) -> u64 {
-        self.len
+        self.0.len()
     }
 
     /// Whether nothing was ever appended, whole or torn.
     pub fn has_no_frames(&self) -> bool {
-        self.file.length().is_ok_and(|length| length <= HEADER_LEN as u64)
+        self.0.has_no_frames()
     }
 
-    /// Hands every batch with its position to `each`, in order, then cuts a torn tail off;
+    /// Hands every batch with its position to `each`, in order, then cuts a torn tail off.
     /// `may_be_torn` is false for files that were closed before the newest one began.
     pub fn replay(
         &mut self,
         may_be_torn: bool,
         mut each: impl FnMut(u64, RecordsBatch) -> Result<(), MetadataError>,
     ) -> Result<(), MetadataError> {
-        let file_len = self.file.length().map_err(io_error("read", &self.path))?;
-        let mut position = HEADER_LEN as u64;
-        let bad = loop {
-            if position == file_len {
-                break (position < self.committed).then(|| "the file is cut short".to_owned());
-            }
-            match read_frame(self.file.as_ref(), position, file_len - position) {
-                Ok(payload) => {
-                    let frame_len = FRAME_HEADER_LEN + payload.len() as u64;
-                    // Its CRC is good, so it is what was written: never a torn tail.
-                    each(position, self.decode(position, payload)?)?;
-                    position += frame_len;
-                }
-                Err(FrameError::Io(source)) => return Err(io_error("read", &self.path)(source)),
-                Err(FrameError::Bad(reason)) => break Some(reason),
-            }
-        };
-        self.len = position;
-        let Some(reason) = bad else { return Ok(()) };
-        if position < self.committed || !may_be_torn {
-            return Err(MetadataError::Corrupt { path: self.path.clone(), position, reason });
-        }
-        tracing::warn!(path = %self.path.display(), position, reason, "a torn frame is cut off");
-        let cut = self.file.set_len(position).and_then(|()| self.file.sync_data());
-        cut.map_err(io_error("truncate", &self.path))
-    }
-
-    fn decode(&self, position: u64, payload: Vec<u8>) -> Result<RecordsBatch, MetadataError> {
-        let corrupt = |reason| MetadataError::Corrupt { path: self.path.clone(), position, reason };
-        if self.is_legacy() {
-            return legacy::decode(&payload).map_err(corrupt);
-        }
-        RecordsBatch::decode(payload.into()).map_err(|(offset, error)| {
-            let path = self.path.clone();
-            match error {
-                RecordError::UnknownType(record_type) => {
-                    MetadataError::UnknownRecord { path, offset, record_type }
-                }
-                RecordError::UnknownVersion { record_type, version, supported } => {
-                    MetadataError::NewerRecord { path, offset, record_type, version, supported }
-                }
-                RecordError::Unreadable(reason) => corrupt(format!("offset {offset}: {reason}")),
-            }
+        let (path, is_legacy) = (self.0.path().to_owned(), self.is_legacy());
+        self.0.replay(may_be_torn, |position, payload| {
+            each(position, decode(&path, is_legacy, position, payload)?)
         })
     }
 
     /// Appends one batch, fsyncs, and says so in the header. Returns the frame's length.
     pub fn append(&mut self, batch: &RecordsBatch) -> Result<u64, AppendFailure> {
         let written = self.append_unsynced(batch)?;
-        if let Err(source) = self.file.sync_data() {
-            let error = io_error("fsync", &self.path)(source);
-            return Err(AppendFailure { error, taken_back: false });
-        }
-        self.committed = self.len;
-        let committed = encode_committed(self.committed);
-        let position = START_LEN + self.place * COMMITTED_LEN;
-        self.place = 1 - self.place;
-        // Only a hint for recovery: that it is missing or old loses nothing, so its failure is
-        // nobody's.
-        let _ = self.file.write_all_at(&mut [IoSlice::new(&committed)], position as u64);
+        self.0.sync().map_err(failure)?;
         Ok(written)
     }
 
     /// Writes one batch behind the others. Returns the frame's length.
     pub fn append_unsynced(&mut self, batch: &RecordsBatch) -> Result<u64, AppendFailure> {
-        let frame = self.encode(batch).map_err(|reason| AppendFailure {
+        let payload = self.encode(batch).map_err(|reason| AppendFailure {
             error: MetadataError::Replay { offset: batch.base_offset, reason },
             taken_back: true,
         })?;
-        if let Err(source) = self.file.write_all_at(&mut [IoSlice::new(&frame)], self.len) {
-            let taken_back = self.file.set_len(self.len).is_ok();
-            return Err(AppendFailure { error: io_error("write", &self.path)(source), taken_back });
-        }
-        self.len += frame.len() as u64;
-        Ok(frame.len() as u64)
+        self.0.append_unsynced(&payload).map_err(failure)
     }
 
-    fn encode(&self, batch: &RecordsBatch) -> Result<Vec<u8>, String> {
+    fn encode(&self, batch: &RecordsBatch) -> Result<bytes::Bytes, String> {
         #[cfg(test)]
         if self.is_legacy() {
-            return encode_frame(&legacy::tests::encode(batch));
+            return Ok(legacy::tests::encode(batch).into());
         }
         let payload = batch.encode();
         // What cannot be read back, like a text that is too long, must not get into the log.
         match RecordsBatch::decode(payload.clone()) {
-            Ok(read) if read == *batch => encode_frame(&payload),
+            Ok(read) if read == *batch => Ok(payload),
             Ok(_) => Err("a record comes back as another".to_owned()),
             Err((offset, error)) => Err(format!("offset {offset}: {error:?}")),
         }
     }
 }
 
-enum FrameError {
-    Io(io::Error),
-    Bad(String),
-}
-
-/// The payload of the frame at `position`, whose CRC is good.
-fn read_frame(
-    file: &dyn StorageFile,
+fn decode(
+    path: &Path,
+    is_legacy: bool,
     position: u64,
-    remaining: u64,
-) -> Result<Vec<u8>, FrameError> {
-    let bad = |reason: &str| FrameError::Bad(reason.to_owned());
-    if remaining < FRAME_HEADER_LEN {
-        return Err(bad("a frame's header is cut short"));
+    payload: Vec<u8>,
+) -> Result<RecordsBatch, MetadataError> {
+    let corrupt = |reason| MetadataError::Corrupt { path: path.to_owned(), position, reason };
+    if is_legacy {
+        return legacy::decode(&payload).map_err(corrupt);
     }
-    let mut header = [0_u8; FRAME_HEADER_LEN as usize];
-    read_full(file, &mut header, position).map_err(FrameError::Io)?;
-    let [a, b, c, d, crc @ ..] = header;
-    let length = [a, b, c, d];
-    let payload_len = u64::from(u32::from_be_bytes(length));
-    // Checked against the file before memory is taken for it.
-    if payload_len > remaining - FRAME_HEADER_LEN {
-        return Err(bad("a frame is longer than the file"));
-    }
-    let mut payload = vec![0_u8; payload_len as usize];
-    read_full(file, &mut payload, position + FRAME_HEADER_LEN).map_err(FrameError::Io)?;
-    if frame_crc(length, &payload) != u32::from_be_bytes(crc) {
-        return Err(bad("bad CRC"));
-    }
-    Ok(payload)
-}
-
-fn encode_frame(payload: &[u8]) -> Result<Vec<u8>, String> {
-    let length = u32::try_from(payload.len()).map_err(|error| error.to_string())?.to_be_bytes();
-    let mut frame = Vec::with_capacity(payload.len() + FRAME_HEADER_LEN as usize);
-    frame.extend_from_slice(&length);
-    frame.extend_from_slice(&frame_crc(length, payload).to_be_bytes());
-    frame.extend_from_slice(payload);
-    Ok(frame)
-}
-
-fn frame_crc(length: [u8; 4], payload: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&length);
-    hasher.update(payload);
-    hasher.finalize()
-}
-
-fn encode_header(format: u8, header: Header, committed: u64) -> [u8; HEADER_LEN] {
-    let mut bytes = [0_u8; HEADER_LEN];
-    bytes[..7].copy_from_slice(MAGIC);
-    bytes[7] = format;
-    bytes[8..16].copy_from_slice(&header.offset.to_be_bytes());
-    bytes[16..20].copy_from_slice(&header.epoch.to_be_bytes());
-    let crc = crc32fast::hash(&bytes[..20]);
-    bytes[20..24].copy_from_slice(&crc.to_be_bytes());
-    for place in bytes[START_LEN..].chunks_exact_mut(COMMITTED_LEN) {
-        place.copy_from_slice(&encode_committed(committed));
-    }
-    bytes
-}
-
-fn decode_start(bytes: &[u8; HEADER_LEN]) -> Option<Header> {
-    let offset = i64::from_be_bytes(bytes[8..16].try_into().ok()?);
-    let epoch = i32::from_be_bytes(bytes[16..20].try_into().ok()?);
-    let crc = u32::from_be_bytes(bytes[20..24].try_into().ok()?);
-    (crc32fast::hash(&bytes[..20]) == crc).then_some(Header { offset, epoch })
-}
-
-fn encode_committed(committed: u64) -> [u8; COMMITTED_LEN] {
-    let mut bytes = [0_u8; COMMITTED_LEN];
-    bytes[..8].copy_from_slice(&committed.to_be_bytes());
-    let crc = crc32fast::hash(&bytes[..8]);
-    bytes[8..].copy_from_slice(&crc.to_be_bytes());
-    bytes
-}
-
-fn decode_committed(bytes: &[u8; HEADER_LEN], place: usize) -> Option<u64> {
-    let bytes = bytes[START_LEN..].chunks_exact(COMMITTED_LEN).nth(place)?;
-    let committed = u64::from_be_bytes(bytes[..8].try_into().ok()?);
-    let crc = u32::from_be_bytes(bytes[8..].try_into().ok()?);
-    (crc32fast::hash(&bytes[..8]) == crc).then_some(committed)
+    RecordsBatch::decode(payload.into()).map_err(|(offset, error)| {
+        let path = path.to_owned();
+        match error {
+            RecordError::UnknownType(record_type) => {
+                MetadataError::UnknownRecord { path, offset, record_type }
+            }
+            RecordError::UnknownVersion { record_type, version, supported } => {
+                MetadataError::NewerRecord { path, offset, record_type, version, supported }
+            }
+            RecordError::Unreadable(reason) => corrupt(format!("offset {offset}: {reason}")),
+        }
+    })
 }
 
 /// The bytes of a file whose header says that `committed` bytes count.
 #[cfg(test)]
 pub fn with_committed(bytes: &[u8], committed: u64) -> Vec<u8> {
-    let start: &[u8; HEADER_LEN] = bytes[..HEADER_LEN].try_into().expect("a header is there");
-    let header = decode_start(start).expect("the header is whole");
-    [&encode_header(bytes[7], header, committed), &bytes[HEADER_LEN..]].concat()
+    let mut bytes = bytes.to_vec();
+    for place in bytes[24..48].chunks_exact_mut(12) {
+        place[..8].copy_from_slice(&committed.to_be_bytes());
+        let crc = crc32fast::hash(&place[..8]);
+        place[8..].copy_from_slice(&crc.to_be_bytes());
+    }
+    bytes
 }
 
 #[cfg(test)]
 impl FramesFile {
     /// Makes a file as release 0.1 did, with its name.
     pub fn create_legacy(storage: &dyn Storage, path: &Path, header: Header) -> Self {
-        let mut file = Self::create_in(storage, path, header, legacy::FORMAT).expect("a file");
-        file.commit_whole().expect("an fsync");
-        file.take_name(storage, path).expect("a name");
-        file
+        let format = FramesFormat { written: legacy::FORMAT, ..FORMAT };
+        Self(frames::FramesFile::create(storage, path, format, header).expect("a file"))
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 }
