@@ -12,6 +12,7 @@ use crate::config::{
     check_results, check_topic_alteration, describe_topic, kept_key, list, topic_key,
 };
 use kafkalite_protocol::ErrorCode;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,12 +21,22 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct TableRules {
     broker: Arc<BrokerConfig>,
+    /// What was worked out last. It takes about a millisecond, and one request may ask for
+    /// thousands of topics while all other changes wait.
+    known: Arc<Mutex<Option<Known>>>,
+}
+
+/// What is set in an image on all but topics, and what is in force by it.
+#[derive(Debug)]
+struct Known {
+    configs: Arc<BTreeMap<ConfigResource, Configs>>,
+    in_force: Arc<AlteredConfig>,
 }
 
 impl TableRules {
     /// The rules of the broker that was started with this configuration.
-    pub const fn new(broker: Arc<BrokerConfig>) -> Self {
-        Self { broker }
+    pub fn new(broker: Arc<BrokerConfig>) -> Self {
+        Self { broker, known: Arc::default() }
     }
 
     /// The broker's configuration.
@@ -34,8 +45,17 @@ impl TableRules {
     }
 
     /// What is in force by `image`.
-    fn in_force(&self, image: &MetadataImage) -> AlteredConfig {
-        altered_config(&self.broker, image)
+    fn in_force(&self, image: &MetadataImage) -> Arc<AlteredConfig> {
+        let mut known = self.known.lock();
+        if let Some(Known { configs, in_force }) = &*known
+            && Arc::ptr_eq(configs, &image.configs)
+        {
+            return Arc::clone(in_force);
+        }
+        let in_force = Arc::new(altered_config(&self.broker, image));
+        let configs = Arc::clone(&image.configs);
+        *known = Some(Known { configs, in_force: Arc::clone(&in_force) });
+        in_force
     }
 }
 
@@ -64,8 +84,8 @@ impl ConfigRules for TableRules {
         let set = asked.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
         let configs: Configs = set.collect();
         if !configs.is_empty() {
-            let broker = self.in_force(image).config;
-            check_topic_alteration(&broker, &configs).map_err(topic_error)?;
+            let now = self.in_force(image);
+            check_topic_alteration(&now.config, &configs).map_err(topic_error)?;
         }
         Ok(configs)
     }
@@ -79,8 +99,8 @@ impl ConfigRules for TableRules {
     ) -> Result<(), ApiError> {
         match resource.resource_type {
             ConfigResourceType::Topic => {
-                let broker = self.in_force(image).config;
-                check_topic_alteration(&broker, after).map_err(topic_error)
+                let now = self.in_force(image);
+                check_topic_alteration(&now.config, after).map_err(topic_error)
             }
             ConfigResourceType::Broker => self.validate_broker(image, resource, before, after),
             ConfigResourceType::Group => refuse_keys("group", after),
