@@ -84,13 +84,16 @@ struct Slot {
 
 type Slots = HashMap<i32, Slot>;
 
-/// Partitions that the sessions of consumers may have together: a stranger may name as many as fit
-/// into a request, whether they exist or not, and each is remembered.
+/// Partitions that the sessions of consumers may have together, and those of followers: a stranger
+/// may name as many as fit into a request, whether they exist or not, and each is remembered. A
+/// stranger may also call itself a follower.
 const MAX_PARTITIONS: usize = 1_000_000;
 
-/// Whether one more session, or one that grew, of `size` partitions would be too much to remember.
-fn is_too_much(slots: &Slots, except: i32, size: usize) -> bool {
-    let others = slots.iter().filter(|(id, slot)| **id != except && !slot.privileged);
+/// Whether one more session, or one that grew, of `size` partitions would be too much to remember
+/// of its kind.
+fn is_too_much(slots: &Slots, except: i32, privileged: bool, size: usize) -> bool {
+    let is_of_kind = |slot: &Slot| slot.privileged == privileged;
+    let others = slots.iter().filter(|(id, slot)| **id != except && is_of_kind(slot));
     others.map(|(_, slot)| slot.size).sum::<usize>() + size > MAX_PARTITIONS
 }
 
@@ -169,7 +172,7 @@ impl FetchSessions {
         let size = session.len();
         let (session, evicted) = {
             let mut slots = self.slots.lock();
-            if !reader.is_follower() && is_too_much(&slots, 0, size) {
+            if is_too_much(&slots, 0, reader.is_follower(), size) {
                 return (FetchContext::Sessionless, once(request, version));
             }
             let evicted = if slots.len() < self.max_slots {
@@ -230,11 +233,11 @@ impl FetchSessions {
             return Ok((FetchContext::Sessionless, once(request, version)));
         }
         let mut slots = self.slots.lock();
-        let grew = slots.get(&id).is_some_and(|slot| size > slot.size);
-        let too_much = grew && is_too_much(&slots, id, size);
+        let grew = slots.get(&id).filter(|slot| size > slot.size);
+        let too_much = grew.is_some_and(|slot| is_too_much(&slots, id, slot.privileged, size));
         match slots.get_mut(&id) {
             // It begins anew, and then without a session.
-            Some(slot) if too_much && !slot.privileged => {
+            Some(_) if too_much => {
                 let closed = slots.remove(&id);
                 drop(slots);
                 drop(closed);
