@@ -2,6 +2,7 @@
 //!
 //! Source: Kafka's `ScramImage.describe`, its error codes and its words; KIP-554.
 
+use super::messages::Messages;
 use super::{Call, Rooms};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_user_scram_credentials::{
@@ -17,25 +18,29 @@ pub fn handle(_: &Rooms, call: Call<DescribeUserScramCredentialsRequest>) {
     for user in request.users.unwrap_or_default() {
         *users.entry(user.name).or_default() += 1;
     }
+    let mut messages = Messages::new();
     let results = users.into_iter().map(|(user, count)| {
-        let (error, message) = if count == 1 {
-            let words = "Attempt to describe a user credential that does not exist: ";
-            (ErrorCode::ResourceNotFound, format!("{words}{user}"))
-        } else {
-            let words =
-                "Cannot describe SCRAM credentials for the same user twice in a single request: ";
-            (ErrorCode::DuplicateResource, format!("{words}{user}"))
+        let (code, words) = match count {
+            1 => (
+                ErrorCode::ResourceNotFound,
+                "Attempt to describe a user credential that does not exist: ",
+            ),
+            _ => (
+                ErrorCode::DuplicateResource,
+                "Cannot describe SCRAM credentials for the same user twice in a single request: ",
+            ),
         };
+        let error = messages.error(code, || format!("{words}{user}"));
         DescribeUserScramCredentialsResult {
             user,
-            error_code: error.code(),
-            error_message: Some(message),
+            error_code: error.code.code(),
+            error_message: error.message,
             credential_infos: Vec::new(),
         }
     });
-    reply.send(&DescribeUserScramCredentialsResponse {
+    let head = DescribeUserScramCredentialsResponse {
         error_message: Some(String::new()),
-        results: results.collect(),
         ..DescribeUserScramCredentialsResponse::default()
-    });
+    };
+    reply.send_each(&head, results);
 }
