@@ -18,8 +18,8 @@ fn log_group_record<'py>(
     match parse_record(key.unwrap_or_default(), value) {
         Ok(Some(GroupRecord::Offset(key, value))) => {
             told.set_item("kind", "offset")?;
-            told.set_item("group", key.group)?;
-            told.set_item("topic", key.topic)?;
+            told.set_item("group", &*key.group)?;
+            told.set_item("topic", &*key.topic)?;
             told.set_item("partition", key.partition)?;
             told.set_item("removed", value.is_none())?;
             if let Some(value) = value {

@@ -7,6 +7,8 @@
 //! Kinds from 3 on belong to other group protocols. They are left where they are.
 //! Source: Kafka's `GroupCoordinatorRecordSerde` and `GroupCoordinatorRecordHelpers`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use kafkalite_protocol::messages::group_records::{
     GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
@@ -25,11 +27,22 @@ const OFFSET_VALUE_VERSION: i16 = 4;
 /// The one version that has.
 const EXPIRING_OFFSET_VALUE_VERSION: i16 = 1;
 
+/// Whose offset in which partition. A request may make very many of them: they share their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetKey {
+    /// The group's id.
+    pub group: Arc<str>,
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// Partition of the topic.
+    pub partition: i32,
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupRecord {
     /// An offset was committed, or with `None` removed.
-    Offset(OffsetCommitKey, Option<OffsetCommitValue>),
+    Offset(OffsetKey, Option<OffsetCommitValue>),
     /// A group changed, or with `None` went away.
     Group(String, Option<GroupMetadataValue>),
 }
@@ -52,6 +65,9 @@ pub fn stored(record: &GroupRecord) -> StoredRecord {
                 };
                 versioned(version, |writer| value.encode(writer, version))
             });
+            let OffsetKey { group, topic, partition } = key;
+            let (group, topic, partition) = (group.to_string(), topic.to_string(), *partition);
+            let key = OffsetCommitKey { group, topic, partition };
             StoredRecord { key: versioned(OFFSET_KIND, |writer| key.encode(writer, 0)), value }
         }
         GroupRecord::Group(group, value) => {
@@ -76,7 +92,9 @@ pub fn parse(key: &[u8], value: Option<&[u8]>) -> Result<Option<GroupRecord>, De
     let mut reader = Reader::new(Bytes::copy_from_slice(key));
     match reader.i16()? {
         0 | OFFSET_KIND => {
-            let key = OffsetCommitKey::decode(&mut reader, 0)?;
+            let OffsetCommitKey { group, topic, partition } =
+                OffsetCommitKey::decode(&mut reader, 0)?;
+            let key = OffsetKey { group: group.into(), topic: topic.into(), partition };
             match parse_value::<OffsetCommitValue>(value)? {
                 Parsed::Unknown => Ok(None),
                 Parsed::Null => Ok(Some(GroupRecord::Offset(key, None))),

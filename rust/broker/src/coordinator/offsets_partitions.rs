@@ -105,6 +105,10 @@ impl CoordinatorLog for OffsetsPartition {
         Ok(bytes.freeze().slice(..whole))
     }
 
+    fn max_batch_bytes(&self) -> usize {
+        self.partition.log_config().max_message_bytes as usize
+    }
+
     fn append(&self, batch: Bytes) -> Result<Appended, ErrorCode> {
         let batch = ValidatedBatch::trusted(&batch).map_err(|_| ErrorCode::UnknownServerError)?;
         let now_ms = self.clock.wall_ms();

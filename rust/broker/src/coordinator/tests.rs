@@ -152,7 +152,7 @@ fn outsider() -> Committer {
 
 fn one(topic: &str, offset: i64) -> Commit {
     Commit {
-        topic: topic.to_owned(),
+        topic: topic.into(),
         topic_id: Uuid::ZERO,
         partition: 0,
         offset,

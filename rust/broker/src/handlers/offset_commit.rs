@@ -5,7 +5,7 @@
 
 use super::{Call, Rooms};
 use crate::coordinator::{Commit, Committer};
-use crate::metadata::{MetadataImage, TopicImage};
+use crate::metadata::MetadataImage;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse,
@@ -81,7 +81,7 @@ fn judge(
             });
             if let Some(known) = known.filter(|_| error == ErrorCode::None) {
                 commits.push(Commit {
-                    topic: name_of(known),
+                    topic: Arc::clone(&known.name),
                     topic_id: known.id,
                     partition: index,
                     offset: partition.committed_offset,
@@ -93,8 +93,4 @@ fn judge(
         response.topics.push(answer);
     }
     (response, commits)
-}
-
-fn name_of(topic: &Arc<TopicImage>) -> String {
-    topic.name.to_string()
 }

@@ -169,6 +169,10 @@ impl CoordinatorLog for GroupLog {
         Ok(bytes.freeze())
     }
 
+    fn max_batch_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     fn append(&self, batch: Bytes) -> Result<Appended, ErrorCode> {
         let is_unfenced = self.desk.planted == Some(Planted::DemotedLeaderAppends);
         let appended = {
@@ -422,7 +426,7 @@ impl Coordination {
             false => topic,
         };
         let commit = |(partition, offset): &(i32, i64)| Commit {
-            topic: WORK.to_owned(),
+            topic: WORK.into(),
             topic_id,
             partition: *partition,
             offset: *offset,

@@ -4,14 +4,16 @@
 //! too long its client is told so, and the commit is seen when its record is committed after all.
 //! Source: Kafka's `OffsetMetadataManager`; its error codes for what the log refuses.
 
-use kafkalite_protocol::messages::group_records::{OffsetCommitKey, OffsetCommitValue};
+use std::sync::Arc;
+
+use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
 use super::group::Group;
 use super::group_state::response_error;
 use super::groups::{Groups, GroupsShared};
 use super::offsets::is_current;
-use crate::coordinator::group_record::GroupRecord;
+use crate::coordinator::group_record::{GroupRecord, OffsetKey};
 use crate::coordinator::runtime::{Answer, Effects, FirstAnswer, Now, Turn, Write};
 
 /// First version that names topics by id, and says so in its errors.
@@ -38,7 +40,7 @@ pub struct Committer {
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// Name of the topic.
-    pub topic: String,
+    pub topic: Arc<str>,
     /// Its id, zero if unknown.
     pub topic_id: Uuid,
     /// Partition of the topic.
@@ -164,8 +166,8 @@ fn store(
             expire_timestamp,
             topic_id: commit.topic_id,
         };
-        let group = group.state.group_id().to_string();
-        let key = OffsetCommitKey { group, topic: commit.topic, partition: commit.partition };
+        let group = Arc::clone(group.state.group_id());
+        let key = OffsetKey { group, topic: commit.topic, partition: commit.partition };
         records.push(GroupRecord::Offset(key, Some(value)));
     }
     if records.is_empty() {
@@ -176,6 +178,7 @@ fn store(
     let late_errors = with_refusal(&errors, ErrorCode::RequestTimedOut);
     effects.write(Write {
         records,
+        may_split: false,
         stored: Box::new(move |_, _, effects, stored| {
             let errors = stored.err().map_or_else(|| errors.clone(), |e| with_refusal(&errors, e));
             answer.give(effects, errors);

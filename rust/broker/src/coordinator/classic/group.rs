@@ -112,6 +112,7 @@ fn own_record(group_id: Arc<str>, id: AppendId, record: GroupRecord) -> Write<Gr
     let late = tell.clone();
     Write {
         records: vec![record],
+        may_split: false,
         stored: Box::new(move |groups, now, effects, stored| {
             tell(groups, now, effects, stored.err());
         }),

@@ -72,7 +72,7 @@ pub struct Groups {
     /// A dead group stays until its end is committed.
     pub(super) by_id: BTreeMap<Arc<str>, Group>,
     /// Where offsets lie that are not committed yet, in the order of the log.
-    uncommitted: VecDeque<(Offset, Arc<str>, String, i32)>,
+    uncommitted: VecDeque<(Offset, Arc<str>, Arc<str>, i32)>,
 }
 
 impl Groups {
@@ -146,10 +146,10 @@ impl Staged {
                 self.groups.remove(&group);
             }
             GroupRecord::Offset(key, value) => {
-                let offsets = self.offsets.entry(key.group.clone()).or_default();
+                let offsets = self.offsets.entry(key.group.to_string()).or_default();
                 offsets.store(&key.topic, key.partition, at, value);
                 if offsets.is_empty() {
-                    self.offsets.remove(&key.group);
+                    self.offsets.remove(&*key.group);
                 }
             }
         }

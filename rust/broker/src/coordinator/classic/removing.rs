@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use kafkalite_protocol::messages::group_records::OffsetCommitKey;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
 use super::group::Group;
 use super::group_state::{State, response_error};
 use super::groups::Groups;
 use super::offsets::TopicPartition;
-use crate::coordinator::group_record::GroupRecord;
+use crate::coordinator::group_record::{GroupRecord, OffsetKey};
 use crate::coordinator::runtime::{Answer, Effects, FirstAnswer, Now, Turn, Write};
 
 /// What a client may delete, as far as the group goes.
@@ -21,9 +20,10 @@ fn refusal(state: State) -> Option<ErrorCode> {
     }
 }
 
-fn tombstones(group_id: &str, partitions: Vec<TopicPartition>) -> Vec<GroupRecord> {
-    let record = |(topic, partition)| {
-        GroupRecord::Offset(OffsetCommitKey { group: group_id.to_owned(), topic, partition }, None)
+fn tombstones(group_id: &Arc<str>, partitions: Vec<TopicPartition>) -> Vec<GroupRecord> {
+    let record = |(topic, partition): TopicPartition| {
+        let (group, topic) = (Arc::clone(group_id), topic.into());
+        GroupRecord::Offset(OffsetKey { group, topic, partition }, None)
     };
     partitions.into_iter().map(record).collect()
 }
@@ -42,6 +42,7 @@ fn remove_offsets(
     let too_late = answer.clone();
     effects.write(Write {
         records: tombstones(group.state.group_id(), partitions),
+        may_split: true,
         stored: Box::new(move |_, _, effects, stored| answer.give(effects, stored.err())),
         late: Box::new(move |_, _, effects| {
             too_late.give(effects, Some(ErrorCode::RequestTimedOut));
@@ -120,6 +121,8 @@ impl Groups {
             let too_late = answer.clone();
             effects.write(Write {
                 records,
+                // The group's own record comes last: offsets that are left have their group.
+                may_split: true,
                 stored: Box::new(move |groups, _, effects, stored| {
                     let error = stored.err().map_or(ErrorCode::None, response_error);
                     if error.is_none() {

@@ -11,7 +11,7 @@ fn value() -> OffsetCommitValue {
 }
 
 fn offset(value: Option<OffsetCommitValue>) -> GroupRecord {
-    let key = OffsetCommitKey { group: "g".into(), topic: "t".into(), partition: 3 };
+    let key = OffsetKey { group: "g".into(), topic: "t".into(), partition: 3 };
     GroupRecord::Offset(key, value)
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use kafkalite_protocol::record_batch::RecordBatchBuilder;
+use kafkalite_protocol::record_batch::{HEADER_LENGTH, RecordBatchBuilder};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 
@@ -21,6 +21,9 @@ use crate::partitions::CommitStatus;
 
 /// Steps that one thread runs in one go: a caller that came with one step is not kept for ever.
 const STEPS_AT_ONCE: usize = 256;
+
+/// What a record takes beyond its key and its value, at most.
+const MAX_RECORD_OVERHEAD: usize = 21;
 
 /// How far a partition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,8 +261,8 @@ impl<S: StateMachine> Context<S> {
 
     /// Appends, replays, and answers if the batch is committed already.
     fn write(&self, write: Write<S>, effects: &mut Effects<S>) {
-        let Write { records, stored, late } = write;
-        let appended = self.append(&records);
+        let Write { mut records, may_split, stored, late } = write;
+        let appended = self.append(&records, may_split);
         if is_epoch_over(&appended) {
             self.close();
         }
@@ -271,6 +274,14 @@ impl<S: StateMachine> Context<S> {
                 let error = refused.err().unwrap_or(ErrorCode::NotCoordinator);
                 return stored(&mut inner.state, now, effects, Err(error));
             }
+        };
+        let count = usize::try_from(appended.end.0 - appended.base.0).unwrap_or(usize::MAX);
+        let rest = records.split_off(count.min(records.len()));
+        let (stored, late) = if rest.is_empty() {
+            (stored, late)
+        } else {
+            effects.write_next(Write { records: rest, may_split, stored, late });
+            nothing_follows()
         };
         let is_committed = appended.status == CommitStatus::Committed;
         if is_committed {
@@ -298,16 +309,26 @@ impl<S: StateMachine> Context<S> {
         self.watch_first();
     }
 
-    /// One batch of `records` at the end of the log.
-    fn append(&self, records: &[S::Record]) -> Result<Appended, ErrorCode> {
+    /// One batch of `records` at the end of the log: of all, or with `may_split` of the first ones
+    /// that it has room for.
+    fn append(&self, records: &[S::Record], may_split: bool) -> Result<Appended, ErrorCode> {
         if self.queue.lock().is_closed {
             return Err(ErrorCode::NotCoordinator);
         }
         let config = &self.shared.config;
         let mut batch = RecordBatchBuilder::new(config.codec);
+        let max_bytes = self.log.max_batch_bytes().saturating_sub(HEADER_LENGTH);
         for record in records {
             let record = S::encode(record);
             let (key, value) = (Some(&record.key[..]), record.value.as_deref());
+            let bytes = MAX_RECORD_OVERHEAD + record.key.len() + value.map_or(0, <[u8]>::len);
+            // Looked at before it is written: a request can ask for very many long records.
+            if batch.payload_length() + bytes > max_bytes {
+                if may_split && batch.record_count() > 0 {
+                    break;
+                }
+                return Err(ErrorCode::MessageTooLarge);
+            }
             batch.append(config.clock.wall_ms(), key, value, &[]);
         }
         let batch = batch.build(Offset(0), LeaderEpoch::UNKNOWN);
@@ -433,6 +454,11 @@ impl<S: StateMachine> Context<S> {
         self.carry_out(effects);
         items.into_iter().for_each(|item| self.refuse(item));
     }
+}
+
+/// For a batch that others of the same write come behind: the last one tells.
+fn nothing_follows<S: StateMachine>() -> (Stored<S>, Late<S>) {
+    (Box::new(|_, _, _, _| {}), Box::new(|_, _, _| {}))
 }
 
 /// Whether an append says that this broker leads in the epoch no more.

@@ -16,10 +16,13 @@ pub type Stored<S> = Box<dyn FnOnce(&mut S, Now, &mut Effects<S>, Result<(), Err
 /// known yet. The records stay in the log.
 pub type Late<S> = Box<dyn FnOnce(&mut S, Now, &mut Effects<S>) + Send>;
 
-/// Records that are appended as one batch.
+/// Records that are appended.
 pub struct Write<S: StateMachine> {
     /// The records, in order; at least one.
     pub records: Vec<S::Record>,
+    /// Whether they may go into several batches, one after the other, of which the last ones may
+    /// fail. Others are one batch, or are refused if the log takes none of that size.
+    pub may_split: bool,
     /// What follows.
     pub stored: Stored<S>,
     /// What follows if that takes too long.
@@ -57,6 +60,11 @@ impl<S: StateMachine> Effects<S> {
     /// Appends records.
     pub fn write(&mut self, write: Write<S>) {
         self.queue.push_back(Effect::Write(write));
+    }
+
+    /// Appends what a batch had no room for, before anything else is done.
+    pub(super) fn write_next(&mut self, rest: Write<S>) {
+        self.queue.push_front(Effect::Write(rest));
     }
 
     /// Whether there is nothing to do.

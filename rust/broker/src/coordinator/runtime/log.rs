@@ -36,6 +36,9 @@ pub trait CoordinatorLog: Send + Sync {
     /// The log cannot be read. `CorruptMessage`: it is damaged, and reading again does not help.
     fn read(&self, from: Option<Offset>, to: Offset) -> Result<Bytes, ErrorCode>;
 
+    /// The largest batch that the log takes, in bytes before it is compressed.
+    fn max_batch_bytes(&self) -> usize;
+
     /// Appends one batch, whose base offset is 0 until the log gives it another, in the epoch of
     /// this log and in no other.
     ///

@@ -190,6 +190,7 @@ fn count(runtime: &Runtime<Counters>, key: u8, answer: Answer<Result<u64, ErrorC
             let too_late = answer.clone();
             effects.write(Write {
                 records: vec![Counted { key, value }],
+                may_split: false,
                 stored: Box::new(move |_, _, effects, stored| {
                     answer.give(effects, stored.map(|()| value));
                 }),

@@ -169,6 +169,76 @@ fn a_group_is_dead_until_its_end_is_stored() {
     assert_eq!(taken(&accepted), [ErrorCode::None]);
 }
 
+/// A request of half a megabyte made a batch of 960 MB: each record has the group's id.
+#[test]
+fn what_is_larger_than_a_batch_may_be_is_refused_or_written_in_parts() {
+    for holds in [false, true] {
+        let broker = Broker::new();
+        let settle = || broker.topic.commit();
+        {
+            let mut inner = broker.topic.inner.lock();
+            (inner.max_batch_bytes, inner.holds) = (1_000, holds);
+        }
+        let commit = |group: &str, partitions: std::ops::Range<i32>| {
+            let who = Committer { group_id: group.to_owned(), ..outsider() };
+            let commits = partitions.map(|partition| Commit { partition, ..one("t", 7) });
+            let (answer, got) = slot();
+            broker.groups.commit(who, commits.collect(), answer);
+            settle();
+            taken(&got)
+        };
+        let long = "g".repeat(100);
+        assert_eq!(commit(&long, 0..5), [ErrorCode::None; 5]);
+        assert_eq!(commit(&long, 5..10), [ErrorCode::None; 5]);
+        assert_eq!(commit(&long, 0..10), [ErrorCode::UnknownServerError; 10]);
+        let before = broker.topic.batches();
+        let (answer, got) = slot();
+        let all = (0..10).chain(0..10).map(|partition| ("t".to_owned(), partition)).collect();
+        broker.groups.delete_offsets(&long, all, answer);
+        settle();
+        assert_eq!(taken(&got), Ok(vec![ErrorCode::None; 20]));
+        assert!(broker.topic.batches() > before + 1);
+        assert_eq!(commit(&long, 0..5), [ErrorCode::None; 5]);
+        assert_eq!(commit(&long, 5..10), [ErrorCode::None; 5]);
+        let (answer, got) = slot();
+        broker.groups.delete_groups(std::slice::from_ref(&long), answer);
+        settle();
+        assert_eq!(taken(&got), [(long.clone(), ErrorCode::None)]);
+        let again = broker.restarted();
+        assert!(again.groups.fetch(&long, None).unwrap().is_empty());
+        assert!(again.groups.list(&[], &[]).1.is_empty());
+    }
+}
+
+#[test]
+fn a_deletion_that_fails_halfway_is_told_and_leaves_a_group_that_can_be_deleted() {
+    let broker = Broker::new();
+    broker.topic.inner.lock().max_batch_bytes = 150;
+    for partition in 0..4 {
+        let who = Committer { group_id: "g".to_owned(), ..outsider() };
+        let (answer, got) = slot();
+        broker.groups.commit(who, vec![Commit { partition, ..one("t", 7) }], answer);
+        assert_eq!(taken(&got), [ErrorCode::None]);
+    }
+    let topic = Arc::clone(&broker.topic);
+    let fail_the_second = move || {
+        let inside = Arc::clone(&topic);
+        let fail = move || inside.inner.lock().fails = Some(ErrorCode::KafkaStorageError);
+        topic.inner.lock().on_append = Some(Box::new(fail));
+    };
+    broker.topic.inner.lock().on_append = Some(Box::new(fail_the_second));
+    let before = broker.topic.batches();
+    let (answer, got) = slot();
+    broker.groups.delete_groups(&["g".to_owned()], answer);
+    assert_eq!(taken(&got), [("g".to_owned(), ErrorCode::NotCoordinator)]);
+    assert_eq!(broker.topic.batches(), before + 1);
+    broker.topic.inner.lock().fails = None;
+    let (answer, got) = slot();
+    broker.groups.delete_groups(&["g".to_owned()], answer);
+    assert_eq!(taken(&got), [("g".to_owned(), ErrorCode::None)]);
+    assert!(broker.restarted().groups.list(&[], &[]).1.is_empty());
+}
+
 #[test]
 fn offsets_expire_at_the_check_after_their_time() {
     let broker = Broker::new();

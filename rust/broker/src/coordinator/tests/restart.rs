@@ -1,11 +1,11 @@
 //! What a restart finds.
 
-use kafkalite_protocol::messages::group_records::{OffsetCommitKey, OffsetCommitValue};
+use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::groups::{heartbeat, stable};
 use super::*;
-use crate::coordinator::group_record::stored;
+use crate::coordinator::group_record::{OffsetKey, stored};
 
 #[test]
 fn groups_and_offsets_are_there_again() {
@@ -53,7 +53,7 @@ fn offsets_of_a_transaction_count_if_it_was_committed() {
         let topic = MemoryTopic::of(5);
         let partition = usize::try_from(partition_of("g", 5)).unwrap();
         let value = OffsetCommitValue { offset: 7, ..OffsetCommitValue::default() };
-        let key = OffsetCommitKey { group: "g".into(), topic: "t".into(), partition: 0 };
+        let key = OffsetKey { group: "g".into(), topic: "t".into(), partition: 0 };
         let record = stored(&GroupRecord::Offset(key, Some(value)));
         let mut open = RecordBatchBuilder::new(Codec::None).producer(9, 0, 0).transactional();
         open.append(0, Some(&record.key), record.value.as_deref(), &[]);

@@ -68,6 +68,8 @@ pub struct Inner {
     /// Appends are not committed before [`MemoryTopic::commit`].
     pub holds: bool,
     pub fails: Option<ErrorCode>,
+    /// The largest batch; 0 is any.
+    pub max_batch_bytes: usize,
     /// What the next reads answer.
     pub read_fails: Option<ErrorCode>,
     /// Called by the next append, before it appends.
@@ -171,6 +173,13 @@ impl CoordinatorLog for MemoryLog {
         // One batch at a time, so that the loader has to come back.
         let next = batches.iter().find(|one| one.end > from && one.base < to.0);
         Ok(next.map_or_else(Bytes::new, |one| one.bytes.clone()))
+    }
+
+    fn max_batch_bytes(&self) -> usize {
+        match self.topic.inner.lock().max_batch_bytes {
+            0 => usize::MAX,
+            most => most,
+        }
     }
 
     fn append(&self, batch: Bytes) -> Result<Appended, ErrorCode> {
