@@ -91,6 +91,9 @@ def reachable(platform: str) -> list[dict[str, Any]]:
         if here in seen:
             continue
         seen.add(here)
+        if is_macro(packages[here]):
+            # Its dependencies run in the compiler only, as it does.
+            continue
         for dependency in nodes[here]["deps"]:
             # A kind of `None` is an ordinary dependency; the others build or test.
             if any(kind["kind"] is None for kind in dependency["dep_kinds"]):

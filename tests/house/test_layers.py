@@ -193,6 +193,9 @@ CRATES: dict[str, set[str]] = {
     "python": {"broker", "client", "arrow"},
 }
 
+#: Crates that may depend on arrow-rs: heavy, so it stays in the leaves (ADR 0120).
+ARROW_USERS = {"arrow", "python"}
+
 #: Modules of the package that may import the binary.
 NATIVE_USERS = {
     "__init__.py",
@@ -295,6 +298,14 @@ def test_a_crate_depends_only_on_crates_below_it(crate: str) -> None:
     manifest = tomllib.loads((ROOT / "rust" / crate / "Cargo.toml").read_text())
     ours = {name for name in manifest["dependencies"] if name.startswith("kafkalite-")}
     assert ours <= {f"kafkalite-{name}" for name in CRATES[crate]}
+
+
+@pytest.mark.parametrize("crate", sorted(set(CRATES) - ARROW_USERS))
+def test_arrow_rs_stays_in_the_leaves(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "rust" / crate / "Cargo.toml").read_text())
+    tables = [manifest.get(kind, {}) for kind in ("dependencies", "dev-dependencies")]
+    assert not [name for table in tables for name in table if name.startswith("arrow")]
+    assert not CRATES[crate] & ARROW_USERS
 
 
 @pytest.mark.parametrize("crate", sorted(CRATES))

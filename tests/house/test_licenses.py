@@ -24,6 +24,11 @@ def test_every_crate_in_the_wheel_is_named_with_its_version() -> None:
     assert needed <= listed(), AGAIN
 
 
+def test_what_runs_in_the_compiler_only_is_not_named() -> None:
+    names = {crate.split()[0] for crate in listed()}
+    assert not names & {"proc-macro2", "quote", "syn", "tiny-keccak"}
+
+
 def test_no_crate_is_named_that_is_not_locked() -> None:
     locked = tomllib.loads((licenses.ROOT / "Cargo.lock").read_text())["package"]
     assert listed() <= {f"{one['name']} {one['version']}" for one in locked}, AGAIN

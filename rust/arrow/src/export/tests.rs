@@ -1,31 +1,31 @@
+use std::sync::Arc;
+
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatchOptions, StringArray,
+    TimestampMillisecondArray,
+};
+use arrow_schema::{DataType, Field};
+
 use super::*;
+use crate::import::tests::kept;
 use crate::import::{Chunk, Stream};
 
-fn bytes(values: &[&str]) -> (Vec<i32>, Vec<u8>) {
-    let mut offsets = vec![0];
-    let mut all = Vec::new();
-    for value in values {
-        all.extend_from_slice(value.as_bytes());
-        offsets.push(all.len() as i32);
-    }
-    (offsets, all)
-}
-
-fn table() -> Column {
-    let (offsets, words) = bytes(&["orders"]);
-    let words = Column::new("", 1, Values::Utf8 { offsets, bytes: words });
-    let topic = Values::Dictionary { indices: vec![0, 0, 0], words: Box::new(words) };
-    let mut validity = Validity::with_capacity(3);
-    [true, false, true].into_iter().for_each(|valid| validity.push(valid));
-    let (offsets, values) = bytes(&["a", "", "ccc"]);
-    let columns = vec![
-        Column::new("topic", 3, topic),
-        Column::new("partition", 3, Values::Int32(vec![1, 1, 2])),
-        Column::new("offset", 3, Values::Int64(vec![7, 8, 9])),
-        Column::new("timestamp", 3, Values::TimestampMs(vec![1, 2, 3])),
-        Column::nullable("value", validity, Values::Binary { offsets, bytes: values }),
+fn table() -> RecordBatch {
+    let words = Arc::new(StringArray::from(vec!["orders"]));
+    let mut values = BinaryBuilder::new();
+    [Some("a"), None, Some("ccc")].into_iter().for_each(|value| values.append_option(value));
+    let columns: [(&str, bool, ArrayRef); 5] = [
+        ("topic", false, Arc::new(DictionaryArray::new(Int32Array::from(vec![0, 0, 0]), words))),
+        ("partition", false, Arc::new(Int32Array::from(vec![1, 1, 2]))),
+        ("offset", false, Arc::new(Int64Array::from(vec![7, 8, 9]))),
+        ("timestamp", false, Arc::new(TimestampMillisecondArray::from(vec![1, 2, 3]))),
+        ("value", true, Arc::new(values.finish())),
     ];
-    Column::new("", 3, Values::Struct(columns))
+    RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, nullable, values)| (name, values, nullable)),
+    )
+    .expect("the columns are of three rows")
 }
 
 fn read(chunk: &Chunk) -> Vec<String> {
@@ -51,58 +51,56 @@ const EXPECTED: [&str; 3] = [
 
 #[test]
 fn what_is_exported_reads_back_as_an_array_and_as_a_stream() {
-    let (mut schema, mut array) = table().export();
-    // SAFETY: both were made a line above.
-    let mut one = unsafe { Stream::of_array(&mut schema, &mut array) };
+    let (schema, exported) = array(table()).expect("its types have names");
+    let mut one = Stream::of_array(&schema, exported).expect("it has a type");
     let chunk = one.next_chunk().expect("it is right").expect("there is one");
     assert_eq!(read(&chunk), EXPECTED);
-    let mut exported = table().into_stream();
-    // SAFETY: it was made a line above.
-    let mut stream = unsafe { Stream::of_stream(&mut exported) }.expect("it has a type");
-    let chunk = stream.next_chunk().expect("it is right").expect("there is one");
+    let mut many = Stream::of_stream(stream(table())).expect("it has a type");
+    let chunk = many.next_chunk().expect("it is right").expect("there is one");
     assert_eq!(read(&chunk), EXPECTED);
-    assert!(stream.next_chunk().expect("it is right").is_none());
+    assert!(many.next_chunk().expect("it is right").is_none());
 }
 
 #[test]
-fn a_stream_outlives_no_array_that_was_taken_from_it() {
-    let mut exported = table().into_stream();
-    // SAFETY: it was made a line above.
-    let mut stream = unsafe { Stream::of_stream(&mut exported) }.expect("it has a type");
+fn an_array_outlives_the_stream_that_it_was_taken_from() {
+    let mut stream = Stream::of_stream(stream(table())).expect("it has a type");
     let chunk = stream.next_chunk().expect("it is right").expect("there is one");
     drop(stream);
     assert_eq!(read(&chunk), EXPECTED);
 }
 
 #[test]
-fn lists_of_structs_tell_their_type_and_free_their_parts() {
-    let (offsets, keys) = bytes(&["h"]);
-    let key = Column::new("key", 1, Values::Utf8 { offsets, bytes: keys });
-    let items = Column::new("item", 1, Values::Struct(vec![key]));
-    let list = Values::List { offsets: vec![0, 1, 1], items: Box::new(items) };
-    let (schema, array) = Column::new("headers", 2, list).export();
-    assert_eq!((schema.n_children, array.n_children, array.n_buffers), (1, 1, 2));
-    assert_eq!(array.length, 2);
+fn a_table_is_not_copied_and_is_freed_by_its_reader() {
+    let (bytes, owner) = kept(&[1, 0, 0, 0, 2, 0, 0, 0]);
+    let (address, numbers) = (bytes.as_ptr(), Int32Array::new(bytes.into(), None));
+    let table = RecordBatch::try_from_iter([("n", Arc::new(numbers) as ArrayRef)]);
+    let (schema, exported) = array(table.expect("one column")).expect("its types have names");
+    assert_eq!(exported.child(0).buffer(1), address);
+    drop((schema, exported));
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
 
 #[test]
 fn a_column_without_nulls_hands_out_no_bits() {
-    let mut validity = Validity::default();
-    (0..9).for_each(|_| validity.push(true));
-    let (schema, array) = Column::nullable("x", validity, Values::Int32(vec![5; 9])).export();
-    assert_eq!((schema.flags, array.null_count), (NULLABLE, 0));
-    // SAFETY: an array of integers has two buffers.
-    assert!(unsafe { (*array.buffers).is_null() });
+    let (schema, exported) = array(table()).expect("its types have names");
+    let (partition, value) = (1, 4);
+    assert!(!schema.child(partition).nullable());
+    assert!(exported.child(partition).buffer(0).is_null());
+    assert!(schema.child(value).nullable());
+    assert_eq!(exported.child(value).null_count(), 1);
 }
 
 #[test]
-#[should_panic(expected = "has not 3 rows")]
-fn buffers_that_are_too_short_are_not_handed_out() {
-    let _ = Column::new("x", 3, Values::Int64(vec![1, 2]));
+fn a_table_without_columns_keeps_its_rows() {
+    let options = RecordBatchOptions::new().with_row_count(Some(7));
+    let empty = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options);
+    let (_, exported) = array(empty.expect("it has no columns")).expect("its types have names");
+    assert_eq!((exported.len(), exported.num_children()), (7, 0));
 }
 
 #[test]
-#[should_panic(expected = "has not 2 rows")]
-fn offsets_that_run_past_the_bytes_are_not_handed_out() {
-    let _ = Column::new("x", 2, Values::Binary { offsets: vec![0, 1, 9], bytes: vec![0; 3] });
+fn a_type_may_be_asked_for_without_a_table() {
+    let of = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+    let schema = schema(&of).expect("its types have names");
+    assert_eq!((schema.format(), schema.child(0).name()), ("+s", Some("n")));
 }

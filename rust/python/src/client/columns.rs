@@ -10,79 +10,53 @@
 //! | headers | list of struct { key: utf8, value: binary } |
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use kafkalite_arrow::export::{Column, Validity, Values};
+use arrow_array::builder::{BinaryBuilder, GenericByteBuilder, StringBuilder};
+use arrow_array::types::ByteArrayType;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch,
+    RecordBatchOptions, StringArray, StructArray, TimestampMillisecondArray,
+};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
+use arrow_schema::{Field, FieldRef, Schema};
 use kafkalite_client::consumer::record_block::RecordSlice;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
-/// A column of bytes in the making.
-pub(super) struct BytesColumn {
-    offsets: Vec<i32>,
-    bytes: Vec<u8>,
-    validity: Validity,
+/// A column with its name and type.
+pub(super) type Column = (FieldRef, ArrayRef);
+
+/// A column; its type says whether it may have nulls.
+pub(super) fn column(name: &str, nullable: bool, values: impl Array + 'static) -> Column {
+    (Arc::new(Field::new(name, values.data_type().clone(), nullable)), Arc::new(values))
 }
 
-impl BytesColumn {
-    /// Room for `rows` values of `total` bytes.
-    pub(super) fn new(rows: usize, total: usize) -> PyResult<Self> {
-        if i32::try_from(total).is_err() {
-            let why = "an Arrow column of bytes ends at 2 GiB: take smaller batches";
-            return Err(PyOverflowError::new_err(why));
-        }
-        let mut offsets = Vec::with_capacity(rows + 1);
-        offsets.push(0);
-        let validity = Validity::with_capacity(rows);
-        Ok(Self { offsets, bytes: Vec::with_capacity(total), validity })
-    }
-
-    /// A column of `rows` nulls.
-    fn nulls(rows: usize) -> Self {
-        let mut validity = Validity::with_capacity(rows);
-        (0..rows).for_each(|_| validity.push(false));
-        Self { offsets: vec![0; rows + 1], bytes: Vec::new(), validity }
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, value: Option<&[u8]>) {
-        self.push_bytes(value, false);
-    }
-
-    /// Adds a value; where all are known to be `valid`, their bits are set later, all at once.
-    #[inline]
-    fn push_bytes(&mut self, value: Option<&[u8]>, valid: bool) {
-        if let Some(value) = value {
-            self.bytes.extend_from_slice(value);
-        }
-        // `new` saw that all of them together fit.
-        self.offsets.push(self.bytes.len() as i32);
-        if !valid {
-            self.validity.push(value.is_some());
-        }
-    }
-
-    pub(super) fn column(self, name: &str) -> Column {
-        let Self { offsets, bytes, validity } = self;
-        Column::nullable(name, validity, Values::Binary { offsets, bytes })
-    }
-
-    /// Of a type that allows nulls, as Spark wants it.
-    pub(super) fn nullable_text(self, name: &str) -> Column {
-        let Self { offsets, bytes, validity } = self;
-        Column::nullable(name, validity, Values::Utf8 { offsets, bytes })
-    }
-
-    fn text_column(self, name: &str) -> Column {
-        let Self { offsets, bytes, validity: _ } = self;
-        Column::new(name, offsets.len() - 1, Values::Utf8 { offsets, bytes })
-    }
+/// A table of columns that have `rows` rows.
+pub(super) fn table_of(rows: usize, columns: Vec<Column>) -> RecordBatch {
+    let (fields, columns): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .expect("each column was made of all rows")
 }
 
-/// All columns of the records in `slices`, as one struct.
+/// A column of bytes or texts in the making, with room for `rows` values of `total` bytes.
+pub(super) fn bytes_builder<T: ByteArrayType>(
+    rows: usize,
+    total: usize,
+) -> PyResult<GenericByteBuilder<T>> {
+    if i32::try_from(total).is_err() {
+        let why = "an Arrow column of bytes ends at 2 GiB: take smaller batches";
+        return Err(PyOverflowError::new_err(why));
+    }
+    Ok(GenericByteBuilder::with_capacity(rows, total))
+}
+
+/// All columns of the records in `slices`.
 ///
 /// # Errors
 /// If a column's bytes pass what its type can count.
-pub fn table(slices: &[RecordSlice]) -> PyResult<Column> {
+pub fn table(slices: &[RecordSlice]) -> PyResult<RecordBatch> {
     let rows = slices.iter().map(RecordSlice::len).sum();
     let columns = vec![
         topics(slices, rows)?,
@@ -91,9 +65,9 @@ pub fn table(slices: &[RecordSlice]) -> PyResult<Column> {
         timestamps(slices, rows),
         part(slices, rows, Part::Key)?,
         part(slices, rows, Part::Value)?,
-        headers(slices, rows)?,
+        headers(slices, rows, "item", false)?,
     ];
-    Ok(Column::new("", rows, Values::Struct(columns)))
+    Ok(table_of(rows, columns))
 }
 
 fn topics(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
@@ -108,12 +82,9 @@ fn topics(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
         });
         indices.resize(indices.len() + slice.len(), place);
     }
-    let mut words = BytesColumn::new(names.len(), names.iter().map(|name| name.len()).sum())?;
-    for name in names {
-        words.push(Some(name.as_bytes()));
-    }
-    let words = Box::new(words.text_column(""));
-    Ok(Column::new("topic", rows, Values::Dictionary { indices, words }))
+    let words = Arc::new(StringArray::from(names));
+    let topics = DictionaryArray::new(Int32Array::from(indices), words);
+    Ok(column("topic", false, topics))
 }
 
 fn partitions(slices: &[RecordSlice], rows: usize) -> Column {
@@ -122,7 +93,7 @@ fn partitions(slices: &[RecordSlice], rows: usize) -> Column {
         let number = slice.block.cursor().partition().partition;
         numbers.resize(numbers.len() + slice.len(), number);
     }
-    Column::new("partition", rows, Values::Int32(numbers))
+    column("partition", false, Int32Array::from(numbers))
 }
 
 fn numbers(slices: &[RecordSlice], rows: usize) -> Column {
@@ -130,19 +101,20 @@ fn numbers(slices: &[RecordSlice], rows: usize) -> Column {
     for slice in slices {
         slice.visit(|view| offsets.push(view.offset()));
     }
-    Column::new("offset", rows, Values::Int64(offsets))
+    column("offset", false, Int64Array::from(offsets))
 }
 
 fn timestamps(slices: &[RecordSlice], rows: usize) -> Column {
     let mut times = Vec::with_capacity(rows);
-    let mut validity = Validity::with_capacity(rows);
+    let mut validity = NullBufferBuilder::new(rows);
     for slice in slices {
         slice.visit(|view| {
             times.push(view.timestamp_ms());
-            validity.push(view.timestamp_ms() != -1);
+            validity.append(view.timestamp_ms() != -1);
         });
     }
-    Column::nullable("timestamp", validity, Values::TimestampMs(times))
+    let times = TimestampMillisecondArray::new(times.into(), validity.finish());
+    column("timestamp", true, times.with_timezone("UTC"))
 }
 
 /// The half of a record that becomes a column.
@@ -163,29 +135,31 @@ pub fn part(slices: &[RecordSlice], rows: usize, part: Part) -> PyResult<Column>
         total += bytes;
         valid += count;
     }
-    let mut column = BytesColumn::new(rows, total)?;
     let name = match part {
         Part::Key => "key",
         Part::Value => "value",
     };
     if valid == 0 {
         // Records without keys are common, and nulls take no looking at.
-        return Ok(BytesColumn::nulls(rows).column(name));
+        return Ok(column(name, true, BinaryArray::new_null(rows)));
     }
-    let all_valid = valid == rows;
+    let mut values: BinaryBuilder = bytes_builder(rows, total)?;
     for slice in slices {
         match part {
-            Part::Key => slice.visit(|view| column.push_bytes(view.key(), all_valid)),
-            Part::Value => slice.visit(|view| column.push_bytes(view.value(), all_valid)),
+            Part::Key => slice.visit(|view| values.append_option(view.key())),
+            Part::Value => slice.visit(|view| values.append_option(view.value())),
         }
     }
-    if all_valid {
-        column.validity = Validity::all(rows);
-    }
-    Ok(column.column(name))
+    Ok(column(name, true, values.finish()))
 }
 
-fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
+/// Lists of pairs. Where all of it is `nullable`, a record without headers has a null.
+pub(super) fn headers(
+    slices: &[RecordSlice],
+    rows: usize,
+    item: &str,
+    nullable: bool,
+) -> PyResult<Column> {
     let count = slices.iter().map(|slice| slice.totals().headers).sum();
     let (mut key_bytes, mut value_bytes) = (0, 0);
     let mut ends = vec![0; if count == 0 { rows + 1 } else { 1 }];
@@ -200,17 +174,20 @@ fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
             ends.push(ends[ends.len() - 1] + view.header_count() as i32);
         });
     }
-    let mut keys = BytesColumn::new(count, key_bytes)?;
-    let mut values = BytesColumn::new(count, value_bytes)?;
+    let mut keys: StringBuilder = bytes_builder(count, key_bytes)?;
+    let mut values: BinaryBuilder = bytes_builder(count, value_bytes)?;
     for slice in with_headers {
         slice.visit(|view| {
             for (key, value) in view.headers() {
-                keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
-                values.push(value);
+                keys.append_value(String::from_utf8_lossy(key));
+                values.append_option(value);
             }
         });
     }
-    let item = Values::Struct(vec![keys.text_column("key"), values.column("value")]);
-    let items = Box::new(Column::new("item", count, item));
-    Ok(Column::new("headers", rows, Values::List { offsets: ends, items }))
+    let key = column("key", nullable, keys.finish());
+    let pairs = StructArray::from(vec![key, column("value", true, values.finish())]);
+    let nulls = nullable.then(|| ends.windows(2).map(|of_row| of_row[0] < of_row[1]).collect());
+    let (item, pairs) = column(item, nullable, pairs);
+    let lists = ListArray::new(item, OffsetBuffer::new(ends.into()), pairs, nulls);
+    Ok(column("headers", nullable, lists))
 }

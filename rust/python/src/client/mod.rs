@@ -6,6 +6,7 @@
 
 mod admin;
 mod arguments;
+mod capsules;
 mod columns;
 mod consumer;
 mod handover;

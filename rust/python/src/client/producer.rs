@@ -27,7 +27,6 @@ use callbacks::{Callbacks, EventLoop, Token, Who};
 use delivery::Delivery;
 use inside::{Arguments, Inside};
 
-mod arrow;
 mod batch;
 mod bulk;
 mod callbacks;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kafkalite_arrow::export::Column;
+use arrow_array::RecordBatch;
 use kafkalite_client::consumer::Limits;
 use kafkalite_client::ranges::{self, OffsetRange, RangeOptions, Step};
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::arguments::Seconds;
-use super::in_python;
+use super::{capsules, in_python};
 use crate::error::client_error;
 
 mod columns;
@@ -138,15 +138,15 @@ impl RangeReader {
 #[pyclass(frozen, module = "kafkalite.ranges")]
 pub struct ColumnBatch {
     rows: usize,
-    table: Mutex<Option<Column>>,
+    table: Mutex<Option<RecordBatch>>,
 }
 
 impl ColumnBatch {
-    fn new(table: Column) -> Self {
-        Self { rows: table.rows(), table: Mutex::new(Some(table)) }
+    fn new(table: RecordBatch) -> Self {
+        Self { rows: table.num_rows(), table: Mutex::new(Some(table)) }
     }
 
-    fn take(&self) -> PyResult<Column> {
+    fn take(&self) -> PyResult<RecordBatch> {
         let gone = || PyValueError::new_err("this batch was handed over already");
         self.table.lock().take().ok_or_else(gone)
     }
@@ -186,11 +186,7 @@ impl ColumnBatch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // What the reader would rather have is a wish: it may cast.
         let _ = requested_schema;
-        let (schema, array) = self.take()?.export();
-        Ok((
-            PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
-            PyCapsule::new_with_value(py, array, c"arrow_array")?,
-        ))
+        capsules::array(py, self.take()?)
     }
 
     /// The columns as an Arrow stream of one array: the reader owns it afterwards.
@@ -201,6 +197,6 @@ impl ColumnBatch {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        PyCapsule::new_with_value(py, self.take()?.into_stream(), c"arrow_array_stream")
+        capsules::stream(py, self.take()?)
     }
 }

@@ -15,9 +15,8 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PySlice, PyTuple};
 
-use super::columns;
-use super::in_python;
 use super::record::{Deserializers, Record, TopicNames, headers};
+use super::{capsules, columns, in_python};
 use crate::error::deserialization_error;
 
 /// What to commit: topic, number, offset, leader epoch, metadata, tenure.
@@ -253,8 +252,7 @@ impl RecordBatch {
 
     /// Arrow's type of the columns.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = columns::table(&[])?.schema();
-        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+        capsules::schema(py, columns::table(&[])?.schema_ref())
     }
 
     /// The columns as one Arrow array, with its type. The reader owns them.
@@ -266,11 +264,7 @@ impl RecordBatch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // What the reader would rather have is a wish: it may cast.
         let _ = requested_schema;
-        let (schema, array) = py.detach(|| columns::table(&self.slices))?.export();
-        Ok((
-            PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
-            PyCapsule::new_with_value(py, array, c"arrow_array")?,
-        ))
+        capsules::array(py, py.detach(|| columns::table(&self.slices))?)
     }
 
     /// The columns as an Arrow stream of one array. The reader owns it.
@@ -281,8 +275,7 @@ impl RecordBatch {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let stream = py.detach(|| columns::table(&self.slices))?.into_stream();
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        capsules::stream(py, py.detach(|| columns::table(&self.slices))?)
     }
 }
 

@@ -12,12 +12,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyMapping};
 
+use super::Topic;
 use super::bulk::Sent;
 use super::data::{check_is_many, headers, is_list};
 use super::elements::Elements;
 use super::inside::{Inside, now_ms, serialize};
-use super::{Topic, arrow};
 use crate::client::arguments::checked_ms;
+use crate::client::capsules;
 
 /// What a record that has no time says on the wire.
 const NO_TIMESTAMP: i64 = -1;
@@ -57,12 +58,12 @@ pub fn send_all(
     let call = Call { py, inside, topic, now_ms: now_ms() };
     let mut sent = Sent::new();
     if !is_list(values)
-        && let Some(mut stream) = arrow::stream(values)?
+        && let Some(mut stream) = capsules::open(values)?
     {
         let side = Side::new(arguments, None)?;
         let keys = side.chunk_keys()?;
         let mut base = 0;
-        while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(arrow::refused)? {
+        while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(capsules::refused)? {
             if chunk.rows() > 0 {
                 call.send_chunk(&chunk, (&side, &keys), base, &mut sent)?;
             }
@@ -163,7 +164,7 @@ impl<'py> Side<'py> {
             let column = chunk.column("").filter(|_| !chunk.has_columns());
             let column =
                 column.ok_or_else(|| PyTypeError::new_err("keys are an array, not a table"))?;
-            column.bytes(&mut all).map_err(arrow::refused)?;
+            column.bytes(&mut all).map_err(capsules::refused)?;
         }
         Ok(all)
     }
@@ -220,7 +221,7 @@ fn numbers(object: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Numbers> {
         let column = chunk.column("").filter(|_| !chunk.has_columns());
         let column =
             column.ok_or_else(|| PyTypeError::new_err("expected an array, not a table"))?;
-        column.numbers(&mut all).map_err(arrow::refused)?;
+        column.numbers(&mut all).map_err(capsules::refused)?;
     }
     Ok(Numbers::Own(all))
 }
@@ -241,9 +242,9 @@ fn times(object: Option<&Bound<'_, PyAny>>) -> PyResult<Numbers> {
 }
 
 fn chunks(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Chunk>>> {
-    let Some(mut stream) = arrow::stream(object)? else { return Ok(None) };
+    let Some(mut stream) = capsules::open(object)? else { return Ok(None) };
     let mut chunks = Vec::new();
-    while let Some(chunk) = stream.next_chunk().map_err(arrow::refused)? {
+    while let Some(chunk) = stream.next_chunk().map_err(capsules::refused)? {
         chunks.push(chunk);
     }
     Ok(Some(chunks))
@@ -272,17 +273,17 @@ impl Call<'_, '_> {
             let text = format!("an Arrow table needs a column `value`; it has {names:?}");
             return Err(PyValueError::new_err(text));
         };
-        column.bytes(&mut values).map_err(arrow::refused)?;
+        column.bytes(&mut values).map_err(capsules::refused)?;
         let named = |name: &str| chunk.column(name).filter(|_| chunk.has_columns());
         let (mut keys, mut partitions, mut times) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(column) = named("key") {
-            column.bytes(&mut keys).map_err(arrow::refused)?;
+            column.bytes(&mut keys).map_err(capsules::refused)?;
         }
         if let Some(column) = named("partition") {
-            column.numbers(&mut partitions).map_err(arrow::refused)?;
+            column.numbers(&mut partitions).map_err(capsules::refused)?;
         }
         if let Some(column) = named("timestamp").or_else(|| named("timestamp_ms")) {
-            column.numbers(&mut times).map_err(arrow::refused)?;
+            column.numbers(&mut times).map_err(capsules::refused)?;
             for time in &mut times {
                 // What was read from elsewhere may say, as the wire does, that it has none.
                 *time = time.filter(|ms| *ms != NO_TIMESTAMP);
@@ -405,7 +406,7 @@ impl OwnHeaders {
 /// The headers of a column of lists of pairs.
 fn headers_of(column: &Column<'_>) -> PyResult<OwnHeaders> {
     let (mut counts, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    column.pairs(&mut counts, &mut names, &mut values).map_err(arrow::refused)?;
+    column.pairs(&mut counts, &mut names, &mut values).map_err(capsules::refused)?;
     let mut headers = OwnHeaders::default();
     let mut pairs = names.into_iter().zip(values);
     for count in counts {

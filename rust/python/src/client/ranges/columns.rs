@@ -12,13 +12,13 @@
 //!
 //! All may be null as far as their types say: Spark compares that too.
 
-use kafkalite_arrow::export::{Column, Validity, Values};
-use kafkalite_client::consumer::record_block::TimestampType;
-use kafkalite_client::consumer::record_block::{RecordSlice, RecordView};
+use arrow_array::builder::StringBuilder;
+use arrow_array::{Int32Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use kafkalite_client::consumer::record_block::{RecordSlice, RecordView, TimestampType};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::client::columns::{BytesColumn, Part, part};
+use crate::client::columns::{Column, Part, bytes_builder, column, headers, part, table_of};
 
 /// A column that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,43 +55,43 @@ impl Field {
     }
 }
 
-/// The columns `fields` of all records in `slices`, as one struct.
+/// The columns `fields` of all records in `slices`.
 ///
 /// # Errors
 /// If a column's bytes pass what its type can count.
-pub fn table(slices: &[RecordSlice], fields: &[Field]) -> PyResult<Column> {
+pub fn table(slices: &[RecordSlice], fields: &[Field]) -> PyResult<RecordBatch> {
     let rows = slices.iter().map(RecordSlice::len).sum();
-    let columns = fields.iter().map(|field| column(slices, rows, *field));
-    Ok(Column::new("", rows, Values::Struct(columns.collect::<PyResult<_>>()?)))
+    let columns = fields.iter().map(|field| column_of(slices, rows, *field));
+    Ok(table_of(rows, columns.collect::<PyResult<_>>()?))
 }
 
-fn column(slices: &[RecordSlice], rows: usize, field: Field) -> PyResult<Column> {
-    let all = |name, values| Ok(Column::nullable(name, Validity::all(rows), values));
-    match field {
-        Field::Key => part(slices, rows, Part::Key),
-        Field::Value => part(slices, rows, Part::Value),
-        Field::Topic => topics(slices, rows),
+fn column_of(slices: &[RecordSlice], rows: usize, field: Field) -> PyResult<Column> {
+    Ok(match field {
+        Field::Key => part(slices, rows, Part::Key)?,
+        Field::Value => part(slices, rows, Part::Value)?,
+        Field::Topic => topics(slices, rows)?,
         Field::Partition => {
-            let numbers =
-                by_slice(slices, rows, |slice| slice.block.cursor().partition().partition);
-            all("partition", Values::Int32(numbers))
+            let number = |slice: &RecordSlice| slice.block.cursor().partition().partition;
+            column("partition", true, Int32Array::from(by_slice(slices, rows, number)))
         }
         Field::Offset => {
-            all("offset", Values::Int64(by_record(slices, rows, |view| view.offset())))
+            let offsets = by_record(slices, rows, |view| view.offset());
+            column("offset", true, Int64Array::from(offsets))
         }
         Field::Timestamp => {
             let micros = |view: RecordView<'_>| view.timestamp_ms().saturating_mul(1_000);
-            all("timestamp", Values::TimestampUs(by_record(slices, rows, micros)))
+            let times = TimestampMicrosecondArray::from(by_record(slices, rows, micros));
+            column("timestamp", true, times.with_timezone("UTC"))
         }
         Field::TimestampType => {
             let kind = |view: RecordView<'_>| match view.timestamp_type() {
                 TimestampType::CreateTime => 0,
                 TimestampType::LogAppendTime => 1,
             };
-            all("timestampType", Values::Int32(by_record(slices, rows, kind)))
+            column("timestampType", true, Int32Array::from(by_record(slices, rows, kind)))
         }
-        Field::Headers => headers(slices, rows),
-    }
+        Field::Headers => headers(slices, rows, "element", true)?,
+    })
 }
 
 fn by_record<T>(slices: &[RecordSlice], rows: usize, of: impl Fn(RecordView<'_>) -> T) -> Vec<T> {
@@ -117,38 +117,9 @@ fn by_slice<T: Clone>(
 fn topics(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
     let name = |slice: &RecordSlice| slice.block.cursor().partition().topic.clone();
     let total = slices.iter().map(|slice| name(slice).len() * slice.len()).sum();
-    let mut column = BytesColumn::new(rows, total)?;
+    let mut names: StringBuilder = bytes_builder(rows, total)?;
     for slice in slices {
-        let name = name(slice);
-        for _ in 0..slice.len() {
-            column.push(Some(name.as_bytes()));
-        }
+        names.append_value_n(name(slice), slice.len());
     }
-    Ok(column.nullable_text("topic"))
-}
-
-fn headers(slices: &[RecordSlice], rows: usize) -> PyResult<Column> {
-    let mut ends = Vec::with_capacity(rows + 1);
-    ends.push(0);
-    let mut validity = Validity::with_capacity(rows);
-    let (mut count, mut key_bytes, mut value_bytes) = (0_usize, 0, 0);
-    for view in slices.iter().flat_map(RecordSlice::iter) {
-        for (key, value) in view.headers() {
-            count += 1;
-            // A name that is no UTF-8 grows when it is mended: three bytes for each at most.
-            key_bytes += key.len() * 3;
-            value_bytes += value.map_or(0, <[u8]>::len);
-        }
-        validity.push(view.header_count() > 0);
-        ends.push(count as i32);
-    }
-    let mut keys = BytesColumn::new(count, key_bytes)?;
-    let mut values = BytesColumn::new(count, value_bytes)?;
-    for (key, value) in slices.iter().flat_map(RecordSlice::iter).flat_map(|view| view.headers()) {
-        keys.push(Some(String::from_utf8_lossy(key).as_bytes()));
-        values.push(value);
-    }
-    let item = Values::Struct(vec![keys.nullable_text("key"), values.column("value")]);
-    let items = Box::new(Column::nullable("element", Validity::all(count), item));
-    Ok(Column::nullable("headers", validity, Values::List { offsets: ends, items }))
+    Ok(column("topic", true, names.finish()))
 }
