@@ -360,7 +360,7 @@ fn sessions_of_consumers_remember_a_bounded_number_of_partitions() {
     let resolved = sessions.resolve(&follower, V11, 0, opening(9));
     assert!(matches!(resolved, Ok((FetchContext::Full(_), _))), "a follower is none of them");
     let resolved = sessions.resolve(&follower, V11, 0, opening(10));
-    assert!(matches!(resolved, Ok((FetchContext::Sessionless, _))), "anybody may say so");
+    assert!(matches!(resolved, Ok((FetchContext::Sessionless, _))), "any client may say so");
     let more: Vec<i32> = (600_000..1_100_000).collect();
     let resolved = sessions.resolve(&request(7, 1, &more), V11, 0, opening(8));
     assert_eq!(resolved.err(), Some(ErrorCode::FetchSessionIdNotFound));

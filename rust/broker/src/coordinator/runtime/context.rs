@@ -158,7 +158,7 @@ impl<S: StateMachine> Context<S> {
         Turn { state, now: self.shared.now(), effects }
     }
 
-    /// Puts something behind what waits, and runs the queue unless somebody does.
+    /// Puts something behind what waits, and runs the queue unless another thread runs it.
     pub fn push(&self, item: Item<S>) {
         let refused = {
             let mut queue = self.queue.lock();
@@ -456,7 +456,7 @@ impl<S: StateMachine> Context<S> {
     }
 }
 
-/// For a batch that others of the same write come behind: the last one tells.
+/// For a batch of a write that is not its last one: the last one answers.
 fn nothing_follows<S: StateMachine>() -> (Stored<S>, Late<S>) {
     (Box::new(|_, _, _, _| {}), Box::new(|_, _, _| {}))
 }

@@ -31,7 +31,7 @@ fn a_new_topic_is_refused_with_the_words_of_kafka() {
     }
 }
 
-/// It was worked out anew for each topic of a request: 32,000 of them kept all other changes
+/// It was computed again for each topic of a request: 32,000 of them kept all other changes
 /// waiting for half a minute.
 #[test]
 fn what_is_in_force_is_worked_out_once_until_it_changes() {
