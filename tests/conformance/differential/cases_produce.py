@@ -33,6 +33,8 @@ def produce_with_acks_zero_gets_no_answer(s: Session) -> Any:
     part = {"Index": 0, "Records": GOOD}
     data = [{"Name": topic, "PartitionData": [part]}]
     s.open.send("Produce", 9, {"Acks": 0, "TimeoutMs": 1000, "TopicData": data})
+    # Readable a moment after a new topic has its log directory: acks=0 waits for nothing.
+    wait_for(lambda: s.list_offset(topic, -1)["Offset"] > 0)
     return s.list_offset(topic, -1)
 
 
