@@ -16,7 +16,6 @@ import datetime
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -58,32 +57,12 @@ KINDS: dict[str, Callable[[Path], brokers.Broker]] = {
 }
 
 
-def started(broker: brokers.Broker) -> float:
-    """Start the broker; return the seconds until its first answer."""
-    broker.prepare()
-    broker.starts += 1
-    begin = time.monotonic()
-    with broker.log_path.open("ab") as output:
-        broker.process = subprocess.Popen(
-            broker.command(),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=broker.environment(),
-            cwd=ROOT,
-        )
-    while not brokers.answers_api_versions(broker.port):
-        if not broker.is_alive() or time.monotonic() - begin > START_S:
-            raise brokers.BrokerFailed(broker.tail())
-        time.sleep(0.001)
-    return time.monotonic() - begin
-
-
 @contextmanager
 def serving(kind: str) -> Iterator[tuple[brokers.Broker, float]]:
     """A broker on a fresh directory, with the seconds of its start."""
     with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as folder:
         broker = KINDS[kind](Path(folder) / "data")
-        seconds = started(broker)
+        seconds = broker.start(START_S, pause=0.001)
         try:
             yield broker, seconds
         finally:

@@ -102,8 +102,10 @@ class Broker(abc.ABC):
     def command(self) -> list[str]:
         """The command line; called at every start."""
 
-    def start(self, timeout: float = 60.0) -> float:
-        """Start and wait until ready. Returns the seconds from spawn to the first answer."""
+    def start(self, timeout: float = 60.0, pause: float = 0.02) -> float:
+        """Start and wait until ready. Returns the seconds from spawn to the first answer, as exact
+        as the ``pause`` between two questions.
+        """
         self.prepare()
         self.starts += 1
         before = time.monotonic()
@@ -120,7 +122,7 @@ class Broker(abc.ABC):
                 raise BrokerFailed(f"{self.kind} ended at start:\n{self.tail()}")
             if self.is_ready():
                 return time.monotonic() - before
-            time.sleep(0.02)
+            time.sleep(pause)
         self.kill()
         raise BrokerFailed(f"{self.kind} was not ready after {timeout} s:\n{self.tail()}")
 
@@ -270,7 +272,7 @@ class ExternalBroker(Broker):
         """There is none."""
         raise BrokerFailed("an external broker is not started here")
 
-    def start(self, timeout: float = 60.0) -> float:
+    def start(self, timeout: float = 60.0, pause: float = 0.02) -> float:
         """Nothing to start."""
         host, _, port = self.address.rpartition(":")
         self.port = int(port)
