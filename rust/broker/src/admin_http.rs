@@ -9,10 +9,10 @@
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
 //!
-//! One thread with a runtime of its own serves them, so that a scrape never waits for a request
-//! and a request never for a scrape. The port is bound apart from that, before the broker starts.
-//! Connections are few and have deadlines (`listener.rs`); a host name that is not the broker's is
-//! answered with 421 (`host.rs`).
+//! One thread with a runtime of its own serves them. So a scrape never waits for a Kafka request,
+//! and a Kafka request never waits for a scrape. The port is bound separately, before the broker
+//! starts. Connections are few and have deadlines (`listener.rs`); a host name that is not the
+//! broker's is answered with 421 (`host.rs`).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

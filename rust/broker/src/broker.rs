@@ -1,8 +1,8 @@
 //! Builds the rooms, hands each what it needs, starts and stops them; nothing else.
 //!
 //! Start: lock the directory, bind the listeners, open the metadata log (which raises the epochs of
-//! all led partitions), open the logs, load the groups, and only then accept. Stop: in the other
-//! direction.
+//! all led partitions). Then open the logs, load the groups, and accept connections last. Stop: the
+//! reverse order.
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::{Clock, SystemClock};
@@ -56,7 +56,7 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The data directory is somebody else's.
+    /// The data directory belongs to another cluster or node.
     #[error(transparent)]
     MetaProperties(#[from] MetaPropertiesError),
     /// The metadata log cannot be used.
@@ -126,9 +126,8 @@ impl Broker {
         let config = following::in_force(&config, &directories.controller.image());
         let network_config = self::network_config(&config);
 
-        // The queue runs what the rooms say, and the rooms hold purgatories whose deadlines the
-        // queue runs: one arrow of the circle is weak, so that a broker that was stopped can be
-        // dropped.
+        // The queue calls the rooms. The rooms hold purgatories, whose deadlines run on the queue.
+        // One reference of this circle is weak, so that a stopped broker can be dropped.
         let rooms: Arc<OnceLock<Weak<Rooms>>> = Arc::default();
         let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
         queue.parked().set_max_bytes(config.memory_budget_bytes);
@@ -233,8 +232,8 @@ impl Broker {
         tracing::info!("stopped");
     }
 
-    /// Ends as a crash does, as far as threads can: connections are cut with their answers unsent,
-    /// nothing is flushed or noted, and the next start checks the logs.
+    /// Ends like a crash, as far as threads can. Connections are cut with their answers unsent, and
+    /// nothing is flushed or noted. The next start checks the logs.
     pub fn kill(&self) {
         self.end_threads(0);
         self.rooms.partitions.dirs().unlock();
@@ -245,8 +244,8 @@ impl Broker {
         self.rooms.groups.stop();
         self.rooms.fetches.stop();
         self.network.join();
-        // What waits for the disk is answered as long as the network listens: records that a
-        // client does not hear of are sent again.
+        // Produces that wait for the disk are answered while the network still runs: a client sends
+        // records again when it gets no answer.
         self.rooms.produces.stop();
         self.rooms.changes.stop();
         self.rooms.cold_reads.stop();

@@ -2,8 +2,9 @@
 //!
 //! Wall time (milliseconds since the Unix epoch, may jump) is for record timestamps and retention.
 //! Monotonic time (nanoseconds since an arbitrary start, never goes back) is for deadlines and
-//! durations. A test holds a [`ManualClock`] and moves it; threads that sleep until a deadline
-//! register with [`Clock::on_advance`], so that moving the clock wakes them as time would.
+//! durations. A test holds a [`ManualClock`] and moves it. A thread that sleeps until a deadline
+//! registers with [`Clock::on_advance`]. So a move of the clock wakes the thread as real time
+//! would.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

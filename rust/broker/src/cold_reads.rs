@@ -1,15 +1,15 @@
 //! Threads that read in what left the page cache, before a network thread would have to.
 //!
-//! sendfile from a cold range blocks the network thread, and with it every connection it serves
-//! (KAFKA-7504). So a response whose file ranges are not resident comes here first: its ranges are
-//! read ahead and then read, without copying them anywhere, and only then does it go to the
-//! response queue. A consumer that replays a whole disk gets 4 MiB at a time; between two of its
-//! turns come those of the others. Residency is a hint for speed, never for correctness: a range
-//! evicted again before it is sent costs one slow send.
+//! sendfile from a cold range blocks the network thread and every connection that it serves
+//! (KAFKA-7504). So a response whose file ranges are not resident comes here first. Its ranges are
+//! read ahead and then read, without a copy, and then the response goes to the response queue. A
+//! consumer that replays a whole disk gets 4 MiB at a time, in turns with other consumers.
+//! Residency affects speed, never correctness: a range that is evicted before it is sent costs one
+//! slow send.
 //!
-//! The disk is asked for little at a time, and the kernel's own read-ahead is off: its windows of
-//! several MiB end in interrupts that hold up whatever else runs, far more than the same bytes do
-//! in steps (`benches/cold_replay.py`). While somebody produces, steps keep to a pace ([`Pace`]).
+//! Each read of the disk is small, and the kernel's own read-ahead is off. Its windows of several
+//! MiB end in interrupts that delay all other work, far more than the same bytes in steps
+//! (`benches/cold_replay.py`). While clients produce, steps keep to a pace ([`Pace`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -71,7 +71,7 @@ pub struct Limits {
     pub threads: usize,
     /// Read for one response before another one's turn: `kafkalite.cold.read.max.bytes`.
     pub turn_bytes: u64,
-    /// Read in a second while somebody produces, 0 is no limit:
+    /// Most bytes read in a second while clients produce; 0 is no limit.
     /// `kafkalite.cold.read.max.bytes.per.second`.
     pub bytes_per_second: u64,
 }
@@ -309,7 +309,7 @@ fn read_turn(
             && let Some(done) = slices.pop_front()
             && slices.is_empty()
         {
-            // Whoever reads old records mostly goes on.
+            // A consumer that reads old records mostly goes on to the next ones.
             advise(&done, done.position, AHEAD_BYTES);
         }
         ask_for(slices, AHEAD_BYTES.saturating_sub(read), read);
@@ -317,8 +317,8 @@ fn read_turn(
     turn_bytes - left
 }
 
-/// Lets the disk begin with `bytes` of the ranges, after the first `skip` of them: a file of many
-/// small ranges costs one wait and not one for each.
+/// Lets the disk begin to read `bytes` of the ranges, after the first `skip` bytes. So a file of
+/// many small ranges costs one wait, not one for each range.
 fn ask_for(slices: &VecDeque<FileSlice>, mut skip: u64, bytes: u64) {
     let mut left = bytes;
     for slice in slices {

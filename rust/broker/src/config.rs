@@ -1,9 +1,9 @@
 //! The one table of keys, and the typed configuration read from it.
 //!
-//! A key's type, default, valid values, unit and meaning stand in the table
-//! (`config/broker_keys.rs`, `config/log_keys.rs`) and nowhere else: files, flags, DescribeConfigs,
-//! AlterConfigs, the command line's `config explain` and the typed [`BrokerConfig`] and
-//! [`TopicConfig`] all come from it.
+//! The table (`config/broker_keys.rs`, `config/log_keys.rs`) is the only place of a key's type,
+//! default, valid values, unit and meaning. Files, flags, DescribeConfigs, AlterConfigs and the
+//! command line's `config explain` read the table. The typed [`BrokerConfig`] and [`TopicConfig`]
+//! come from the table too.
 //!
 //! ```text
 //! weak:    default < profile < server.properties or kafkalite.toml < environment
@@ -77,7 +77,7 @@ pub fn broker_key(name: &str) -> Option<&'static ConfigKey> {
     broker_keys().find(|key| key.name == name)
 }
 
-/// The key of that name that is kept and acted upon by nobody.
+/// The key of that name that is kept and has no effect.
 #[must_use]
 pub fn kept_key(name: &str) -> Option<&'static ConfigKey> {
     kept_keys::KEPT.iter().find(|key| key.name == name)

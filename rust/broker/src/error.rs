@@ -53,8 +53,8 @@ impl AppendRefusal {
 
     /// What a log that starts at `log_start_offset` refused.
     ///
-    /// Kafka tells the start but with the errors that its `ReplicaManager` counts as known: clients
-    /// take it for the sign that records were deleted under a producer (KIP-360).
+    /// Kafka sends the log start, except with the errors that its `ReplicaManager` counts as known.
+    /// Clients take the log start as a sign that a producer's records were deleted (KIP-360).
     #[must_use]
     pub fn by_log(self, log_start_offset: Offset) -> Self {
         let known = matches!(

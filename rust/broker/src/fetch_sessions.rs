@@ -1,7 +1,7 @@
 //! Fetch sessions: what a client already knows, so that it need not be said again (KIP-227).
 //!
-//! A full fetch lists every partition and may open a session; an incremental one lists only what
-//! changed, and its answer holds only partitions with news. A session looks at its dirty partitions
+//! A full fetch lists every partition and may open a session. An incremental fetch lists only
+//! changes, and its answer holds only partitions with news. A session looks at its dirty partitions
 //! alone (`session.rs`); a partition that moves notes it at the session's notifier. Time and ids
 //! are handed in.
 //!
@@ -27,8 +27,8 @@ mod target;
 pub use session::{FetchSession, Look};
 pub use target::{FetchTarget, Reader, TopicRef};
 
-/// A session that nobody used for longer than this may lose its slot to any other, and one that is
-/// older to a larger one, in ms.
+/// In ms. A session that was not used for longer may lose its slot to any other. A session that is
+/// older than this may lose its slot to a larger one.
 const EVICTABLE_AFTER_MS: i64 = 120_000;
 /// The epoch of a full fetch without a session.
 const FINAL_EPOCH: i32 = -1;
@@ -84,9 +84,9 @@ struct Slot {
 
 type Slots = HashMap<i32, Slot>;
 
-/// Partitions that the sessions of consumers may have together, and those of followers: a stranger
-/// may name as many as fit into a request, whether they exist or not, and each is remembered. A
-/// stranger may also call itself a follower.
+/// Most partitions of all consumers' sessions together, and of all followers' sessions. A client
+/// may name as many partitions as fit into a request, existing or not, and each is remembered. Any
+/// client may also claim to be a follower.
 const MAX_PARTITIONS: usize = 1_000_000;
 
 /// Whether one more session, or one that grew, of `size` partitions would be too much to remember
@@ -236,7 +236,7 @@ impl FetchSessions {
         let grew = slots.get(&id).filter(|slot| size > slot.size);
         let too_much = grew.is_some_and(|slot| is_too_much(&slots, id, slot.privileged, size));
         match slots.get_mut(&id) {
-            // It begins anew, and then without a session.
+            // The client starts again, without a session.
             Some(_) if too_much => {
                 let closed = slots.remove(&id);
                 drop(slots);
@@ -265,8 +265,9 @@ fn once(request: &FetchRequest, version: i16) -> Vec<Look> {
 
 /// The session that has to make room for one of `size` partitions:
 /// - case A: the one unused for longest, if it is stale
-/// - case B: the least one that is old, or a consumer's where a follower's comes, if it is worth
-///   less than the new one: first followers count, then partitions
+/// - case B: the least of the old sessions and, for a follower's request, of the consumers'
+///   sessions. It has to be worth less than the new one. Followers are worth more than consumers,
+///   then more partitions are worth more.
 fn evictable(slots: &Slots, follows: bool, size: usize, now_ms: i64) -> Option<i32> {
     let (&stalest, slot) = slots.iter().min_by_key(|(_, slot)| slot.last_used_ms)?;
     if now_ms - slot.last_used_ms > EVICTABLE_AFTER_MS {

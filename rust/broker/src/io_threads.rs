@@ -1,8 +1,8 @@
 //! The pool of I/O threads: take a connection out of the request queue, run its frames, go on.
 //!
-//! A thread runs the frames of one connection in order, up to a budget; what is left goes to the
-//! end of its lane, so one busy connection delays the others by a budget and not by its backlog.
-//! A handler that panics ends alone: the queue's `run` catches it, and the thread goes on.
+//! A thread runs the frames of one connection in order, up to a budget. The rest goes to the end of
+//! its lane. So one busy connection delays the others by a budget and not by its backlog. A handler
+//! that panics ends alone: the queue's `run` catches it, and the thread goes on.
 //!
 //! Source: Kafka's `KafkaRequestHandlerPool`.
 

@@ -136,7 +136,7 @@ enum Source {
     Computed(Box<dyn Computed>),
 }
 
-/// A value that somebody else keeps.
+/// A value that another owner keeps.
 trait Computed: Send + Sync {
     /// The value now; 0 once its keeper is gone.
     fn value(&self) -> i64;

@@ -1,10 +1,10 @@
 //! The process: what stands between a command line and a running broker, and between a signal and
 //! a clean stop.
 //!
-//! [`main`] takes the words after `serve` and returns the exit code: 0 done, 1 refused (a locked
-//! directory, a taken port), 2 usage or a bad configuration. Answers go to stdout, talk to stderr.
-//! The verbs that only look are Python's; what they tell comes from [`origins`], [`adopt`] and
-//! [`inspect`]. Nothing here decides anything about Kafka.
+//! [`main`] takes the words after `serve` and returns the exit code. 0 is success, 1 a refusal (a
+//! locked directory, a taken port), 2 wrong usage or a bad configuration. Answers go to stdout,
+//! talk to stderr. The commands that only read are in Python; their contents come from [`origins`],
+//! [`adopt`] and [`inspect`]. Nothing here decides anything about Kafka.
 
 use std::io::Write;
 
@@ -33,7 +33,7 @@ pub use origins::{Origin, origins};
 /// This release, as `--version` tells it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Hears of the broker when it serves: its addresses, and the URL of metrics and health.
+/// Called when the broker serves, with its addresses and the URL of metrics and health.
 pub type OnReady<'a> = &'a dyn Fn(&str, Option<&str>);
 
 /// Runs `serve` with these words; returns when the broker has stopped.
@@ -42,7 +42,7 @@ pub fn main(words: &[String], ready: OnReady<'_>) -> i32 {
     match run(words, ready) {
         Ok(()) => 0,
         Err(failure) => {
-            // Whoever closed stderr does not want to know.
+            // A closed stderr cannot take the message.
             let _ = write!(std::io::stderr().lock(), "{failure}");
             failure.exit_code
         }

@@ -2,18 +2,18 @@
 //! threads.
 //!
 //! An item is a connection, not a frame: an I/O thread takes it, runs its frames in order and gives
-//! it back, so appends of a connection happen in the order of its requests without a lock, and one
+//! it back. So appends of a connection happen in the order of its requests without a lock, and one
 //! wake serves many frames. The control lane (heartbeats, coordinators, metadata, controller) has
-//! room of its own and is polled before the data lane, so a backlog of produce requests ejects no
-//! consumer; every fifth turn is the data lane's, so a flood of metadata requests stops no produce.
-//! What arrives on the listener of brokers takes a lane that is polled first: replica fetches
-//! never queue behind produce requests. It leaves every fifth turn to the control lane, as clients
-//! may use that listener as well. [`policy`] says which API takes which lane.
+//! room of its own and is polled before the data lane. So a backlog of produce requests ejects no
+//! consumer. Every fifth turn is the data lane's, so a flood of metadata requests stops no produce.
+//! What arrives on the listener of brokers takes a lane that is polled first: replica fetches never
+//! queue behind produce requests. It leaves every fifth turn to the control lane, as clients may
+//! use that listener as well. [`policy`] says which API takes which lane.
 //!
-//! Its one door for network threads is [`RequestQueue::submit`]: it runs a cheap request on the
+//! The only entry for network threads is [`RequestQueue::submit`]. It runs a cheap request on the
 //! caller's thread when nothing waits before it ([`InlineMode`]), and queues it otherwise. All
-//! lanes are bounded in requests and bytes ([`room::Room`]); the one connection whose frame finds
-//! no room is not read until there is some.
+//! lanes are bounded in requests and bytes ([`room::Room`]). A connection whose frame finds no room
+//! is not read until there is room.
 //!
 //! Source: Kafka's `RequestChannel`; its one queue blocks the network thread when full, this never.
 
@@ -84,7 +84,7 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// Where requests of a connection come from; the listener asks nobody who they are.
+    /// The origin of a connection's requests, for a listener without authentication.
     #[must_use]
     pub fn anonymous(
         (peer, local): (SocketAddr, SocketAddr),
@@ -205,7 +205,8 @@ impl RequestQueue {
         (self.policy_of)(api_key)
     }
 
-    /// Who is told when room becomes free; a network thread registers its response queue.
+    /// The threads that are notified when room becomes free; a network thread registers its
+    /// response queue.
     #[must_use]
     pub fn waiters(&self) -> &Arc<RoomWaiters> {
         &self.waiters
@@ -230,8 +231,8 @@ impl RequestQueue {
         [&self.brokers, &self.control, &self.data].iter().all(|lane| lane.items.is_empty())
     }
 
-    /// The one door for network threads: runs the request here and now if `gate` admits it and
-    /// nothing of its connection is queued or running, else queues it.
+    /// The only entry for network threads. Runs the request here and now if `gate` admits it and no
+    /// request of its connection is queued or running; else queues it.
     ///
     /// Returns when it ended, if it ran: the caller need not look at the clock again.
     pub fn submit(
@@ -247,7 +248,7 @@ impl RequestQueue {
         if gate.admits(may_run_inline, place.bytes(), now_ns, || self.is_empty())
             && connection.begin_inline()
         {
-            // It waited for nobody.
+            // It did not wait.
             let ended_ns = self.run_from(request, now_ns);
             connection.end_inline();
             drop(place);
@@ -380,8 +381,8 @@ impl RequestQueue {
     }
 }
 
-/// Whether a lane has a turn of its own after so many of the lanes ahead; if so they are counted
-/// anew.
+/// Whether a lane has a turn of its own after so many of the lanes ahead; if so their count starts
+/// again.
 fn is_due(ahead: &AtomicUsize) -> bool {
     let is_due = ahead.load(Ordering::Relaxed) >= TURNS_AHEAD;
     if is_due {

@@ -3,9 +3,9 @@
 //! A request owns one [`Responder`]. Sending consumes it, so nothing is answered twice; dropping it
 //! unsent closes the connection, so nothing is forgotten either. The response goes into the slot
 //! its request opened on the connection ([`slots::ResponseSlots`]), and responses leave in the
-//! order of the slots. The network thread that owns the connection is told through its
-//! [`ResponseQueue`], and woken only if it is parked: one wake serves every response that arrives
-//! until it looks.
+//! order of the slots. The [`ResponseQueue`] of the connection's network thread notes the response,
+//! and wakes the thread only if it is parked. One wake serves every response that arrives until the
+//! thread looks.
 //!
 //! Source: Kafka's `RequestChannel` and the response queue of its `Processor`.
 
@@ -75,9 +75,9 @@ impl Response {
 /// The responses on their way to one network thread.
 pub struct ResponseQueue {
     /// Connections with responses to take, by the thread's own key for them. A key that was reused
-    /// meanwhile makes the thread look at a connection in vain, nothing worse.
+    /// meanwhile makes the thread look at a connection without need, nothing worse.
     connections: SegQueue<usize>,
-    /// The thread is about to sleep or sleeps: whoever clears this wakes it.
+    /// The thread is about to sleep or sleeps: the thread that clears this wakes it.
     parked: AtomicBool,
     /// Something other than a response wants the thread's attention.
     poked: AtomicBool,
@@ -273,7 +273,7 @@ impl Responder {
         self.api_version
     }
 
-    /// Where the answer will go, for whoever runs the handler and wants to note its return.
+    /// Where the answer will go, for a thread that runs the handler and notes its return.
     pub(crate) fn slot(&self) -> Option<(Arc<ConnectionResponses>, u64)> {
         match &self.to {
             Some(To::Slot { connection, sequence }) => Some((Arc::clone(connection), *sequence)),

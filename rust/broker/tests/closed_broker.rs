@@ -131,8 +131,8 @@ fn wait_until_as_before<T: PartialEq + std::fmt::Debug>(what: &str, before: &T, 
     }
 }
 
-/// The metrics kept what they computed from, and the cold reads kept the metrics: every broker left
-/// its wakers (two eventfds and more), its read buffers and its fetch sessions behind.
+/// The metrics kept their sources, and the cold reads kept the metrics. So every broker left its
+/// wakers (two eventfds and more), its read buffers and its fetch sessions behind.
 #[test]
 fn nothing_outlives_a_closed_broker() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Alterations with extreme values, alone and in pairs, on a running broker with five topics of
 //! different overrides, and starts after them.
 //!
-//! After each the logs obey what DescribeConfigs tells, a topic keeps what it set for itself, and
-//! nobody's cleanup policy or retention moves unless it was altered. A start changes nothing.
+//! After each step the logs obey what DescribeConfigs answers, and a topic keeps its own values. No
+//! topic's cleanup policy or retention moves unless it was altered. A start changes nothing.
 //! `KAFKALITE_CONFIG_FUZZ_ROUNDS` is the number of random rounds, `KAFKALITE_CONFIG_FUZZ_SEED`
 //! their first seed; a failure says which to give.
 #![allow(clippy::unwrap_used)]
@@ -104,7 +104,7 @@ struct Fuzz<'a> {
     directory: &'a Path,
     broker: Broker,
     client: Client,
-    /// What each topic set for itself and was told is taken, by topic and key.
+    /// Values that each topic set and the broker accepted, by topic and key.
     own: BTreeMap<(String, &'static str), Option<&'static str>>,
 }
 
@@ -272,13 +272,13 @@ impl<'a> Fuzz<'a> {
     }
 }
 
-/// A value as it is told.
+/// A value as DescribeConfigs writes it.
 fn shown(key: &str, text: &str) -> String {
     let key = &topic_key(key).unwrap().key;
     kafkalite_broker::config::parse(key, text).unwrap().to_string()
 }
 
-/// What is told of a topic is what its log obeys.
+/// The described values of a topic are those that its log obeys.
 fn assert_obeyed(broker: &Broker, topic: &str, told: &Told) {
     let image = broker.rooms().controller.image();
     let id = image.topic(topic).unwrap().id;

@@ -198,8 +198,8 @@ fn a_topic_that_is_made_again_after_a_restart_begins_at_0() {
     broker.stop();
 }
 
-/// They stayed on the disk until their next turn, too: after a crash the new topic started where
-/// the old one had, and what it held below was hidden.
+/// They stayed on the disk until their next turn, too. After a crash the new topic started where
+/// the old one had, and its records below that were hidden.
 #[test]
 fn a_topic_that_is_made_again_keeps_its_records_through_a_crash() {
     let directory = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ fn only_a_refusal_by_the_log_tells_where_the_log_starts() {
 }
 
 #[test]
-fn a_fetch_says_who_reads_and_from_which_reign() {
+fn a_fetch_names_its_reader_and_the_leader_epoch() {
     let directory = tempfile::tempdir().unwrap();
     let broker = start(directory.path(), &[]);
     create_topic(&broker, "t", 1, &[]);
@@ -275,7 +275,7 @@ fn a_fetch_says_who_reads_and_from_which_reign() {
         ("a consumer", -1, -1, -1, ErrorCode::None),
         ("a negative epoch is none", -1, -5, -1, ErrorCode::None),
         ("a broker that is no replica", 5, -1, -1, ErrorCode::NotLeaderOrFollower),
-        ("a reign to come", -1, -1, 99, ErrorCode::OffsetOutOfRange),
+        ("a future leader epoch", -1, -1, 99, ErrorCode::OffsetOutOfRange),
         ("a leader to come", -1, 99, -1, ErrorCode::UnknownLeaderEpoch),
     ] {
         let mut request = fetch_request("t", 0, 0, 0);
@@ -290,7 +290,7 @@ fn a_fetch_says_who_reads_and_from_which_reign() {
 }
 
 #[test]
-fn an_empty_log_starts_in_the_reign_of_its_leader() {
+fn an_empty_log_starts_in_the_epoch_of_its_leader() {
     let directory = tempfile::tempdir().unwrap();
     let broker = start(directory.path(), &[]);
     create_topic(&broker, "t", 1, &[]);
@@ -426,7 +426,7 @@ fn records_come_as_the_bytes_that_were_sent() {
 }
 
 #[test]
-fn a_fetch_that_waits_is_told_that_the_disk_failed() {
+fn a_waiting_fetch_gets_an_error_when_the_disk_fails() {
     let directory = tempfile::tempdir().unwrap();
     let broker = start(directory.path(), &[]);
     create_topic(&broker, "t", 1, &[]);

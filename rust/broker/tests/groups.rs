@@ -144,7 +144,7 @@ fn committed(client: &mut Client, group: &str) -> (i64, Option<String>) {
 }
 
 #[test]
-fn a_transactional_producer_is_told_for_good_that_it_has_no_coordinator() {
+fn a_transactional_producer_gets_a_fatal_error_for_its_coordinator() {
     let directory = tempfile::tempdir().unwrap();
     let broker = broker(directory.path());
     let mut client = Client::connect(&broker);
@@ -231,7 +231,7 @@ fn a_commit_that_the_disk_kept_too_long_is_seen_once_it_is_on_the_disk() {
     create_topic(&running, "t", 1, &[]);
     let mut client = connect(&running);
     assert_eq!(committed(&mut client, GROUP).0, -1);
-    // From now on nobody flushes but this test.
+    // From now on only this test flushes.
     let partitions = &running.rooms().partitions;
     partitions.committer().stop();
     let late = ErrorCode::CoordinatorNotAvailable.code();
@@ -257,7 +257,7 @@ fn a_coordinator_writes_in_the_leader_epoch_that_it_was_loaded_in_and_in_no_othe
     let rooms = running.rooms();
     let partition = rooms.partitions.find_by_name("__consumer_offsets", 0).unwrap();
     let end = partition.log_end_offset();
-    // The partition hears of its next epoch, and the coordinator does not.
+    // The partition gets its next epoch, and the coordinator does not.
     let mut image = rooms.controller.image().partition("__consumer_offsets", 0).unwrap().clone();
     (image.leader_epoch, image.partition_epoch) =
         (LeaderEpoch(image.leader_epoch.0 + 1), image.partition_epoch + 1);

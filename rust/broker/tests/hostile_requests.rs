@@ -63,7 +63,7 @@ fn broker(settings: &[(&str, &str)]) -> (tempfile::TempDir, Broker, Client) {
 }
 
 #[test]
-fn what_is_named_many_times_is_told_once() {
+fn what_is_named_many_times_is_answered_once() {
     let (_directory, broker, mut client) = broker(&[]);
     client.produce("t", batch(&["v"], Some((7, 0, 0))), -1);
 
@@ -295,7 +295,7 @@ fn assignments_are_weighed_as_well() {
 }
 
 #[test]
-fn a_member_that_knows_very_many_protocols_holds_nobody_up() {
+fn a_member_that_knows_very_many_protocols_delays_no_other_member() {
     let (_directory, broker, mut client) = broker(&[]);
     let joined = client.call(&join("g", "", MANY, 0), 3);
     assert_eq!(joined.error_code, 0);
@@ -326,8 +326,8 @@ fn fetch_request(partitions: Vec<FetchPartition>, min_bytes: i32) -> FetchReques
     }
 }
 
-/// A Fetch that named one partition 20,000 times looked at it and answered it as often; while it
-/// waited, each produce to that partition took half a minute.
+/// A Fetch that named one partition 20,000 times looked at the partition and answered it as often.
+/// While it waited, each produce to that partition took half a minute.
 #[test]
 fn a_fetch_that_names_one_partition_many_times_waits_there_once() {
     let (_directory, broker, mut client) = broker(&[]);

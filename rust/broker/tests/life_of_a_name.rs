@@ -1,9 +1,9 @@
 //! Names that are given again and again, around kills and power cuts at any change of a file:
 //! nothing of a topic is seen in the next one of its name, and nothing that was promised is lost.
 //!
-//! Each round is a random program over two names. Topics come and go, smaller, larger, compacted
-//! or not; records are produced by one producer id that begins anew in each life, deleted and
-//! compacted; groups commit. At a random write, sync, rename or removal everything stops, with or
+//! Each round is a random program over two names. Topics come and go, smaller, larger, compacted or
+//! not. Records are produced, deleted and compacted; their only producer id starts again in each
+//! life. Groups commit. At a random write, sync, rename or removal everything stops, with or
 //! without the page cache, and a start may be cut off as well. Every value, key and offset says in
 //! which life it was written.
 //!
@@ -173,7 +173,7 @@ impl World {
         self.start();
     }
 
-    /// The image says what became of calls that were cut off.
+    /// The image shows the outcome of calls that were cut off.
     fn settle(&mut self) {
         for (name, made) in std::mem::take(&mut self.in_doubt) {
             let there = self.broker().rooms().controller.image().topic(name).map(|t| t.id);
@@ -347,7 +347,7 @@ impl World {
         let (answer, answered) = sync_channel(1);
         let answer = Box::new(move |errors| drop(answer.send(errors)));
         groups.commit(who, vec![commit], answer);
-        // Nobody answers once the disk is gone; what the log has then, the restart finds.
+        // There are no answers once the disk is gone; the restart finds what the log has then.
         let mut errors = None;
         awaited::until("a commit is answered", || {
             errors = answered.try_recv().ok();
@@ -450,8 +450,8 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |value| value.parse().expect("a number"))
 }
 
-/// A topic inherited its predecessor's log start, how far that was compacted, what groups had
-/// committed of it, or its directory, if the broker was killed at the right moment.
+/// If the broker was killed at a certain moment, a topic inherited its predecessor's log start,
+/// cleaner checkpoint, committed offsets or directory.
 #[test]
 fn nothing_of_a_topic_is_seen_in_the_next_one_of_its_name() {
     let first = number("KAFKALITE_SEED", 0);

@@ -59,8 +59,8 @@ impl Gate {
         assert!(!waited.1.timed_out(), "the test opens the gate");
     }
 
-    /// A broker whose groups are loaded when this is open; the one who loads them is at the gate.
-    /// Before that whoever asks for a coordinator might load them.
+    /// A broker whose groups are loaded when this is open; the loading thread waits at the gate.
+    /// Before that a request for a coordinator might load them.
     fn start(&self, directory: &Path) -> Broker {
         let gate = self.clone();
         let storage = Asking::new(move |what, _| {
@@ -226,8 +226,8 @@ fn a_broker_that_is_still_loading_stops() {
     broker.stop();
 }
 
-/// The groups of a log that opened late were loaded when somebody looked for their coordinator.
-/// Whoever described or listed groups until then was told that there are none.
+/// The groups of a log that opened late were loaded when a client looked for their coordinator.
+/// Clients that described or listed groups before that got an empty answer.
 #[test]
 fn groups_of_a_log_that_opens_late_are_loaded_then() {
     let directory = tempfile::tempdir().unwrap();

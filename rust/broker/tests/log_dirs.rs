@@ -159,12 +159,12 @@ fn a_lost_directory_costs_the_groups_that_live_there_and_no_others() {
     broker.stop();
 }
 
-/// Lets nobody on before `wanted` different ones have come, or half a minute is over.
+/// Holds all threads until `wanted` different ones have come, or half a minute is over.
 struct Meeting {
     wanted: usize,
     there: Mutex<BTreeSet<PathBuf>>,
     came: Condvar,
-    /// Somebody waited for too long; nobody waits any more.
+    /// A thread waited for too long; no thread waits any more.
     given_up: AtomicBool,
 }
 
@@ -191,8 +191,8 @@ impl Meeting {
     }
 }
 
-/// Each new partition waits for the disk twice, and they did so one after the other: a topic of 50
-/// partitions took ten times as long as before they waited at all.
+/// Each new partition waits for the disk twice, and partitions did so one after another. A topic of
+/// 50 partitions took ten times as long as before the waits existed.
 #[test]
 fn new_logs_are_made_side_by_side_and_spread_over_the_directories() {
     let directory = tempfile::tempdir().unwrap();
@@ -260,8 +260,8 @@ fn logs_are_compacted_side_by_side() {
     broker.stop();
 }
 
-/// How far a log was cleaned was known by its name: one that was made again under the name counted
-/// as clean up to there, and what it held below was never compacted.
+/// The cleaned offset of a log was kept by its name. A new log of the name counted as clean up to
+/// there, and its records below were never compacted.
 #[test]
 fn a_topic_that_is_made_again_is_compacted_from_its_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -282,10 +282,10 @@ fn a_topic_that_is_made_again_is_compacted_from_its_start() {
     broker.stop();
 }
 
-/// The group commit knows nothing of a partition that was deleted before its turn came: a produce
-/// that waited for the disk there was answered at its timeout.
+/// The group commit skipped a partition that was deleted before its turn came. A produce that
+/// waited for the disk there was answered at its timeout.
 #[test]
-fn a_produce_that_waits_for_the_disk_is_told_that_its_topic_was_deleted() {
+fn a_produce_that_waits_for_the_disk_fails_when_its_topic_is_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let gate = Arc::new(Mutex::new(()));
     let (came, at_the_gate) = std::sync::mpsc::channel();

@@ -49,8 +49,8 @@ fn start_and_produce(directory: &Path, names: &[&str], end: i64) {
     broker.stop();
 }
 
-/// After the first read that failed, all other logs of the directory were made anew and empty in
-/// another one; the one that failed followed at the next attempt.
+/// After the first failed read, all other logs of the directory were created again, empty, in
+/// another directory. The log that failed followed at the next attempt.
 #[test]
 fn logs_of_a_directory_that_fails_while_they_are_opened_are_not_made_elsewhere() {
     let directory = tempfile::tempdir().unwrap();
@@ -129,8 +129,8 @@ fn a_new_directory_may_be_named_first_or_last() {
     }
 }
 
-/// A broker that does not find its metadata log took all its logs for strays, and made them anew
-/// and empty when the metadata log was back.
+/// A broker without its metadata log took all its logs for strays. When the metadata log was back,
+/// the broker created the logs again, empty.
 #[test]
 fn where_logs_are_and_no_metadata_log_nothing_starts() {
     let directory = tempfile::tempdir().unwrap();
@@ -142,8 +142,8 @@ fn where_logs_are_and_no_metadata_log_nothing_starts() {
     start_and_produce(directory.path(), &["one", "two"], 1);
 }
 
-/// A checkpoint that the disk did not give counted as empty, and was written anew so: records that
-/// DeleteRecords had taken were there again.
+/// A checkpoint that the disk could not read counted as empty, and was written as empty: records
+/// that DeleteRecords had taken were there again.
 #[test]
 fn a_checkpoint_that_cannot_be_read_is_not_taken_for_an_empty_one() {
     let directory = tempfile::tempdir().unwrap();

@@ -92,8 +92,8 @@ fn entries(directory: &Path) -> Vec<String> {
     names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// A topic that was made again began where its predecessor did, if the broker was killed before
-/// it had rewritten the checkpoints: acknowledged records were hidden.
+/// A topic that was created again began where its predecessor did, if the broker was killed before
+/// it rewrote the checkpoints. Acknowledged records were hidden.
 #[test]
 fn a_topic_that_is_made_again_does_not_begin_where_its_predecessor_did() {
     let directory = tempfile::tempdir().unwrap();
@@ -214,8 +214,8 @@ fn committed(client: &mut Client, version: i16, id: Uuid) -> (i16, i64) {
     (answer.error_code, answer.committed_offset)
 }
 
-/// The name of a directory that the broker could not rename before it was killed was as good as
-/// its topic's: it stayed on the disk, and became a stray when the name was given again.
+/// A killed broker may leave the directory of a deleted topic under its old name. Such a directory
+/// stayed on the disk, and became a stray when the name was given again.
 #[test]
 fn what_a_deleted_topic_left_under_its_name_is_deleted_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -237,8 +237,8 @@ fn what_a_deleted_topic_left_under_its_name_is_deleted_at_the_next_start() {
     broker.stop();
 }
 
-/// A directory of a topic that this cluster does not know may hold somebody's records: it is put
-/// aside and never deleted, nor served.
+/// A directory of a topic that this cluster does not know may hold records that are still needed.
+/// It is put aside, and never deleted or served.
 #[test]
 fn the_directory_of_an_unknown_topic_becomes_a_stray() {
     let directory = tempfile::tempdir().unwrap();
@@ -300,8 +300,8 @@ fn the_directory_of_a_release_without_ids_beside_its_checkpoints_opens() {
     }
 }
 
-/// The stop of a broker counted as clean although a log had not opened: the torn tail that a kill
-/// had left in that log was never cut, or served if it was zeros.
+/// The stop of a broker counted as clean although a log had not opened. The torn tail that a kill
+/// had left in that log was never cut, and was served if it was zeros.
 #[test]
 fn a_log_that_did_not_open_is_checked_by_the_next_start() {
     for tail in [&[7_u8; 30][..], &[0; 4_096]] {
@@ -325,7 +325,7 @@ fn a_log_that_did_not_open_is_checked_by_the_next_start() {
     }
 }
 
-/// A panic while a log was opened made the broker open it once more as one that was new: with log
+/// After a panic while a log was opened, the broker opened it once more as a new log: with log
 /// start and recovery point 0.
 #[test]
 fn a_log_whose_opening_panics_keeps_its_log_start() {
@@ -433,8 +433,8 @@ fn files_of_a_deleted_topic_go_when_their_delay_is_over() {
     broker.stop();
 }
 
-/// How far a log was compacted was believed of a new topic of its name after a restart: what lies
-/// below was never compacted, and a key whose tombstone was removed came back.
+/// After a restart the cleaned offset of a log counted for a new topic of its name. Records below
+/// it were never compacted, and a key whose tombstone was removed came back.
 #[test]
 fn a_topic_that_is_made_again_is_compacted_from_its_start_after_a_restart() {
     const COMPACTED: [(&str, &str); 3] = [

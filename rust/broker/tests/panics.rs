@@ -49,14 +49,14 @@ fn lines() -> &'static Lines {
     })
 }
 
-/// The lines that tell of a panic that said `text`.
+/// The lines of a panic with the message `text`.
 fn told(text: &str) -> Vec<String> {
     let bytes = lines().0.lock().unwrap().clone();
     let all = String::from_utf8(bytes).unwrap();
     all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
 
-/// Not an assertion: its panic would be told in the log, too, and there alone.
+/// Not an assertion: its panic would go to the log, and only there.
 fn contain_one_with(lines: &[String], parts: &[&str]) -> Result<(), String> {
     let is_it = |line: &&String| parts.iter().all(|part| line.contains(part));
     lines.iter().find(is_it).map(|_| ()).ok_or_else(|| format!("no {parts:?} in {lines:#?}"))
@@ -79,7 +79,7 @@ impl Clock for NoDate {
 }
 
 #[test]
-fn a_panic_in_a_handler_ends_one_request_and_is_told_with_its_backtrace() -> Result<(), String> {
+fn a_panic_in_a_handler_ends_one_request_and_is_logged_with_its_backtrace() -> Result<(), String> {
     lines();
     let directory = tempfile::tempdir().unwrap();
     let (clock, storage) = (NoDate(SystemClock::new()), RealStorage);
@@ -98,8 +98,7 @@ fn a_panic_in_a_handler_ends_one_request_and_is_told_with_its_backtrace() -> Res
 
 /// The change is committed and in the image, whatever becomes of those who follow it.
 #[test]
-fn a_panic_of_a_follower_of_the_image_is_told_and_costs_no_client_its_answer() -> Result<(), String>
-{
+fn a_panic_of_an_image_follower_is_logged_and_costs_no_client_its_answer() -> Result<(), String> {
     lines();
     let directory = tempfile::tempdir().unwrap();
     let broker = start(directory.path(), &[]);

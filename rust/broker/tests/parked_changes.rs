@@ -303,7 +303,7 @@ fn a_failed_fsync_is_answered_as_unknown_and_the_topic_is_there_once_or_never() 
     assert_eq!(unknown.error_code, ErrorCode::RequestTimedOut.code());
     let words = unknown.error_message.unwrap();
     assert!(words.starts_with("It is not known whether the change was made"), "{words}");
-    assert!(broker.rooms().controller.image().topic("t").is_none(), "nobody sees it");
+    assert!(broker.rooms().controller.image().topic("t").is_none(), "no client sees it");
     let refused = only(client.call(&create("t", 60_000), 7));
     assert_eq!(refused.error_code, ErrorCode::KafkaStorageError.code(), "not tried again");
     broker.stop();

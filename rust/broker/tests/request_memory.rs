@@ -47,8 +47,8 @@ fn case<R: Request>(name: &'static str, request: &R, version: i16) -> Case {
     Case { name, frame: writer.into_bytes() }
 }
 
-/// Sends the frame, throws the answer away, and returns the most memory that took, in bytes, and
-/// the length of the answer, 0 if the connection was closed.
+/// Sends the frame and throws the answer away. Returns the most memory that this took, in bytes,
+/// and the length of the answer, 0 if the connection was closed.
 fn cost(broker: &Broker, frame: &[u8]) -> (usize, usize) {
     let mut stream = TcpStream::connect(broker.listeners()[0].1).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();

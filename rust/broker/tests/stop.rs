@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 /// The stop closed the connections of produces that waited for the disk, although the disk was
-/// about to have their records: their clients sent them again, and the log had them twice.
+/// about to have their records. Their clients sent the records again, and the log had them twice.
 #[test]
 fn a_produce_that_waits_for_the_disk_is_answered_by_a_stop() {
     let directory = tempfile::tempdir().unwrap();
@@ -59,8 +59,9 @@ fn a_produce_that_waits_for_the_disk_is_answered_by_a_stop() {
     }
 }
 
-/// After a restart the broker knew the last batch only of each producer. A client that had five in
-/// flight and lost their answers was refused the first four, and sent them anew in another epoch.
+/// After a restart the broker knew only the last batch of each producer. If a client had five in
+/// flight and lost their answers, the first four were refused, and the client sent them again in
+/// another epoch.
 #[test]
 fn five_batches_that_are_sent_again_after_a_stop_are_where_they_were() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! By which names the admin port may be called.
 //!
-//! A page that a browser shows may let its own name resolve to an address of this machine (DNS
-//! rebinding), and read what the admin port answers. The browser still says that name in `Host`: so
-//! only these are answered, and all others are told 421:
+//! A web page can let its own name resolve to an address of this machine (DNS rebinding), and then
+//! read answers of the admin port. The browser still sends the page's name in `Host`. So only the
+//! names below are served, and any other name gets 421:
 //! - an IP address: no name was resolved
 //! - `localhost` and names below it, which browsers resolve themselves
 //! - the names that the broker is bound to or advertised by

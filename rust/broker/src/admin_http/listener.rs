@@ -1,9 +1,9 @@
 //! Connections of the admin port: few, each with a deadline, and ended in every process.
 //!
-//! A client has [`Limits::request`] from the first byte of a request to the last byte of its head,
-//! and [`Limits::idle`] to begin a request or to take more of an answer. Beyond
-//! [`Limits::connections`] each new one ends that on which nothing has moved for longest: clients
-//! that keep connections without using them must not keep a health probe waiting.
+//! A client has [`Limits::request`] from the first byte of a request to the last byte of its head.
+//! It has [`Limits::idle`] to begin a request or to take more of an answer. Beyond
+//! [`Limits::connections`] each new connection ends the one that has been still for longest. So
+//! clients that keep unused connections cannot make a health probe wait.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -72,7 +72,7 @@ impl Open {
     }
 }
 
-/// Ends a connection for whoever holds a copy of its socket.
+/// Ends a connection for every holder of a copy of its socket.
 fn end(socket: &impl AsFd) {
     // Refused where the peer has ended it before; on macOS for listeners, where only a forked
     // child with a copy would notice.

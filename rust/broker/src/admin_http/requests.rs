@@ -1,16 +1,16 @@
 //! The last requests as JSON, for who cannot look into the broker's process.
 //!
 //! An array, oldest first. Each has `api` (Kafka's name), `version`, `client_id` (or null), `peer`
-//! (the client's address), `age_ms` (since it came), and ms in each stage, null where it has not
-//! come yet: `queue_ms`, `handler_ms`, `waited_ms`, `sending_ms`, `total_ms`. Nothing of what was
-//! asked or answered is in it.
+//! (the client's address) and `age_ms` (since the request arrived). `queue_ms`, `handler_ms`,
+//! `waited_ms`, `sending_ms` and `total_ms` are the ms in each stage, null for a stage that has not
+//! begun. The contents of requests and answers are left out.
 
 use serde::Serialize;
 
 use super::api_name;
 use crate::metrics::RecentRequest;
 
-/// How many are told; there may be 65,536.
+/// Most requests in one answer; up to 65,536 are remembered.
 const MOST: usize = 1_000;
 
 #[derive(Serialize)]

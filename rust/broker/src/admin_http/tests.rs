@@ -56,8 +56,7 @@ fn only_addresses_localhost_and_the_brokers_own_names_are_answered() {
     }
 }
 
-/// One who opened connections and sent half a request each kept them, and all of the port's, for
-/// ever.
+/// A client that sent half a request on each of its connections kept all connections of the port.
 #[test]
 fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
     let (request, idle) = (Duration::from_millis(50), Duration::from_secs(60));
@@ -110,7 +109,7 @@ fn a_probe_is_answered_in_place_of_the_connection_that_stood_still_for_longest()
     ask_again(&mut kept[2]);
 }
 
-/// Whoever was not ended is served as before, behind what is left of the answer before.
+/// A connection that is still open is served as before, after the rest of the previous answer.
 fn ask_again(stream: &mut TcpStream) {
     let request = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("it reads");
@@ -183,7 +182,7 @@ fn remembered(correlation_id: i32) -> RecentRequest {
 }
 
 #[test]
-fn the_last_requests_are_told_with_their_stages_and_without_what_has_not_come() {
+fn the_last_requests_are_listed_with_the_stages_that_they_have_reached() {
     let metrics = Arc::new(Metrics::remembering(3));
     metrics.recent().expect("it remembers").push(remembered(1));
     let answer = get(serving(metrics).address(), "/requests");
@@ -195,7 +194,7 @@ fn the_last_requests_are_told_with_their_stages_and_without_what_has_not_come() 
 }
 
 #[test]
-fn a_thousand_requests_are_told_however_many_are_remembered() {
+fn at_most_a_thousand_requests_are_listed() {
     let metrics = Arc::new(Metrics::remembering(2_000));
     for correlation_id in 0..1_500 {
         metrics.recent().expect("it remembers").push(remembered(correlation_id));

@@ -1,8 +1,8 @@
 //! Opens the directories of `log.dirs`, and the metadata log in one of them.
 //!
 //! The first must be usable. The first that was used before says which cluster this is. Another one
-//! whose disk fails is left out, and its partitions with it; one that is somebody else's is
-//! refused, whichever it is.
+//! whose disk fails is left out, and its partitions with it; a directory of another cluster or node
+//! is refused in any position.
 //!
 //! The metadata log stays in the directory that was the first one when it was made. Where there are
 //! partitions and no metadata log nothing starts: a new one would call all of them strays.
@@ -131,8 +131,8 @@ fn is_metadata(name: &str) -> bool {
     [".log", ".checkpoint"].iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Segments kept open: as many as are asked for, and no more than half of the files that the
-/// process may open, for connections want some as well.
+/// Number of segments kept open: the number asked for, but at most half of the process's limit of
+/// open files. Connections need the rest.
 fn open_segments(asked: usize, limit: Option<u64>) -> usize {
     let half = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX));
     asked.min(half)
@@ -155,7 +155,7 @@ fn open_one(
     Ok((Checkpoints::read(log_dir)?, meta))
 }
 
-/// Not a directory of somebody else's, and not one that another broker has.
+/// A disk that fails, not a directory of another cluster, nor one that another broker has locked.
 fn is_failing_disk(error: &StartError) -> bool {
     matches!(
         error,

@@ -1,5 +1,4 @@
-//! What the rooms are told from below: by the control plane of new images, by the disk that it
-//! failed.
+//! Events that reach the rooms from below: a new image from the control plane, a failure of a disk.
 
 use crate::config::{BrokerConfig, TopicValues};
 use crate::metadata::controller::altered_config;
@@ -10,8 +9,8 @@ use crate::purgatory::Timer;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
-/// Whoever waits at a partition is told when the disk fails, by a task of its own: it may fail
-/// under any lock.
+/// Answers the requests that wait at a partition when its disk fails. A task of its own does it,
+/// because a disk may fail under any lock.
 pub(super) fn tell_when_offline(partitions: &Arc<ReplicaManager>, timer: &Arc<Timer>) {
     for dir in partitions.dirs().iter() {
         let (told, timer) = (Arc::downgrade(partitions), timer.clone());
@@ -63,8 +62,8 @@ pub(super) fn follow_images(
             config.store(Arc::new(in_force(&config.load(), after)));
         }
         report_topics(&config.load(), before, after);
-        // First the topics that changed: were it the other way round, a log would for a moment obey
-        // the new defaults with the overrides of before, and could be cleaned up by them.
+        // The changed topics come first. Otherwise a log would for a moment obey the new defaults
+        // with its old overrides, and could be cleaned up by them.
         partitions.follow_image(before, after);
         if altered {
             partitions.renew_settings();

@@ -1,16 +1,16 @@
-//! How fast cold reads may go while somebody produces.
+//! The rate of cold reads while clients produce.
 //!
-//! A disk that is read as fast as it can be holds up whoever else runs on the machine: beside a
-//! replay of 1 GB/s produce's p99 was several times of alone, and so it was beside a plain process
-//! that read as fast (`benches/cold_replay.py`). Nobody who produces should pay for somebody's
-//! replay; while nobody does, a replay has the whole disk.
+//! A disk that is read at full speed delays all other work of the machine. Beside a replay of 1
+//! GB/s, produce's p99 was several times its value without the replay. A plain process that read as
+//! fast did the same (`benches/cold_replay.py`). Producers should not pay for a replay; while no
+//! client produces, a replay has the whole disk.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Produce requests are counted at most this often: who begins to produce waits no longer.
 const LOOK_NS: u64 = NS_PER_SECOND / 100;
 
-/// Somebody produces if somebody did in this time.
+/// Clients count as producing for this time after a produce.
 const PRODUCING_NS: u64 = NS_PER_SECOND;
 
 /// Says how long each read has to wait. One for all threads of the pool; times in nanoseconds.
@@ -26,7 +26,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `bytes_per_second` while somebody produces; 0 is no limit.
+    /// `bytes_per_second` is the rate while clients produce; 0 is no limit.
     pub(super) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, free_at_ns: 0, produced: 0, looked_ns: 0, producing_until_ns: 0 }
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn while_somebody_produces_reads_keep_to_the_rate() {
+    fn while_clients_produce_reads_keep_to_the_rate() {
         let mut pace = producing(1_000_000);
         let waits: Vec<u64> = [100, 100, 105]
             .map(|now_ms| pace.wait_ns(now_ms * MS, 100_000, || unreachable!("just counted")) / MS)

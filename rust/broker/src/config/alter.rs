@@ -36,9 +36,10 @@ const THREADS: &[&str] = &[
     "num.replica.fetchers",
 ];
 
-/// May each of `changes` (keys with dots) be made to this broker, or with `for_all` to all of them,
-/// while it runs? `None` takes an earlier alteration back. A key that nobody knows may be: Kafka
-/// keeps it for plug-ins. What comes of all of them together is for [`super::check_results`].
+/// Checks that each of `changes` (keys with dots) may be made to this broker while it runs, or with
+/// `for_all` to all brokers. `None` takes an earlier alteration back. An unknown key passes,
+/// because Kafka keeps it for plug-ins. [`super::check_results`] checks the result of all changes
+/// together.
 ///
 /// # Errors
 /// [`ConfigError::InvalidValue`]

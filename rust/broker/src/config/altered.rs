@@ -1,9 +1,9 @@
 //! A broker's configuration with what was altered while it ran.
 //!
-//! The result depends on the static values and on the alterations alone, not on the order in which
-//! they were made, so a restart finds what held before. It always exists: an alteration that does
-//! not hold is left out and reported, and the value behind it is in force. The metadata log may
-//! have such alterations from an earlier release, or beside a file that was edited since.
+//! The result depends on the static values and on the alterations only. The order of the
+//! alterations does not matter, so a restart gives the same result. It always exists: an alteration
+//! that does not hold is left out and reported, and the value behind it is in force. The metadata
+//! log may have such alterations from an earlier release, or beside a file that was edited since.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl BrokerConfig {
     }
 }
 
-/// Who may change a key while the broker runs; one that nobody knows, anybody.
+/// Whether a key can be changed while the broker runs. An unknown key always can.
 pub(super) fn dynamic(name: &str) -> Dynamic {
     match broker_key(name).or_else(|| kept_key(name)) {
         Some(key) => key.dynamic,

@@ -31,8 +31,8 @@ pub enum BatchValidation {
 /// Declares the fields with the keys they are read from, so that neither can miss the other.
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $how:ident($($key:literal)?);)*) => {
-        /// The broker's configuration. Fields are named as their keys, dots turned to underscores;
-        /// a field whose key has no unit in its name and needs one carries it at the end.
+        /// The broker's configuration. A field has the name of its key, with underscores for dots.
+        /// If the key's name lacks a unit that it needs, the field's name ends with the unit.
         #[derive(Debug, Clone, PartialEq)]
         pub struct BrokerConfig {
             /// `listeners` without those of `controller.listener.names`; never empty.

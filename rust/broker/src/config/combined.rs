@@ -73,7 +73,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Zero would shut everybody out; there are no overrides for single addresses here.
+    /// Zero would refuse every client, because there are no overrides for single addresses here.
     fn connections(&self) -> Result<(), ConfigError> {
         if self.number("max.connections") == 0 {
             let why = "Invalid max.connections 0".to_owned();

@@ -32,7 +32,7 @@ pub struct Described {
     pub name: Cow<'static, str>,
     /// Its value as it is understood; `None` is null, or a secret.
     pub value: Option<String>,
-    /// Nobody may alter it while the broker runs.
+    /// The key cannot be altered while the broker runs.
     pub read_only: bool,
     /// Where its value comes from.
     pub source: ConfigSource,
@@ -40,7 +40,7 @@ pub struct Described {
     pub sensitive: bool,
     /// Everything said about it, strongest first, itself included.
     pub synonyms: Vec<SynonymValue>,
-    /// The type of its value; `None` of a key that nobody knows.
+    /// The type of its value; `None` for an unknown key.
     pub kind: Option<Kind>,
     /// What it means, if that is known.
     pub documentation: Option<&'static str>,
@@ -99,7 +99,7 @@ fn broker_entry(broker: &BrokerConfig, key: &'static ConfigKey) -> Described {
     }
 }
 
-/// Nobody can tell what a key means that nobody knows: it may be a secret.
+/// The value of an unknown key may be a secret.
 fn kept_entry(name: &str, settings: &[Setting]) -> Described {
     let known = kept_key(name);
     let sensitive = known.is_none_or(|key| key.kind == Kind::Password);
@@ -148,8 +148,8 @@ fn told(key: &ConfigKey, text: &str) -> String {
     parse(key, text).map_or_else(|_| text.to_owned(), |value| value.to_string())
 }
 
-/// What was said about the first of these keys, and beside it about the others: as in Kafka nothing
-/// that stands before the strongest of the first.
+/// The settings of the first of these keys, followed by those of the other keys. As in Kafka, the
+/// list begins with the strongest setting of the first key.
 fn said_of_first(broker: &BrokerConfig, keys: &[Synonym]) -> Vec<SynonymValue> {
     let all = keys.iter().filter_map(|synonym| broker_key(synonym.name));
     let mut said: Vec<_> = all.flat_map(|key| said(broker, key)).collect();

@@ -15,7 +15,7 @@ pub fn is_kafka_key(name: &str) -> bool {
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Keys whose rest is anybody's: per listener, per plug-in.
+/// Prefixes of keys with a free rest: one key for each listener or plug-in.
 const PREFIXES: &[&str] =
     &["listener.name.", "rlmm.config.", "rsm.config.", "config.providers.", "internal."];
 

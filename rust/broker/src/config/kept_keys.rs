@@ -1,11 +1,10 @@
 //! Keys that may be altered while a broker of Kafka's runs, and that nothing here acts upon.
 //!
-//! They are checked, kept and described as in Kafka, so that a tool which sets them on its way, as
-//! `kafka-reassign-partitions --throttle` does, gets there. Those of TLS and SASL have no effect in
-//! Kafka either where every listener is PLAINTEXT. Keys that open listeners or say where data is
-//! placed are not among them: success would be a promise.
-//! Keys that nobody has heard of are kept as well, as in Kafka, but these are secrets in its
-//! answers.
+//! They are checked, kept and described as in Kafka, so that tools which set them still work, for
+//! example `kafka-reassign-partitions --throttle`. Keys of TLS and SASL have no effect in Kafka
+//! either if every listener is PLAINTEXT. Keys that open listeners or place data are not in this
+//! list, because an accepted key would promise an effect. Unknown keys are kept too, as in Kafka,
+//! and answers treat them as secrets.
 //!
 //! Source: `DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS` and `QuotaConfig`, types as DescribeConfigs
 //! of Kafka 4.3 tells them.

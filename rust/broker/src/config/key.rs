@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// What a key is worth when nobody sets it.
+/// The value of a key that is not set.
 #[derive(Debug, Clone, Copy)]
 pub enum DefaultValue {
     /// Nothing: another key decides, or the feature is off.
@@ -108,7 +108,7 @@ pub enum Valid {
 /// Who may change a key while the broker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dynamic {
-    /// Nobody: it is read once, at the start.
+    /// Never: the key is read once, at the start.
     ReadOnly,
     /// One broker at a time.
     PerBroker,
@@ -134,7 +134,7 @@ pub struct ConfigKey {
     pub name: &'static str,
     /// The type of its value.
     pub kind: Kind,
-    /// What it is worth when nobody sets it.
+    /// Its value when it is not set.
     pub default: DefaultValue,
     /// Which values are valid.
     pub valid: Valid,

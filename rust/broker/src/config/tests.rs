@@ -332,7 +332,7 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
     let described = describe_topic(&broker, &overrides(&[("segment.bytes", "2000000")]));
     let entry = |name: &str| described.iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(entry("retention.ms").value.as_deref(), Some("7200000"));
-    // Kafka tells nothing of log.retention.hours as long as nobody set log.retention.ms itself.
+    // Kafka leaves log.retention.hours out unless log.retention.ms is set.
     assert_eq!(entry("retention.ms").source, ConfigSource::Default);
     assert!(entry("retention.ms").synonyms.is_empty());
     assert_eq!(entry("segment.bytes").source, ConfigSource::DynamicTopic);
@@ -354,7 +354,7 @@ fn describing_a_topic_tells_where_each_value_comes_from() {
 }
 
 #[test]
-fn a_value_is_told_as_java_writes_it() {
+fn a_value_is_described_as_java_writes_it() {
     for (key, text, expected) in [
         ("cleanup.policy", " compact , delete,compact", "compact,delete"),
         ("retention.ms", " +0700 ", "700"),

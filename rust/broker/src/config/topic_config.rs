@@ -51,7 +51,7 @@ pub struct TopicConfig {
     pub preallocate: bool,
     /// `retention.bytes`; -1 for no bound.
     pub retention_bytes: i64,
-    /// `retention.ms`; -1 keeps records for ever.
+    /// `retention.ms`; -1 keeps records without a limit of time.
     pub retention_ms: i64,
     /// `segment.bytes`, or `internal.segment.bytes` where that is set.
     pub segment_bytes: i32,

@@ -47,8 +47,8 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// An environment variable that begins with `KAFKALITE_` and names no key. It is warned of and not
-/// refused: an environment is shared with programs that have never heard of this broker.
+/// An environment variable that begins with `KAFKALITE_` and names no key. It causes a warning and
+/// no error, because other programs share the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownVariable {
     /// The variable.

@@ -196,7 +196,7 @@ impl GroupCoordinator {
         } else {
             match self.runtime.look(group_id, |turn| Groups::heartbeat(turn, request)) {
                 Ok(error) => error,
-                // Sessions only begin when loading ends, so the member is told that all is well.
+                // Sessions begin when loading ends, so the member gets no error until then.
                 Err(ErrorCode::CoordinatorLoadInProgress) => ErrorCode::None,
                 Err(error) => error,
             }
@@ -335,8 +335,8 @@ impl GroupCoordinator {
         self.timer.schedule(interval_ms.unwrap_or(1).max(1), Box::new(expire));
     }
 
-    /// Answers everybody who waits with NOT_COORDINATOR, and loads nothing any more: the broker
-    /// stops.
+    /// Answers all waiting requests with NOT_COORDINATOR and loads nothing any more, because the
+    /// broker stops.
     pub fn stop(&self) {
         self.runtime.stop();
     }

@@ -6,8 +6,8 @@ use super::runtime::TopicFacts;
 
 /// The control plane and the logs as the coordinator sees them.
 pub trait OffsetsTopic: Send + Sync {
-    /// `__consumer_offsets` as it is now; `None` while there is no such topic. Two calls, one after
-    /// the other, never tell of the older state last.
+    /// `__consumer_offsets` as it is now; `None` while there is no such topic. Of two calls, the
+    /// later one never returns an older state.
     fn facts(&self) -> Option<TopicFacts>;
 
     /// The id of the topic that has this name now. An offset that was committed for another topic

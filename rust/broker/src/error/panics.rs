@@ -1,8 +1,9 @@
-//! A panic is a bug: it is told with its backtrace, and it ends what ran into it, nothing else.
+//! A panic is a bug. It is logged with its backtrace, and it ends only the piece of work that
+//! panicked.
 //!
-//! [`log_them`] writes the line, whichever thread it is. [`contain`] stands around each piece of
-//! work of a thread that has to go on: a handler, a timer's task, one round of a network thread.
-//! Nothing can be done about a panic while another one unwinds, or about a stack that is full.
+//! [`log_them`] writes the line for every thread. [`contain`] wraps each piece of work of a thread
+//! that has to go on: a handler, a timer's task, one round of a network thread. A panic during
+//! another panic and a full stack still end the process.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -12,9 +13,9 @@ use std::sync::Once;
 
 static LOGGED: Once = Once::new();
 
-/// From now on each panic in this process's copy of our code is one line of its log. Where nobody
-/// takes log lines, as in a process that embeds us and did not ask, it is told as before: on
-/// stderr.
+/// From now on each panic in this process's copy of our code is one line of its log. If no
+/// subscriber takes log lines, as in a process that embeds the broker, the panic goes to stderr as
+/// before.
 pub fn log_them() {
     LOGGED.call_once(|| {
         let before = std::panic::take_hook();
@@ -48,7 +49,7 @@ pub fn contain<R>(what: impl Display, act: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// What a panic said, as far as it can be told.
+/// The message of a panic, if it is text.
 #[must_use]
 pub fn text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();

@@ -1,12 +1,12 @@
 //! One fetch session: what its client knows of each partition, and which are dirty.
 //!
-//! A partition is dirty until the client has everything of it: its fetch offset is the end of what
-//! it may read, and the last answer told high watermark, log start and last stable offset as they
-//! are, without an error or a diverging epoch. It becomes dirty again when it moves or when a
-//! request names it. A fetch looks at dirty partitions only.
+//! A partition is dirty until the client has everything of it. Then its fetch offset is the end of
+//! what it may read. The last answer had the present high watermark, log start and last stable
+//! offset, and no error or diverging epoch. It becomes dirty again when it moves or when a request
+//! names it. A fetch looks at dirty partitions only.
 //!
 //! Order of service: a partition that becomes dirty, or was served, takes the last turn, so that a
-//! small `max.bytes` starves nobody.
+//! small `max.bytes` starves no partition.
 
 use super::target::{FetchTarget, Reader, TopicRef, targets, topic_ref};
 use crate::waiters::{PartitionSubscription, SessionNotifier};
@@ -27,7 +27,7 @@ pub struct Look {
     moves: u32,
 }
 
-/// What the client was told of a partition; -1 is nothing.
+/// The last values of a partition that the client got; -1 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     high_watermark: i64,
@@ -278,11 +278,11 @@ impl FetchSession {
         })
     }
 
-    /// Whether `answer` tells the client anything new; remembers that it was told.
+    /// Whether `answer` has news for the client; remembers it as sent.
     ///
-    /// `readable_end` is the end of what the client could read at the time of the look; with
-    /// nothing left before it and nothing wrong, the partition is clean. An error is always news,
-    /// and after it everything is.
+    /// `readable_end` is the end of what the client could read at the time of the look. The
+    /// partition is clean if nothing is left before this end and nothing is wrong. An error is
+    /// always news, and after it everything is.
     pub fn note(&mut self, look: &Look, answer: &PartitionData, readable_end: i64) -> bool {
         let Some(known) = self.known(look) else { return true };
         let now_told = Told {

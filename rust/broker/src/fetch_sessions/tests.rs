@@ -132,7 +132,7 @@ fn wrong_ids_epochs_and_spellings_of_topics_are_refused() {
 }
 
 #[test]
-fn only_news_is_told() {
+fn only_news_is_answered() {
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0]);
     let mut session = session.lock();
@@ -159,7 +159,7 @@ fn a_partition_stays_dirty_until_the_client_has_everything() {
     let mut diverging = answer(0, 5);
     diverging.diverging_epoch.end_offset = 2;
     for (story, answer, readable_end, dirty) in [
-        ("everything is told", answer(0, 5), 0, false),
+        ("everything is answered", answer(0, 5), 0, false),
         ("the client is behind", answer(0, 5), 5, true),
         ("the client is ahead", answer(0, -1), -1, true),
         ("records went with it", with_records(0), 0, true),
@@ -184,7 +184,7 @@ fn an_incremental_fetch_looks_at_what_moved_or_is_named() {
         subscriptions[moved].mark_moved();
     }
     assert_eq!(indexes(&next(&sessions, 2, &[500, 3])), [500, 3, 700]);
-    // Nobody said since what was found there, so they stay.
+    // No answer has said since what was found there, so they stay.
     assert_eq!(indexes(&next(&sessions, 3, &[])), [500, 3, 700]);
 }
 
@@ -202,7 +202,8 @@ fn a_move_between_look_and_answer_is_looked_at_again() {
 
 #[test]
 fn an_older_look_does_not_call_clean_what_a_newer_one_found_dirty() {
-    // Two fetches of one session overlapped on two connections, and the slower one was told last.
+    // Two fetches of one session overlapped on two connections, and the slower one was answered
+    // last.
     let sessions = sessions(10);
     let (session, looks) = open(&sessions, &[0]);
     let subscriptions = tell_all(&session, &looks);
@@ -355,7 +356,7 @@ fn sessions_of_consumers_remember_a_bounded_number_of_partitions() {
     let many: Vec<i32> = (0..600_000).collect();
     open(&sessions, &many);
     let resolved = sessions.resolve(&request(0, 0, &many), V11, 0, opening(8));
-    assert!(matches!(resolved, Ok((FetchContext::Sessionless, _))), "it is answered all the same");
+    assert!(matches!(resolved, Ok((FetchContext::Sessionless, _))), "it is answered anyway");
     let follower = FetchRequest { replica_id: 2, ..request(0, 0, &many) };
     let resolved = sessions.resolve(&follower, V11, 0, opening(9));
     assert!(matches!(resolved, Ok((FetchContext::Full(_), _))), "a follower is none of them");

@@ -1,7 +1,7 @@
 //! AlterPartitionReassignments: a partition moves to other brokers.
 //!
-//! With one broker the only place a partition can be is where it is: asking for that succeeds and
-//! changes nothing, everything else is refused as Kafka refuses it.
+//! With one broker a partition can only be where it is. A request for that place succeeds and
+//! changes nothing. Any other request is refused as in Kafka.
 //! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its
 //! words; KIP-455.
 

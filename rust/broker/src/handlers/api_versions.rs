@@ -1,8 +1,8 @@
 //! ApiVersions: which APIs this broker serves, in which versions.
 //!
-//! Only what is served is told of, with one exception that the schema makes: Produce is told of
-//! from version 0, because librdkafka turns compression off where it is not. No feature is
-//! finalized yet, so clients keep to the classic groups and the first transactions.
+//! The answer lists only what is served, with one exception of the schema: Produce is listed from
+//! version 0. Otherwise librdkafka turns compression off. No feature is finalized yet, so clients
+//! keep to the classic groups and the first transactions.
 //! Source: Kafka's `ApiVersionManager`, KIP-511 for the software's name, KIP-584 for features.
 
 use super::{Call, Rooms, SERVED, frame};
@@ -48,8 +48,8 @@ fn range(api: ApiKey) -> ApiVersion {
     ApiVersion { api_key: api as i16, min_version: versions.min, max_version: versions.max }
 }
 
-/// Answers a request of a version that is not served: in version 0, which everybody reads, with the
-/// versions of ApiVersions itself, so that the client can ask again.
+/// Answers a request of a version that is not served. The answer has version 0, which every client
+/// reads. It lists the versions of ApiVersions, so that the client can ask again.
 pub fn handle_unsupported(request: Request) {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),

@@ -1,8 +1,8 @@
 //! What a client may do: operations on resources, and the bit fields of Metadata, DescribeCluster
 //! and DescribeGroups that tell it.
 //!
-//! Bit `n` stands for the operation with code `n`. Without an authorizer everybody may do
-//! everything that the kind of resource knows.
+//! Bit `n` stands for the operation with code `n`. Without an authorizer every client may do every
+//! operation of the kind of resource.
 //! Source: Kafka's `AclOperation`, `ResourceType` and `AclEntry.supportedOperations`.
 
 /// What can be done to a resource, with Kafka's code.

@@ -1,7 +1,8 @@
 //! DeleteRecords: moves the log start offset forward, and answers when that is on disk.
 //!
 //! Offset -1 means the high watermark. Of a partition that is named several times the last offset
-//! counts. Source: Kafka's `KafkaApis.handleDeleteRecordsRequest`, `ReplicaManager.deleteRecords`.
+//! counts.
+//! Source: Kafka's `KafkaApis.handleDeleteRecordsRequest`, `ReplicaManager.deleteRecords`.
 
 use super::{Call, Rooms};
 use kafkalite_protocol::messages::delete_records::{
@@ -25,7 +26,7 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteRecordsRequest>) {
             .collect(),
     });
     let mut topics: Vec<_> = deleted.collect();
-    // Before anybody is answered, and once for all of them: each time waits for the disk.
+    // Before any answer, and once for all partitions, because each call waits for the disk.
     let any = topics.iter().flat_map(|topic| &topic.partitions).any(|one| one.error_code == 0);
     if let Some(error) = any.then(|| rooms.partitions.checkpoint_log_starts().err()).flatten() {
         let all = topics.iter_mut().flat_map(|topic| &mut topic.partitions);

@@ -1,7 +1,7 @@
 //! DeleteTopics: by name, since version 6 also by id.
 //!
-//! A request may name a million topics: each is kept once, as it was decoded, and what becomes of
-//! it in a few bytes beside it.
+//! A request may name a million topics. Each is kept once, as it was decoded, with its outcome in a
+//! few bytes beside it.
 //! Source: Kafka's `ControllerApis.deleteTopics`, its error codes and its words.
 
 use super::messages::Messages;

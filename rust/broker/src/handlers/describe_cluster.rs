@@ -43,7 +43,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeClusterRequest>) {
     reply.send(&response);
 }
 
-/// This is an endpoint of brokers: it tells of nothing else.
+/// This endpoint describes brokers only.
 fn refusal(endpoint_type: i8) -> Option<(ErrorCode, String)> {
     match endpoint_type {
         BROKERS => None,

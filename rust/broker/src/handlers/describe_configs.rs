@@ -64,8 +64,8 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeConfigsRequest>) {
     reply.send_each(&DescribeConfigsResponse::default(), once.into_iter().map(describe));
 }
 
-/// What a resource is, however it is spelled: one that is named a million times is told once, as
-/// its answer is much longer than its name.
+/// The identity of a resource, whatever its spelling. A resource that is named a million times is
+/// described once, because its answer is much longer than its name.
 fn identity(resource: &DescribeConfigsResource) -> (i8, Result<i32, &str>) {
     let name = resource.resource_name.as_str();
     let is_broker = matches!(
@@ -121,8 +121,8 @@ fn of_topic(
     Ok(describe_topic(config, &topic.configs).into_iter().map(entry).collect())
 }
 
-/// All of this broker's keys. Of addresses it tells those that clients are sent to: what is
-/// configured may name a port that the system chose, or no address at all.
+/// All of this broker's keys. Its addresses are those that clients are sent to. The configured ones
+/// may have port 0, or no address at all.
 fn of_broker(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfigsResourceResult> {
     let mut entries: Vec<_> = describe_broker(config).into_iter().map(entry).collect();
     let registered = image.brokers.get(&config.node_id).map(|broker| &broker.listeners[..]);
@@ -172,7 +172,7 @@ fn of_cluster(config: &BrokerConfig, image: &MetadataImage) -> Vec<DescribeConfi
         .collect()
 }
 
-/// Only this broker's own configs can be told; clients ask each broker for its own.
+/// Only this broker's own configs can be described; clients ask each broker for its own.
 fn expect_broker(node_id: i32, name: &str, or: &str) -> Result<(), ApiError> {
     let message = match name.parse::<i32>() {
         Ok(id) if id == node_id => return Ok(()),

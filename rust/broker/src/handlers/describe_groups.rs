@@ -18,7 +18,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeGroupsRequest>) {
         let asked = request.include_authorized_operations && group.error_code == 0;
         DescribedGroup { authorized_operations: answer(asked, Resource::Group), ..group }
     };
-    // A group's answer may be long: one that is named a million times is told once.
+    // A group's answer may be long, so a group that is named a million times is described once.
     let mut told = HashSet::new();
     let once = request.groups.iter().filter(|group_id| told.insert(group_id.as_str()));
     let once: Vec<&String> = once.collect();

@@ -13,7 +13,8 @@ use std::collections::HashSet;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DescribeProducersRequest>) {
-    // A partition that is named a million times is told once: it may have many producers.
+    // A partition that is named a million times is described once, because it may have many
+    // producers.
     let mut told = HashSet::new();
     let topics = call.request.topics.iter().map(|topic| TopicResponse {
         name: topic.name.clone(),

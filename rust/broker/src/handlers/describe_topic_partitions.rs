@@ -1,7 +1,7 @@
 //! DescribeTopicPartitions: topics and their partitions, in pages.
 //!
-//! Topics are told by rising name, at most `response_partition_limit` partitions in one answer; the
-//! answer's cursor is where the next page starts.
+//! Topics come in the order of their names, at most `response_partition_limit` partitions in one
+//! answer; the answer's cursor is where the next page starts.
 //! Source: Kafka's `DescribeTopicPartitionsRequestHandler`, KIP-966.
 
 use super::authorized_operations::Resource;

@@ -1,4 +1,4 @@
-//! DescribeUserScramCredentials: none can be set, so nobody has any.
+//! DescribeUserScramCredentials: none can be set, so no user has any.
 //!
 //! Source: Kafka's `ScramImage.describe`, its error codes and its words; KIP-554.
 

@@ -1,8 +1,8 @@
-//! Which address a client is told.
+//! The address of a broker that a client gets.
 //!
-//! For this broker: what `advertised.listeners` says of the listener the client came in on, else
-//! the address it reached us at, which works for it by definition. For other brokers: what they
-//! registered for a listener of that name.
+//! For this broker: the entry of `advertised.listeners` for the client's listener. Without an entry
+//! it is the address that the client connected to, which works by definition. For other brokers:
+//! what they registered for a listener of that name.
 
 use super::Rooms;
 use crate::metadata::BrokerImage;

@@ -1,8 +1,7 @@
 //! Fetch: record batches out of the log, as byte ranges of its files.
 //!
-//! The session says which partitions are meant, purgatory holds the request until it is worth
-//! answering, and the answer names the ranges that the network thread sends straight from the page
-//! cache.
+//! The session gives the partitions, and purgatory holds the request until it is worth answering.
+//! The answer names ranges of files, which the network thread sends straight from the page cache.
 //! Source: Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager.fetchMessages`.
 
 use super::{Call, Reply, Rooms};

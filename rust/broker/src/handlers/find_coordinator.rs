@@ -1,10 +1,10 @@
 //! FindCoordinator: which broker looks after a group. On one node: this one.
 //!
-//! The first question makes `__consumer_offsets`. It is answered when the topic is made, so that
-//! the answer can be used at once.
-//! Transactions have no coordinator here, and are told TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the
-//! one error that ends every client's `init_transactions` at once, where librdkafka would go on
-//! asking after any other until its timeout. Share groups: INVALID_REQUEST.
+//! The first request creates `__consumer_offsets`. It is answered when the topic exists, so that
+//! the answer can be used at once. Transactions have no coordinator here. They get
+//! TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that ends every client's
+//! `init_transactions` at once. After any other error librdkafka asks again until its timeout.
+//! Share groups: INVALID_REQUEST.
 //! Source: Kafka's `KafkaApis.handleFindCoordinatorRequest`, KIP-699.
 
 use super::endpoint::endpoint;
@@ -74,7 +74,7 @@ fn answer(
     reply.send_each(&FindCoordinatorResponse::default(), coordinators);
 }
 
-fn nobody(error: ErrorCode, message: &str) -> Coordinator {
+fn no_coordinator(error: ErrorCode, message: &str) -> Coordinator {
     Coordinator {
         node_id: -1,
         port: -1,
@@ -85,18 +85,18 @@ fn nobody(error: ErrorCode, message: &str) -> Coordinator {
 }
 
 fn not_available() -> Coordinator {
-    nobody(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
+    no_coordinator(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
 }
 
 /// Who coordinates every group that can be coordinated.
 fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
     if key_type == TRANSACTION {
         let message = "This broker does not serve transactions.";
-        return nobody(ErrorCode::TransactionalIdAuthorizationFailed, message);
+        return no_coordinator(ErrorCode::TransactionalIdAuthorizationFailed, message);
     }
     if key_type != GROUP {
         let message = "No coordinator of this type is served here.";
-        return nobody(ErrorCode::InvalidRequest, message);
+        return no_coordinator(ErrorCode::InvalidRequest, message);
     }
     let image = rooms.controller.image();
     let node_id = rooms.config().node_id;

@@ -1,8 +1,8 @@
 //! InitProducerId: an id and an epoch, so that the log can tell a retry from a new batch.
 //!
-//! Without a transactional id every request gets a fresh id at epoch 0, whatever it had before.
-//! An id that a log holds is never given out: a partition that was copied here brings ids of
-//! another cluster, and a new producer with one of them would be taken for the old one.
+//! Without a transactional id every request gets a fresh id at epoch 0, whatever it had before. An
+//! id that a log holds is never given out. A copied partition brings ids of another cluster, and a
+//! new producer with such an id would be taken for the old one.
 //! Source: Kafka's `TransactionCoordinator.handleInitProducerId`; it has no such care for copies.
 
 use super::parked_change::{NO_TIMEOUT_MS, park};
@@ -49,8 +49,8 @@ impl ProducerIds {
         Arc::new(Self { broker_id, state: Mutex::new(state) })
     }
 
-    /// Calls `done` with an id that nobody else has, or had before a restart, and that is greater
-    /// than `above`: at once, or when the controller gave a block. The error is a block that could
+    /// Calls `done` with an id above `above` that no producer has, or had before a restart. The
+    /// call comes at once, or when the controller gave a block. An error says that the block could
     /// not be written down.
     pub fn next(self: &Arc<Self>, controller: &Arc<Controller>, above: i64, done: OnId) {
         self.state.lock().waiting.push_back(Wanted { above, done });
@@ -141,7 +141,8 @@ fn refused(request: &InitProducerIdRequest) -> Option<ErrorCode> {
     match request.transactional_id.as_deref() {
         None => None,
         Some("") => Some(ErrorCode::InvalidRequest),
-        // Fatal to every client, where "coordinator not available" would keep it trying for ever.
+        // Fatal to every client, where "coordinator not available" would make it try again without
+        // end.
         Some(_) => Some(ErrorCode::UnsupportedVersion),
     }
 }

@@ -32,7 +32,7 @@ pub fn handle(rooms: &Rooms, call: Call<JoinGroupRequest>) {
         uuid,
     };
     let answer = move |mut response: JoinGroupResponse| {
-        // Who was refused hears of no protocol; the versions before have no null for that.
+        // A refused member gets no protocol; earlier versions have no null for that.
         if reply.version >= NULLABLE_PROTOCOL_VERSION && response.error_code != 0 {
             response.protocol_name = None;
         }

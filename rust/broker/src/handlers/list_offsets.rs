@@ -108,7 +108,7 @@ fn look_up(
     let partition = rooms.partitions.find_by_name(topic, asked.partition_index)?;
     partition.check_leader(LeaderEpoch(asked.current_leader_epoch))?;
     if partition.is_catching_up() {
-        // The high watermark of a fresh leader may still lie below what readers were told before.
+        // The high watermark of a new leader may still be below one that readers saw before.
         return Err(if version >= 5 {
             ErrorCode::OffsetNotAvailable
         } else {

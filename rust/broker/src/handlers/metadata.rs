@@ -1,9 +1,9 @@
 //! Metadata: brokers, topics, partitions, and who leads them. Topics that are not there are made
 //! when allowed.
 //!
-//! The request that makes a topic is answered with UNKNOWN_TOPIC_OR_PARTITION, as by Kafka, whose
-//! controller is elsewhere: clients ask again, and some tests count on the topic not being there.
-//! It is answered when the topic is made, so that a client that asks again finds it.
+//! The request that creates a topic gets UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, whose controller
+//! is elsewhere. Clients ask again, and some tests rely on the topic being absent. It is answered
+//! when the topic is made, so that a client that asks again finds it.
 //! Source: Kafka's `KafkaApis.handleTopicMetadataRequest`, KIP-516 for topic ids, KIP-430 for the
 //! operations.
 
@@ -58,7 +58,7 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
     });
 }
 
-/// Tells of topics that are not made.
+/// Logs the topics that could not be created.
 fn report(missing: &[String], answers: Result<Vec<Result<(), ApiError>>, ApiError>) {
     let answers = answers.unwrap_or_else(|error| vec![Err(error); missing.len()]);
     let refused = missing.iter().zip(answers);
@@ -109,7 +109,7 @@ fn answer(
     reply.send_each(&response, topics);
 }
 
-/// Versions 10 and 11 have room for topic ids but ask by name; a topic with neither is nobody.
+/// Versions 10 and 11 have room for topic ids but ask by name; a topic with neither is invalid.
 fn is_malformed(request: &MetadataRequest, version: i16) -> bool {
     let asked = request.topics.as_deref().unwrap_or_default();
     asked.iter().any(|topic| match version {

@@ -2,8 +2,8 @@
 //! back.
 //!
 //! A request is decoded by its schema, handled by the module of the same name, and answered through
-//! its [`Reply`], which may outlive the handler: whoever must wait parks it. What cannot be decoded
-//! closes the connection, as in Kafka.
+//! its [`Reply`]. The reply may outlive the handler: a handler that has to wait parks it. What
+//! cannot be decoded closes the connection, as in Kafka.
 
 use crate::cold_reads::ColdReads;
 use crate::error::HandlerError;
@@ -136,7 +136,7 @@ impl<R: Request> Reply<R> {
         self.responder.send(frame);
     }
 
-    /// Answers with `elements` in the list of `response`, each encoded as soon as it is there: an
+    /// Answers with `elements` in the list of `response`, and encodes each as it comes. So an
     /// answer to a million names is never in memory as a million structs.
     pub fn send_each(
         self,

@@ -45,7 +45,7 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetCommitRequest>) {
     rooms.groups.commit(who, commits, Box::new(answer));
 }
 
-/// The answer with the errors that can be told from metadata, and what is left to commit, in order.
+/// The answer with the errors that metadata shows, and what is left to commit, in order.
 fn judge(
     image: &MetadataImage,
     topics: Vec<OffsetCommitRequestTopic>,

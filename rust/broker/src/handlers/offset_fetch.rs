@@ -28,7 +28,8 @@ pub fn handle(rooms: &Rooms, call: Call<OffsetFetchRequest>) {
     let version = reply.version;
     let image = rooms.controller.image();
     if version >= BATCH_VERSION {
-        // All that a group has is told once, however often it is asked for: it may be much.
+        // All offsets of a group go out once, however often a request asks for them: they may be
+        // many.
         let mut whole = HashSet::new();
         let mut told = Told::new();
         let groups = request.groups.into_iter();

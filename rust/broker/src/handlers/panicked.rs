@@ -1,6 +1,6 @@
-//! What a client hears when the handler of its request panicked: UNKNOWN_SERVER_ERROR where the
-//! response of its version has one error for all; else the connection is closed, and the client
-//! asks again.
+//! The answer to a request whose handler panicked. It is UNKNOWN_SERVER_ERROR if the response of
+//! its version has one error for all. Otherwise the connection is closed, and the client asks
+//! again.
 //!
 //! Source: `getErrorResponse` of Kafka's requests, of which those that need the request are left
 //! out (ADR 0090).

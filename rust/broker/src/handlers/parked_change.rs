@@ -1,8 +1,8 @@
 //! Requests that wait for a change of metadata.
 //!
-//! No thread waits with them: the answer goes out from the thread that published the change, when
-//! the local image has it and its partitions are open, or when the request's time is over. Its
-//! memory counts until its change is made or refused, which may be after the answer.
+//! No thread waits with them. The answer goes out from the thread that published the change, when
+//! the local image has it and its partitions are open. It also goes out when the request's time is
+//! over. Its memory counts until its change is made or refused, which may be after the answer.
 //! Source: the role of Kafka's `ForwardingManager`, which answers REQUEST_TIMED_OUT when no answer
 //! came from its controller in time.
 

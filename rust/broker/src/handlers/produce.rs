@@ -1,8 +1,8 @@
 //! Produce: record batches into the log.
 //!
-//! Each partition is validated, appended and answered by itself. acks=1 is answered at once (with
-//! `flush.messages` when the batch is durable), acks=-1 when the high watermark passed the batch,
-//! acks=0 never.
+//! Each partition is validated, appended and answered by itself. With acks=1 the answer comes at
+//! once, or with `flush.messages` when the batch is durable. With acks=-1 it comes when the high
+//! watermark passed the batch. With acks=0 there is no answer.
 //! Source: Kafka's `KafkaApis.handleProduceRequest` and `ReplicaManager.appendRecords`.
 
 use super::{Call, Reply, Rooms};
@@ -35,7 +35,7 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
     if acks == 0 {
         let failed = response.responses.iter().flat_map(|topic| &topic.partition_responses);
         if failed.into_iter().any(|partition| partition.error_code != 0) {
-            // Nobody reads an answer; a closed connection is all that can be said.
+            // The client reads no answer; closing the connection is the only signal.
             return reply.close();
         }
         return reply.stay_silent();
@@ -170,7 +170,7 @@ impl<'a> Append<'a> {
 /// Why no partition of a request can be written, if so.
 fn refusal_of_all(request: &ProduceRequest) -> Option<ErrorCode> {
     if request.transactional_id.is_some() {
-        // Nothing hands out transactions here, so nobody can be in one.
+        // This broker begins no transactions, so no producer can be in one.
         return Some(ErrorCode::InvalidTxnState);
     }
     let mut all = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
@@ -180,7 +180,7 @@ fn refusal_of_all(request: &ProduceRequest) -> Option<ErrorCode> {
         }
         _ => false,
     });
-    // As Kafka: whoever has no transactional id is not authorized to one.
+    // As in Kafka: a producer without a transactional id is not authorized to one.
     transactional.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
 }
 

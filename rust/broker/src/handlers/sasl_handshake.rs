@@ -1,5 +1,4 @@
-//! SaslHandshake: no listener asks for a login, so whoever begins one is told that this is not the
-//! moment.
+//! SaslHandshake: no listener asks for a login, so the answer is ILLEGAL_SASL_STATE.
 //!
 //! Source: Kafka's `KafkaApis.handleSaslHandshakeRequest`, which is reached only without SASL.
 

@@ -10,7 +10,7 @@ use kafkalite_protocol::ApiKey;
 macro_rules! apis {
     ($($api:ident => $module:ident: $lane:ident, $overlap:ident, $where:ident,
         $operation:ident $($resource:ident)?;)*) => {
-        /// The APIs this broker serves, ascending: ApiVersions tells of them and of no other.
+        /// The APIs this broker serves, ascending: ApiVersions lists these and no other.
         pub const SERVED: &[ApiKey] = &[$(ApiKey::$api),*];
 
         fn dispatch(rooms: &Rooms, api: ApiKey, request: Request) -> Result<(), HandlerError> {
@@ -35,7 +35,7 @@ macro_rules! apis {
             }
         }
 
-        /// What a client must be allowed to do; `None`: everybody may ask. Some requests need more
+        /// What a client must be allowed to do; `None`: every client may. Some requests need more
         /// for parts of what they name.
         #[must_use]
         pub const fn required(api: ApiKey) -> Option<(Operation, Resource)> {
@@ -136,7 +136,7 @@ pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
         Some(api) if api.versions().contains(request.header.api_version) => {
             dispatch(rooms, api, request)
         }
-        // Whoever asks in a version we do not know is told which ones we do (KIP-511).
+        // A request of an unknown version gets the list of known versions (KIP-511).
         Some(ApiKey::ApiVersions) => {
             super::api_versions::handle_unsupported(request);
             Ok(())

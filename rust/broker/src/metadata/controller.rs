@@ -1,9 +1,9 @@
 //! The controller: takes a request for a change, decides what it means, and makes it so.
 //!
 //! Deciding is pure: functions of an image and a request, in the files beside this one; ids and
-//! defaults are handed in. This file is the thin shell. Each call returns at once; its answer comes
-//! through `done`, when the local image has the change and all who follow the image heard of it:
-//! when CreateTopics answers, the partitions are there. `changes.rs` lets one change happen at a
+//! defaults are handed in. This file is the thin shell. Each call returns at once. Its answer comes
+//! through `done`, when the local image has the change and all followers of the image ran with it.
+//! So when CreateTopics answers, the partitions are there. `changes.rs` lets one change happen at a
 //! time, so that what was decided from an image is committed on top of that image.
 //! Source: the roles of Kafka's `QuorumController` and its `ReplicationControlManager`.
 
@@ -79,8 +79,9 @@ pub struct ProducerIdBlock {
     pub len: i64,
 }
 
-/// Called once with the answers to a request, one for each of its items, in their order: from any
-/// thread, maybe before the request's call returns. Dropped uncalled when the broker stops first.
+/// Called once with the answers to a request, one for each of its items, in their order. The call
+/// may come from any thread, and before the request's call returns. Dropped uncalled when the
+/// broker stops first.
 pub type OnAnswers<T> = Box<dyn FnOnce(Vec<Result<T, ApiError>>) + Send>;
 
 /// The active controller.
@@ -99,8 +100,8 @@ pub type DrawId = Box<dyn Fn() -> Result<Uuid, ApiError> + Send + Sync>;
 pub type Decision<T> = (Vec<MetadataRecord>, Vec<Result<T, ApiError>>);
 
 impl Controller {
-    /// Opens the metadata log and begins a new epoch in it: the broker is registered, and every
-    /// partition that it leads gets a new leader epoch, before anybody is served.
+    /// Opens the metadata log and begins a new epoch in it. The broker is registered, and every
+    /// partition that it leads gets a new leader epoch, before any client is served.
     ///
     /// # Errors
     /// The log cannot be read or written, is damaged, or belongs to another cluster.
@@ -117,7 +118,7 @@ impl Controller {
         let removed_topics = log.removed_topics().clone();
         let (dir, node_id) = (options.dir.clone(), options.node_id);
         let records = fitting(&image, first_records(&image, options))?;
-        // The quorum hands batches to the publisher, and hears of images from it: one arrow of the
+        // The quorum hands batches to the publisher and gets images from it. One reference of this
         // circle is weak.
         let heard: Arc<OnceLock<Weak<QuorumOfOne>>> = Arc::default();
         let told = Arc::clone(&heard);
@@ -148,7 +149,7 @@ impl Controller {
         Self { quorum, publisher, changes, draw_id, removed_topics: HashSet::new() }
     }
 
-    /// Waits until a proposal is published: for a start, when nobody else proposes.
+    /// Waits until a proposal is published. For a start, when there are no other proposals.
     fn commit(&self, proposal: Proposal) -> Result<(), MetadataError> {
         let stopped = |_| MetadataError::Offline { reason: "its thread has ended".to_owned() };
         let (ended, outcome) = mpsc::sync_channel(1);
@@ -176,9 +177,9 @@ impl Controller {
         Blocking(self)
     }
 
-    /// Topics of which is known that they were removed before this start: not all of them, as a
-    /// snapshot of the metadata log knows nothing of topics that are gone. What is left of these on
-    /// the disk may be deleted.
+    /// Topics that are known to have been removed before this start. The set is incomplete, because
+    /// a snapshot of the metadata log has no removed topics. Files that these topics left on the
+    /// disk may be deleted.
     pub fn removed_topics(&self) -> &HashSet<Uuid> {
         &self.removed_topics
     }
@@ -189,7 +190,7 @@ impl Controller {
     pub fn watch(&self, watcher: OnImage) {
         let (told, heard) = mpsc::sync_channel(1);
         self.publisher.follow(watcher, Box::new(move || _ = told.send(())));
-        // An error says that the publisher has stopped: there is nothing to hear of any more.
+        // An error says that the publisher has stopped: there will be no more images.
         let _ = heard.recv();
     }
 
@@ -298,9 +299,9 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
-    /// Gives `broker_id` a block of producer ids that are all greater than `above`, which its logs
-    /// hold; it is on the disk before `done` hears of it. An error says that there are none left,
-    /// or that the metadata log cannot be written.
+    /// Gives `broker_id` a block of producer ids that are all greater than `above`, the greatest id
+    /// in its logs. The block is on the disk before `done` is called. An error says that there are
+    /// none left, or that the metadata log cannot be written.
     pub fn allocate_producer_ids(
         &self,
         broker_id: i32,

@@ -1,7 +1,7 @@
 //! The immutable picture that the metadata log adds up to.
 //!
-//! Applying the same records in the same order gives the same image, wherever that happens: at a
-//! start from the log, live, or from a snapshot and the log behind it. A copy shares everything
+//! The same records in the same order always give the same image. It may come from the log at a
+//! start, from live batches, or from a snapshot and the log behind it. A copy shares everything
 //! with the original (`SharedMap`, `Arc`), so each change makes a new image and readers keep the
 //! one they took.
 //! Source: the role of Kafka's `MetadataImage`.
@@ -25,7 +25,7 @@ pub const INTERNAL_TOPICS: [&str; 3] =
     ["__consumer_offsets", "__transaction_state", "__share_group_state"];
 
 /// Kafka's name for the metadata log, which has the directory that a topic of this name would get:
-/// nobody may ever make one.
+/// no such topic may be created.
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// A set of configs: key with dots -> value as it was set.
@@ -49,7 +49,7 @@ pub struct MetadataImage {
     /// Configs set at run time on brokers, the cluster default and groups. A topic's are in its
     /// [`TopicImage`].
     pub configs: Arc<BTreeMap<ConfigResource, Configs>>,
-    /// The first producer id that is in nobody's block.
+    /// The first producer id that is in no block.
     pub next_producer_id: i64,
     /// Finalized features and their levels.
     pub features: Arc<BTreeMap<String, i16>>,

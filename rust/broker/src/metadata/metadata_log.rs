@@ -5,12 +5,12 @@
 //! 00000000000000004711-0000000007.checkpoint  an image: all below offset 4711, of epoch 7
 //! ```
 //! A batch counts once it is fsynced. When enough has been written since the last snapshot, the
-//! image is written as a new one, a new `.log` begins, and what lies below is deleted.
+//! image is written as a new one. Then a new `.log` begins, and older files are deleted.
 //!
-//! After a crash: a torn frame at the end is cut off, because nobody was told that it counts. A bad
-//! frame below the committed end (see `frames.rs`) is an error, because somebody was. A failed
-//! write is taken back; a failed fsync takes the log offline, because nobody knows what it left
-//! behind.
+//! After a crash a torn frame at the end is cut off, because it was never acknowledged. A bad frame
+//! below the committed end (see `frames.rs`) is an error, because it was acknowledged. A failed
+//! write is taken back. A failed fsync takes the log offline, because the contents of the disk are
+//! unknown.
 //!
 //! A directory of release 0.1 (`legacy.rs`) is opened by writing its image as a snapshot of today's
 //! format, with a new log behind it. Until the last file of the old format is deleted the next
@@ -154,7 +154,7 @@ impl MetadataLog {
         if self.bytes_since_snapshot < self.snapshot_after_bytes || self.offline.is_some() {
             return;
         }
-        // Without a snapshot the log only stays longer, so a failure costs nobody his answer.
+        // Without a snapshot the log only stays longer, so a failure costs no caller its answer.
         if let Err(error) = self.snapshot(image, timestamp_ms) {
             tracing::warn!(%error, "no snapshot of the metadata log");
             self.bytes_since_snapshot = 0;

@@ -2,9 +2,8 @@
 //!
 //! Metadata is a log of records (`records.rs`, `metadata_log.rs`). Applying them in order gives an
 //! immutable [`MetadataImage`] (`image.rs`), which readers take without a lock. [`Controller`]
-//! decides, from the image and a request, which records to add; [`MetadataQuorum`] makes them
-//! count; [`Publisher`] applies them and tells those who follow the image. Here the quorum has one
-//! voter.
+//! decides, from the image and a request, which records to add; [`MetadataQuorum`] commits them.
+//! [`Publisher`] applies them and calls the followers of the image. Here the quorum has one voter.
 //! Source: Kafka's KRaft controller (KIP-500, KIP-631) in its roles, not in its bytes.
 
 pub mod controller;

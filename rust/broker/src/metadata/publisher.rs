@@ -1,8 +1,8 @@
 //! The publisher: the one thread on which committed records become the image.
 //!
-//! It applies batches in the order of the log, swaps the image, runs those who follow it, and then
-//! completes who waits for an offset. So whoever was completed finds the change done: partitions
-//! are open, configs hold. Readers take the image without a lock.
+//! It applies batches in the order of the log, swaps the image, and runs the followers of the
+//! image. Then it completes the callers that wait for an offset. So a completed caller finds the
+//! change done: partitions are open, configs hold. Readers take the image without a lock.
 //! Source: the role of Kafka's `MetadataLoader` and its publishers.
 
 use super::image::MetadataImage;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is told of a new image: the one before and the one after, in order, on the publisher's
+/// Called with each new image: the one before and the one after, in order, on the publisher's
 /// thread. The first call is from the empty image. It may propose a change; it must not wait for
 /// one.
 pub type OnImage = Box<dyn Fn(&Arc<MetadataImage>, &Arc<MetadataImage>) + Send + Sync + 'static>;
@@ -36,7 +36,7 @@ pub type QuorumWork = Box<dyn FnOnce() -> Option<RecordsBatch> + Send>;
 enum Task {
     Apply(RecordsBatch),
     Work(QuorumWork),
-    /// One more follower, and the call that says that it heard of the present image.
+    /// One more follower, and a call that reports that the follower ran with the present image.
     Follow(OnImage, Box<dyn FnOnce() + Send>),
 }
 
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 struct Waiting {
-    /// The offset of the last record that all followers heard of.
+    /// The offset of the last record that all followers ran with.
     published: i64,
     /// A record that did not fit: nothing is applied any more.
     broken: Option<String>,
@@ -54,7 +54,7 @@ struct Waiting {
 }
 
 impl Publisher {
-    /// Starts the thread with an image that nobody follows yet. `swapped` is called with each new
+    /// Starts the thread with an image that has no followers yet. `swapped` is called with each new
     /// one, before its followers are.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Publisher {
         self.worker.push(Task::Follow(follower, heard));
     }
 
-    /// Calls `done` when the record at `offset` is in the image and its followers heard of it; at
+    /// Calls `done` when the record at `offset` is in the image and all followers ran with it; at
     /// once if they have.
     pub fn when_published(&self, offset: i64, done: OnPublished) {
         let mut waiting = self.shared.waiting.lock();
@@ -207,7 +207,7 @@ impl Shared {
     }
 }
 
-/// A panic of one follower is a bug of its own: the others hear of the image all the same.
+/// A panic of one follower is its own bug: the other followers still get the image.
 fn tell(follower: &OnImage, before: &Arc<MetadataImage>, after: &Arc<MetadataImage>) {
     panics::contain("a follower of the metadata image", || follower(before, after));
 }

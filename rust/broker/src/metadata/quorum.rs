@@ -1,6 +1,6 @@
 //! Who makes records count.
 //!
-//! A quorum takes proposals in and says what became of each. Committed batches, ours and those of
+//! A quorum takes proposals and reports the outcome of each. Committed batches, ours and those of
 //! other brokers, go to the publisher in the order of the log, and become the image there. The
 //! controller decides; the quorum only keeps order and promises.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use of_one::QuorumOfOne;
 
-/// Records that somebody wants to count, all or none.
+/// Records to commit, all or none.
 #[derive(Debug)]
 pub struct Proposal {
     /// The records.
@@ -25,25 +25,25 @@ pub struct Proposal {
     pub timestamp_ms: i64,
 }
 
-/// What became of a proposal.
+/// The outcome of a proposal.
 #[derive(Debug)]
 pub enum Outcome {
     /// It counts, and the publisher has it or is about to get it. The offset is its last record's.
     Committed(i64),
     /// It does not count, and never will.
     Rejected(MetadataError),
-    /// Nobody knows: it may come out of the log at the next start, or from a later leader. It is
-    /// not proposed again.
+    /// Unknown: it may come out of the log at the next start, or from a later leader. It is not
+    /// proposed again.
     Unknown(MetadataError),
 }
 
-/// Called once with what became of a proposal, after `propose` returned; dropped uncalled if the
+/// Called once with the outcome of a proposal, after `propose` returned; dropped uncalled if the
 /// quorum stops first.
 pub type OnOutcome = Box<dyn FnOnce(Outcome) + Send>;
 
 /// A log of metadata that some voters agree on.
 pub trait MetadataQuorum: Send + Sync {
-    /// Begins to make a proposal count. Never waits; `done` hears what became of it.
+    /// Begins to commit a proposal. Never waits; `done` gets the outcome.
     fn propose(&self, proposal: Proposal, done: OnOutcome);
 
     /// The image that was published last: a moment for a snapshot.

@@ -143,12 +143,13 @@ records! {
     1 Cluster(ClusterRecord),
     /// A controller begins to lead; the records after this one are of its epoch.
     2 ControllerEpoch(ControllerEpochRecord),
-    /// A broker is there, or is there again: with one listener at least, the first one for clients
-    /// that came in elsewhere, and the ids of all log directories that it has or ever had. Its
-    /// epoch is the offset of this record; only snapshots, which renumber, spell it out.
+    /// A broker started, for the first time or again. It has at least one listener; the first is
+    /// for clients of other listeners. The record has the ids of all log directories that the
+    /// broker has or ever had. Its epoch is the offset of this record; only snapshots, which
+    /// renumber, spell it out.
     3 RegisterBroker(RegisterBrokerRecord),
-    /// A broker started: the leader epoch of every partition it leads goes up by one, because
-    /// across a crash one (epoch, offset) must never name two records. One record for all, or a
+    /// A broker started. The leader epoch of every partition it leads goes up by one, because one
+    /// (epoch, offset) must never name two records, even across a crash. One record for all, or a
     /// start would cost one per partition.
     4 RaiseLeaderEpochs(RaiseLeaderEpochsRecord),
     /// A new topic with its partitions, numbered from 0, and what was set of its configs.

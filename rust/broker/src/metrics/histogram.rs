@@ -1,8 +1,8 @@
 //! A histogram of durations in powers of two, recorded with two relaxed additions.
 //!
 //! Bucket `i` counts durations in `[2^(i-1), 2^i)` ns; bucket 0 counts zero; the last bucket counts
-//! everything from about 18 minutes up. A quantile is interpolated inside its bucket, so it is off
-//! by less than a factor of two, which tells a slow stage from a fast one.
+//! everything from about 18 minutes up. A quantile is interpolated inside its bucket, so its error
+//! is below a factor of two. That is enough to distinguish a slow stage from a fast one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

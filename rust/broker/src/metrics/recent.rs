@@ -1,4 +1,4 @@
-//! The last requests, one by one: for whoever asks after a failed test what the broker was doing.
+//! The last requests, one by one, to show after a failed test what the broker was doing.
 //!
 //! A ring that is there only if `kafkalite.recent.requests` says so, as the profile `dev` does. A
 //! request enters it when its handler starts, so one that is never answered is seen as well.

@@ -1,8 +1,8 @@
 //! Listeners, and the one thread that accepts on all of them.
 //!
 //! A new connection goes to the network thread that serves the fewest. An `accept` that fails for
-//! want of descriptors or memory is tried again a little later, without spinning; the clients wait
-//! in the listen backlog meanwhile, as they do while `max.connections` is reached.
+//! lack of descriptors or memory is tried again a little later, without spinning. Meanwhile clients
+//! wait in the listen backlog, as they do while `max.connections` is reached.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -1,9 +1,10 @@
 //! Read buffers that come back: 64 KiB to 16 MiB, shared by all network threads.
 //!
-//! A frame lives until its append returned, on whatever thread that was; its buffer then returns
-//! here. Without the pool every large frame costs the allocator a mapping and the kernel a fault
-//! for each page, which is more than receiving it. What lies unused is bounded in bytes; what is in
-//! use is counted, so that thousands of connections with a little each are read in smaller bites.
+//! A frame lives until its append returns, on any thread; its buffer then returns here. Without the
+//! pool every large frame costs the allocator a mapping and the kernel a fault for each page. That
+//! is more than the cost of receiving the frame. Unused buffers are bounded in bytes. Buffers in
+//! use are counted, so that thousands of connections with a little data each are read in smaller
+//! pieces.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

@@ -1,8 +1,8 @@
 //! One connection: its frames, its slots, its output. Knows what comes next, touches no socket.
 //!
-//! A frame becomes a request when three things allow it: the overlap rule of the connection's slots
-//! (`response_queue::slots`), its own bound in bytes, and room in its lane of the request queue.
-//! Until then it stays in the read buffer, and nothing more is read.
+//! A frame becomes a request when three conditions hold. The overlap rule of the connection's slots
+//! allows it (`response_queue::slots`). It fits the connection's bound in bytes. Its lane of the
+//! request queue has room. Until then it stays in the read buffer, and nothing more is read.
 
 use std::sync::Arc;
 
@@ -239,8 +239,8 @@ impl Connection {
         Step::Submit(request, place)
     }
 
-    /// When the connection of a peer that sends no more since `ended_ns` has to end: some time
-    /// after the last byte moved, for the peer may still be reading a large answer.
+    /// When the connection of a peer that sends no more since `ended_ns` has to end. That is some
+    /// time after the last byte moved, because the peer may still be reading a large answer.
     #[must_use]
     pub fn lingers_until(&self, ended_ns: u64) -> u64 {
         ended_ns.max(self.active_ns).saturating_add(LINGER_NS)
@@ -271,7 +271,7 @@ impl Connection {
         now_ns.saturating_sub(since_ns)
     }
 
-    /// The half-sent frame stood still because of us: its time starts anew.
+    /// The half-sent frame stood still because of this broker, so its time starts again.
     pub fn excuse(&mut self, now_ns: u64) {
         if self.half_sent_ns.is_some() {
             self.half_sent_ns = Some(now_ns);
@@ -309,8 +309,8 @@ impl Connection {
     }
 }
 
-/// Unknown keys and versions end the connection, but for ApiVersions: a client asks it which
-/// versions there are, and is answered in version 0.
+/// Unknown keys and versions end the connection, with the exception of ApiVersions. A client asks
+/// there for the known versions, and gets an answer in version 0.
 fn check_served(header: &RequestHeader) -> Result<(), String> {
     let (key, version) = (header.api_key, header.api_version);
     match header.api() {

@@ -128,7 +128,7 @@ mod tests {
         assert!(second.is_some() && !limits.has_room() && limits.total() == 2);
     }
 
-    /// Every address that was refused left an entry in the table for ever.
+    /// Every refused address once left an entry in the table.
     #[test]
     fn an_address_that_is_refused_leaves_nothing_behind() {
         let limits = ConnectionLimits::new(9, 0, Box::new(|| {}));

@@ -1,12 +1,12 @@
-//! Cuts the bytes of a connection into frames: `size: i32, size bytes`. Pure but for the reads it
-//! asks of its source.
+//! Cuts the bytes of a connection into frames: `size: i32, size bytes`. Pure except for the reads
+//! from its source.
 //!
-//! Small frames are read many at a time into one buffer of the pool and sliced out of it; what is
-//! little is copied out, so an idle connection holds no buffer. A frame that does not fit gets a
-//! larger buffer, which grows with what has arrived and is charged before it grows: a peer that
-//! claims 100 MiB and sends 1 KiB costs 1 KiB. After a large frame the next read expects another
-//! one of that size, so that a stream of them is received without copying. No more is read while a
-//! complete frame waits: what a paused connection holds is one buffer.
+//! Small frames are read many at a time into one buffer of the pool and sliced out of it. A small
+//! rest is copied out, so an idle connection holds no buffer. A frame that does not fit gets a
+//! larger buffer, which grows as bytes arrive and is charged before it grows. So a peer that claims
+//! 100 MiB and sends 1 KiB costs 1 KiB. After a large frame the next read expects another one of
+//! that size, so a stream of them is received without copies. While a complete frame waits nothing
+//! more is read, so a paused connection holds one buffer.
 
 use std::io::{self, Read};
 use std::sync::Arc;

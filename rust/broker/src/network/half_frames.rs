@@ -1,16 +1,16 @@
 //! Memory of large frames: those that are arriving, and those that are complete and wait to begin.
 //!
 //! Each kind of request has a part of its own. A complete frame keeps its memory until it may
-//! begin, and how long that takes depends on its kind: fetches wait while other fetches hold too
-//! much, for half a minute at worst. In one common room they would keep all others from arriving.
+//! begin. The time until then depends on its kind: fetches wait while other fetches hold too much,
+//! for half a minute at worst. In one common room they would keep all others from arriving.
 
 use std::sync::Arc;
 
 use crate::request_queue::{Room, RoomWaiters};
 use crate::response_queue::Overlap;
 
-/// The rooms of the kinds: one eighth of the memory for fetches, one for what is neither fetch nor
-/// produce, the rest for produces, whose frames are the largest.
+/// The rooms of the kinds. Fetches get one eighth of the memory, and so do requests other than
+/// fetch and produce. Produces get the rest, because their frames are the largest.
 pub struct HalfFrames {
     fetches: Arc<Room>,
     produces: Arc<Room>,
@@ -42,7 +42,7 @@ impl HalfFrames {
         }
     }
 
-    /// Who is told when memory of any kind becomes free.
+    /// The threads that are notified when memory of any kind becomes free.
     #[must_use]
     pub fn waiters(&self) -> &Arc<RoomWaiters> {
         &self.waiters

@@ -5,10 +5,10 @@
 //!                    ^ └────────> handler, inline      (cheap requests, nothing before them)
 //!                    └── response queue                (responses out, in request order)
 //! ```
-//! A network thread serves its connections for their whole life: a hand-written loop on `mio`
-//! (ADR 0050). What a peer claims costs nothing: memory is charged before a frame is buffered and
-//! as its bytes arrive, half-sent frames have a deadline, and back-pressure pauses one connection,
-//! never a thread.
+//! A network thread serves its connections for their whole life: a hand-written loop on `mio` (ADR
+//! 0050). A frame's claimed size costs nothing: memory is charged before a frame is buffered and as
+//! its bytes arrive. Half-sent frames have a deadline. Back-pressure pauses one connection, never a
+//! thread.
 //!
 //! Source: Kafka's `SocketServer`, `Acceptor`, `Processor`.
 

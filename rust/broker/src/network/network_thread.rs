@@ -1,10 +1,10 @@
 //! One network thread: a loop over its connections, from their first byte to their last.
 //!
-//! A turn polls, takes what the acceptor and the response queue brought, writes, reads, and ends
-//! connections whose deadline passed. Readiness is edge-triggered and remembered, so a paused
-//! connection costs nothing: it is simply not read. Each connection gets a budget a turn, then
-//! it is the next one's. The thread sleeps until something happens or the earliest deadline; it is
-//! woken by the first response that arrives while it sleeps, and by no other.
+//! A turn polls, takes new connections and responses, writes, reads, and ends connections whose
+//! deadline passed. Readiness is edge-triggered and remembered, so a paused connection costs
+//! nothing: it is simply not read. Each connection gets a budget in a turn, and then the next
+//! connection is served. The thread sleeps until an event or the earliest deadline. Only the first
+//! response that arrives during its sleep wakes it.
 //!
 //! Source: Kafka's `Processor`; the budgets and the elided wake are ours.
 
@@ -318,8 +318,9 @@ impl NetworkThread {
         }
     }
 
-    /// Whoever was served when it panicked is gone. The others go on, unless it was nobody's turn:
-    /// then who knows what was forgotten, and all of them connect anew.
+    /// Closes the connection that was served when the thread panicked. The others go on. If no
+    /// connection was being served, the state of all is unknown, so all are closed and connect
+    /// again.
     fn close_panicked(&mut self) {
         match self.at.take() {
             Some(key) => self.close(key, CloseReason::Panicked, ""),
@@ -450,7 +451,7 @@ impl NetworkThread {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// Whether the thread was asked to stop and has parted from everybody, or has no time left.
+    /// Whether the thread was asked to stop, and has closed every connection or has no time left.
     fn is_over(&self) -> bool {
         self.is_stopping()
             && (self.connections.is_empty()

@@ -1,9 +1,9 @@
 //! What a connection still has to send: pieces of response frames, in order.
 //!
 //! Memory goes out in one gathering write, many responses at once. A file range of `sendfile_min`
-//! bytes or more goes from the page cache with sendfile, and whatever memory precedes it is sent
-//! with `MSG_MORE` so that both share packets; a smaller one is read into memory when its turn
-//! comes, and not before: a client that does not read costs no copies of files.
+//! bytes or more goes from the page cache with sendfile. Memory before it is sent with `MSG_MORE`,
+//! so that both share packets. A smaller range is read into memory when its turn comes, so a client
+//! that does not read costs no copies of files.
 //!
 //! Source: the crossing point of sendfile and one write was measured at 16 KiB.
 

@@ -75,8 +75,8 @@ impl Drop for PeerSocket {
     }
 }
 
-/// A listening socket that gives its port back when it is dropped, also where a process that was
-/// forked meanwhile has a copy: shut down, it listens no more, and the port can be bound again.
+/// A listening socket that gives its port back when it is dropped, even if a forked process has a
+/// copy. The drop shuts the socket down, so it stops listening, and the port can be bound again.
 #[derive(Debug)]
 pub(super) struct ListeningSocket(TcpListener);
 
@@ -182,8 +182,8 @@ pub(super) fn configure(
 /// that choice, for connections that do not come over loopback.
 ///
 /// BBR paces by the round trip it measures, which on loopback costs two to four times the
-/// throughput. A connection that began with it is paced by a timer for good, whatever is set later:
-/// so it is the listener that must not have it. `reno` is always permitted.
+/// throughput. A connection that began with BBR is always paced by a timer, whatever is set later.
+/// So the listener must not have it. `reno` is always permitted.
 #[cfg(target_os = "linux")]
 pub(super) fn keep_bbr_off_loopback(listener: &TcpListener) -> Option<String> {
     let chosen = rustix::net::sockopt::tcp_congestion(listener).ok()?;

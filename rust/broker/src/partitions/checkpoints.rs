@@ -1,10 +1,9 @@
-//! What the log directory's checkpoint files say about each partition, and writing them anew.
+//! Reads and writes the checkpoint files of a log directory: offsets of each partition.
 //!
 //! Kafka's files name partitions by topic and index alone, and a name may be given again. A file of
-//! our own beside them says of which topic id each entry is: an entry of another topic of the name
-//! is not believed. It is written after the checkpoint that it guards, so that whatever a crash
-//! leaves, an entry is never taken for another topic's; at worst one that was not yet promised to
-//! anybody is not believed.
+//! our own beside them has the topic id of each entry, and an entry of another topic of the name is
+//! ignored. This file is written after the checkpoint that it guards. So after a crash no entry
+//! counts for another topic. At worst an entry is ignored that no client relies on yet.
 //!
 //! Read once at the start. A damaged file is not believed: recovery then scans more than it would
 //! have to, and says so. One that the disk does not give is an error: what it says still holds.
@@ -133,9 +132,9 @@ impl Checkpoints {
         &self.directory
     }
 
-    /// Takes over the checkpoints of a release that did not note whose their entries are, before
-    /// anything in the directory is touched: `owner` says to which topic the partition of this name
-    /// and index belongs whose files are here, if to any. Other entries are not believed.
+    /// Takes over the checkpoints of a release that did not note the topic ids of their entries.
+    /// This comes before any change in the directory. `owner` gives the topic of the partition of
+    /// this name and index whose files are here, if any. Other entries are ignored.
     pub(super) fn settle(&self, owner: impl Fn(&str, i32) -> Option<Uuid>) {
         let mut found = self.found.lock();
         if found.topics.is_some() {
@@ -183,7 +182,7 @@ impl Checkpoints {
         self.found.lock().noted(which, topic, topic_id, index)
     }
 
-    /// Forgets what the last run noted of a partition: its log is made anew.
+    /// Forgets the last run's notes of a partition whose log is created again.
     pub(super) fn forget(&self, topic: &str, index: i32) {
         let key = (topic.to_owned(), index);
         let mut found = self.found.lock();
@@ -204,8 +203,8 @@ impl Checkpoints {
         }
     }
 
-    /// Writes one of the files anew, unless it says so already; it is on the disk when this
-    /// returns, and so is whose its entries are.
+    /// Writes one of the files, unless it has these entries already. The file is on the disk when
+    /// this returns, and so are the topic ids of its entries.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -219,7 +218,7 @@ impl Checkpoints {
             write_offsets(storage, &self.directory.path().join(which.file()), &offsets)?;
             written.offsets.insert(which, offsets);
         }
-        // Ids of topics that are gone harm nobody: they are never given again.
+        // Ids of removed topics do no harm: they are never given again.
         let is_noted = topics.iter().all(|(name, id)| written.topics.get(name) == Some(id));
         if is_noted {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Group commit: one thread that puts on the disk whatever appends asked for since it last looked.
 //!
-//! An append under `flush.messages` only names its partition here and goes on; the thread flushes
+//! An append under `flush.messages` only names its partition here and goes on. The thread flushes
 //! each named partition once, for all appends that wait for it. While it flushes, the next group
 //! gathers. Why: a sync per batch costs 25 times what a sync per group costs (see `docs/adr`).
 

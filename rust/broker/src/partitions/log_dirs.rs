@@ -11,8 +11,9 @@
 //! Of a partition that an earlier release made, nothing is noted at first. It is an error if a
 //! checkpoint names its records, or if a directory is away that may hold them.
 //!
-//! What a partition's directory is called is no proof: the topic id in it says whose it is. One
-//! that is another topic's, or nobody's and not empty, is put aside as a stray.
+//! The name of a partition's directory proves nothing: the topic id in it shows its topic. A
+//! directory of another topic is put aside as a stray, and so is one without an id that is not
+//! empty.
 //! Source: Kafka's `LogManager.nextLogDirs`, KIP-112, KIP-858.
 
 use super::checkpoints::{Checkpoint, Checkpoints, Entry};
@@ -203,8 +204,8 @@ impl LogDirs {
         Ok(is_believed.then_some(place))
     }
 
-    /// Refuses a partition that is found nowhere although a checkpoint says that it had records: an
-    /// empty log in its place would hide the loss, and as a leader spread it.
+    /// Refuses a partition that is missing although a checkpoint says that it had records. An empty
+    /// log in its place would hide the loss, and as a leader would spread it.
     fn check_never_written(&self, topic: &str, topic_id: Uuid, index: i32) -> Result<(), LogError> {
         let had_records = |directory: &&LogDirectory| {
             let noted = |which| directory.checkpoints().noted(which, topic, topic_id, index);
@@ -321,8 +322,8 @@ impl LogDirectory {
         Ok(())
     }
 
-    /// Whether `path` is a directory. A disk that fails to say so goes offline, as a partition that
-    /// is there would be made anew elsewhere.
+    /// Whether `path` is a directory. A disk that fails to answer goes offline. Otherwise an
+    /// existing partition would be created again elsewhere.
     fn has_directory(&self, path: &Path) -> Result<bool, LogError> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(found.is_dir()),
@@ -383,7 +384,7 @@ impl LogDirectory {
         });
     }
 
-    /// Writes one checkpoint anew, with the offsets of the partitions here.
+    /// Writes one checkpoint with the offsets of the partitions here.
     pub(super) fn checkpoint(
         &self,
         which: Checkpoint,

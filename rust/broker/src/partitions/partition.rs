@@ -1,8 +1,8 @@
 //! One partition's replica on this broker: its state and its log, and the order in which they move.
 //!
-//! Appends are serial inside the log. After one, the log's new end is reported to
-//! [`PartitionState`], which may move the high watermark; only then, with no lock held, does the
-//! caller look after who waits. Offsets that readers need on every look are atomics beside the
+//! Appends are serial inside the log. After an append the log's new end is reported to
+//! [`PartitionState`], which may move the high watermark. Then, with no lock held, the caller
+//! checks the waiting requests. Offsets that readers need on every look are atomics beside the
 //! lock.
 //! Source: Kafka's `Partition`.
 
@@ -41,8 +41,8 @@ pub struct Partition {
     leader_epoch: AtomicI32,
     committer: Arc<GroupCommit>,
     /// Fetches and produces that wait here, and the fetch sessions that have this partition. They
-    /// are told after every move of what a fetch tells: high watermark, log start, leader, epoch,
-    /// deletion, the disk's failure, and for followers the log's end.
+    /// are notified after every change of what a fetch returns: high watermark, log start, leader,
+    /// epoch, deletion and the disk's failure. For followers the log's end counts too.
     fetch_waiters: Arc<WatchList>,
     produce_waiters: Arc<WatchList>,
     traffic: Traffic,
@@ -181,8 +181,9 @@ impl Partition {
         LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
     }
 
-    /// The truncation of its log that the checkpoints may not know of yet. Offsets that are asked
-    /// for after it are those of the truncated log: `None` until the state heard of the truncation.
+    /// The truncation of its log that the checkpoints may not have yet. Offsets read after this
+    /// call are those of the truncated log: the result is `None` until the state has the
+    /// truncation.
     #[must_use]
     pub fn noted_truncation(&self) -> Option<NotedTruncation> {
         let noted = self.log.noted_truncation()?;
@@ -257,15 +258,16 @@ impl Partition {
         self.tell_everyone();
     }
 
-    /// The topic is being deleted: whoever waits here is told that there is no such partition.
+    /// The topic is being deleted: requests that wait here get the error for an unknown partition.
     pub fn vanish(&self) {
         self.take_role(Role::Gone);
         self.state.lock().vanish();
         self.tell_everyone();
     }
 
-    /// The image takes the replica away from this broker: from here on it serves nobody. Requests
-    /// that wait here, or found the partition before, are told to ask another broker.
+    /// The image takes the replica away from this broker: from here on it serves no client.
+    /// Requests that wait here, or found the partition before, get the error that sends clients to
+    /// another broker.
     pub fn leave(&self, image: &PartitionImage) {
         self.follow_image(image);
         self.take_role(Role::Gone);

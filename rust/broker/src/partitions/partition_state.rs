@@ -9,7 +9,7 @@
 //! within a leader epoch.
 //!
 //! Facts about the log may come late, from threads that were overtaken. Each carries the log's
-//! version, and an older fact changes nothing: an append that is told of late does not undo a
+//! version, and an older fact changes nothing: an append that is reported late does not undo a
 //! truncation. An image of an older partition epoch changes nothing either.
 //! Source: Kafka's `Partition` and `PartitionState`; KIP-966.
 
@@ -24,14 +24,14 @@ mod in_sync;
 use in_sync::InSync;
 pub use in_sync::IsrProposal;
 
-/// What became of a batch that was appended.
+/// The outcome of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitStatus {
     /// The batch is not as safe yet as was asked for.
     Pending,
     /// The batch is as safe as was asked for, in the epoch in which it was appended.
     Committed,
-    /// Nobody will know: the answer is this error. The batch may be in the log or not.
+    /// The outcome stays unknown: the answer is this error. The batch may be in the log or not.
     Lost(ErrorCode),
 }
 
@@ -47,9 +47,9 @@ pub struct PartitionState {
     leader_epoch: LeaderEpoch,
     is_gone: bool,
     in_sync: InSync,
-    /// The newest end of this broker's own log that was told.
+    /// The newest reported end of this broker's own log.
     log_end: LogEnd,
-    /// The newest durable offset that was told.
+    /// The newest reported durable offset.
     durable: DurableEnd,
     /// `flush.messages=1`: nothing counts that is not on the disk.
     durable_only: bool,
@@ -122,7 +122,7 @@ impl PartitionState {
         self.advance()
     }
 
-    /// The partition is being deleted: it is led by nobody, and never again.
+    /// The partition is being deleted: it has no leader, and never will have one again.
     pub fn vanish(&mut self) {
         self.is_gone = true;
     }
@@ -183,7 +183,7 @@ impl PartitionState {
         }
     }
 
-    /// The version of the newest end of the log that was heard of.
+    /// The version of the newest reported end of the log.
     #[must_use]
     pub fn log_version(&self) -> u64 {
         self.log_end.version
@@ -215,7 +215,7 @@ impl PartitionState {
         self.is_leader().then(|| self.in_sync.propose(isr, leader_epoch)).flatten()
     }
 
-    /// The controller refused `proposal` for good. Returns the high watermark if it moved. A
+    /// The controller refused `proposal` finally. Returns the high watermark if it moved. A
     /// proposal that was accepted comes back as an image, and so does what overtook it.
     pub fn isr_refused(&mut self, proposal: &IsrProposal) -> Option<Offset> {
         self.in_sync.refused(proposal);
@@ -245,8 +245,9 @@ impl PartitionState {
         })
     }
 
-    /// What became of a batch that was appended in `epoch` and ends at `end`, for acks=all: it is
-    /// committed when the high watermark passed it while this broker leads in that very epoch.
+    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`. The
+    /// batch is committed when the high watermark passes it while this broker leads in that same
+    /// epoch.
     #[must_use]
     pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
         self.status(epoch, self.high_watermark >= end)

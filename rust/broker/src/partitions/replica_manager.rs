@@ -1,9 +1,9 @@
 //! All partitions with a replica on this broker, found by name or by id.
 //!
-//! The set follows the control plane's image. A partition opens where the image puts a replica on
-//! this broker, and closes where it takes the replica away, whether the topic is new, changed or
-//! deleted. A new partition is open before its creation is answered; a removed one is taken out
-//! first and deleted after, so that no request finds a half-made partition.
+//! The set follows the control plane's image. A partition opens when the image puts a replica on
+//! this broker, and closes when the image takes the replica away. A new partition is open before
+//! its creation is answered. A removed partition is taken out first and deleted afterwards, so that
+//! no request finds half a partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
 use super::checkpoints::{Checkpoint, Entry};
@@ -143,9 +143,9 @@ pub struct ReplicaManager {
     unassigned: Mutex<Unassigned>,
     /// Has their directories noted; see [`ReplicaManager::on_unassigned`].
     on_unassigned: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Hears of deadlines; see [`ReplicaManager::on_deadline`].
+    /// Called with deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Hears of logs that opened late; see [`ReplicaManager::on_opened`].
+    /// Called when logs opened late; see [`ReplicaManager::on_opened`].
     on_opened: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
@@ -248,7 +248,7 @@ impl ReplicaManager {
         &self.dirs
     }
 
-    /// Has everybody who waits at a partition of a directory look again: its disk failed.
+    /// Checks again all requests that wait at partitions of a directory whose disk failed.
     pub fn tell_everyone_in(&self, log_dir: &Arc<LogDir>) {
         let all = self.all();
         let there = all.iter().filter(|one| Arc::ptr_eq(one.log().log_dir(), log_dir));
@@ -286,7 +286,7 @@ impl ReplicaManager {
         self.follow_unassigned(changed.iter().map(|topic| topic.id))
     }
 
-    /// Works every topic's settings out anew: the broker's defaults changed.
+    /// Works out every topic's settings again, because the broker's defaults changed.
     pub fn renew_settings(&self) {
         let _following = self.following.lock();
         let topics: Vec<(Arc<TopicImage>, Vec<Arc<Partition>>)> = {
@@ -377,7 +377,7 @@ impl ReplicaManager {
         written.map_err(|error| log_error_code(&error))
     }
 
-    /// Writes one kind of checkpoint anew, in every directory.
+    /// Writes one kind of checkpoint in every directory.
     ///
     /// # Errors
     /// A disk is full or fails; those of the other directories are written.
@@ -385,7 +385,7 @@ impl ReplicaManager {
         self.write_checkpoints(which).into_iter().fold(Ok(()), Result::and)
     }
 
-    /// Removes the notes of truncations, once all checkpoints tell of the logs as they are since.
+    /// Removes the notes of truncations, once all checkpoints are newer than the truncations.
     ///
     /// # Errors
     /// A disk is full or fails. A note that stays does no harm.
@@ -416,8 +416,8 @@ impl ReplicaManager {
         outcomes.into_iter().fold(Ok(()), Result::and)
     }
 
-    /// Writes one kind of checkpoint anew in every directory; the outcome in each. Of partitions
-    /// whose logs did not open stays what was there.
+    /// Writes one kind of checkpoint in every directory; returns the outcome of each. Entries of
+    /// partitions whose logs did not open stay as they were.
     fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
         let offset = |partition: &Partition| match which {
             Checkpoint::RecoveryPoint => partition.log().durable_offset(),

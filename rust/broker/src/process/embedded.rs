@@ -10,7 +10,7 @@ use crate::broker::Broker;
 use crate::config::{Sources, load};
 use crate::metrics::{RecentRequest, RecentRequests};
 
-/// A broker on threads of a process that belongs to somebody else. Dropping it kills it.
+/// A broker on threads of another program's process. Dropping it kills the broker.
 pub struct Embedded {
     /// Until it is stopped or killed.
     running: Option<Running>,
@@ -79,7 +79,7 @@ impl Embedded {
         });
     }
 
-    /// Ends it as a crash does, as far as threads can: nothing is flushed, nobody is told.
+    /// Ends it like a crash, as far as threads can: nothing is flushed, no client is notified.
     pub fn kill(mut self) {
         self.end(|running| running.broker.kill());
     }
@@ -89,8 +89,8 @@ impl Embedded {
         if self.process_id == std::process::id() {
             how(&running);
         } else {
-            // This process was forked off the one that started it: the threads stayed there, and
-            // so did the right to its files. Waiting for them would last for ever.
+            // This process was forked off the one that started it: the threads stayed there, and so
+            // did the right to its files. Waiting for them would never end.
             std::mem::forget(running);
         }
     }

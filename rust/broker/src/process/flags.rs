@@ -164,7 +164,7 @@ fn topic(value: &str) -> Result<(String, Option<i32>), Failure> {
     Ok((name.to_owned(), Some(partitions.ok_or_else(bad)?)))
 }
 
-/// `log.dirs` is a list, so a directory with a comma in its name cannot be told to it.
+/// `log.dirs` is a list, so it cannot hold a directory with a comma in its name.
 fn directory(value: &str) -> Result<String, Failure> {
     if value.is_empty() || value.contains(',') {
         return Err(bad(format!("--data-dir wants one directory, without a comma: {value}")));

@@ -1,8 +1,8 @@
-//! The log's lines, handed to whoever embeds us and has a log of its own.
+//! The log's lines, handed to a program that embeds the broker and has a log of its own.
 //!
 //! One channel for the process, as there is one `tracing` dispatcher. It is bounded: a line that
-//! finds no room is dropped and counted, and the count is told with the next line that is taken, so
-//! that a thread of the broker never waits for a reader. Nobody who does not ask pays anything.
+//! finds no room is dropped and counted. The next line that is taken carries the count. So a thread
+//! of the broker never waits for a reader, and a program that does not ask for lines pays nothing.
 
 use std::fmt::{Debug, Write};
 use std::sync::OnceLock;
@@ -91,7 +91,7 @@ pub fn forward_log(level: &str) -> Result<(), Failure> {
     })?;
     let lines = lines();
     if lines.ended.swap(false, Ordering::AcqRel) {
-        // What an earlier reader left is nobody's.
+        // Lines that an earlier reader left are dropped.
         while lines.receiver.try_recv().is_ok() {}
     }
     lines.level.store(place, Ordering::Relaxed);

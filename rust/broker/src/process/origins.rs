@@ -13,7 +13,7 @@ pub struct Origin {
     pub value: Option<String>,
     /// Where that was said: a file and line, a variable, a flag, `default`.
     pub origin: String,
-    /// Whether anybody obeys it: Kafka's keys that are not ours are read over.
+    /// Whether it has an effect: Kafka's keys that this broker lacks are ignored.
     pub known: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Tells when the process that started this one has ended, however it ended and whoever else holds
-//! its pipes: a worker that it forked keeps the other end of our stdin open.
+//! Notices when the process that started this one has ended, in any way. The end of stdin is no
+//! proof: a worker that the parent forked keeps the other end open.
 //!
 //! A pidfd names the process itself: a later process with the same id is not mistaken for it. Not
 //! PR_SET_PDEATHSIG: that goes with the thread that started us, which may end much earlier.

@@ -41,8 +41,8 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     signals.wait_and_stop(broker, admin, Ends { stdin, parent })
 }
 
-/// As [`bind_admin`]; a taken port that nobody asked for is a warning, so that a second broker of
-/// one machine starts.
+/// As [`bind_admin`]; a taken default port is a warning, so that a second broker on one machine
+/// starts.
 fn bind_admin_if_free(config: &BrokerConfig) -> Result<Option<AdminListener>, Failure> {
     let asked = config.values.settings("kafkalite.admin.port");
     let is_default = asked.iter().all(|setting| setting.origin == BASE);
@@ -56,7 +56,7 @@ fn bind_admin_if_free(config: &BrokerConfig) -> Result<Option<AdminListener>, Fa
     }
 }
 
-/// Why a port cannot be bound that somebody else has.
+/// The reason when another process has the port.
 const TAKEN: &str = "another process listens there";
 
 /// Binds the port of metrics and health, if they are on.
@@ -189,7 +189,7 @@ fn end_of_stdin() -> Result<oneshot::Receiver<()>, Failure> {
     let read = move || {
         // What is written there means nothing, and a failure ends it as well.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        // Nobody waits any more if the broker stops already.
+        // No receiver is left if the broker stops already.
         let _ = ended.send(());
     };
     match std::thread::Builder::new().name("stdin".to_owned()).spawn(read) {
@@ -213,7 +213,7 @@ struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
     interrupt: Signal,
-    /// A terminal that was closed. `None` if whoever started the process ignores it (`nohup`).
+    /// A terminal that was closed. `None` if the process was started with it ignored (`nohup`).
     hangup: Option<Signal>,
 }
 
@@ -262,7 +262,7 @@ impl Signals {
             let (done, stopped) = oneshot::channel();
             let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
                 broker.stop();
-                // Nobody waits any more after a second signal.
+                // No receiver is left after a second signal.
                 let _ = done.send(());
             });
             if let Err(error) = stopping {

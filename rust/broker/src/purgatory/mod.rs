@@ -5,9 +5,9 @@
 //! its timeout it completes as [`Completion::Expired`]. Completing unlinks it from every list and
 //! from the timing wheel, so nothing stays behind to be purged.
 //!
-//! `check` with nobody waiting costs a fence and one atomic load: appends call it every time.
-//! No lock of this room is held while an operation is asked or completed, and callers hold none of
-//! theirs: an operation may append, watch and check.
+//! `check` without waiting operations costs a fence and one atomic load: appends call it every
+//! time. No lock of this room is held while an operation is asked or completed, and callers hold
+//! none of theirs. So an operation may append, watch and check.
 //!
 //! Source: Kafka's `DelayedOperationPurgatory`; each partition keeps its list, in place of 512
 //! shards by key.
@@ -185,7 +185,8 @@ impl Purgatory {
         self.totals.waiting.fetch_add(1, Ordering::Relaxed);
         link(&waiter, lists());
         self.arm(&waiter, timeout_ms);
-        // Look again: a partition that moved after the first look and before `add` woke nobody.
+        // Look again: a move of a partition after the first look and before `add` woke no
+        // operation.
         fence(Ordering::SeqCst);
         if !waiter.complete_if_satisfied() && self.stopped.load(Ordering::SeqCst) {
             // It came too late for `stop` to find it.

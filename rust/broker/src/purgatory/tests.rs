@@ -1,4 +1,4 @@
-//! Purgatory completes each operation exactly once, whoever comes first.
+//! Purgatory completes each operation exactly once, however completions and timeouts race.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -125,7 +125,7 @@ fn check_completes_what_is_satisfied_in_that_list_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_check_with_nobody_waiting_asks_nobody() {
+fn a_check_without_waiting_operations_asks_none() {
     let house = house();
     assert_eq!(house.lists[1].check(), 0);
     house.watch(house.operation(5, 1_000), &[1]);
@@ -287,8 +287,8 @@ fn check_and_timeout_at_once_complete_an_operation_once() {
     assert_eq!(house.purgatory.len(), 0);
 }
 
-/// A fetch that named one partition 20,000 times waited there 20,000 times: each produce asked the
-/// fetch as often, and the fetch looked at 20,000 partitions each time.
+/// A fetch that named one partition 20,000 times waited there 20,000 times. Each produce asked the
+/// fetch as often, and each time the fetch looked at 20,000 partitions.
 #[test]
 fn an_operation_waits_once_in_a_list_that_is_given_many_times() {
     let house = house();

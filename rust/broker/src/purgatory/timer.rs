@@ -1,9 +1,9 @@
 //! One thread that owns the timing wheel and sleeps until its next deadline.
 //!
-//! It never ticks: with nothing waiting it sleeps without a timeout, and an insert wakes it only if
-//! its deadline is earlier than the end of the sleep. What expires is handed to the closure the
-//! broker gave (`run`), normally the request queue, so that building a thousand responses happens
-//! on I/O threads and never delays the next deadline. Why one thread: ADR 0030.
+//! It never ticks: without waiting operations it sleeps without a timeout. An insert wakes it only
+//! if its deadline is earlier than the end of the sleep. Expired operations go to the broker's
+//! closure (`run`), normally the request queue. So I/O threads build the responses, and a thousand
+//! of them never delay the next deadline. Why one thread: ADR 0030.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,12 +1,12 @@
 //! A hierarchical timing wheel: pure, told the time, never asking for it.
 //!
-//! Three levels of 512 slots; a slot of level `l` spans `512^l` ms, so the levels reach 512 ms,
-//! 4.4 minutes and 37 hours. An entry lies in the lowest level whose ring still reaches its
-//! deadline and moves down a level when its slot's time comes; what lies beyond 37 hours waits in
-//! the last slot and is put back from there. Insert and cancel are O(1): slots are doubly linked
-//! lists threaded through one slab, and cancelling unlinks, so no purge pass exists. A bitmap over
-//! each level's slots finds the next one that holds anything, so that whoever owns the wheel sleeps
-//! exactly until then and an idle wheel costs nothing.
+//! Three levels of 512 slots; a slot of level `l` spans `512^l` ms, so the levels reach 512 ms, 4.4
+//! minutes and 37 hours. An entry lies in the lowest level whose ring still reaches its deadline,
+//! and moves down a level when its slot's time comes. An entry beyond 37 hours waits in the last
+//! slot and is put back from there. Insert and cancel are O(1): slots are doubly linked lists
+//! threaded through one slab, and cancelling unlinks, so no purge pass exists. A bitmap over each
+//! level's slots finds the next slot in use. So the owner of the wheel sleeps exactly until then,
+//! and an idle wheel costs nothing.
 //!
 //! Source: Varghese and Lauck, "Hashed and hierarchical timing wheels"; the 1 ms tick is that of
 //! Kafka's `SystemTimer`.

@@ -1,10 +1,10 @@
 //! When a network thread runs a request itself instead of queueing it.
 //!
-//! Inline saves two wakes, which is most of the cost of a small request; but a thread that blocks
+//! Inline saves two wakes, which is most of the cost of a small request. But a thread that blocks
 //! in a handler serves none of its connections meanwhile. So a request runs inline only if it is
-//! small and cheap, nothing waits before it, this turn's budget is not spent, and handlers run by
-//! this thread have mostly returned quickly of late: a disk that makes appends slow sends them to
-//! the I/O threads for a while.
+//! small and cheap, nothing waits before it, and this turn's budget is not spent. Recent handlers
+//! of this thread must also have returned quickly. So if a disk makes appends slow, they go to the
+//! I/O threads for a while.
 
 use super::InlineMode;
 use crate::clock::NS_PER_MS;
@@ -13,8 +13,9 @@ use crate::clock::NS_PER_MS;
 const TURN_BUDGET: u32 = 256;
 /// Above this average, requests are queued for a while.
 const SLOW_NS: u64 = 200_000;
-/// No request counts for more than this, so that it takes three slow ones in a short while: one
-/// alone may be the thread that lost its core for a time slice, which says nothing of the disk.
+/// No request counts for more than this, so that three slow ones in a short time are needed. A
+/// single slow one may mean that the thread lost its core for a time slice, not that the disk is
+/// slow.
 const SLOWEST_COUNTED_NS: u64 = 4 * SLOW_NS;
 /// How long.
 const BACK_OFF_NS: u64 = 100 * NS_PER_MS;

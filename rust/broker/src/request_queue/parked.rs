@@ -1,11 +1,11 @@
 //! Memory of requests that wait for something to move, and the bound above which no more begin.
 //!
-//! What a request takes while it waits is known only when it is decoded, and it cannot be sent back
-//! then: so it is counted whatever it takes, and while too much is held the network threads leave
-//! further requests of its kind in their connections' buffers ([`Parked::admits`]). A small one, as
-//! the fetches of clients with sessions are, goes on until twice as much is held: it takes no more
-//! than its connection does. So one who lists thousands of partitions in each fetch holds up
-//! himself and his like.
+//! The memory of a waiting request is known only when it is decoded, and then it cannot be sent
+//! back. So it is always counted. While too much is held, the network threads leave further
+//! requests of its kind in their connections' buffers ([`Parked::admits`]). A small request, such
+//! as a fetch with a session, takes no more than its connection. So it goes on until twice as much
+//! is held. So a client that lists thousands of partitions in each fetch delays only itself and
+//! similar clients.
 //!
 //! A change of metadata travels with all other requests of its lane, which must not wait for it:
 //! while changes hold too much, a further large one is refused ([`Parked::hold_change`]).
@@ -106,9 +106,9 @@ impl Parked {
         Ok(Some(self.held(&self.changes, bytes)))
     }
 
-    /// Counts a large fetch, a frame of `frame_bytes`, for what it may take while it waits, from
-    /// its admission until its handler knows: or a burst of them would begin before the first is
-    /// counted. `None` for all others.
+    /// Counts a large fetch, a frame of `frame_bytes`, for what it may take while it waits. The
+    /// count lasts from its admission until its handler knows the real size. Otherwise a burst of
+    /// them would begin before the first is counted. `None` for all other requests.
     #[must_use]
     pub fn expect(&self, kind: Overlap, frame_bytes: usize) -> Option<ParkedBytes> {
         let is_fetch = kind == Overlap::Fetch && frame_bytes >= SMALL_FRAME_BYTES;

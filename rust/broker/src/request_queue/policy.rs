@@ -31,7 +31,7 @@ pub enum Audience {
 pub struct Principal(Arc<str>);
 
 impl Principal {
-    /// Everybody on a listener without authentication.
+    /// Every client on a listener without authentication.
     #[must_use]
     pub fn anonymous() -> Self {
         Self("User:ANONYMOUS".into())

@@ -3,9 +3,9 @@
 //! Whatever is held has a [`Place`]; dropping it gives the room back. A frame is always let in when
 //! nothing else is held, or one larger than the bound would never get in. A large frame that others
 //! passed often takes a [`Claim`]: no other is let in before it. A place may grow as more of its
-//! frame arrives ([`Place::grow`]): beyond the bound one place at a time may, so that many
-//! half-sent frames that fill the room together do not wait for each other for ever. That one may
-//! take long to arrive, so it leaves its share of the room to the others.
+//! frame arrives ([`Place::grow`]). Beyond the bound one place at a time may grow, so that many
+//! half-sent frames that fill the room do not block each other. That frame may take long to arrive,
+//! so it leaves its share of the room to the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -34,7 +34,7 @@ struct Held {
     bytes: usize,
     /// Bytes of the one place that has grown beyond the bound; `bytes` is without them.
     overdrawn: Option<usize>,
-    /// Somebody has a claim.
+    /// A large frame has a claim.
     claimed: bool,
     /// Frames let in since the last one that had a claim.
     passed: usize,
@@ -96,7 +96,8 @@ impl Room {
     }
 
     /// A place for the first `bytes` of something that arrives bit by bit, under the rule of
-    /// [`Place::grow`]. `None` while there is no room; nothing was held then, so nobody is woken.
+    /// [`Place::grow`]. `None` while there is no room; nothing was held then, so no thread is
+    /// woken.
     #[must_use]
     pub fn begin(room: &Arc<Self>, bytes: usize) -> Option<Place> {
         let mut overdraws = false;
@@ -204,8 +205,9 @@ impl RoomWaiters {
         waits
     }
 
-    /// The thread of `waits` wants to know of free room. `true`: it has to look once more, since
-    /// room that became free before this call woke nobody; `false`: it was waiting already.
+    /// The thread of `waits` wants to know of free room. `true`: the thread has to look once more,
+    /// because room that became free before this call woke no thread. `false`: it was waiting
+    /// already.
     #[must_use]
     pub fn wait(&self, waits: &AtomicBool) -> bool {
         let newly = !waits.swap(true, Ordering::SeqCst);

@@ -115,7 +115,7 @@ fn a_flood_of_control_requests_leaves_the_data_lane_every_fifth_turn() {
 
 /// A frame larger than the bound is let in alone: it never was while others came without a pause.
 #[test]
-fn smaller_frames_do_not_pass_a_large_one_for_ever() {
+fn smaller_frames_pass_a_large_one_a_limited_number_of_times() {
     let (queue, _, _) = queue(LaneBounds { max_requests: 500, max_bytes: 1_000 });
     let mut claim = None;
     let large = |claim: &mut _| queue.enter(Lane::Data, 2_000, claim);
@@ -140,7 +140,7 @@ fn smaller_frames_do_not_pass_a_large_one_for_ever() {
     let place = large(&mut claim);
     assert!(place.is_some() && claim.is_none());
     drop(place);
-    // Another one lets others pass first; one that is given up keeps nobody out.
+    // Another large frame lets others pass first; one that is given up keeps no frame out.
     let held = small();
     assert!(large(&mut claim).is_none() && claim.is_none() && small().is_some());
     let many: Vec<_> = (0..20).map(|_| small()).collect();
@@ -150,8 +150,8 @@ fn smaller_frames_do_not_pass_a_large_one_for_ever() {
     drop((held, many));
 }
 
-/// The lane of brokers was always served before the control lane: clients that flooded the listener
-/// of brokers stopped every heartbeat and every metadata request on the listener of clients.
+/// The lane of brokers was always served before the control lane. Clients that flooded the listener
+/// of brokers stopped every heartbeat and metadata request on the listener of clients.
 #[test]
 fn a_flood_on_the_listener_of_brokers_leaves_both_lanes_of_clients_a_turn() {
     let (queue, ran, _) = queue(WIDE);
@@ -268,7 +268,7 @@ fn a_thread_that_waits_for_room_is_poked_once_when_a_place_is_left() {
     assert_eq!(wakes.try_iter().count(), 1);
     assert!(responses.take_poke());
     drop(place());
-    assert!(!responses.take_poke(), "nobody waits any more");
+    assert!(!responses.take_poke(), "no thread waits any more");
 }
 
 #[test]
@@ -366,10 +366,10 @@ fn a_handler_that_panics_leaves_the_queue_usable() {
     assert_eq!(queue.data.room.count(), 0, "the place of the panicked request was left");
 }
 
-/// A connection that found no memory left an empty place behind, which woke its own thread, which
-/// tried again: a thousand stalled peers kept the thread spinning.
+/// A connection that found no memory left an empty place behind. The place woke the connection's
+/// own thread, which tried again, so a thousand stalled peers kept the thread spinning.
 #[test]
-fn finding_no_room_wakes_nobody() {
+fn finding_no_room_wakes_no_thread() {
     let waiters = Arc::new(RoomWaiters::default());
     let room = Room::new(usize::MAX, 1_000, Arc::clone(&waiters));
     let responses = Arc::new(crate::response_queue::ResponseQueue::new(Box::new(|| {})));

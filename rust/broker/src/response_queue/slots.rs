@@ -74,7 +74,7 @@ pub struct ResponseSlots {
     waiting_produces: usize,
     waiting_fetches: usize,
     waiting_alone: usize,
-    /// The network thread was told of ready answers and has not taken them.
+    /// The network thread was notified of ready answers and has not taken them.
     notified: bool,
 }
 

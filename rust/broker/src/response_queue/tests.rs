@@ -68,7 +68,7 @@ fn what_may_start_beside_what_waits() {
 }
 
 #[test]
-fn an_answer_behind_one_that_waits_frees_nothing_and_tells_nobody() {
+fn an_answer_behind_one_that_waits_frees_nothing_and_notifies_no_thread() {
     let mut slots = ResponseSlots::default();
     let fetch = slots.open(slot(FETCH, 1));
     let produce = slots.open(slot(PRODUCE, 2));
@@ -81,7 +81,7 @@ fn an_answer_behind_one_that_waits_frees_nothing_and_tells_nobody() {
 }
 
 #[test]
-fn the_network_thread_is_told_once_until_it_looks() {
+fn the_network_thread_is_notified_once_until_it_looks() {
     let mut slots = ResponseSlots::default();
     let opened: Vec<u64> = (0..3).map(|id| slots.open(slot(PRODUCE, id))).collect();
     assert!(slots.answer(opened[0], nothing(), 0));

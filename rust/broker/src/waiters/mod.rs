@@ -2,7 +2,7 @@
 //!
 //! A [`WatchList`] holds two kinds. A [`Waiting`] operation is asked again whenever the thing
 //! moves, and goes when it is completed; purgatory puts it there. A [`PartitionSubscription`]
-//! belongs to a fetch session and stays: each move marks the partition dirty for that session, and
+//! belongs to a fetch session and stays. Each move marks the partition dirty for that session, and
 //! asks the operations that wait at the session's [`SessionNotifier`]. So one check of a
 //! partition's list reaches the sessions as well.
 

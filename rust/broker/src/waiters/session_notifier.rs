@@ -69,7 +69,7 @@ pub struct PartitionSubscription {
     is_held: AtomicBool,
     /// The partition moved, and the session has not taken note.
     moved: AtomicBool,
-    /// The session knows everything of the partition, but for a move.
+    /// The session knows everything of the partition, unless the partition moved since.
     clean: AtomicBool,
 }
 
@@ -100,11 +100,11 @@ impl PartitionSubscription {
         self.is_held.store(true, Ordering::Release);
     }
 
-    /// When a follower was last known to have everything of this partition: at its last fetch, if
-    /// the partition was clean then and did not move since. In ms of wall time.
+    /// When a follower was last known to have everything of this partition. That is the time of its
+    /// last fetch, if the partition was clean then and did not move since. In ms of wall time.
     ///
-    /// A clean partition is not looked at, so its follower would seem to lag more and more; the
-    /// judge of the in-sync replicas asks here as well.
+    /// A fetch does not look at a clean partition, so its follower would seem to lag more and more.
+    /// So the check of the in-sync replicas asks here too.
     #[must_use]
     pub fn caught_up_ms(&self) -> Option<i64> {
         let quiet = self.clean.load(Ordering::Acquire) && !self.moved.load(Ordering::Acquire);

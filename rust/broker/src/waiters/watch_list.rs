@@ -33,7 +33,7 @@ impl WatchList {
     }
 
     fn tell(&self, more_bytes: Option<u64>) -> usize {
-        // Pairs with the fences in `Purgatory::watch` and `subscribe`: either this thread sees the
+        // Pairs with the fences in `Purgatory::watch` and `subscribe`. Either this thread sees the
         // waiter, or the waiter's own look sees what the caller changed before this call.
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) == 0 {

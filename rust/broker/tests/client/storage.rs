@@ -1,4 +1,4 @@
-//! Real files whose use a test is told of, and may refuse or hold up.
+//! Real files whose use a test can see, refuse or delay.
 #![allow(dead_code)]
 
 use kafkalite_log::storage::{DirEntry, OpenMode, RealStorage, Storage, StorageFile};

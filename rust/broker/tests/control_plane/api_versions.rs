@@ -10,7 +10,7 @@ fn named(name: &str) -> ApiVersionsRequest {
 }
 
 #[test]
-fn every_version_tells_of_what_is_served_and_produce_from_0() {
+fn every_version_lists_what_is_served_and_produce_from_0() {
     let mut fixture = Fixture::new();
     for version in 0..=4 {
         let response = fixture.call(&named("librdkafka"), version);

@@ -132,7 +132,7 @@ fn a_broker_starts_with_what_holds_of_its_committed_configs() {
         }
         assert_eq!(obeyed(broker, "t").min_compaction_lag_ms, 3_600_000);
         assert_eq!(obeyed(broker, "small").segment_bytes, 1 << 30);
-        // An alteration that has nothing to do with it is taken all the same.
+        // An unrelated alteration is still accepted.
         let other = change(ConfigResource::cluster(), &[("log.retention.ms", "77")]);
         assert_eq!(alter(broker, &[other]), [ErrorCode::None]);
         broker.stop();

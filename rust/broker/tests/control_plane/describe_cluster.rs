@@ -2,7 +2,7 @@ use super::*;
 use kafkalite_protocol::messages::describe_cluster::DescribeClusterRequest;
 
 #[test]
-fn every_version_tells_of_the_brokers_and_the_cluster() {
+fn every_version_lists_the_brokers_and_the_cluster() {
     let mut fixture = Fixture::new();
     let port = fixture.broker.listeners()[0].1.port();
     for (version, asked, operations) in [(0, true, 8_096), (1, false, i32::MIN), (2, true, 8_096)] {

@@ -51,7 +51,7 @@ fn asked_for_all_nothing_was_needed_and_other_kinds_of_election_are_not_known() 
 }
 
 #[test]
-fn nobody_is_elected_in_no_time() {
+fn no_leader_is_elected_with_a_timeout_of_zero() {
     let mut fixture = Fixture::with_topics(&[("t", 1)]);
     let timed_out = ErrorCode::RequestTimedOut.code();
     for (asked, code) in [

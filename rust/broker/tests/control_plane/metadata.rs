@@ -34,7 +34,7 @@ const UNKNOWN: i16 = ErrorCode::UnknownTopicOrPartition.code();
 const INVALID_NAME: i16 = ErrorCode::InvalidTopicException.code();
 
 #[test]
-fn every_version_tells_of_the_broker_that_was_reached() {
+fn every_version_lists_the_broker_that_was_reached() {
     let mut fixture = Fixture::with_topics(&[("t", 2)]);
     let port = fixture.broker.listeners()[0].1.port();
     for version in 0..=13 {
@@ -135,7 +135,7 @@ fn ids_are_known_from_version_12_on_and_win_over_names() {
 }
 
 #[test]
-fn operations_are_told_when_asked_for() {
+fn operations_are_listed_when_asked_for() {
     let mut fixture = Fixture::with_topics(&[("t", 1)]);
     for (asked, cluster, topic) in [(true, 8_096, 3_576), (false, i32::MIN, i32::MIN)] {
         let request = MetadataRequest {

@@ -109,7 +109,7 @@ fn there_are_no_quotas_and_filters_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn nobody_has_scram_credentials() {
+fn no_user_has_scram_credentials() {
     let mut fixture = Fixture::new();
     let all = DescribeUserScramCredentialsRequest { users: None };
     assert_eq!(fixture.call(&all, 0).results, []);

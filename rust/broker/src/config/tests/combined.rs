@@ -50,7 +50,7 @@ fn a_topic_keeps_every_override_but_the_one_that_does_not_hold() {
         let mut entries = entries.filter(|entry| entry.name == key);
         entries.next().map(|entry| (entry.value.unwrap_or_default(), entry.source)).unwrap()
     };
-    // What is told is what the log obeys.
+    // The described value is the value that the log obeys.
     for (key, value, source) in [
         ("cleanup.policy", "compact", ConfigSource::DynamicTopic),
         ("max.compaction.lag.ms", "3600000", ConfigSource::StaticBroker),

@@ -1,7 +1,7 @@
 //! Committing and fetching offsets.
 //!
 //! A commit is answered when its record is committed, and only then seen by others. If that takes
-//! too long its client is told so, and the commit is seen when its record is committed after all.
+//! too long, the client gets an error, and the commit is seen if its record is committed later.
 //! Source: Kafka's `OffsetMetadataManager`; its error codes for what the log refuses.
 
 use std::sync::Arc;
@@ -89,8 +89,8 @@ impl Groups {
     }
 
     /// What a group has committed of `topics`, or of all with `None`. A partition without a commit
-    /// is left out, and so is one whose commit was for another topic of the name: Kafka compares
-    /// where a client asks by id only, and gives others the offset of the former topic.
+    /// is left out, and so is a commit for an earlier topic of the name. Kafka compares topics only
+    /// for a client that asks by id. It gives other clients the offset of the former topic.
     pub fn fetch(&self, group_id: &str, topics: Option<&[(String, Vec<i32>)]>) -> Committed {
         let Some(group) = self.by_id.get(group_id) else { return Vec::new() };
         // The topic's id is asked for after the offset is found: an offset is never newer than the
@@ -120,8 +120,9 @@ impl Groups {
     }
 }
 
-/// Why a commit is not stored. Asked in the commit's turn: what was judged by an older image could
-/// else come behind the first commit for the next topic of the name, and replace it.
+/// The reason to refuse a commit. It is worked out in the commit's turn. A decision from an older
+/// image could otherwise follow the first commit for the next topic of the name, and replace that
+/// commit.
 fn refusal(shared: &GroupsShared, version: i16, commit: &Commit) -> Option<ErrorCode> {
     let id = commit.topic_id;
     if is_too_large(commit, shared.config.offset_metadata_max_bytes) {

@@ -116,7 +116,8 @@ fn own_record(group_id: Arc<str>, id: AppendId, record: GroupRecord) -> Write<Gr
         stored: Box::new(move |groups, now, effects, stored| {
             tell(groups, now, effects, stored.err());
         }),
-        // Too late counts as lost: the group begins anew, and its next record replaces this one.
+        // A late outcome counts as lost: the group starts again, and its next record replaces this
+        // one.
         late: Box::new(move |groups, now, effects| {
             late(groups, now, effects, Some(ErrorCode::RequestTimedOut));
         }),

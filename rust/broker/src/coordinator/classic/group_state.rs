@@ -8,10 +8,10 @@
 //!    └────────────────┘     └────────────────────────┴──────────────────────────────┘
 //!      nobody joined          a member joins, leaves, fails or changes its metadata
 //! ```
-//! It promises: every join and sync that comes in is answered exactly once; an answer carries the
-//! generation it belongs to; the leader is a member; assignments are those that were stored.
-//! One deadline for the whole group is asked for ([`Action::WakeAt`]); a heartbeat only moves a
-//! number, and [`GroupState::wake`] looks whose time is really up.
+//! It promises: every join and sync is answered exactly once. An answer carries the generation it
+//! belongs to. The leader is a member. Assignments are those that were stored. The whole group has
+//! one deadline ([`Action::WakeAt`]). A heartbeat only moves a number, and [`GroupState::wake`]
+//! finds the sessions that are really over.
 //! Source: Kafka's `ClassicGroup` and `GroupMetadataManager`; KIP-345, KIP-394, KIP-814.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -72,7 +72,7 @@ pub enum State {
     PreparingRebalance,
     /// The generation is fixed; the leader's assignment is awaited.
     CompletingRebalance,
-    /// Everybody knows its assignment.
+    /// Every member knows its assignment.
     Stable,
     /// Removed.
     Dead,
@@ -125,7 +125,7 @@ pub enum Action {
 /// What happens when an append is done.
 #[derive(Debug)]
 enum PendingAppend {
-    /// Nothing: an empty generation may be lost, nobody lives in it.
+    /// Nothing: an empty generation may be lost, because it has no members.
     Empty,
     /// The leader's assignment.
     Assignment { generation: i32, assignment: HashMap<String, Bytes> },
@@ -186,7 +186,7 @@ pub struct GroupState {
 }
 
 impl GroupState {
-    /// A group that nobody has heard of. `unsaved`: it was made by a join, which stores it.
+    /// A new group. `unsaved`: it was made by a join, which stores it.
     pub fn new(group_id: Arc<str>, limits: GroupLimits, now: Now, unsaved: bool) -> Self {
         Self {
             group_id,
@@ -266,12 +266,12 @@ impl GroupState {
         }
     }
 
-    /// Whether nobody is in it, nor about to come in.
+    /// Whether it has no members and no pending joins.
     pub fn is_deserted(&self) -> bool {
         self.state == State::Empty && self.pending_joins.is_empty()
     }
 
-    /// Removes the group: whoever waits is answered with `error`.
+    /// Removes the group: waiting requests are answered with `error`.
     pub fn kill(&mut self, now: Now, error: ErrorCode) {
         self.transition(now, State::Dead);
         let ids: Vec<String> = self.members.keys().cloned().collect();

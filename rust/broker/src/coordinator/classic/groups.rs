@@ -1,9 +1,9 @@
 //! The groups of one partition of `__consumer_offsets`: the state that the runtime brings back and
 //! lets write.
 //!
-//! A group answers and plans with what its members told it, before its records are in the log; a
-//! record of a group counts when the partition is loaded, and otherwise only its outcome does.
-//! Offsets are replayed: reads see those that are committed, decisions see the newest.
+//! A group answers and plans with the members' requests, before its records are in the log. The
+//! contents of a group's record count only at a load; otherwise only the outcome of its append
+//! counts. Offsets are replayed: reads see those that are committed, decisions see the newest.
 //! Source: Kafka's `GroupCoordinatorShard`, and the replay of `GroupMetadataManager` and
 //! `OffsetMetadataManager`.
 
@@ -200,7 +200,7 @@ impl StateMachine for Groups {
             let own = offsets.remove(&id).unwrap_or_default();
             self.insert(GroupState::load(Arc::from(id), self.limits(), now, &value), own);
         }
-        // Offsets without a group: somebody commits and is in no group.
+        // Offsets without a group: a client commits without being a member.
         for (id, own) in offsets {
             self.insert(GroupState::new(Arc::from(id), self.limits(), now, false), own);
         }

@@ -1,8 +1,8 @@
 //! The offsets of one group. Pure.
 //!
-//! An offset has two versions while its record is on its way to be committed: reads get the one
-//! that is committed, decisions go by the newest. So a tombstone is never decided from an offset
-//! that a later commit replaces.
+//! An offset has two versions until its record is committed: reads get the committed version,
+//! decisions use the newest. So a tombstone is never decided from an offset that a later commit
+//! replaces.
 //!
 //! Offsets stand under a topic's name, as in Kafka's records, and a name may be given again. What
 //! was committed for another topic of the name is not there for who asks, and goes.
@@ -138,8 +138,8 @@ impl GroupOffsets {
         committed.chain(uncommitted)
     }
 
-    /// The partitions for which `is_meant` holds, which is told topic, number and newest offset; in
-    /// the order of topics and numbers.
+    /// The partitions for which `is_meant` holds, in the order of topics and numbers. It gets the
+    /// topic, the number and the newest offset.
     pub fn of(
         &self,
         is_meant: impl Fn(&str, i32, &OffsetCommitValue) -> bool,
@@ -161,7 +161,7 @@ impl GroupOffsets {
     ///
     /// - a group that only stores offsets: since each commit
     /// - an empty group: since it became empty (old records do not say when: since the commit)
-    /// - a stable group of consumers: since the commit, for topics that nobody reads any more
+    /// - a stable group of consumers: since the commit, for topics that no member reads any more
     /// - any other group: nothing expires
     pub fn expired(
         &self,

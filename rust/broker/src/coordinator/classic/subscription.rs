@@ -1,4 +1,4 @@
-//! What a consumer's metadata tells of the topics it reads, and its assignment of partitions.
+//! Reads a consumer's metadata: the topics of its subscription, and its assigned partitions.
 //!
 //! The rest of it is opaque. Every version of the consumer protocol begins as version 0 does, so
 //! version 0 is what is read.

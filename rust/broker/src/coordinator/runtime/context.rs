@@ -1,9 +1,9 @@
 //! One partition in one leader epoch: its state, the queue of its steps, and the answers that wait
 //! for its log.
 //!
-//! One thread at a time runs the queue, with no lock held between two looks at the state. A caller
-//! that finds the queue running leaves its step there and goes; so does a step that comes up again
-//! further down the same stack, because an append completed something.
+//! One thread at a time runs the queue, and holds no lock between two steps. A caller that finds
+//! the queue running leaves its step there and returns. An append may complete a request and so
+//! start a step further down the same stack. Such a step goes into the queue too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use super::{Effects, Late, StateMachine, Stored, Turn, Write};
 use crate::error::panics;
 use crate::partitions::CommitStatus;
 
-/// Steps that one thread runs in one go: a caller that came with one step is not kept for ever.
+/// Most steps that one thread runs in a row, so that a caller with one step returns soon.
 const STEPS_AT_ONCE: usize = 256;
 
 /// What a record takes beyond its key and its value, at most.
@@ -178,7 +178,7 @@ impl<S: StateMachine> Context<S> {
     fn run(&self) {
         for _ in 0..STEPS_AT_ONCE {
             let Some(item) = self.next() else { return };
-            // A panic ends one step; its client hears of it when the step's answer is dropped.
+            // A panic ends one step. Its client gets an error when the step's answer is dropped.
             panics::contain("a step of a coordinator", || self.execute(item));
             self.queue.lock().is_running = false;
         }
@@ -222,7 +222,7 @@ impl<S: StateMachine> Context<S> {
         }
     }
 
-    /// The context is closed: the step is told so. Effects may hold answers.
+    /// The context is closed, so the step is refused. Effects may hold answers.
     fn refuse(&self, item: Item<S>) {
         match item {
             Item::Step(step) => step(Err(ErrorCode::NotCoordinator)),
@@ -248,7 +248,7 @@ impl<S: StateMachine> Context<S> {
     fn carry_out(&self, mut effects: Effects<S>) {
         while let Some(effect) = effects.pop() {
             match effect {
-                // What comes behind has to be done all the same.
+                // The effects that follow still have to run.
                 Effect::Run(run) => drop(panics::contain("an answer of a coordinator", run)),
                 Effect::WakeAt(at_ms, timer) => {
                     let delay_ms = u64::try_from(at_ms - self.shared.now().ms).unwrap_or(0);
@@ -350,7 +350,7 @@ impl<S: StateMachine> Context<S> {
         self.watch(end, Item::Settle);
     }
 
-    /// Puts `item` into the queue when it is known what became of the records before `end`.
+    /// Puts `item` into the queue when the outcome of the records before `end` is known.
     pub(super) fn watch(&self, end: Offset, item: Item<S>) {
         let me = Weak::clone(&self.me);
         let settled = move || {

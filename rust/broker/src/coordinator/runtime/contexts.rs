@@ -196,7 +196,7 @@ impl<S: StateMachine> Runtime<S> {
         is_loading
     }
 
-    /// Unloads everything, for good: the broker stops.
+    /// Unloads everything and loads nothing again, because the broker stops.
     pub fn stop(&self) {
         let topic = {
             let mut known = self.known.write();

@@ -1,8 +1,8 @@
 //! How a context comes to its state: reads the log to its end, and waits until that is committed.
 //!
-//! Not only to the high watermark: a leader that is new learns late how far that is, and would go
-//! back to older commits. And not before all of it is committed: what was read could be lost again,
-//! and a member would hold an assignment that the next coordinator gives to another one.
+//! The high watermark is no good end for a load: a new leader learns it late, and would go back to
+//! older commits. All records that were read have to be committed before the load counts. Otherwise
+//! they could be lost, and the next coordinator would give a member's assignment to another member.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl<S: StateMachine> Context<S> {
 
     /// Reads on; whether there is more to read.
     fn read_on(&self, reading: &mut Option<Reading<S>>) -> bool {
-        // A partition that is neither loaded nor tried again would be loading for ever.
+        // A partition that is neither loaded nor tried again would never finish loading.
         let read = panics::contain("loading a coordinator", || self.read(reading));
         match read.unwrap_or(Err(ErrorCode::UnknownServerError)) {
             Ok(None) => return true,

@@ -1,5 +1,5 @@
-//! The coordinator runtime: brings a state machine back from one partition of an internal topic,
-//! and lets it write there, as long as this broker leads the partition in one leader epoch.
+//! The coordinator runtime loads a state machine from one partition of an internal topic, and lets
+//! it write there. Both hold while this broker leads the partition in one leader epoch.
 //!
 //! ```text
 //!  step ──> queue of the partition ──> decide, under the lock
@@ -12,7 +12,7 @@
 //!             answer, when `commit_status` says that the offset is committed
 //! ```
 //! Records are replayed after their append. So a failed append leaves nothing to revert. Steps of a
-//! partition run one after another, on the thread of a caller: a step runs at once if no other
+//! partition run one after another, on the thread of a caller. A step runs at once if no other
 //! thread runs steps of the partition.
 //! Source: the role of Kafka's `CoordinatorRuntime`. Why it differs: ADR 0043.
 

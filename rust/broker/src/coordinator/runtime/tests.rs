@@ -272,7 +272,7 @@ fn a_step_that_comes_while_another_appends_comes_after_it() {
 fn the_epoch_is_checked_by_the_log() {
     let broker = Broker::new();
     assert_eq!(taken(&broker.count(1)), Ok(1));
-    // Nobody tells the runtime.
+    // The runtime gets no notice of it.
     broker.topic.change(0, |one| one.epoch += 1);
     assert_eq!(taken(&broker.count(1)), Err(ErrorCode::NotLeaderOrFollower));
     assert_eq!(broker.topic.batches(), 1);

@@ -111,7 +111,7 @@ fn requests_are_refused_before_they_reach_a_group() {
 }
 
 #[test]
-fn without_the_topic_nobody_coordinates_and_then_it_is_made() {
+fn without_the_topic_there_is_no_coordinator_and_then_it_is_made() {
     let broker = Broker::over(MemoryTopic::of(0), 0);
     assert_eq!(heartbeat(&broker, "g", "m", 1), ErrorCode::NotCoordinator as i16);
     assert!(!broker.groups.knows_topic());

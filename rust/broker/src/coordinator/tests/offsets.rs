@@ -29,8 +29,9 @@ fn a_commit_that_cannot_be_stored_is_refused() {
     }
 }
 
-/// Its record is in the log, so a restart finds it. Before that nobody saw it: a consumer read the
-/// older offset, committed less, and jumped ahead when the broker started again.
+/// Its record is in the log, so a restart finds it. Once such a commit stayed invisible until the
+/// restart: a consumer read the older offset, committed less, and jumped ahead when the broker
+/// started again.
 #[test]
 fn a_commit_that_takes_too_long_is_refused_and_seen_when_it_is_committed() {
     let broker = Broker::new();
@@ -211,7 +212,7 @@ fn what_is_larger_than_a_batch_may_be_is_refused_or_written_in_parts() {
 }
 
 #[test]
-fn a_deletion_that_fails_halfway_is_told_and_leaves_a_group_that_can_be_deleted() {
+fn a_deletion_that_fails_halfway_is_an_error_and_leaves_a_group_that_can_be_deleted() {
     let broker = Broker::new();
     broker.topic.inner.lock().max_batch_bytes = 150;
     for partition in 0..4 {
@@ -272,8 +273,8 @@ impl Broker {
     }
 }
 
-/// Ids of topics were stored with offsets and never compared: without a tombstone, as after a power
-/// cut, a new topic of the name had the offset of the former one.
+/// Topic ids were stored with offsets and never compared. Without a tombstone, as after a power
+/// cut, a new topic of the name had the offset of the former topic.
 #[test]
 fn an_offset_is_not_one_of_the_next_topic_of_its_name() {
     let broker = Broker::new();
@@ -293,7 +294,8 @@ fn an_offset_is_not_one_of_the_next_topic_of_its_name() {
 }
 
 /// The check for offsets of former topics found the old offset while a commit for the next topic of
-/// the name was on its way, and its tombstone came behind that commit: it was answered, and gone.
+/// the name was in flight. The tombstone followed that commit, and the acknowledged commit was
+/// lost.
 #[test]
 fn a_commit_on_its_way_outlives_the_offset_of_the_former_topic() {
     let broker = Broker::new();
@@ -327,8 +329,8 @@ fn offsets_of_a_topic_that_is_gone_are_removed_when_they_are_loaded() {
     assert_eq!(broker.topic.batches(), before + 1, "once");
 }
 
-/// A commit that was judged while the topic was there took the place of one for the next topic of
-/// its name: that one's offset was gone.
+/// A commit was accepted while its topic existed, and was stored after one for the next topic of
+/// the name. The offset of the next topic was lost.
 #[test]
 fn a_commit_for_a_topic_that_is_gone_is_refused() {
     let broker = Broker::new();

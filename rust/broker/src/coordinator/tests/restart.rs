@@ -21,7 +21,7 @@ fn groups_and_offsets_are_there_again() {
 }
 
 #[test]
-fn sessions_begin_anew_after_a_restart() {
+fn sessions_start_again_after_a_restart() {
     let broker = Broker::new();
     let member = stable(&broker, "g");
     let again = broker.restarted();
@@ -84,8 +84,8 @@ fn damaged_at(byte: usize, bit: u8) -> Broker {
     broker
 }
 
-/// A batch whose header is damaged was taken for the end of history: a group that had committed 3
-/// was answered 1, as if the commits after it had never been.
+/// A batch with a damaged header was taken for the end of the log. A group that had committed 3 got
+/// the answer 1, as if the later commits did not exist.
 #[test]
 fn groups_behind_a_batch_whose_end_is_unknown_are_not_loaded() {
     // Its base offset, its length, its magic.

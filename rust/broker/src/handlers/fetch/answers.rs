@@ -1,7 +1,7 @@
 //! The answer to a fetch, written one partition at a time.
 //!
-//! A request may name a million partitions, most of which are not there: what is kept of each until
-//! it is encoded are a few bytes, and its struct lives only while it is written.
+//! A request may name a million partitions, most of which do not exist. Until a partition is
+//! encoded only a few bytes are kept of it. Its struct lives only while it is written.
 
 use super::delayed_fetch::FetchRead;
 use crate::fetch_sessions::{FetchContext, Look, TopicRef};
@@ -14,20 +14,20 @@ use kafkalite_protocol::messages::fetch::{
 use kafkalite_protocol::messages::{Listing, Wire};
 use kafkalite_protocol::{ErrorCode, Records, Uuid, Writer};
 
-/// What was read, and which of it the client is told.
+/// What was read, and the part of it that goes to the client.
 pub(super) struct Answers {
     session_id: i32,
     read: FetchRead,
     /// Length of each range of files, by the number of what was read.
     lengths: Vec<u32>,
     reader: FetchReader,
-    /// The places of the looks that are told, in the order of service.
-    told: Vec<u32>,
+    /// The places of the looks that go into the answer, in the order of service.
+    sent: Vec<u32>,
 }
 
 impl Answers {
-    /// The answer to `read`, and the ranges of files that it refers to. What is told is noted in
-    /// the session.
+    /// The answer to `read`, and the ranges of files that it refers to. The session notes the
+    /// contents of the answer.
     pub(super) fn new(
         context: &FetchContext,
         mut read: FetchRead,
@@ -35,7 +35,7 @@ impl Answers {
     ) -> (Self, Vec<Vec<FileSlice>>) {
         let files = read.take_slices();
         let lengths = (0..files.len()).map(|number| read.fetched(number as u32).bytes).collect();
-        let mut answers = Self { session_id: 0, read, lengths, reader, told: Vec::new() };
+        let mut answers = Self { session_id: 0, read, lengths, reader, sent: Vec::new() };
         // The session is locked once for the whole answer: its partitions are noted in order.
         let mut session = context.session().map(|session| session.lock());
         let only_news = matches!(context, FetchContext::Incremental(_));
@@ -45,7 +45,7 @@ impl Answers {
                 session.note(look, &data, readable_end)
             });
             if news || !only_news {
-                answers.told.push(place as u32);
+                answers.sent.push(place as u32);
             }
         }
         answers.session_id = session.as_ref().map_or(0, |session| session.id());
@@ -81,10 +81,10 @@ impl Answers {
         FetchResponse { session_id: self.session_id, ..FetchResponse::default() }
     }
 
-    /// What is told, cut where the topic changes: neighbours of one topic share an entry.
+    /// The answered places, cut where the topic changes: neighbours of one topic share an entry.
     fn topics(&self) -> impl Iterator<Item = &[u32]> {
         let topic = |place: &u32| &self.read.look(*place as usize).0.target.topic;
-        self.told.chunk_by(move |one, next| topic(one) == topic(next))
+        self.sent.chunk_by(move |one, next| topic(one) == topic(next))
     }
 
     /// The entry of the topic that these looks share, without its partitions.
@@ -98,7 +98,7 @@ impl Answers {
         FetchableTopicResponse { topic, topic_id, partitions: Vec::new() }
     }
 
-    /// The look at partition `place`, what is told of it, and the end of what could be read.
+    /// The look at partition `place`, its answer, and the end of what could be read.
     fn partition(&self, place: usize) -> (&Look, PartitionData, i64) {
         let (look, outcome) = self.read.look(place);
         let data = |fetched: &Fetched, token| {
@@ -115,7 +115,7 @@ impl Answers {
     }
 }
 
-/// What is told of one partition.
+/// The answer for one partition.
 pub(super) fn partition_data(
     look: &Look,
     fetched: &Fetched,
@@ -140,8 +140,8 @@ pub(super) fn partition_data(
     }
 }
 
-/// There are no transactions to abort; a list without any, or none, as Kafka has it: a list also
-/// for partitions that are not there, none for those that could not be read.
+/// There are no aborted transactions, so this is an empty list or `None`, as in Kafka. Partitions
+/// that do not exist get a list; those that could not be read get `None`.
 fn aborted_transactions(fetched: &Fetched, reader: FetchReader) -> Option<Vec<AbortedTransaction>> {
     let is_listed = match fetched.error {
         ErrorCode::None => reader == FetchReader::ReadCommitted && fetched.diverging.is_none(),

@@ -11,7 +11,8 @@
 //! it out miscounts nothing. Outside of a session it waits at each of its partitions.
 //!
 //! Whatever ended the wait, the answer is read then, once. A fetch that need not wait is one that
-//! is satisfied at the first look. Source: Kafka's `DelayedFetch`.
+//! is satisfied at the first look.
+//! Source: Kafka's `DelayedFetch`.
 
 use crate::fetch_sessions::{FetchContext, Look, SharedSession};
 use crate::partitions::{FetchReader, Fetched, Partition, ReplicaManager};
@@ -277,8 +278,8 @@ impl Missing {
             if !self.count(found) {
                 return false;
             }
-            // What was found and what was added behind the look are enough together. Who added it
-            // did not know what would be found, and asked nobody.
+            // What was found and what was added behind the look are enough together. The thread
+            // that added bytes did not know what would be found, so it completed nothing.
         }
     }
 }

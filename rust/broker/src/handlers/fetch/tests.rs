@@ -1,4 +1,5 @@
-//! What a session's client knows is what full fetches would have told it, and nobody waits in vain.
+//! A session's client knows what full fetches would have given it, and no request waits longer than
+//! it has to.
 
 use super::*;
 use crate::clock::Clock;
@@ -40,7 +41,7 @@ enum Step {
     Toggle {
         topic: usize,
     },
-    /// Deletes the topic and makes it again before anybody looks.
+    /// Deletes the topic and creates it again before any fetch looks.
     MakeAgain {
         topic: usize,
     },
@@ -65,7 +66,7 @@ enum Step {
         offset: i64,
     },
     SwitchIsolation,
-    /// Somebody else's session takes the only slot.
+    /// Another client's session takes the only slot.
     Evict,
     Fetch(Asks),
     /// The longest wait is over.
@@ -147,7 +148,7 @@ impl Play {
             },
             Step::MakeAgain { topic } => {
                 house.delete(TOPICS[topic]);
-                // Its deletion ends the wait, and what is told then is not what holds after it.
+                // Its deletion ends the wait, and that answer no longer holds afterwards.
                 self.look_after_parked();
                 self.house.create(TOPICS[topic], PARTITIONS as usize);
             }
@@ -196,7 +197,7 @@ impl Play {
                 Some(records)
             }
             Err(_) => {
-                assert!(!at_once, "it waits in vain");
+                assert!(!at_once, "it waits although there is enough");
                 self.parked = Some((request, asks, answers));
                 None
             }
@@ -228,7 +229,8 @@ impl Play {
     }
 
     fn evict(&mut self) {
-        // Nobody uses the client's session for long; if its request waits, that ends meanwhile.
+        // The client's session stays unused for long; if its request waits, the wait ends
+        // meanwhile.
         self.wait();
         self.house.clock.advance_ms(200_000);
         let mut other = Client::new(12);
@@ -342,7 +344,7 @@ fn a_fetch_from_a_segment_that_ends_gets_what_there_is() {
 }
 
 #[test]
-fn retention_that_moves_the_log_start_is_told() {
+fn retention_that_moves_the_log_start_is_answered() {
     let house = House::new();
     let mut client = settled(&house, "t", 1);
     let partition = house.partition("t", 0).expect("it was made");
@@ -389,7 +391,7 @@ fn appends_of_many_threads_wake_a_session_each_time() {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let house = &house;
-            // Each appends to its own partition and to everybody's first.
+            // Each thread appends to its own partition and to partition 0, which all share.
             scope.spawn(move || {
                 for _ in 0..EACH {
                     house.append("t", thread, 1);
@@ -407,8 +409,8 @@ fn appends_of_many_threads_wake_a_session_each_time() {
     });
 }
 
-/// One append may publish the end of another, and finds nothing left to publish for its own: once
-/// its bytes were not counted then, and the fetch waited for its time.
+/// One append may publish the end of another append, which then has nothing left to publish. Once
+/// the bytes of the other append were not counted, and the fetch waited for its whole time.
 #[test]
 fn bytes_that_several_appends_publish_together_all_count() {
     const THREADS: i32 = 4;

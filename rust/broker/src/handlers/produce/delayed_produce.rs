@@ -77,8 +77,8 @@ type Answer = Box<dyn FnOnce(&ProduceResponse) + Send>;
 /// The waiting request.
 pub struct DelayedProduce {
     pending: Vec<Pending>,
-    /// How many of `pending`, from the first on, have an outcome: they are not asked again, or a
-    /// produce to very many partitions would ask each of them whenever one moves.
+    /// How many of `pending`, from the first on, have an outcome. They are not asked again.
+    /// Otherwise a produce to very many partitions would ask each of them whenever one moves.
     settled: AtomicUsize,
     timeout_ms: u64,
     unsent: Mutex<Option<(ProduceResponse, Answer)>>,

@@ -1,7 +1,8 @@
-//! Topics that are made because somebody asked for them by name.
+//! Topics that are created because a client asked for them by name.
 //!
-//! Internal topics get what the broker needs of them, on as many brokers as are registered: with
-//! the default of three a broker alone would wait for ever. All others get the defaults.
+//! Internal topics get what the broker needs, on at most as many brokers as are registered. With
+//! the default of three replicas a single broker would never create them. All others get the
+//! defaults.
 //! Source: Kafka's `AutoTopicCreationManager`.
 
 use super::super::image::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, MetadataImage};

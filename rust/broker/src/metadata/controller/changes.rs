@@ -1,7 +1,8 @@
 //! Changes, one after the other: decided, proposed, published, answered.
 //!
-//! A change is decided on the image that the one before it made, so the next one is begun when the
-//! one before is published or refused. No thread waits for that: whoever ends one begins the next.
+//! A change is decided on the image that the previous change made. So a change begins when the
+//! previous one is published or refused. No thread waits for that: the thread that ends one change
+//! begins the next.
 //!
 //! A change that was overtaken, by a controller on another broker, was not made and never will be:
 //! it is decided again when the image has what overtook it. Its client hears nothing of that.

@@ -164,7 +164,7 @@ fn altered(
     expect_name(resource)?;
     rules.validate(image, resource, &before, &after)?;
     keep_min_insync_replicas(change, &before, &after)?;
-    // As Kafka: what is wrong with keys and values is told also of a topic that is not there.
+    // As in Kafka: errors of keys and values are reported for a missing topic too.
     if resource.resource_type == ConfigResourceType::Topic && image.topic(&resource.name).is_none()
     {
         let message = format!("The topic '{}' does not exist.", resource.name);

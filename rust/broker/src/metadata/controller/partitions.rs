@@ -10,7 +10,7 @@ use super::placement::{new_partition, place, validate_assignment};
 use super::topics::{MAX_PARTITIONS_PER_REQUEST, excessive};
 use kafkalite_protocol::{ErrorCode, Uuid};
 
-/// More partitions that somebody asks for.
+/// A request for more partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPartitions {
     /// The topic's name.

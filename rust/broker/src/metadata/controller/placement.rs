@@ -35,8 +35,8 @@ pub fn place(
     Ok((first..first.saturating_add(count)).map(|index| new_partition(replicas(index))).collect())
 }
 
-/// A partition nobody has written to: everyone is in sync, the first replica leads, and each broker
-/// may choose the directory of its replica.
+/// A new, empty partition: all replicas are in sync, the first one leads, and each broker may
+/// choose the directory of its replica.
 pub fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
     PartitionRecord {
         leader: replicas.first().copied().unwrap_or(-1),

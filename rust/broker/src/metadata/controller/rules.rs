@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The rules of one broker. What was altered comes from the image that a change is decided on,
-/// never from an earlier look: a topic's configs and its broker's may change at the same time.
+/// The rules of one broker. Altered values come from the image that a change is decided on, never
+/// from an earlier look. A topic's configs and its broker's may change at the same time.
 #[derive(Clone, Debug)]
 pub struct TableRules {
     broker: Arc<BrokerConfig>,

@@ -54,7 +54,7 @@ fn a_topic_gets_the_defaults_for_minus_one() {
 }
 
 #[test]
-fn nobody_makes_a_topic_over_the_metadata_log() {
+fn no_topic_is_created_over_the_metadata_log() {
     let dir = tempfile::tempdir().unwrap();
     let controller = open(dir.path());
     let refused = create(&controller, &[topic("__cluster_metadata")]).pop().unwrap().unwrap_err();
@@ -125,7 +125,7 @@ fn validate_only_changes_nothing() {
 }
 
 #[test]
-fn watchers_are_told_before_the_caller_and_first_of_everything() {
+fn watchers_run_before_the_caller_is_answered_and_first_get_the_whole_image() {
     let dir = tempfile::tempdir().unwrap();
     let controller = open(dir.path());
     create(&controller, &[topic("old")]);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Partitions that one request may make at most; as in Kafka.
 pub const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
 
-/// A topic that somebody asks for.
+/// A request for a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewTopic {
     /// Its name.

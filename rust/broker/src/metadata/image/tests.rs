@@ -55,7 +55,7 @@ fn a_topic_is_found_by_name_and_by_id_until_it_is_removed() {
     let second = after(&first, vec![remove(7)]);
     assert!(second.topic("t").is_none() && second.topic_by_id(id).is_none());
     assert_eq!((second.topics.len(), second.topics.partition_count()), (0, 0));
-    assert!(first.topic("t").is_some(), "an image that somebody holds never changes");
+    assert!(first.topic("t").is_some(), "an image that is held never changes");
 }
 
 #[test]

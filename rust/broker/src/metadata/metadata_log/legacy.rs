@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The number of the format in a file's header.
 pub const FORMAT: u8 = 1;
 
-/// The name of the one listener that a registration told of before it told of all.
+/// The name of the only listener in registrations that did not list all.
 const FIRST_LISTENER: &str = "PLAINTEXT";
 
 #[derive(Deserialize)]

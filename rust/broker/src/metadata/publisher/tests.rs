@@ -25,7 +25,7 @@ fn published(publisher: &Publisher, offset: i64) -> Result<(), String> {
 }
 
 #[test]
-fn followers_hear_of_every_image_in_order_and_before_those_who_wait() {
+fn followers_get_every_image_in_order_and_before_waiting_callers() {
     let publisher = start();
     let (told, heard) = mpsc::channel();
     let follower = told.clone();
@@ -51,7 +51,7 @@ fn followers_hear_of_every_image_in_order_and_before_those_who_wait() {
 }
 
 #[test]
-fn a_follower_that_panics_keeps_nobody_from_hearing() {
+fn after_a_follower_panics_the_others_still_get_the_image() {
     let publisher = start();
     let (told, heard) = mpsc::channel();
     publisher.follow(Box::new(|_, _| panic!("on purpose")), Box::new(|| {}));

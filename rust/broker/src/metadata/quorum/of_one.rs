@@ -1,8 +1,8 @@
 //! The quorum of one voter: what is on its disk is committed.
 //!
-//! It writes its log on the publisher's thread. Nobody else commits, so there is nothing that could
-//! be published while a proposal waits for its fsync, and a thread of its own would only be one
-//! more to wake.
+//! It writes its log on the publisher's thread. No other node commits, so there is nothing to
+//! publish while a proposal waits for its fsync. A thread of its own would only be one more to
+//! wake.
 
 use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumStatus};
 use crate::metadata::error::MetadataError;
@@ -24,7 +24,7 @@ pub struct QuorumOfOne {
     writer: Arc<Mutex<Writer>>,
 }
 
-/// What the publisher's thread needs; nobody else takes its lock.
+/// What the publisher's thread needs; no other thread takes its lock.
 struct Writer {
     epoch: i32,
     end: Arc<AtomicI64>,

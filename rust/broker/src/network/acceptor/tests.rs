@@ -1,4 +1,4 @@
-//! What can go wrong with a listener is told apart.
+//! Each failure of a listener has an error of its own.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -13,7 +13,7 @@ fn bind(host: &str, port: u16) -> Result<Listener, BindError> {
 }
 
 #[test]
-fn port_0_is_told_as_the_port_the_system_chose() {
+fn port_0_is_reported_as_the_port_the_system_chose() {
     let listener = bind("127.0.0.1", 0).expect("a free port");
     assert_ne!(listener.address().port(), 0);
     assert_eq!(&**listener.name(), "PLAINTEXT");
@@ -51,7 +51,7 @@ fn every_address_of_a_host_is_bound_at_one_port() {
 }
 
 #[test]
-fn a_taken_port_and_a_foreign_address_are_told_apart() {
+fn a_taken_port_and_a_foreign_address_are_different_errors() {
     let first = bind("127.0.0.1", 0).expect("a free port");
     let port = first.address().port();
     let taken = bind("127.0.0.1", port).expect_err("it is taken");

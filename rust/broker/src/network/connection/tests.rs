@@ -160,7 +160,7 @@ fn nothing_more_is_begun_for_a_peer_that_does_not_read() {
 }
 
 #[test]
-fn what_is_not_served_ends_the_connection_but_for_api_versions() {
+fn what_is_not_served_ends_the_connection_except_api_versions() {
     for (api_key, version, expected) in [
         (METADATA, 9, "submit"),
         (METADATA, 200, "bad_request"),
@@ -213,8 +213,8 @@ fn a_connection_with_a_request_that_waits_has_no_deadline() {
     assert!(house.connection.is_settled());
 }
 
-/// The connection of a client that sends no more, and at a stop that of any client, was closed
-/// between the answer and its way to the socket.
+/// The connection of a client that sends no more was closed before its answer reached the socket.
+/// At a stop this happened to every client.
 #[test]
 fn a_connection_whose_answer_is_not_taken_is_neither_settled_nor_idle() {
     let config = NetworkConfig::default();
@@ -227,7 +227,7 @@ fn a_connection_whose_answer_is_not_taken_is_neither_settled_nor_idle() {
 }
 
 #[test]
-fn the_time_a_frame_took_to_arrive_is_told_when_it_is_taken() {
+fn the_time_a_frame_took_to_arrive_is_known_when_it_is_taken() {
     let mut house = house();
     let bytes = frame(PRODUCE, 9, 500);
     house.arrive(bytes[..50].to_vec(), 1_000);

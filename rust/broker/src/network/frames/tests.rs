@@ -147,7 +147,7 @@ fn a_large_frame_grows_with_what_arrived_and_stops_where_room_ends() {
     let mut source = Script::new(&framed(&[frame]), &[]);
     let mut reader = FrameReader::new(1 << 20);
     let (pool, room) = (pool(), room(300 << 10));
-    // Another connection is overdrawn, so nobody else may grow beyond the bound.
+    // Another connection is overdrawn, so no other connection may grow beyond the bound.
     let others = [1 << 20, 300 << 10].map(|bytes| Room::begin(&room, bytes).expect("the first"));
     reader.read(&mut source, &pool, &mut None).expect("the beginning");
     assert!(!reader.begin_large(&room, &pool), "no room");

@@ -1,7 +1,8 @@
 //! When the thread has to look up although nothing happened, and which connections it ends then.
 //!
-//! Deadlines are long and move with every byte, so no timer is kept for them: the thread knows a
-//! time before which none can pass, looks at all its connections then, and computes the next.
+//! Deadlines are long and move with every byte, so they have no timers. The thread knows a time
+//! before which none can pass. At that time it looks at all its connections, and computes the next
+//! such time.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The end of a connection when the broker stops: no answer is lost that was given.
 //!
-//! A socket that is closed while requests lie in it unread, or before more of them come, is reset,
-//! and what the peer had not taken of its answers is gone. So sending ends first, which the peer
-//! sees behind its last answer; what it still sends is read and thrown away until it ends, too.
-//! Nobody is waited for who has every answer and asks nothing more; whoever was just served may be
-//! about to, and is given a moment.
+//! A socket that is closed with unread requests in it, or before more of them arrive, is reset. The
+//! peer then loses the answers that it has not read. So sending ends first, which the peer sees
+//! behind its last answer. What the peer still sends is read and thrown away until the peer ends
+//! too. A peer that has every answer and asks nothing more is not waited for. A peer that was just
+//! served may ask again soon, so it gets a moment.
 
 use std::io::{self, Read};
 
@@ -19,7 +19,7 @@ pub(super) const LOOK_NS: u64 = 5 * NS_PER_MS;
 const LINGER_NS: u64 = 1_000 * NS_PER_MS;
 /// How long a peer that was just served has to ask more, or to find the end.
 const MOMENT_NS: u64 = 20 * NS_PER_MS;
-/// Whoever moved no byte for so long is not about to ask.
+/// A peer that moved no byte for this time is not about to ask.
 const JUST_NS: u64 = 1_000 * NS_PER_MS;
 /// Bytes thrown away in one read.
 const DISCARD_BYTES: usize = 16 << 10;
@@ -28,7 +28,7 @@ const DISCARDS: usize = 64;
 
 /// A connection on which nothing more is sent.
 pub(super) struct Parting {
-    /// The peer sent what nobody will answer: it may not look for the end before it has sent more.
+    /// The peer sent requests that get no answer: it may send more before it reads the end.
     asks: bool,
     /// It was just served, or asked just now.
     is_busy: bool,
@@ -37,7 +37,7 @@ pub(super) struct Parting {
 }
 
 impl Parting {
-    /// Whether nobody loses anything by the end of the connection.
+    /// Whether the connection can end without a loss.
     fn is_over(&self, now_ns: u64) -> bool {
         let linger_ns = match self {
             Self { asks: true, .. } => LINGER_NS,

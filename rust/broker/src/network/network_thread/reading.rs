@@ -102,7 +102,7 @@ impl NetworkThread {
 
     fn read_until_pause(&mut self, key: usize) -> Result<Pause, (CloseReason, String)> {
         let (mut requests, mut bytes) = (0, 0);
-        // Looked at anew only after what takes time: a read, or a handler that ran here.
+        // Read again only after steps that take time: a read, or a handler that ran here.
         let mut now_ns = self.now_ns();
         loop {
             let Some(served) = self.connections.get_mut(key) else { return Ok(Pause::Drained) };
@@ -146,7 +146,7 @@ impl NetworkThread {
         let now_ns = self.now_ns();
         let Some(served) = self.connections.get_mut(key) else { return };
         if served.paused && !paused {
-            // It stood still because of us: a half-sent frame gets its time anew.
+            // The frame stood still because of this broker, so its time starts again.
             served.connection.excuse(now_ns);
         }
         served.paused = paused;
@@ -243,8 +243,8 @@ impl Served {
             Ok(Progress::Read { drained, .. }) => {
                 self.connection.touch(now_ns);
                 self.connection.bytes_arrived(now_ns);
-                // A short read empties the socket, and what comes later is announced; but the end
-                // of the stream may have been announced already, together with these bytes.
+                // A short read empties the socket, and later bytes are announced. But the end of
+                // the stream may have been announced already, together with these bytes.
                 self.readable = !drained || self.end_announced;
             }
             Ok(Progress::NoRoom) => {}

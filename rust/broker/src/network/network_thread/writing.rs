@@ -74,7 +74,7 @@ impl NetworkThread {
         }
     }
 
-    /// The handler, or whoever completed the request, panicked while holding its responder.
+    /// The thread that handled or completed the request panicked while it held the responder.
     fn answer_panic(&self, slot: Slot) -> Response {
         let build = || (self.parts.on_panic)(&slot);
         panics::contain("the answer to a panic", build).flatten().unwrap_or(Response::Close)

@@ -1,5 +1,5 @@
-//! What a process that was forked off the broker's leaves of its sockets: copies of descriptors,
-//! taken here by `pidfd_getfd`, which is what a fork does to each of them.
+//! Sockets of a broker whose process was forked. The test copies descriptors by `pidfd_getfd`,
+//! because a fork does the same to each of them.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
@@ -21,8 +21,8 @@ fn copies(port: u16) -> Vec<OwnedFd> {
     all.filter(is_bound).collect()
 }
 
-/// Sockets were closed and never shut down: with a copy in a forked child, clients of a broker that
-/// was gone waited for ever, and its port could not be bound again.
+/// Sockets were closed and never shut down. With a copy in a forked child, clients of a stopped
+/// broker waited without end, and its port could not be bound again.
 #[test]
 fn a_broker_that_ends_is_gone_although_a_forked_process_has_its_sockets() {
     let broker = Broker::start(NetworkConfig::default(), echo);
@@ -34,7 +34,7 @@ fn a_broker_that_ends_is_gone_although_a_forked_process_has_its_sockets() {
     assert_eq!(copies.len(), 2, "the listener and the connection");
     drop(broker);
     assert!(client.is_closed());
-    let refused = TcpStream::connect(("127.0.0.1", port)).expect_err("nobody listens");
+    let refused = TcpStream::connect(("127.0.0.1", port)).expect_err("no socket listens");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     let listener = ListenerConfig { port, ..NetworkConfig::default().listeners.remove(0) };
     let config = NetworkConfig { listeners: vec![listener], ..NetworkConfig::default() };

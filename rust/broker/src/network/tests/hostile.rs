@@ -125,8 +125,9 @@ fn an_idle_connection_is_closed_and_a_parked_one_is_not() {
     assert_eq!(broker.counter("kafkalite_connections_closed", "idle"), 1);
     parked.answer(2);
     assert_eq!(waiting.receive_id(), 2);
-    // Answered now, and from now on as idle as any. The round trip lets the thread end the turn
-    // in which it wrote, or the time of that write could be read after the clock was moved.
+    // It has its answer, and from now on it is idle like the others. The round trip lets the thread
+    // end the turn in which it wrote. Otherwise the time of that write could be read after the
+    // clock moved.
     let mut other = broker.connect();
     other.send(&request(HEARTBEAT, 3, b""));
     assert_eq!(other.receive_id(), 3);
@@ -197,8 +198,9 @@ fn half_sent_large_frames_share_a_bounded_room_and_all_get_through() {
     }
 }
 
-/// A complete frame keeps its memory until it may begin, and all kinds had one room: while the
-/// fetches that waited held too much, further large ones filled it, and no large produce arrived.
+/// A complete frame keeps its memory until it may begin, and all kinds had one room. While the
+/// waiting fetches held too much, further large fetches filled the room, and no large produce
+/// arrived.
 #[test]
 fn large_fetches_that_may_not_begin_keep_no_large_produce_from_arriving() {
     let config = NetworkConfig { half_frame_bytes: 1 << 20, ..NetworkConfig::default() };
@@ -225,8 +227,8 @@ fn large_fetches_that_may_not_begin_keep_no_large_produce_from_arriving() {
     }
 }
 
-/// Memory of one kind became free, and before those that waited for it were looked at, a frame of
-/// another kind began to wait: that it was noted for both, and the former waited on.
+/// Memory of one kind became free. Before its waiters were looked at, a frame of another kind began
+/// to wait. The wait was noted for both kinds, and the former waiters waited on.
 #[test]
 fn memory_that_became_free_is_not_forgotten_because_another_kind_begins_to_wait() {
     let config = NetworkConfig {

@@ -66,8 +66,8 @@ fn begin_before_answers(apis: &[i16], begun: i32) {
     for id in 0..begun {
         assert_eq!(began.recv_timeout(PATIENCE), Ok(id), "requests begin in order: {apis:?}");
     }
-    // Another connection is served by the same threads after the burst: when a round trip of it
-    // is over, whatever could begin has been queued; a second one follows it through the queue.
+    // The same threads serve another connection after the burst. When its round trip is over, every
+    // request that could begin has been queued. A second round trip follows them through the queue.
     let mut other = broker.connect();
     for id in 0..20 {
         other.send(&request(HEARTBEAT, id, b""));

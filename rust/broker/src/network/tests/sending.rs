@@ -99,7 +99,7 @@ fn what_came_in_meanwhile_is_served_before_the_rest_of_many_large_responses() {
     let ranges = serve_ranges(segment(&[7; 1 << 20]));
     let requests = AtomicUsize::new(0);
     let config = NetworkConfig { inline: InlineMode::Always, ..NetworkConfig::default() };
-    // The first and the last of the readers and whoever comes after them hold the only thread.
+    // The first reader, the last reader and all later requests hold the only thread.
     let broker = Broker::start(config, move |request| {
         if request.header.api_key == HEARTBEAT {
             return echo(request);

@@ -1,4 +1,4 @@
-//! A stop takes no answer back, and waits for nobody who has everything.
+//! A stop loses no answer, and does not wait for clients that have all answers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -35,7 +35,7 @@ fn read_slowly(client: &mut Client) -> (i32, std::io::Result<usize>) {
     (count, end)
 }
 
-/// The rest of its answers was lost to a reset, as requests that nobody began lay in the socket.
+/// A reset lost the rest of its answers, because the socket held requests that had not begun.
 #[test]
 fn a_peer_that_asks_ahead_and_reads_slowly_gets_every_answer_of_before_the_stop() {
     let begun = Arc::new(AtomicI32::new(0));

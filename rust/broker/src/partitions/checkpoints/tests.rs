@@ -100,8 +100,8 @@ fn a_new_directory_has_no_file_of_topics_before_its_first_checkpoint() {
     assert!(temp.path().join(TOPIC_IDS_FILE).exists());
 }
 
-/// A crash behind the first checkpoint ever leaves it without the ids of its entries: they are not
-/// those of an earlier release, so no topic of their name gets them.
+/// A crash right after the very first checkpoint leaves it without the ids of its entries. These
+/// entries are not from an earlier release, so no topic of their name gets them.
 #[test]
 fn a_crash_at_the_first_checkpoint_gives_no_entry_to_another_topic() {
     let mut at = 0;

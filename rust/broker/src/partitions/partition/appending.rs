@@ -108,8 +108,8 @@ impl Partition {
                 true => state.commit_status(end, epoch),
                 false => state.local_status(end, epoch),
             };
-            // Followers read on to the log's end. And also if another append told of this one's
-            // end together with its own: that one told its own bytes only.
+            // Followers read on to the log's end. Readers are notified too if another append
+            // reported this one's end with its own, because that append counted only its own bytes.
             let tells = moved || !state.counts_durable_only() || state.has_followers();
             (moved, tells && !appended.duplicate, status)
         };
@@ -128,7 +128,8 @@ impl Partition {
 
     fn tell_readers(&self, bytes: u64, starts_segment: bool) {
         if starts_segment {
-            // Whoever reads the segment before gets what there is: it will not grow.
+            // Fetches that wait in the previous segment get what there is: that segment will not
+            // grow.
             self.fetch_waiters.check();
         } else {
             self.fetch_waiters.check_bytes(bytes);
@@ -221,13 +222,13 @@ impl Partition {
     fn take_log_end(&self, end: LogEnd) {
         let mut state = self.state.lock();
         state.log_ended(end);
-        // A full disk may stop a log that begins anew after its start moved up.
+        // A full disk may stop a log that starts again after its start moved up.
         state.log_start_moved(self.log.log_start_offset().min(end.offset));
         self.publish(&state);
     }
 
-    /// What became of a batch that was appended in `epoch` and ends at `end`, for acks=all. Leader,
-    /// epoch and high watermark are looked at together.
+    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`. Leader,
+    /// epoch and high watermark are read together.
     #[must_use]
     pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
         if self.is_offline() {
@@ -246,11 +247,11 @@ impl Partition {
         self.state.lock().local_status(end, epoch)
     }
 
-    /// Puts the log on the disk, and lets everybody see it who waited for that.
+    /// Flushes the log to the disk, and then answers the requests that wait for the flush.
     ///
     /// # Errors
-    /// The disk failed; the log directory is offline then, and the requests that wait here were
-    /// told.
+    /// The disk failed; the log directory is offline then, and the requests that wait here got an
+    /// error.
     pub fn flush(&self) -> Result<(), LogError> {
         let flushed = self.log.flush();
         let mut moved = false;

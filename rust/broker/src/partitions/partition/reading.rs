@@ -136,8 +136,8 @@ impl Partition {
     /// What `reader` may read now.
     ///
     /// # Errors
-    /// Why it may not: `NotLeaderOrFollower`, an epoch that is not the leader's, a follower that is
-    /// no replica, an offset out of range, a log directory that failed.
+    /// The reason of the refusal: `NotLeaderOrFollower`, an epoch that is not the leader's, or a
+    /// follower that is no replica. Also an offset out of range, or a failed log directory.
     pub fn plan(
         &self,
         target: &FetchTarget,

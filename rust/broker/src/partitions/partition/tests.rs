@@ -63,7 +63,7 @@ impl DelayedOperation for Waits {
     }
 }
 
-/// A partition that is led here, with nobody who flushes it until the committer is started.
+/// A partition that is led here. It is not flushed until the committer is started.
 struct House {
     partition: Arc<Partition>,
     committer: Arc<GroupCommit>,
@@ -109,7 +109,7 @@ fn house(flush_messages: u64) -> House {
 }
 
 impl House {
-    /// What a produce is told that waits for all that was appended.
+    /// The answer to a produce that waits for all that was appended.
     fn wait(&self, acks: i16) -> mpsc::Receiver<Completion> {
         let (done, told) = mpsc::channel();
         let (partition, end) = (self.partition.clone(), self.partition.log_end_offset());
@@ -119,8 +119,8 @@ impl House {
     }
 }
 
-/// An append under `flush.messages=1` left the high watermark to the flush, which found another
-/// setting and left it to the append: acks=all was never answered.
+/// An append under `flush.messages=1` left the high watermark to the flush. The flush found another
+/// setting and left it to the append, so acks=all was never answered.
 #[test]
 fn the_high_watermark_moves_when_flush_messages_is_taken_back() {
     let house = house(1);
@@ -132,8 +132,8 @@ fn the_high_watermark_moves_when_flush_messages_is_taken_back() {
     assert_eq!(house.partition.high_watermark(), Offset(1));
 }
 
-/// The same in the moment between the two steps of an append: its batch is in the log, and it did
-/// not tell so yet. The state counts by the settings that hold when it hears of the end.
+/// The same between the two steps of an append: its batch is in the log and not yet reported. The
+/// state counts by the settings that hold when the end is reported.
 #[test]
 fn an_append_beside_a_change_of_flush_messages_counts_by_the_newer_setting() {
     for (before, after, counted) in [(1, u64::MAX, 1), (u64::MAX, 1, 0)] {
@@ -162,8 +162,8 @@ fn a_flush_counts_whatever_the_setting_is_when_it_ends() {
     }
 }
 
-/// A batch that was appended before `flush.messages=1` waits for the disk from then on: nobody
-/// asked for the flush.
+/// A batch that was appended before `flush.messages=1` waits for the disk from then on. Once no
+/// flush was requested.
 #[test]
 fn what_waits_for_the_disk_after_flush_messages_is_set_is_flushed() {
     let house = house(u64::MAX);
@@ -184,7 +184,7 @@ fn what_waits_for_the_disk_after_flush_messages_is_set_is_flushed() {
 }
 
 #[test]
-fn an_epoch_is_known_to_the_log_before_anybody_is_told_of_it() {
+fn the_log_has_an_epoch_before_any_client_sees_it() {
     let house = house(u64::MAX);
     let epoch = house.partition.leader_epoch();
     assert_eq!(house.partition.end_of_epoch(epoch), Some((epoch, Offset(0))));
@@ -215,8 +215,8 @@ fn of_the_next_leader(offset: i64) -> bytes::Bytes {
     builder.build(Offset(offset), NEXT).unwrap()
 }
 
-/// The epoch was looked up, the lock was released, and the append came to a log that another
-/// broker led by then: the batch went into the log in the old epoch.
+/// The epoch was read and the lock released. Then the append came to a log that another broker led,
+/// so the batch went into the log in the old epoch.
 #[test]
 fn a_leader_that_is_demoted_between_its_look_and_its_append_appends_nothing() {
     let house = house(u64::MAX);
@@ -250,10 +250,10 @@ fn a_batch_that_was_replaced_is_never_committed() {
     assert_eq!(partition.commit_status(end, LeaderEpoch(5)), CommitStatus::Committed);
 }
 
-/// The same between the two steps of an append, as threads do it: the log has the batch, and the
-/// thread did not tell so before another one truncated.
+/// The same between the two steps of an append. The log has the batch, and another thread truncates
+/// before the append is reported.
 #[test]
-fn an_append_that_tells_of_its_end_late_does_not_undo_a_truncation() {
+fn an_append_that_reports_its_end_late_does_not_undo_a_truncation() {
     let house = house(u64::MAX);
     let partition = &house.partition;
     let late = partition.log().append_as_leader(&batch(), EPOCH, NOW_MS).unwrap();
@@ -314,7 +314,7 @@ fn a_batch_that_is_sent_again_waits_as_its_first_attempt_does() {
 }
 
 /// The wait ended with an acknowledgement, and the leader was demoted before the answer was made:
-/// the producer was told to send a committed batch again.
+/// the answer made the producer send a committed batch again.
 #[test]
 fn a_produce_is_answered_with_what_ended_its_wait() {
     let house = house(1);

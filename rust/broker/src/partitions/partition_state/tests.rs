@@ -51,7 +51,7 @@ fn the_high_watermark_is_the_lowest_end_of_the_in_sync_replicas() {
     let mut state = leader(&[ME, 2]);
     assert_eq!(state.high_watermark(), Offset(4));
     assert_eq!(state.follower_fetched(2, Offset(7), false), Some(Offset(7)));
-    // Replica 3 is not in sync, and nobody waits for it.
+    // Replica 3 is not in sync, so no request waits for it.
     assert_eq!(state.follower_fetched(3, Offset(5), false), None);
     assert_eq!(state.follower_fetched(2, Offset(10), false), Some(Offset(10)));
 }
@@ -118,7 +118,7 @@ fn deleted_records_take_the_high_watermark_along() {
 /// A thread that appended was overtaken by the truncation of the next epoch's follower: its end
 /// was counted, and with it records that were gone.
 #[test]
-fn an_append_that_is_told_of_late_does_not_undo_a_truncation() {
+fn an_append_that_is_reported_late_does_not_undo_a_truncation() {
     let mut state = leader(&[ME]);
     let late = end(12, 5, 3);
     state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 4)));
@@ -132,7 +132,7 @@ fn an_append_that_is_told_of_late_does_not_undo_a_truncation() {
 
 /// The same with `flush.messages=1`: the disk had had what was cut.
 #[test]
-fn a_flush_that_is_told_of_late_does_not_undo_a_truncation() {
+fn a_flush_that_is_reported_late_does_not_undo_a_truncation() {
     let mut state = opened();
     state.set_rules(true, 1);
     let late = DurableEnd { offset: Offset(10), version: 2 };
@@ -145,7 +145,7 @@ fn a_flush_that_is_told_of_late_does_not_undo_a_truncation() {
     assert_eq!(state.flushed(DurableEnd { offset: Offset(9), version: 6 }), Some(Offset(9)));
 }
 
-/// A follower's append that is told of late brings the high watermark of an older leader along.
+/// A follower's append that is reported late brings the high watermark of an older leader.
 #[test]
 fn the_high_watermark_of_a_leader_counts_for_the_log_it_came_with() {
     let mut state = opened();
@@ -219,7 +219,7 @@ fn a_batch_for_acks_1_waits_for_the_disk_only_where_the_disk_is_asked_for() {
 }
 
 #[test]
-fn a_deleted_partition_is_led_by_nobody() {
+fn a_deleted_partition_has_no_leader() {
     let mut state = leader(&[ME]);
     state.vanish();
     let unknown = ErrorCode::UnknownTopicOrPartition;

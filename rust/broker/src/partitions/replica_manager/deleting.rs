@@ -1,11 +1,11 @@
 //! What becomes of partitions that are deleted, or lose their replica on this broker: renamed at
 //! once, removed after a delay.
 //!
-//! A directory belongs to the topic whose id stands in it, whatever it is called. One that the
-//! broker could not rename before it was killed is found at the next start: its topic is not in the
-//! image, or has no replica here. If the metadata log tells that the topic was removed, the
-//! directory is deleted then. Any other is put aside as a stray and never served: it may hold
-//! somebody's records.
+//! A directory belongs to the topic whose id stands in it, whatever it is called. A killed broker
+//! may leave a directory that it could not rename. The next start finds it, because its topic is
+//! not in the image or has no replica here. If the metadata log says that the topic was removed,
+//! the directory is deleted then. Any other directory is put aside as a stray and never served,
+//! because it may hold records that are still needed.
 //! Source: Kafka's `LogManager.asyncDelete`, `deleteLogs` and `isStrayKraftReplica`.
 
 use super::opening::Unopened;
@@ -72,7 +72,7 @@ impl ReplicaManager {
         }
     }
 
-    /// Deletes the log of a partition that serves nobody any more.
+    /// Deletes the log of a partition that serves no client any more.
     fn delete_log(&self, topic: &TopicImage, index: i32, slot: &Slot) {
         match slot {
             Slot::Here(partition) => {
@@ -128,7 +128,7 @@ impl ReplicaManager {
     pub(super) fn forget_deleted(&self, checkpoints: &[Checkpoint]) {
         for which in checkpoints {
             if let Err(error) = self.checkpoint(*which) {
-                tracing::error!(%error, "checkpoints still tell of deleted partitions");
+                tracing::error!(%error, "checkpoints still name deleted partitions");
             }
         }
     }
@@ -159,8 +159,8 @@ impl ReplicaManager {
         }
     }
 
-    /// Has removed what an earlier run began to delete, and moves out of the way what it left under
-    /// the name of a partition and belongs to no topic of the image.
+    /// Goes on with the deletions of an earlier run. Puts directories aside that have the name of a
+    /// partition and belong to no topic of the image.
     pub(super) fn clear_away(&self, dir: &LogDirectory, image: &MetadataImage) {
         let storage = dir.log_dir().storage();
         let Ok(entries) = storage.list(dir.path()) else { return };
@@ -175,10 +175,10 @@ impl ReplicaManager {
             let path = dir.path().join(&name);
             let stored = match read_topic_id(storage.as_ref(), &path) {
                 Ok(Some(stored)) => stored,
-                // Nobody's, as far as can be seen: left alone, unless its name is given.
+                // It has no topic id: it is left alone until a partition needs its name.
                 Ok(None) => continue,
                 Err(error) => {
-                    tracing::error!(log = name, %error, "cannot be told whose log this is");
+                    tracing::error!(log = name, %error, "cannot read the topic id of the log");
                     continue;
                 }
             };

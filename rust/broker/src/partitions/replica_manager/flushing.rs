@@ -1,7 +1,7 @@
 //! Putting on the disk what appends asked for, until it is there.
 //!
-//! A flush that finds the disk full is tried again: acknowledgements wait for it, and a producer
-//! that sends its batch again appends nothing that would ask for another one.
+//! A flush that finds the disk full is tried again, because acknowledgements wait for it. A
+//! producer that sends its batch again appends nothing, so it would start no other flush.
 
 use super::ReplicaManager;
 use kafkalite_log::LogError;

@@ -5,9 +5,9 @@
 //! scan after a crash waits for. New logs and a clean stop are all fsyncs, which a disk takes
 //! together: there the number of threads is our own.
 //!
-//! A log that does not open, for want of descriptors, of space, or by a bug that panics, answers
-//! as a storage error and is tried again after a while. Until it opens, what the checkpoints say of
-//! it stays in them, and its directory's stop does not count as clean.
+//! A log may not open for lack of descriptors or space, or because of a bug that panics. It answers
+//! with a storage error and is tried again after a while. Until it opens, what the checkpoints say
+//! of it stays in them, and its directory's stop does not count as clean.
 //! Source: Kafka's `LogManager.loadLogs` and `shutdown`.
 
 use super::{Partition, ReplicaManager, Slot};
@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What became of logs that were opened before their partitions are made, by topic and partition.
+/// The outcomes of logs that are opened before their partitions exist, by topic and partition.
 pub(super) type Opened = HashMap<(Uuid, i32), Result<Arc<CommitLog>, String>>;
 
 /// Threads that make new logs, or close those of one directory.
@@ -164,8 +164,8 @@ impl ReplicaManager {
         }
     }
 
-    /// Has `hear` called whenever logs opened that had not at first. The first caller is heard, and
-    /// nobody else.
+    /// Calls `hear` whenever logs open that did not open at first. Only the first call has an
+    /// effect.
     pub fn on_opened(&self, hear: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_opened.set(Box::new(hear));
     }
@@ -247,7 +247,7 @@ impl ReplicaManager {
         let settings = (self.config.settings)(topic);
         let log_dir = place.directory.log_dir();
         if place.stored != Some(topic.id) {
-            // Before there is anything else: records never lie in a directory that is nobody's.
+            // Before any other file: records never lie in a directory without a topic id.
             let (storage, path) = (log_dir.storage().as_ref(), log_dir.path().join(name));
             storage.create_dir(&path).map_err(|error| LogError::io(&path, error))?;
             write_topic_id(storage, &path, topic.id)?;

@@ -257,7 +257,7 @@ fn a_replica_that_the_image_removes_is_deleted_after_the_delay() {
 
 /// A request that found the partition before it was removed.
 #[test]
-fn who_holds_a_removed_replica_is_told_that_it_leads_no_longer() {
+fn a_holder_of_a_removed_replica_learns_that_it_leads_no_longer() {
     let mut house = House::new(&[ME]);
     let partition = house.find().unwrap();
     append(&partition).unwrap();
@@ -270,7 +270,7 @@ fn who_holds_a_removed_replica_is_told_that_it_leads_no_longer() {
 }
 
 #[test]
-fn a_replica_that_comes_back_begins_anew_each_time() {
+fn a_replica_that_comes_back_starts_empty_each_time() {
     let mut house = House::new(&[ME]);
     for times in 1..=3 {
         house.append();

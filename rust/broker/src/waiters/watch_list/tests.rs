@@ -48,7 +48,7 @@ fn subscriptions_of_sessions_that_are_gone_do_not_gather() {
     for id in 1..1_000 {
         let (context, look) = open(&sessions, id);
         list.subscribe(&subscription(&context, &look));
-        assert!(list.count.load(Ordering::Relaxed) <= 8, "nobody moved this partition");
+        assert!(list.count.load(Ordering::Relaxed) <= 8, "this partition was not moved");
     }
     drop(sessions);
     list.check();
@@ -60,7 +60,7 @@ fn a_list_tells_which_follower_is_caught_up() {
     let (sessions, list) = (FetchSessions::new(10, &Metrics::new()), WatchList::default());
     let (context, look) = open(&sessions, 1);
     list.subscribe(&subscription(&context, &look));
-    assert_eq!(list.caught_up_ms(2), None, "nothing was told yet");
+    assert_eq!(list.caught_up_ms(2), None, "no session was notified yet");
     let session = context.session().expect("a session");
     session.lock().note(&look, &Default::default(), 0);
     assert_eq!((list.caught_up_ms(2), list.caught_up_ms(3)), (Some(1_000), None));

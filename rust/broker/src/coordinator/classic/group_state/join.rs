@@ -29,7 +29,7 @@ impl JoinContext {
         self.version >= 4
     }
 
-    /// From v9 on a leader can be told to leave the assignment as it is (KIP-814).
+    /// From v9 on an answer can let the leader keep the assignment as it is (KIP-814).
     pub(super) fn can_skip_assignment(&self) -> bool {
         self.version >= 9
     }
@@ -246,7 +246,7 @@ impl GroupState {
         self.answer_join(token, response);
     }
 
-    /// Generation, protocol and leader; the leader also gets everybody's metadata.
+    /// Generation, protocol and leader. The leader also gets the metadata of all members.
     pub(super) fn generation_response(&self, member_id: &str) -> JoinGroupResponse {
         JoinGroupResponse {
             generation_id: self.generation,

@@ -35,7 +35,8 @@ impl GroupState {
         group
     }
 
-    /// Loading is over: sessions begin anew, and a group over `group.max.size` is rebalanced.
+    /// Loading is over: every session starts again, and a group over `group.max.size` is
+    /// rebalanced.
     pub fn loaded(&mut self, now: Now) {
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for id in &ids {

@@ -6,7 +6,7 @@ use kafkalite_protocol::messages::group_records::GroupMetadataValue;
 
 use super::{GroupState, JoinPhase, Now, PendingAppend, State};
 
-/// What a member is told when the group's record could not be stored.
+/// The error that a member gets when the group's record could not be stored.
 pub(in crate::coordinator) fn response_error(append_error: ErrorCode) -> ErrorCode {
     match append_error {
         ErrorCode::UnknownTopicOrPartition
@@ -71,7 +71,7 @@ impl GroupState {
         self.arm(deadline);
     }
 
-    /// Ends the join phase if everybody is there. The first generation keeps its delay.
+    /// Ends the join phase if all members have joined. The first generation keeps its delay.
     pub(super) fn maybe_complete_join(&mut self, now: Now) {
         if self.state == State::PreparingRebalance
             && self.previous_state != State::Empty
@@ -131,7 +131,7 @@ impl GroupState {
         }
     }
 
-    /// Keeps the leader if it is back, else takes one that is; `false` if nobody is.
+    /// Keeps the leader if it has joined, else takes a member that has; `false` if no member has.
     fn elect_joined_leader(&mut self) -> bool {
         let is_back =
             |id: &String| self.members.get(id).is_some_and(|member| member.awaiting_join.is_some());
@@ -168,7 +168,8 @@ impl GroupState {
         self.arm(deadline);
     }
 
-    /// Somebody knows the generation and never asked for its assignment: it goes, others rebalance.
+    /// Removes members that know the generation and never asked for their assignment. The others
+    /// rebalance.
     pub(super) fn sync_phase_over(&mut self, now: Now) {
         if !matches!(self.state, State::CompletingRebalance | State::Stable)
             || self.pending_syncs.is_empty()

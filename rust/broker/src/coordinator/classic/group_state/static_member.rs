@@ -1,6 +1,6 @@
 //! A static member that comes back without its member id: it takes its old place (KIP-345).
 //!
-//! In a stable group nobody else notices, as long as the group's protocol stays the same.
+//! In a stable group no other member notices, as long as the group's protocol stays the same.
 
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
@@ -64,7 +64,7 @@ impl GroupState {
         }
     }
 
-    /// Puts the member under a new id; whoever still waits under the old one is fenced.
+    /// Puts the member under a new id. Requests that still wait under the old id are fenced.
     fn rename_static_member(&mut self, instance_id: &str, old_id: &str, new_id: &str) {
         self.fail_join(old_id, old_id.to_owned(), ErrorCode::FencedInstanceId);
         self.fail_sync(old_id, ErrorCode::FencedInstanceId);

@@ -20,7 +20,7 @@ fn contradicts(requested: Option<&str>, actual: Option<&str>) -> bool {
 }
 
 impl GroupState {
-    /// A member asks for its assignment; the leader brings everybody's. Answered by an
+    /// A member asks for its assignment; the leader brings those of all members. Answered by an
     /// [`Action::AnswerSync`], at the latest when the leader's assignment is stored.
     pub fn sync(&mut self, token: Token, request: &SyncGroupRequest) {
         if let Err(error) = self.validate_sync(request) {
@@ -92,7 +92,8 @@ impl GroupState {
         assignment: &HashMap<String, Bytes>,
         error: Option<ErrorCode>,
     ) {
-        // Another member may have started a rebalance meanwhile; then nobody waits for this one.
+        // Another member may have started a rebalance meanwhile; then no request waits for this
+        // one.
         if self.state != State::CompletingRebalance || self.generation != generation {
             return;
         }
@@ -137,7 +138,8 @@ impl GroupState {
         let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(token) = member.awaiting_sync.take() {
             self.actions.push(Action::AnswerSync { token, response });
-            // While it was parked its session may have ended without effect: it begins anew.
+            // Its session may have ended without effect while the request was parked, so the
+            // session starts again.
             self.restart_session(now, member_id);
         }
     }

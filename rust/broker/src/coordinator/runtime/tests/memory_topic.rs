@@ -95,7 +95,7 @@ impl MemoryTopic {
         topic
     }
 
-    /// Makes it, or makes it anew.
+    /// Creates the topic, or replaces it by a new one.
     pub fn make(&self, id: Uuid, count: usize) {
         let mut inner = self.inner.lock();
         inner.id = Some(id);

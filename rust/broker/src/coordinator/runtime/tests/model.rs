@@ -1,9 +1,9 @@
-//! Random histories of one partition: appends that fail, commits that are late, epochs that end
-//! with and without the runtime being told, truncations, loads that fail, restarts.
+//! Random histories of one partition: failed appends, late commits, truncations, failed loads,
+//! restarts. Epochs end with and without a notice to the runtime.
 //!
-//! Whatever happens: every step is answered once; what was acknowledged is in the log and stays
-//! there; every record is one more than the one before it of its key, so each was decided upon all
-//! before it; reads see what is committed, and never less than before.
+//! In every history each step is answered once, and acknowledged records stay in the log. Every
+//! record is one more than the record before it of its key, so each decision saw all earlier ones.
+//! Reads see what is committed, and never less than an earlier read.
 
 use super::*;
 
@@ -155,7 +155,7 @@ impl Model {
     fn reads_now(&self) -> bool {
         let before = self.broker.loads.lock().len();
         self.broker.follow();
-        // Otherwise it is loaded anew.
+        // Otherwise it is loaded again.
         self.broker.loads.lock().len() == before && self.broker.read(0).is_ok()
     }
 

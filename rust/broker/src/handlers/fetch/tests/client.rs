@@ -226,11 +226,11 @@ impl Client {
         Enough { counted: reached(counted), exact: reached(exact) }
     }
 
-    /// A session that is gone is begun anew by the next request.
+    /// The next request opens a new session in place of a lost one.
     pub fn refused(&mut self, error: ErrorCode) {
         assert_eq!(error, ErrorCode::FetchSessionIdNotFound);
         self.open = None;
-        // Turns begin anew with it.
+        // Turns start again with the session.
         self.hungry.clear();
     }
 
@@ -285,7 +285,7 @@ impl Client {
         }
     }
 
-    /// Counts how long each partition was passed over, and asserts that nobody starves.
+    /// Counts how long each partition was passed over, and asserts that no partition starves.
     pub fn assert_is_fair(
         &mut self,
         full: &BTreeMap<Name, (PartitionData, u32)>,

@@ -118,7 +118,7 @@ fn a_change_is_decided_on_the_image_that_the_one_before_made() {
 }
 
 #[test]
-fn nobody_is_answered_before_the_record_is_in_the_local_image() {
+fn no_caller_is_answered_before_the_record_is_in_the_local_image() {
     let house = House::new();
     house.take_ids(10);
     let (proposal, done) = house.proposal();

@@ -248,8 +248,8 @@ fn an_empty_log_of_before_opens_empty() {
     }
 }
 
-/// The migration is interrupted at each of its changes, by a crash or by a power cut, and once more
-/// at the same change of the next try.
+/// A crash or a power cut interrupts the migration at each of its changes, and once more at the
+/// same change of the next try.
 #[test]
 fn a_migration_that_is_interrupted_anywhere_loses_nothing() {
     for (snapshot_at, power) in [(0, false), (0, true), (5, false), (5, true), (13, true)] {

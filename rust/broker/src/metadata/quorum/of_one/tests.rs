@@ -28,12 +28,12 @@ impl House {
         Self { quorum, publisher, images, image }
     }
 
-    /// What became of a proposal; if it was committed, it is published as well.
+    /// The outcome of a proposal; if it was committed, it is published as well.
     fn propose(&self, expected: i64, records: Vec<MetadataRecord>) -> Outcome {
         let (told, outcome) = mpsc::channel();
         let proposal = Proposal { records, expected, timestamp_ms: 5 };
         self.quorum.propose(proposal, Box::new(move |outcome| told.send(outcome).unwrap()));
-        let outcome = awaited::received("what became of the proposal", &outcome);
+        let outcome = awaited::received("the outcome of the proposal", &outcome);
         if let Outcome::Committed(offset) = outcome {
             let (told, published) = mpsc::channel();
             let done = Box::new(move |result| told.send(result).unwrap());
@@ -106,8 +106,8 @@ fn a_full_disk_rejects_one_proposal_and_takes_the_next() {
     assert_eq!(house.images.try_iter().collect::<Vec<_>>(), [(0, 1, 2_000)]);
 }
 
-/// At whichever change of the disk the first proposal fails: it is found in the log once or not at
-/// all, and found only if it was not rejected.
+/// The first proposal fails at each change of the disk in turn. It is found in the log at most
+/// once, and only if it was not rejected.
 #[test]
 fn a_proposal_of_unknown_outcome_is_never_committed_twice_nor_retried() {
     for (error, places) in [(28, 3), (5, 3)] {

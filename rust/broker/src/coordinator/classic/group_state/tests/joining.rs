@@ -97,7 +97,7 @@ fn the_protocol_that_all_members_know_and_most_prefer_wins() {
 }
 
 #[test]
-fn a_group_at_its_maximum_size_takes_nobody_in() {
+fn a_group_at_its_maximum_size_refuses_new_members() {
     let mut sim = Sim::new(limits(3_000, 2));
     let tokens = [(); 3].map(|()| sim.join(&consumer(), 3));
     sim.pass(60_000);

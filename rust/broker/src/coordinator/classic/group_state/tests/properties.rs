@@ -153,7 +153,7 @@ impl Run {
             State::PreparingRebalance => {
                 assert!(group.join_phase.is_some(), "a rebalance that nothing would end");
             }
-            State::Dead => unreachable!("nobody killed it"),
+            State::Dead => unreachable!("the group was not killed"),
         }
         self.check_answers();
     }
@@ -200,7 +200,7 @@ proptest! {
             run.apply(event);
             run.check();
         }
-        // Left alone, everybody dies and nobody waits any more.
+        // Without further calls all members expire, and no request waits any more.
         while run.committed < run.sim.appends.len() && !auto_commit {
             run.commit(false);
             run.check();

@@ -128,7 +128,7 @@ fn members_that_never_sync_are_removed_after_the_rebalance_timeout() {
 }
 
 #[test]
-fn a_group_loaded_with_members_is_stable_and_its_sessions_begin_anew() {
+fn a_group_loaded_with_members_is_stable_and_its_sessions_start_again() {
     let (sim, ids) = Sim::stable(2);
     let stored = sim.appends.last().unwrap().1.clone();
     let now = Now { ms: 500_000, wall_ms: 2_000_000 };
@@ -146,7 +146,7 @@ fn a_group_loaded_with_members_is_stable_and_its_sessions_begin_anew() {
 }
 
 #[test]
-fn killing_a_group_answers_everybody_who_waits() {
+fn killing_a_group_answers_all_waiting_requests() {
     let (mut sim, ids) = Sim::stable(2);
     let parked = sim.join(&with_id(&ids[0]), 3);
     let now = sim.now();

@@ -16,7 +16,7 @@ fn every_member_gets_its_own_assignment_once_it_is_stored() {
     sim.auto_commit = false;
     let follower = sim.sync(&ids[1], 1, &[]);
     let leader = sim.sync(&ids[0], 1, &[(&ids[0], b"zero"), (&ids[1], b"one")]);
-    assert!(sim.syncs.is_empty(), "nothing is told before it is stored");
+    assert!(sim.syncs.is_empty(), "no answer goes out before its record is stored");
     let (id, value) = sim.appends.last().unwrap().clone();
     assert_eq!(value.members.len(), 2);
     let now = sim.now();
@@ -38,7 +38,7 @@ fn members_that_the_leader_forgot_get_an_empty_assignment() {
 }
 
 #[test]
-fn an_assignment_that_could_not_be_stored_sends_everybody_back() {
+fn an_assignment_that_could_not_be_stored_sends_all_members_back() {
     for (append, told) in [
         (ErrorCode::NotLeaderOrFollower, ErrorCode::NotCoordinator),
         (ErrorCode::RequestTimedOut, ErrorCode::CoordinatorNotAvailable),
