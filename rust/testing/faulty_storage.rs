@@ -2,8 +2,8 @@
 //!
 //! Every change (write, sync, truncate, create, rename, remove) counts; the plan says at which one
 //! the fault strikes. After a crash nothing works any more, as for a process that is gone; the
-//! files hold what they held. After a power cut they also lose what was not synced: bytes and names
-//! that were new, and if the test asks for it, also cuts, renames and removals.
+//! files hold what they held. After a power cut they also lose what was not synced: new bytes and
+//! new names. If the test asks for it, cuts, renames and removals are lost too.
 //!
 //! Test crates include this file with `#[path]`.
 
@@ -183,8 +183,8 @@ impl FaultyStorage {
     }
 
     /// As [`Self::cut_power`]. Before that it undoes cuts of files, renames and removals that were
-    /// never synced, newest first: those for which `undoes` answers true, as a file system may keep
-    /// any of them. A change stays where a later one of the same file does.
+    /// never synced, newest first, if `undoes` answers true. A file system may keep any of them. A
+    /// change stays if a later one of the same file stays.
     ///
     /// # Errors
     /// If the real files cannot be changed.

@@ -62,7 +62,7 @@ impl Admin {
         now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3_600))
     }
 
-    /// Tries until it succeeds, fails for good, or `deadline` comes.
+    /// Tries until success, a final error or `deadline`.
     async fn retry<F, T>(
         &self,
         what: &str,
@@ -97,9 +97,9 @@ impl Admin {
         }
     }
 
-    /// Tries several things together, again those that failed in a way that passes, until each has
-    /// its result or `deadline` comes. An attempt returns a result for each that it was given; the
-    /// outer error is that of the way to the cluster, of which none has a result.
+    /// Tries all `keys` together, until each has its result or `deadline` comes. Keys with a
+    /// passing error are tried again. An attempt returns a result for each of its keys. Its outer
+    /// error says that the cluster was not reached, so no key has a result.
     async fn each<K, T, F>(
         &self,
         what: &str,
@@ -204,8 +204,8 @@ fn failed<K: Clone, T>(keys: &[K], error: &ClientError) -> Each<K, T> {
     keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect()
 }
 
-/// The results of those that were `asked` for, in that order, and an error for each that no answer
-/// told of. Where all there are were asked for, all results.
+/// The results of the `asked` keys, in that order, with an error for each key without an answer.
+/// `None` asks for all keys, so all results are returned.
 fn complete<K, T>(
     results: impl IntoIterator<Item = (K, Result<T, ClientError>)>,
     asked: Option<&[K]>,

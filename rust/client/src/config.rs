@@ -1,8 +1,8 @@
-//! What a client is told at its start: one table of keys, with Kafka's names.
+//! The configuration of a client: one table of keys, with Kafka's names.
 //!
 //! A key is written with dots or with underscores; both are the same key. An unknown key and a bad
-//! value are errors that say what was probably meant; keys of Kafka that change nothing here are
-//! accepted with a warning. Defaults stand in the table and nowhere else.
+//! value are errors, with a hint at the key or value that was probably meant. Keys of Kafka that
+//! change nothing here are accepted with a warning. Defaults stand only in the table.
 //! Source: `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`, `AdminClientConfig` of Kafka.
 
 use crate::error::ClientError;

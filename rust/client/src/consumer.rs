@@ -2,8 +2,8 @@
 //!
 //! Three tasks on the client's own thread do the work: `positions` finds out where to read,
 //! `fetcher` fetches ahead, `group` keeps the membership. Callers take what was fetched, decode it
-//! on their own thread, and are shown what changes hands: nothing is given up while they work on
-//! it, as long as they come back within `max.poll.interval.ms`.
+//! on their own thread, and see each change of partitions. No partition is given up while a caller
+//! works on it, as long as the caller comes back within `max.poll.interval.ms`.
 //!
 //! Calls that ask a broker something are futures (`calls`): a thread waits for them with
 //! [`Runtime::begin`], an event loop in its own way.
@@ -113,7 +113,8 @@ impl Consumer {
         self.shared.check_open()
     }
 
-    /// Whether somebody wants to see every [`GroupEvent`]; without, only what is given up is told.
+    /// Whether the caller wants to see every [`GroupEvent`]; otherwise it sees only partitions that
+    /// are given up.
     pub fn set_listened_to(&self, listened_to: bool) {
         self.shared.set_listened_to(listened_to);
     }
@@ -142,9 +143,9 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads exactly these partitions, without the group's help. Where commits are automatic, what
-    /// is done of those that it takes away is committed in the background, and read from there if
-    /// they are assigned again.
+    /// Reads exactly these partitions, without the group's help. With automatic commits, the
+    /// processed records of removed partitions are committed in the background. If such a partition
+    /// is assigned again, reading goes on from there.
     ///
     /// # Errors
     /// If topics are subscribed to.
@@ -243,7 +244,7 @@ impl Consumer {
             return None;
         }
         self.shared.called();
-        // Whoever makes a record may wait for what another caller holds.
+        // A caller that decodes a record may wait for a lock of another caller.
         self.handout.try_lock()?.take_decoded(make)
     }
 
@@ -266,8 +267,8 @@ impl Consumer {
         self.shared.buffer.wake_when_ready(waker);
     }
 
-    /// Errors, and what changes hands. Where nobody listens only what is given up is told, so that
-    /// it can be committed first.
+    /// Errors, and changes of partitions. A caller without a listener sees only partitions that are
+    /// given up, so that it can commit first.
     fn look_at_group(&self) -> Result<Option<GroupEvent>, ClientError> {
         if let Some(error) = self.shared.take_error() {
             return Err(error);
@@ -279,7 +280,7 @@ impl Consumer {
         }
         let event = member.show_event();
         if let Some(event @ GroupEvent::Assign(_)) = &event {
-            // It is ours before it is told, so that whoever is told can seek in it.
+            // The partition is ours before the listener runs, so that the listener can seek in it.
             self.shared.apply(event, &member);
         }
         if let Some(code) = member.failure().filter(|_| event.is_none()) {
@@ -293,7 +294,7 @@ impl Consumer {
         Ok(event)
     }
 
-    /// Who asked for nothing would wait for ever.
+    /// A caller without a subscription would never get a record.
     fn check_wish(&self) -> Result<(), ClientError> {
         match self.shared.subscription.lock().wish() {
             Wish::Nothing => {
@@ -304,7 +305,7 @@ impl Consumer {
         }
     }
 
-    /// Partitions that nobody knows where to read are an error, every time it is asked.
+    /// Partitions without a position to read from are an error, in every call.
     fn check_positions(&self) -> Result<(), ClientError> {
         let lost = self.shared.subscription.lock().without_position();
         if lost.is_empty() {
@@ -416,11 +417,12 @@ impl Consumer {
         Some((end - state.position()?.offset).max(0))
     }
 
-    /// Commits what was handed out (unless `abandon`, which leaves out what the last call handed
-    /// out), leaves the group unless it is a static member, and ends the thread; `timeout` at most.
+    /// Commits what was handed out, leaves the group unless it is a static member, and ends the
+    /// thread. It takes `timeout` at most. With `abandon` the records of the last call are not
+    /// committed.
     ///
     /// # Errors
-    /// If the last commit failed; it is closed all the same.
+    /// If the last commit failed; the consumer is closed anyway.
     pub fn close(&self, timeout: Duration, abandon: bool) -> Result<(), ClientError> {
         self.close_patiently(timeout, abandon, || false)
     }
@@ -450,7 +452,7 @@ impl Consumer {
         } else {
             Ok(())
         };
-        // Commits that nobody waits for go out first.
+        // Commits in the background go out first.
         let out = calls::all_commits_out(Arc::clone(&self.shared));
         let _ = self.runtime.call_patiently(out, &mut deadline, &mut hurried);
         let goodbye = self.give_everything_up("the consumer was closed");

@@ -1,7 +1,7 @@
 //! What can go wrong between a client and its cluster.
 //!
-//! Every error's text begins with a name in capitals: Kafka's own where it has one, so that who
-//! knows Kafka knows the error, and logs can be searched for it.
+//! Every error's text begins with a name in capitals, Kafka's own if it has one. So readers who
+//! know Kafka know the error, and logs can be searched for it.
 
 use kafkalite_connection::ConnectionError;
 use kafkalite_protocol::ErrorCode;

@@ -1,7 +1,7 @@
 //! Clients do not survive a fork: the child has their memory, but not their thread.
 //!
-//! Whoever embeds clients in a runtime that forks calls [`in_child`] in the child; every client
-//! made before then refuses its calls with [`ClientError::Forked`] instead of waiting for a
+//! A program that embeds clients in a runtime that forks calls [`in_child`] in the child. Clients
+//! from before the fork then refuse calls with [`ClientError::Forked`], instead of waiting for a
 //! thread that does not exist. Callers that may block also ask for the process id, which no fork
 //! escapes.
 
@@ -28,7 +28,7 @@ impl Home {
         Self { generation: GENERATION.load(Ordering::Relaxed), pid: std::process::id() }
     }
 
-    /// Refuses in another process; costs one load, and misses forks that nobody told of.
+    /// Refuses in another process; costs one load, and misses forks without a call of [`in_child`].
     pub fn check_cheaply(&self) -> Result<(), ClientError> {
         if self.generation == GENERATION.load(Ordering::Relaxed) {
             return Ok(());
@@ -43,15 +43,15 @@ impl Home {
     }
 }
 
-/// A value that is dropped in the process it was made in, and forgotten in any other: there its
-/// locks may be held by threads that do not exist.
+/// A value that is dropped in the process that made it, and forgotten in any other process. There
+/// its locks may be held by threads that do not exist.
 #[derive(Debug)]
-pub struct AtHome<T> {
+pub struct ForkGuard<T> {
     value: Option<T>,
     home: Home,
 }
 
-impl<T> AtHome<T> {
+impl<T> ForkGuard<T> {
     /// Binds `value` to this process.
     pub fn new(value: T) -> Self {
         Self { value: Some(value), home: Home::here() }
@@ -70,7 +70,7 @@ impl<T> AtHome<T> {
     }
 }
 
-impl<T> Drop for AtHome<T> {
+impl<T> Drop for ForkGuard<T> {
     fn drop(&mut self) {
         if self.home.check().is_err() {
             std::mem::forget(self.value.take());

@@ -1,9 +1,9 @@
 //! A producer: records go in on any thread, batches go out on the client's own.
 //!
-//! The calls here are short and never wait; what must be waited for is handed out as something to
-//! wait on: a topic's metadata ([`Producer::look_up`]), memory ([`accumulator::Memory`]), the fate
-//! of a record ([`accumulator::Handle`]), a flush. So a caller may wait as it likes: on a thread
-//! with a deadline, or in an event loop with a callback.
+//! The calls here are short and never wait. They return handles to wait on: a topic's metadata
+//! ([`Producer::look_up`]), memory ([`accumulator::Memory`]), the fate of a record
+//! ([`accumulator::Handle`]), a flush. So a caller may wait as it likes: on a thread with a
+//! deadline, or in an event loop with a callback.
 //! Source: Kafka's `KafkaProducer`, without transactions.
 
 use std::future::Future;
@@ -44,7 +44,7 @@ pub enum Ask {
     Anew,
 }
 
-/// A producer. `T` is what a record may carry for the [`Sink`] to be told of its fate.
+/// A producer. `T` is what a record may carry; the [`Sink`] gets it with the record's fate.
 pub struct Producer<T> {
     config: ProducerConfig,
     cluster: Cluster,
@@ -263,7 +263,7 @@ impl<T: Send + 'static> Producer<T> {
         Ok(run)
     }
 
-    /// The memory that records wait for; batches leave early while somebody does.
+    /// The memory that records wait for; batches leave early while a caller waits.
     pub fn memory(&self) -> &Arc<Memory> {
         self.accumulator.memory()
     }
@@ -276,7 +276,7 @@ impl<T: Send + 'static> Producer<T> {
         ticket
     }
 
-    /// The error of who waited for memory in vain.
+    /// The error of a caller that got no memory in time.
     #[must_use]
     pub fn buffer_full(&self, needed: usize) -> ClientError {
         if self.accumulator.is_closed() {
@@ -327,7 +327,8 @@ impl<T: Send + 'static> Producer<T> {
     }
 }
 
-/// Somebody who is called once, with `Closed` where the task that should call is dropped before.
+/// A callback that is called once. The argument is `Closed` if the task that should call is dropped
+/// before.
 struct Told<R, F: FnOnce(Result<R, ClientError>)>(Option<F>, PhantomData<R>);
 
 impl<R, F: FnOnce(Result<R, ClientError>)> Told<R, F> {

@@ -1,11 +1,11 @@
 //! Reads offset ranges `[start, end)` of partitions, each once, and ends when all are read.
 //!
 //! A consumer without a group does the work; nothing is fetched from a range's end on. An end need
-//! not exist: where compaction or markers of transactions took the last records, a range ends with
-//! the position that passes it. Offsets that the log does not have any more are an error, or
-//! counted and passed over, as the caller wishes; so are partitions that are gone. What is there
-//! but not stable yet, under `read_committed`, is waited for. A reader can be given other ranges
-//! afterwards: its connections stay.
+//! not exist: if compaction or transaction markers took the last records, a range ends with the
+//! position that passes it. Offsets that the log no longer has are an error, or are counted and
+//! skipped, as the caller wishes. The same holds for removed partitions. Under `read_committed` the
+//! reader waits for records that are not stable yet. A reader can get other ranges afterwards: its
+//! connections stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Without a record for this long the log is asked whether it still has what is wanted.
 const DOUBT_AFTER: Duration = Duration::from_secs(5);
 
-/// A partition that brokers do not know is gone after this long: one that has just started, or
-/// hears of a change late, knows it soon.
+/// A partition that brokers do not know counts as gone after this time. A broker that just started,
+/// or gets a change late, knows the partition soon.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
 /// Records of one partition, by their offsets.
@@ -173,8 +173,9 @@ impl RangeReader {
     /// Waits for records until `deadline`.
     ///
     /// # Errors
-    /// What keeps it from reading, for the stall timeout if it may pass; `REQUEST_TIMED_OUT` after
-    /// that if nothing came; `OFFSET_OUT_OF_RANGE` where offsets are gone and must not be.
+    /// The error that prevents reading; one that may pass is raised after the stall timeout.
+    /// `REQUEST_TIMED_OUT` if nothing came in that time. `OFFSET_OUT_OF_RANGE` if offsets are gone
+    /// and must not be.
     pub fn next(&mut self, limits: Limits, deadline: Instant) -> Result<Step, ClientError> {
         loop {
             if self.ends.is_empty() {
@@ -215,8 +216,8 @@ impl RangeReader {
         }
     }
 
-    /// How long nothing may come before the log is asked: well below the stall timeout, and sooner
-    /// where a partition was missing at the last look.
+    /// How long nothing may come before the reader asks for the log's offsets. It is well below the
+    /// stall timeout, and shorter if a partition was missing at the last look.
     fn patience(&self) -> Duration {
         let most = if self.missing.is_empty() { DOUBT_AFTER } else { GONE_AFTER };
         most.min(self.options.stall_timeout / 4)
@@ -244,14 +245,15 @@ impl RangeReader {
         }
     }
 
-    /// What is fetched is progress, though markers and aborted records are handed out to nobody.
+    /// Fetched records are progress, although markers and aborted records are never handed out.
     fn note_progress(&mut self) {
         let subscription = self.consumer.shared().subscription.lock();
         let next = self.ends.keys().filter_map(|one| subscription.get(one));
         let offsets = next.map(|state| state.next_fetch().offset);
         let reached = offsets.fold(0, i64::wrapping_add);
         if reached != self.reached {
-            // By the time after the look: whoever was held up before it has not waited since.
+            // The time after the look counts, because a delay before the look is no wait for
+            // records.
             drop(subscription);
             (self.reached, self.last_progress) = (reached, (self.clock)());
             self.passing = None;

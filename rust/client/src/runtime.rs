@@ -5,7 +5,7 @@
 //! After a fork nothing here blocks or locks: the check comes first.
 
 use crate::error::ClientError;
-use crate::fork::{AtHome, Home};
+use crate::fork::{ForkGuard, Home};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Runtime {
             // The caller may have gone.
             let _ = done.send(future.await);
         })?;
-        let task = AtHome::new(task);
+        let task = ForkGuard::new(task);
         Ok(Call { result: Mutex::new(result), task, what: self.name.clone() })
     }
 
@@ -168,7 +168,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Whoever drops it may hold what the thread waits for: it ends by itself.
+        // The dropping thread may hold a lock that the client's thread waits for: the client's
+        // thread ends by itself.
         self.shutdown(Duration::ZERO);
     }
 }
@@ -176,7 +177,7 @@ impl Drop for Runtime {
 /// Something under way on the runtime's thread. Dropping it ends it.
 pub struct Call<T> {
     result: Mutex<Receiver<Result<T, ClientError>>>,
-    task: AtHome<AbortHandle>,
+    task: ForkGuard<AbortHandle>,
     what: String,
 }
 

@@ -43,7 +43,7 @@ struct Inner {
     image: ArcSwap<ClusterImage>,
     /// Held while a new image is made of the old one.
     image_change: Mutex<()>,
-    /// Told of every new image.
+    /// Gets the generation of every new image.
     images: watch::Sender<u64>,
     pool: Pool,
     reach: reach::Reach,
@@ -145,9 +145,9 @@ impl Cluster {
         }
     }
 
-    /// The program names these topics: asking for them may create them as configured, though they
-    /// were known before and are gone. Without it only topics that were never known are created:
-    /// a topic that was deleted does not come back because a client asks what became of it.
+    /// The program names these topics, so a request for them may create them as configured, even
+    /// after they were deleted. Without this call only topics that were never known are created. So
+    /// a deleted topic does not come back because a client refreshes its metadata.
     pub fn named<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
         self.0.change_image(|image| image.named(names));
     }
@@ -167,7 +167,7 @@ impl Cluster {
         let place = match self.0.image.load().broker(node) {
             Some(broker) => broker.place.clone(),
             None => {
-                // Whatever it led, somebody else may lead now.
+                // Another broker may lead its partitions now.
                 let image = self.refresh(Wanted::Known).await?;
                 let about = || format!("broker {node} of {} known ones", image.brokers().count());
                 image.broker(node).map(|broker| broker.place.clone()).ok_or_else(|| {
@@ -178,7 +178,7 @@ impl Cluster {
         let connection = self.0.pool.connection(node, lane, &place).await;
         match &connection {
             Ok(_) => self.0.reached.store(true, Ordering::Relaxed),
-            // Perhaps it moved, or is gone for good.
+            // Perhaps it moved, or is gone.
             Err(_) => self.request_refresh(),
         }
         connection
@@ -237,7 +237,7 @@ impl Cluster {
         self.0.change_image(|image| image.with_leader(news));
     }
 
-    /// Closes all connections; calls under way fail with `Disconnected`. Later ones connect anew.
+    /// Closes all connections; calls under way fail with `Disconnected`. Later ones connect again.
     pub fn disconnect(&self) {
         self.0.pool.close_all();
         self.0.reach.forget();

@@ -1,4 +1,4 @@
-//! What a connection, a pool and a cluster are told at their start, as values.
+//! The settings of a connection, a pool and a cluster, as values.
 //!
 //! No default stands here: the caller reads them from its own table of keys.
 
@@ -26,11 +26,11 @@ pub struct ConnectionConfig {
     pub retry_backoff: Backoff,
     /// `metadata.max.age.ms`; zero never asks again by itself.
     pub metadata_max_age: Duration,
-    /// `metadata.max.idle.ms`: topics that nobody looked at for so long are forgotten.
+    /// `metadata.max.idle.ms`: topics that were not used for this time are forgotten.
     pub metadata_max_idle: Duration,
     /// `metadata.recovery.strategy=rebootstrap`.
     pub rebootstrap: bool,
-    /// `connections.max.idle.ms`; `None` is for ever.
+    /// `connections.max.idle.ms`; `None` is no limit.
     pub connections_max_idle: Option<Duration>,
     /// `send.buffer.bytes`; `None` is the system's.
     pub send_buffer: Option<usize>,

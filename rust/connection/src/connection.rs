@@ -1,5 +1,5 @@
-//! One connection to a broker: requests go out in the order of their calls, answers come back in
-//! that order, and each is given to whoever asked.
+//! One connection to a broker. Requests go out in the order of their calls, answers come back in
+//! that order, and each goes to its caller.
 //!
 //! A request is queued when [`Connection::send`] is called, before its [`Reply`] is polled, so two
 //! calls one after the other keep their order. A reply that is dropped is still read. The
@@ -8,7 +8,7 @@
 //! - case B: a request waits longer than its timeout: that one is `Timeout`, others `Disconnected`
 //! - case C: an answer has the wrong correlation id, an impossible size, or cannot be decoded:
 //!   `MalformedResponse`, or `ResponseTooLarge`
-//! - case D: nobody used it for `connections.max.idle.ms`, or its owner dropped it: `Disconnected`
+//! - case D: it was not used for `connections.max.idle.ms`, or its owner dropped it: `Disconnected`
 //!
 //! Source: the Kafka protocol guide; KIP-511 for the first exchange.
 
@@ -101,8 +101,8 @@ impl Connection {
         }
     }
 
-    /// Queues a request that the broker does not answer, as Produce with acks=0; what is returned
-    /// completes with the version when the system has taken its bytes.
+    /// Queues a request that the broker does not answer, such as Produce with acks=0. The returned
+    /// future completes with the version when the system has taken the bytes.
     pub fn send_unanswered<R: Request>(&self, most: i16, build: impl FnOnce(i16) -> R) -> Sent {
         match self.agreed::<R>(most) {
             Ok(version) => self.shared.send_unanswered(&build(version), version),
@@ -136,7 +136,7 @@ impl Connection {
         self.versions.served(api).is_some()
     }
 
-    /// What the broker told of itself.
+    /// The broker's answer about itself.
     pub fn versions(&self) -> &Versions {
         &self.versions
     }

@@ -21,10 +21,10 @@ pub enum Lane {
     Group,
 }
 
-/// All connections of one caller; dropping it closes those that nobody else holds.
+/// All connections of one caller; dropping it closes those that have no other holder.
 ///
-/// It knows no addresses: whoever asks for a broker says where that broker is now, so a broker that
-/// moved is called at its new address.
+/// It knows no addresses: the caller gives the broker's present address. So a broker that moved is
+/// reached at its new address.
 pub struct Pool {
     config: Arc<ConnectionConfig>,
     slots: Mutex<HashMap<(NodeId, Lane), Arc<Slot>>>,
@@ -36,7 +36,7 @@ pub struct Pool {
 #[derive(Default)]
 struct Slot {
     open: Mutex<Option<Arc<Connection>>>,
-    /// Whoever holds it connects; the others wait for it.
+    /// The holder of the lock connects; the others wait for it.
     attempts: tokio::sync::Mutex<Attempts>,
 }
 

@@ -162,7 +162,7 @@ pub fn api_table(apis: &[Api]) -> String {
     table_fn(
         &mut out,
         apis,
-        "The versions that ApiVersions tells of.",
+        "The versions that ApiVersions lists.",
         "advertised",
         "VersionRange",
         |api| range(api.advertised),

@@ -6,8 +6,8 @@
 //!          v2: the same, then tagged fields
 //! response v0: correlation id i32        v1: the same, then tagged fields
 //! ```
-//! Flexible versions use request v2 and response v1, but the answer to ApiVersions is v0 for ever:
-//! a client reads it before it knows what the broker speaks (KIP-511).
+//! Flexible versions use request v2 and response v1. But the answer to ApiVersions is always v0: a
+//! client reads it before it knows the broker's versions (KIP-511).
 
 use crate::messages::ApiKey;
 use crate::primitives::{DecodeError, Reader, Writer};

@@ -1,8 +1,8 @@
 //! The Kafka wire as values: no I/O, no threads, no clock.
 //!
 //! Every API has one file in `schema/`; structs, codecs, version ranges and the ApiVersions answer
-//! come from it. Nothing read from a frame is trusted: every count is checked against the bytes
-//! that remain before memory is taken for it, and no input makes this crate panic.
+//! come from it. Nothing read from a frame is trusted. Every count is checked against the remaining
+//! bytes before memory is taken for it, and no input makes this crate panic.
 //! Source: the Kafka protocol guide, and the message definitions of Apache Kafka 4.3 as data.
 
 pub mod compression;

@@ -1,7 +1,7 @@
 //! Did you mean: the name that is nearest to one that does not exist.
 //!
-//! Configuration keys, their values and flags are asked for with names that people type; the broker
-//! and the clients refuse a wrong one with the same suggestion.
+//! People type the names of configuration keys, values and flags. The broker and the clients refuse
+//! a wrong name with the same suggestion.
 
 /// The name among `names` that takes the fewest single-letter edits to make of `given`, if they
 /// are few for a name of that length. Capitals, and underscores for dots, are no edits: keys are

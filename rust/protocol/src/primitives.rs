@@ -17,7 +17,7 @@ pub use writer::{WirePiece, Writer};
 pub enum Records {
     /// In memory.
     Bytes(Bytes),
-    /// Elsewhere, in a file: whoever sends the frame knows what `token` stands for.
+    /// Elsewhere, in a file: the sender of the frame knows the meaning of `token`.
     External {
         /// The sender's own name for the bytes.
         token: u32,

@@ -55,7 +55,7 @@ impl Broker {
         });
     }
 
-    /// Ends it as a crash does, as far as threads can: nothing is flushed, nobody is told.
+    /// Ends it like a crash, as far as threads can: nothing is flushed, no client is notified.
     fn kill(&self, py: Python<'_>) {
         py.detach(|| {
             let running = self.running().take();

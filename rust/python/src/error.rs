@@ -97,8 +97,8 @@ pub fn serialization_error(py: Python<'_>, what: &str, cause: PyErr) -> PyErr {
     no_serialization(py, &format!("the {what} of a record"), None, cause)
 }
 
-/// Whether an error is no failure but an end that somebody asked for: Ctrl-C, `SystemExit`, a task
-/// that is cancelled. Python keeps these out of `Exception`.
+/// Whether an error is no failure but a requested end: Ctrl-C, `SystemExit`, a cancelled task.
+/// Python keeps these out of `Exception`.
 pub fn ends_something(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py)
 }

@@ -1,7 +1,8 @@
 //! Which faults a run has, and how often.
 //!
-//! Each seed draws its own mix (swarm testing): some runs have one kind of fault only, and so reach
-//! states that a mix of all kinds never lets happen. Source: Groce et al., "Swarm testing".
+//! Each seed draws its own mix (swarm testing). Some runs have only one kind of fault, and so reach
+//! states that a mix of all kinds never reaches.
+//! Source: Groce et al., "Swarm testing".
 
 use crate::rng::Rng;
 

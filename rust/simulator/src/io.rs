@@ -72,7 +72,7 @@ pub enum Output {
     After(u64, Tick),
 }
 
-/// One event's surroundings.
+/// The inputs and outputs of one event.
 pub struct Io<'a> {
     /// Virtual time, ms.
     pub now_ms: u64,

@@ -1,9 +1,9 @@
 //! A deterministic simulator of a cluster: one seed, one history.
 //!
 //! The broker's pure machines run in virtual time, over logs in memory and a network that loses,
-//! doubles, delays and damages messages, while brokers and clients crash, stand still and come
-//! back. A checker that sees everything looks on. Nothing here reads a clock, a socket, a disk or
-//! the system's randomness, and nothing runs in parallel: a seed that fails once fails always.
+//! doubles, delays and damages messages. Brokers and clients crash, stand still and come back. A
+//! checker sees every step. Nothing here reads a clock, a socket, a disk or the system's
+//! randomness, and nothing runs in parallel: a seed that fails once fails always.
 //!
 //! What is production and what is a model: `broker` and `controller` say so in their heads.
 //! Source: FoundationDB's simulation, TigerBeetle's VOPR.

@@ -258,7 +258,7 @@ impl MemoryLog {
         self.truncate_to(self.flushed);
     }
 
-    /// A start from the disk: what was known beside the batches is built anew from them.
+    /// A start from the disk: state beside the batches is rebuilt from them.
     pub fn reopen(&mut self) -> LogEnd {
         self.rebuild();
         self.role = Role::Follower(LeaderEpoch::UNKNOWN);

@@ -5,7 +5,7 @@
 pub enum Planted {
     /// The leader acknowledges a produce and then, sometimes, does not append.
     AckBeforeAppend,
-    /// Nobody checks the CRC of a batch that came over the network.
+    /// The CRC of a batch from the network is not checked.
     CrcSkipped,
     /// The leader counts what it sends to a follower as held by that follower.
     HighWatermarkPastFollower,

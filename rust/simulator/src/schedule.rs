@@ -1,7 +1,7 @@
 //! Virtual time, and the queue of what happens next.
 //!
-//! Events of the same millisecond come in an order that the seed decides: two things that happen
-//! at once in a real cluster happen in either order.
+//! Events of the same millisecond come in an order that the seed decides. Simultaneous events of a
+//! real cluster can happen in either order.
 
 use crate::rng::Rng;
 use std::cmp::Reverse;

@@ -40,7 +40,7 @@ pub fn shrink(failure: Failure) -> Failure {
     smallest
 }
 
-/// What to tell of a failure: what was found, and the command that shows how.
+/// The report of a failure: the violation, and the command that repeats it.
 #[must_use]
 pub fn report(failure: &Failure) -> String {
     let Failure { options, outcome } = failure;

@@ -70,7 +70,7 @@ pub struct ConfigEntry {
     pub value: Option<String>,
     /// Kafka's number of where it stands: 1 topic, 2 to 4 broker, 5 default, -1 unknown.
     pub source: i8,
-    /// Whether nobody can change it now.
+    /// Whether it cannot be changed while the broker runs.
     pub read_only: bool,
     /// Whether its value is a secret.
     pub sensitive: bool,

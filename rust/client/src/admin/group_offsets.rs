@@ -31,7 +31,7 @@ const GROUPS_FROM: i16 = 8;
 pub struct CommittedOffset {
     /// The next record to read.
     pub offset: i64,
-    /// Which reign wrote the one before it, if the group said so.
+    /// Leader epoch of the record before it, if the group has it.
     pub leader_epoch: LeaderEpoch,
     /// The group's own words.
     pub metadata: String,
@@ -125,9 +125,9 @@ impl Admin {
         .await
     }
 
-    /// Commits for a group without members the offsets of a symbol or a time, see
-    /// [`Admin::list_offsets`]; of all partitions it has commits for, or of those given. Where no
-    /// record is so new it is the end. Returns what was committed.
+    /// Commits the offsets of a symbol or a time for a group without members, see
+    /// [`Admin::list_offsets`]. It covers the given partitions, or all with a commit of the group.
+    /// If no record is new enough, the offset is the end. Returns the committed offsets.
     pub async fn reset_group_offsets(
         &self,
         group: &str,

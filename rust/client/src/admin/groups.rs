@@ -208,7 +208,7 @@ fn described(
     {
         return (name, Err(error));
     }
-    // Before Kafka 4 a group that nobody knows was described as a dead one.
+    // Before Kafka 4 an unknown group was described as a dead one.
     if group.group_state == "Dead" {
         let error = ClientError::broker(ErrorCode::GroupIdNotFound, format!("group {name}"));
         return (name, Err(error));

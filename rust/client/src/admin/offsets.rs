@@ -30,7 +30,7 @@ pub struct ListedOffset {
     pub offset: i64,
     /// That record's timestamp in milliseconds; -1 where there is none to tell.
     pub timestamp_ms: i64,
-    /// Which reign wrote it.
+    /// Leader epoch of the record.
     pub leader_epoch: LeaderEpoch,
 }
 
@@ -38,8 +38,8 @@ pub struct ListedOffset {
 type ByLeader = BTreeMap<NodeId, Vec<TopicPartition>>;
 
 impl Admin {
-    /// Looks up an offset for each partition: by a symbol such as [`LATEST`], or the first whose
-    /// timestamp in milliseconds is not less than the one given.
+    /// Looks up an offset for each partition, by a symbol such as [`LATEST`] or by a time. For a
+    /// time in milliseconds it is the first record that is not older.
     pub async fn list_offsets(
         &self,
         times: Vec<(TopicPartition, i64)>,
@@ -170,7 +170,8 @@ impl Admin {
         Ok(results)
     }
 
-    /// Who leads each partition; those that nobody does, or that are not there, with their errors.
+    /// The leader of each partition, and an error for each partition that is missing or has no
+    /// leader.
     async fn leaders<T>(
         &self,
         partitions: Vec<TopicPartition>,

@@ -150,7 +150,7 @@ fn what_an_answer_leaves_out_of_a_list_that_was_asked_for_is_an_error() {
 }
 
 #[test]
-fn a_call_that_nobody_answers_ends_with_its_time() {
+fn a_call_without_an_answer_ends_with_its_time() {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::CreateTopics) {
         true => Answer::Silence,
         false => Answer::Usual,

@@ -61,8 +61,8 @@ pub struct TopicDescription {
 }
 
 impl Admin {
-    /// Makes topics. It returns when the broker that was asked tells of a leader for each of their
-    /// partitions, or when the time is over.
+    /// Creates topics. Returns when the asked broker knows a leader for each of their partitions,
+    /// or when the time is over.
     pub async fn create_topics(
         &self,
         topics: Vec<NewTopic>,
@@ -241,7 +241,7 @@ impl Admin {
         Ok(results.collect())
     }
 
-    /// What a broker tells of topics now; of all for `None`.
+    /// A broker's present metadata of topics; of all topics for `None`.
     async fn metadata(
         &self,
         names: Option<Vec<String>>,

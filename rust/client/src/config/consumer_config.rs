@@ -1,4 +1,4 @@
-//! What a consumer is told.
+//! The configuration of a consumer.
 
 use super::client_config::ClientConfig;
 use super::key::ClientKind;

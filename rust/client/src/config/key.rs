@@ -102,7 +102,7 @@ pub struct ClientKey {
     pub owner: Owner,
     /// The type of its value.
     pub kind: Kind,
-    /// What it is worth when nobody sets it; `None` is no value at all.
+    /// Its value when it is not set; `None` is no value at all.
     pub default: Option<&'static str>,
     /// Which values are valid.
     pub valid: Valid,

@@ -1,4 +1,4 @@
-//! What a producer is told.
+//! The configuration of a producer.
 
 use super::client_config::ClientConfig;
 use super::key::ClientKind;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Who must have a record before it counts as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// Nobody: no answer is sent.
+    /// No acknowledgement: no answer is sent.
     None,
     /// The leader.
     Leader,
@@ -151,7 +151,7 @@ fn idempotence(values: &Values, acks: Acks) -> Result<bool, ClientError> {
     }
 }
 
-/// At least `linger + request_timeout`; raised to it where nobody chose it, as Kafka does.
+/// At least `linger + request_timeout`; a value that is not set is raised to it, as in Kafka.
 fn delivery_timeout(
     values: &Values,
     linger: Duration,

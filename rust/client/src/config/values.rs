@@ -100,7 +100,7 @@ impl Values {
         self.kind
     }
 
-    /// Whether somebody set `name`.
+    /// Whether `name` was set.
     pub fn is_set(&self, name: &str) -> bool {
         self.set.contains_key(name)
     }

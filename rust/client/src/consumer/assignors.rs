@@ -1,8 +1,8 @@
 //! Who reads which partition: the assignors that a group's leader runs.
 //!
-//! Pure functions from what the members said to a list of partitions for each. Every assignor
-//! hands out each partition of a subscribed topic once, to a member that subscribed to it;
-//! cooperative-sticky withholds for one round what another member still owns.
+//! Pure functions from the members' subscriptions to a list of partitions for each member. Every
+//! assignor hands out each partition of a subscribed topic once, to a member that subscribed to it.
+//! Cooperative-sticky withholds for one round the partitions that another member still owns.
 //! Source: Kafka's `RangeAssignor`, `RoundRobinAssignor`, `StickyAssignor` and
 //! `CooperativeStickyAssignor`; KIP-54, KIP-341, KIP-429.
 
@@ -133,7 +133,7 @@ fn empty(members: &[MemberSubscription]) -> Assignments {
     members.iter().map(|member| (member.member_id.clone(), Vec::new())).collect()
 }
 
-/// The topics that somebody wants and that exist, in order.
+/// The topics that a member wants and that exist, in order.
 fn subscribed_topics(
     counts: &PartitionCounts,
     members: &[MemberSubscription],

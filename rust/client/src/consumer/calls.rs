@@ -145,10 +145,10 @@ pub async fn commit_done(shared: Arc<Shared>, deadline: Instant) -> Result<(), C
     commit_by_itself(&shared, &due, deadline).await
 }
 
-/// Commits what is done of partitions that are about to be given up: of `only` these, or of all.
-/// What a rebalance refuses is committed when it is over: until this member says otherwise nobody
-/// else is given what it holds. It waits for that for half of the time at most, for there may be a
-/// goodbye to say.
+/// Commits the processed records of partitions that are about to be given up: of `only` these, or
+/// of all. A commit that a rebalance refuses is repeated after the rebalance: until this member
+/// answers, no other member gets its partitions. The wait takes half of the time at most, because
+/// the member may still have to leave the group.
 ///
 /// Java's consumer joins in calls of its user only and cannot wait: it goes without that commit.
 ///
@@ -177,7 +177,8 @@ pub async fn commit_last(
         {
             let subscription = shared.subscription.lock();
             if !left.iter().any(|partition| subscription.get(partition).is_some()) {
-                // It was thrown out meanwhile: somebody else has them, and something was left.
+                // The member was removed meanwhile: another member has the partitions, and some
+                // commits are lost.
                 return Err(error);
             }
         }
@@ -226,10 +227,11 @@ pub async fn all_commits_out(shared: Arc<Shared>) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// What is due before `event` is told: the last commit of what goes, if commits are automatic.
+/// The work before `event` is shown: the last commit of partitions that go, if commits are
+/// automatic.
 ///
 /// # Errors
-/// As [`commit`]; the event goes on all the same.
+/// As [`commit`]; the event is shown anyway.
 pub async fn before_event(
     shared: Arc<Shared>,
     event: GroupEvent,

@@ -1,9 +1,9 @@
 //! A group's committed offsets: written and read at its coordinator.
 //!
-//! An offset is committed for a topic by id where that is known: what was read of a topic that was
-//! made again meanwhile must not count for its successor, whose records nobody would read then.
+//! An offset is committed by topic id if the id is known. If the topic was created again meanwhile,
+//! the offset must not count for the new topic, whose records would be skipped.
 //! Source: OffsetCommit of the Kafka protocol, by id from version 10 on; OffsetFetch up to version
-//! 9, by name: coordinators leave out what was committed for an earlier topic.
+//! 9, by name. Coordinators leave out commits for an earlier topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,9 +51,9 @@ pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
 /// What came of each partition.
 pub type Answers = BTreeMap<TopicPartition, Result<(), ClientError>>;
 
-/// Commits `offsets` of the topics with these ids for `group`, as `member` or as nobody in
-/// particular. Those partitions that are refused in a way that passes are tried again until
-/// `deadline`, and no others: one that is gone holds up none that is there.
+/// Commits `offsets` of the topics with these ids for `group`, as `member` or without a member.
+/// Partitions with a passing error are tried again until `deadline`, and no others. So a removed
+/// partition delays no other.
 pub async fn commit(
     cluster: &Cluster,
     group: &str,
@@ -85,8 +85,8 @@ pub async fn commit(
     answers
 }
 
-/// The partitions among those that the coordinator does not know which are not there: one that was
-/// deleted does not come back by waiting. None if nobody can tell.
+/// The partitions that do not exist, among those that the coordinator does not know: a deleted
+/// partition does not come back. None if the cluster does not answer.
 async fn gone(
     cluster: &Cluster,
     told: &Answers,
@@ -153,7 +153,7 @@ async fn commit_once(
     Ok(offsets.keys().map(&mut answer).collect())
 }
 
-/// What the coordinator answers about each partition; topics that nobody asked about are left out.
+/// The coordinator's answer for each partition; topics outside the request are left out.
 fn answers_of(response: OffsetCommitResponse, version: i16, ids: &TopicIds) -> Answers {
     let mut told = Answers::new();
     for topic in response.topics {

@@ -1,8 +1,8 @@
 //! Where a consumer stands in one partition.
 //!
 //! A cursor is shared by the subscription, by fetches under way, and by records that wait to be
-//! handed out. It is never moved to another place: a seek, a reset or a new assignment retires it
-//! and makes another, so that whatever still comes in for the old place is known to be stale.
+//! handed out. It never moves to another place: a seek, a reset or a new assignment retires it and
+//! makes another. So records that still come in for the old place are known to be stale.
 //!
 //! Where the client itself goes back (a rewind, a log that was cut) the new cursor shares the
 //! places of the old one. Only the newest of them hands records out: it asks for that and moves the
@@ -18,7 +18,7 @@ use crate::topic_partition::TopicPartition;
 /// A leader epoch that is not known.
 pub const NO_EPOCH: i32 = -1;
 
-/// No tenure: nobody knows since when a partition was held.
+/// No tenure: it is unknown since when a partition was held.
 pub const NO_TENURE: u64 = 0;
 
 /// A tenure that begins now: no two in a process have the same number.
@@ -127,9 +127,9 @@ impl Cursor {
         }
     }
 
-    /// Since when the partition has been held without a break, by the group's member or as it was
-    /// assigned by hand, and its topic was the same: a number that no other time of holding a
-    /// partition has in this process, and that grows. [`NO_TENURE`] if nobody knows.
+    /// The number of the time in which the partition has been held without a break, with the same
+    /// topic. The holder is the group's member, or the caller that assigned it by hand. Numbers are
+    /// unique in this process, and they grow. [`NO_TENURE`] if unknown.
     #[must_use]
     pub fn tenure(&self) -> u64 {
         self.tenure
@@ -208,8 +208,7 @@ impl Cursor {
         places.done = places.position;
     }
 
-    /// Marks it as stale, for ever. Whoever hands a record out at this moment has done so before,
-    /// or does not.
+    /// Marks it as stale, which is final. A record is handed out before this, or not at all.
     pub fn retire(&self) {
         self.move_on(|places| places.newest += 1);
         self.retired.store(true, Ordering::Release);

@@ -37,7 +37,7 @@ pub struct Claim {
     /// The offset, and what the caller says of it.
     pub committed: Committed,
     /// The tenure in which the records before it were handed out, see
-    /// [`crate::consumer::cursor::Cursor::tenure`]; `NO_TENURE` if nobody knows.
+    /// [`crate::consumer::cursor::Cursor::tenure`]; `NO_TENURE` if unknown.
     pub tenure: u64,
 }
 
@@ -53,9 +53,9 @@ impl Due {
     /// What a caller names.
     ///
     /// # Errors
-    /// Without a group; when the consumer is no member of it now; for a partition that it does not
-    /// hold any more, or did not hold all the time since the records were handed out; for records
-    /// of an earlier topic of the name.
+    /// Without a group, or when the consumer is no member of it now. For a partition that it has
+    /// not held all the time since the records were handed out. For records of an earlier topic of
+    /// the name.
     pub fn given(shared: &Shared, wanted: Vec<Claim>) -> Result<Self, ClientError> {
         let group = check_group(shared)?;
         look(shared, |moment| {
@@ -80,8 +80,8 @@ impl Due {
     /// All that was handed out until now.
     ///
     /// # Errors
-    /// Without a group, or when the consumer is no member of it any more: then nothing of what the
-    /// last call handed out can be committed.
+    /// Without a group, or when the consumer is no member of it any more. Then the records of the
+    /// last call cannot be committed.
     pub fn handed_out(shared: &Shared) -> Result<Self, ClientError> {
         let group = check_group(shared)?;
         look(shared, |moment| {
@@ -95,7 +95,8 @@ impl Due {
         })
     }
 
-    /// What earlier calls handed out and nobody committed: of `only` these partitions, or of all.
+    /// Records that earlier calls handed out and that are not committed: of `only` these
+    /// partitions, or of all.
     ///
     /// # Errors
     /// As [`Due::handed_out`].

@@ -1,8 +1,9 @@
 //! Fetches ahead of the program: one fetch in flight for each broker, at once followed by the next.
 //!
-//! One task does it all. For each broker that leads wanted partitions it keeps a connection of its
-//! own (a fetch waits, and holds up what comes behind it), a fetch session, and at most one request
-//! under way. What comes in goes into the `buffer` undecoded, bounded in bytes; callers decode.
+//! One task does it all. For each broker that leads wanted partitions it keeps a fetch session, a
+//! connection of its own and at most one request in flight. The connection is its own because a
+//! fetch waits, and would delay requests behind it. What comes in goes into the `buffer` undecoded,
+//! bounded in bytes; callers decode.
 //! Source: Kafka's `Fetcher`; KIP-74, KIP-227, KIP-516.
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ pub mod session;
 
 use session::{FetchSession, SessionRequest, Wanted};
 
-/// Topics are told by id from this version on.
+/// Topics go by id from this version on.
 const BY_ID_FROM: i16 = 13;
 /// Of one partition so many fetches' worth is buffered before others have their turn.
 const FETCHES_AHEAD: usize = 4;
@@ -69,8 +70,8 @@ pub async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Drops what takes room for nothing: what is stale, and where nothing but what is paused waits,
-/// that too, as callers could wait for ever for partitions that find no room.
+/// Drops what takes room without use: stale records. If only paused partitions have records, those
+/// go too. Otherwise callers could wait without end for partitions that find no room.
 fn make_room(shared: &Shared) {
     if !shared.buffer.has_open() && shared.subscription.lock().rewind_paused() {
         // A caller may have some of it in hand, and lets go when it looks.
@@ -156,7 +157,8 @@ impl Fetcher {
             session_epoch: told.session_epoch,
             topics: told.topics,
             forgotten_topics_data: told.forgotten,
-            // A leader would send whoever has a rack to a replica there (KIP-392), without records.
+            // A leader would send a client with a rack to a replica there (KIP-392), without
+            // records.
             rack_id: String::new(),
             ..FetchRequest::default()
         }

@@ -68,11 +68,12 @@ impl Group<'_> {
     /// Tells the member what its wishes mean now, and how many partitions there are.
     fn see_metadata(&self) {
         let image = self.shared.cluster.image();
-        // Locked for both looks: whoever unsubscribes between them leaves, and must not join again.
+        // Locked for both looks: a caller that unsubscribes between them leaves, and must not join
+        // again.
         let mut member = self.member.lock();
         let wanted: Option<BTreeSet<Arc<str>>> = match self.shared.subscription.lock().wish() {
             Wish::Topics(topics) => Some(topics.clone()),
-            // Before the first answer nobody knows what matches.
+            // Before the first answer it is unknown what matches.
             Wish::Pattern(filter) if image.generation() > 0 => {
                 Some(self.shared.matching(&image, &**filter).into_iter().collect())
             }
@@ -87,8 +88,8 @@ impl Group<'_> {
         });
     }
 
-    /// Where nobody listens, what is ours is taken at once, and what is lost is dropped; what is
-    /// about to be given up waits for the user, who may be working on it.
+    /// Without a listener, new partitions are taken at once, and lost ones are dropped. Partitions
+    /// that are about to be given up wait for the user, who may be working on them.
     fn show_events(&self) {
         let mut member = self.member.lock();
         while !self.shared.is_listened_to() && !member.next_event_is_revoke() {
@@ -126,7 +127,7 @@ impl Group<'_> {
 
     async fn find_coordinator(&self) {
         let group = self.member.lock().config().group_id.clone();
-        // Whoever asks for it has reason to doubt the one that is known.
+        // A caller that asks again has reason to doubt the known one.
         self.shared.cluster.forget_coordinator(CoordinatorKind::Group, &group);
         let found = self.shared.cluster.coordinator(CoordinatorKind::Group, &group).await;
         let now = Instant::now();

@@ -1,6 +1,6 @@
 //! One member of a consumer group: the classic group protocol as its client sees it.
 //!
-//! Pure: time is handed in, requests are told as [`Action`]s, their answers come back as calls.
+//! Pure: time is handed in, requests come out as [`Action`]s, their answers come back as calls.
 //! ```text
 //!            wish                 joined             synced
 //!   Outside ------> Joining ----------> Syncing ----------> Stable
@@ -8,13 +8,14 @@
 //!      |               +----------------------------------------+
 //!      +---- unsubscribed, closed, or asked for no records for max.poll.interval.ms
 //! ```
-//! What changes hands is told as [`GroupEvent`]s, one at a time, and the member goes on only after
-//! the user has seen it ([`GroupMember::acknowledge`]): so nothing is given up while a record of it
-//! is being worked on. Heartbeats go on meanwhile.
+//! Changes of partitions are [`GroupEvent`]s, one at a time. The member goes on only after the user
+//! has seen the event ([`GroupMember::acknowledge`]). So no partition is given up while one of its
+//! records is being processed. Heartbeats go on meanwhile.
 //!
 //! Eager members give up everything before they join; cooperative ones keep what they own, and join
-//! once more when they gave up what moved. Source: Kafka's `AbstractCoordinator` and
-//! `ConsumerCoordinator`; KIP-62, KIP-345, KIP-394, KIP-429.
+//! once more when they gave up what moved.
+//! Source: Kafka's `AbstractCoordinator` and `ConsumerCoordinator`; KIP-62, KIP-345, KIP-394,
+//! KIP-429.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ mod tests;
 
 pub use answers::{Joined, JoinedMember};
 
-/// What a member is told at its start.
+/// The settings of a member.
 #[derive(Clone, Debug)]
 pub struct MemberConfig {
     /// The group's name.
@@ -63,7 +64,7 @@ pub enum GroupEvent {
     Revoke(Vec<TopicPartition>),
     /// These are ours now.
     Assign(Vec<TopicPartition>),
-    /// These are somebody else's already: nothing can be committed for them.
+    /// Another member may have these already: nothing can be committed for them.
     Lost(Vec<TopicPartition>),
 }
 
@@ -92,7 +93,7 @@ pub enum Action {
     },
     /// [`GroupMember::heartbeat_answered`].
     Heartbeat,
-    /// Say goodbye; nobody waits for the answer.
+    /// Leave the group; the answer is ignored.
     Leave {
         /// Who leaves.
         member_id: String,
@@ -212,7 +213,7 @@ impl GroupMember {
         }
     }
 
-    /// What it was told at its start.
+    /// Its settings.
     #[must_use]
     pub fn config(&self) -> &MemberConfig {
         &self.config
@@ -225,7 +226,7 @@ impl GroupMember {
         self.config.assignors.iter().all(|assignor| assignor.is_cooperative())
     }
 
-    /// Who it is, once it is somebody.
+    /// Its member id and generation, once it has them.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         (self.generation != NO_GENERATION).then(|| Membership {
@@ -281,7 +282,7 @@ impl GroupMember {
         match event {
             GroupEvent::Assign(partitions) => {
                 if stale && !partitions.is_empty() {
-                    // Whoever was told that they are ours is told that they are not.
+                    // A listener that saw these as assigned sees them as lost.
                     self.events.push_front(GroupEvent::Lost(partitions.clone()));
                 }
                 self.owned.extend(partitions);
@@ -355,7 +356,7 @@ impl GroupMember {
         }
     }
 
-    /// Ends the membership; what goes out is Leave, unless it is static or was nobody.
+    /// Ends the membership; sends Leave, unless it is static or had not joined.
     pub fn leave(&mut self, reason: &str) -> Option<Action> {
         let goodbye = self.goodbye(reason);
         self.phase = Phase::Outside;
@@ -382,7 +383,7 @@ impl GroupMember {
         match self.phase {
             Phase::Outside | Phase::Asleep | Phase::Failed => return Action::Wait(None),
             Phase::Joining | Phase::Syncing | Phase::Counting => {
-                // The user may not come back while others wait for nobody else.
+                // The user may not come back while the others wait only for this member.
                 return Action::Wait(None);
             }
             Phase::Preparing | Phase::Assigned | Phase::Stable => {}
@@ -483,7 +484,7 @@ impl GroupMember {
         self.heartbeat_in_flight = false;
     }
 
-    /// Somebody else may have its partitions by now.
+    /// Another member may have its partitions by now.
     fn lose_generation(&mut self) {
         self.forget_membership();
         // What was not seen yet was never held.

@@ -190,7 +190,8 @@ impl Handout {
             match open.decoder.next_block(BLOCK_RECORDS, BLOCK_BYTES) {
                 Ok(Some(block)) => {
                     if block.is_empty() {
-                        // Markers and aborted records only: nobody sees them, and they are done.
+                        // Markers and aborted records only: callers never see them, so they count
+                        // as processed.
                         open.cursor().pass(block.next());
                     }
                     let to = block.len();
@@ -299,8 +300,9 @@ pub(super) fn begin(shared: &Shared, fetched: Fetched) -> Result<Option<Open>, C
     }))
 }
 
-/// The partition goes on from the last record that was handed out, and meets `error` again, which
-/// is told now. Nothing happens if it is read elsewhere by now: then nobody waits for that place.
+/// Raises `error` now. The partition goes on from the last record that was handed out, and meets
+/// `error` again. Nothing happens if the partition is read elsewhere by now, because then the error
+/// no longer matters.
 fn stop(shared: &Shared, cursor: &Arc<Cursor>, error: ClientError) -> Result<(), ClientError> {
     let mut subscription = shared.subscription.lock();
     let Some(state) = current(&mut subscription, cursor) else { return Ok(()) };

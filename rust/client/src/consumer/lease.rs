@@ -1,8 +1,8 @@
 //! Records on their way to the caller, who may fail to make something of them.
 //!
-//! A lease ends in one of two ways: the caller keeps the records, or a part of them, or the rest
-//! goes back to its partitions when the lease is dropped, whatever the reason. Then it is handed
-//! out again. Only where somebody sought another place meanwhile nothing goes back there.
+//! A caller keeps the records of a lease, or a part of them. The rest goes back to its partitions
+//! when the lease is dropped for any reason, and is handed out again. Nothing goes back to a
+//! partition with a seek to another place meanwhile.
 
 use std::ops::Deref;
 

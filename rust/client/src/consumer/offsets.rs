@@ -1,7 +1,8 @@
 //! Asking leaders for offsets: by time, at either end, and where a leader epoch ended.
 //!
-//! One round asks each leader once for all of its partitions, side by side; what failed in a way
-//! that may pass is the caller's to ask again. Source: Kafka's `OffsetFetcher`; KIP-320.
+//! One round asks each leader once for all of its partitions, side by side. After an error that may
+//! pass, the caller asks again.
+//! Source: Kafka's `OffsetFetcher`; KIP-320.
 
 use std::collections::BTreeMap;
 
@@ -198,7 +199,7 @@ fn no_leader(
     let known = image.topic(&partition.topic);
     match known.map(|topic| topic.partition(partition.partition).is_some()) {
         Some(true) => ClientError::broker(ErrorCode::LeaderNotAvailable, partition.to_string()),
-        // It may come yet; whoever needs to know asks [`super::missing::check_partitions`].
+        // It may still come; [`super::missing::check_partitions`] finds out.
         Some(false) => {
             ClientError::broker(ErrorCode::UnknownTopicOrPartition, partition.to_string())
         }

@@ -58,8 +58,8 @@ pub async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Asks all that is due. What is asked is not due again before its answer, or twice the time that
-/// one may take: whoever answers says when to ask again.
+/// Asks all questions that are due. A question is due again at the time that its answer gives.
+/// Without an answer it is due after twice the time that an answer may take.
 fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
     let now = Instant::now();
     let again = now + 2 * shared.config.client.connection.request_timeout;
@@ -95,7 +95,7 @@ struct MissingTopics {
     asked: Option<tokio::task::JoinHandle<()>>,
     /// When all topics were asked for, for a pattern.
     all_asked: Option<Instant>,
-    /// Nobody answered that.
+    /// No broker answered the question.
     all_failed: Arc<AtomicBool>,
     /// The topics that the pattern stood for at the last look.
     matched: BTreeSet<Arc<str>>,
@@ -153,7 +153,7 @@ impl MissingTopics {
                     for name in names.iter().filter(|name| image.topic(name).is_none()) {
                         shared.report_unless_passing(image.topic_error(name));
                     }
-                    tell_of_missing(&shared, &image);
+                    report_missing(&shared, &image);
                 }
                 Err(error) => {
                     shared.report_unless_passing(error);
@@ -208,9 +208,9 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     matched.and_then(|matched| missing.ask_for_all(shared, matched))
 }
 
-/// Tells once of each partition that was assigned by hand and is not there, as the brokers said
-/// just now; it is read all the same if it comes.
-fn tell_of_missing(shared: &Shared, image: &ClusterImage) {
+/// Reports once each partition that was assigned by hand and does not exist, as the brokers said
+/// just now. It is read anyway if it comes.
+fn report_missing(shared: &Shared, image: &ClusterImage) {
     let mut subscription = shared.subscription.lock();
     if !matches!(subscription.wish(), Wish::Assigned) {
         return;
@@ -231,8 +231,8 @@ fn tell_of_missing(shared: &Shared, image: &ClusterImage) {
 }
 
 /// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are
-/// read from their beginning: nothing in them is older than our wish. A topic that brokers refuse
-/// to tell of keeps its partitions; one that they do not know is set aside.
+/// read from their beginning: nothing in them is older than our wish. A topic whose metadata
+/// brokers refuse keeps its partitions; one that they do not know is set aside.
 fn assign_all(shared: &Shared, image: &ClusterImage) {
     let mut subscription = shared.subscription.lock();
     let names: Vec<Arc<str>> = match subscription.wish() {
@@ -384,8 +384,9 @@ async fn validate(shared: Arc<Shared>, due: Vec<(TopicPartition, Position)>) {
     }
 }
 
-/// Records that were read are no longer in the log: it goes on where the logs part, or where the
-/// policy says if the leader cannot tell; without a policy the user decides, and is told so.
+/// Records that were read are no longer in the log. Reading goes on where the logs part, or at the
+/// place of the policy if the leader does not know it. Without a policy the user gets an error and
+/// decides.
 fn truncated(shared: &Shared, truncation: &Truncation) {
     let Truncation { cursor, position, parted } = truncation;
     let (partition, at) = (cursor.partition(), parted.map(|parted| parted.offset));

@@ -1,8 +1,8 @@
 //! Records of one partition that were decoded together: where each lies, and the bytes they lie in.
 //!
-//! A block copies no key and no value. It holds the response that the records came in (or, where a
-//! batch was compressed, its decompressed bytes), and for each record 40 bytes of where to look.
-//! So a caller may make objects of some, columns of all, or nothing at all.
+//! A block copies no key and no value. It holds the response that the records came in, or the
+//! decompressed bytes of a compressed batch. For each record it has 40 bytes of positions. So a
+//! caller may make objects of some records, columns of all, or nothing at all.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use crate::consumer::group_state::{GroupEvent, GroupMember};
 use crate::consumer::subscription::{EARLIEST, LATEST, LeaderAndEpoch, Status, Subscription, Wish};
 use crate::error::ClientError;
 
-/// Errors that nobody asked for are kept up to this many.
+/// Most errors that are kept until a call takes them.
 const MAX_ERRORS: usize = 16;
 
 /// Both sides of a consumer hold it.
@@ -44,7 +44,7 @@ pub struct Shared {
     pub(crate) settled: watch::Sender<u64>,
     errors: Mutex<VecDeque<ClientError>>,
     called: AtomicBool,
-    /// Whether somebody wants to see what changes hands.
+    /// Whether a listener wants to see changes of partitions.
     listened_to: AtomicBool,
     /// Partitions were lost, and the user made no call since that reads.
     lost: AtomicBool,
@@ -98,7 +98,7 @@ impl Shared {
 
     /// Tells the next caller of `error`; the same is not told twice in a row.
     pub(crate) fn report(&self, error: ClientError) {
-        tracing::debug!(%error, "the next call is told");
+        tracing::debug!(%error, "kept for the next call");
         let mut errors = self.errors.lock();
         if errors.back() != Some(&error) && errors.len() < MAX_ERRORS {
             errors.push_back(error);
@@ -107,8 +107,8 @@ impl Shared {
         self.buffer.call_attention();
     }
 
-    /// Tells the next caller of what waiting does not mend: a refusal for good, or that no broker
-    /// was reached ever. All else is tried again.
+    /// Keeps for the next caller an error that waiting does not mend: a final refusal, or that no
+    /// broker was ever reached. Other errors are tried again.
     pub(crate) fn report_unless_passing(&self, error: impl Into<ClientError>) {
         let error = error.into();
         let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
@@ -117,12 +117,12 @@ impl Shared {
         }
     }
 
-    /// An error to be told.
+    /// An error for the next caller.
     pub(crate) fn take_error(&self) -> Option<ClientError> {
         self.errors.lock().pop_front()
     }
 
-    /// The user called just now. Costs one store: it is told for every record.
+    /// The user called just now. Costs one store, because it is called for every record.
     pub(crate) fn called(&self) {
         self.called.store(true, Ordering::Relaxed);
     }
@@ -157,7 +157,7 @@ impl Shared {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// The user reads on, and what was lost is handed out to whoever has it.
+    /// The user reads on, and the lost partitions belong to other members.
     pub(crate) fn reads_on(&self) {
         self.lost.store(false, Ordering::Release);
     }
@@ -175,8 +175,8 @@ impl Shared {
             + self.config.client.connection.retry_backoff.after(1).max(Duration::from_millis(1))
     }
 
-    /// Makes a change of partitions real, once whoever listens has seen it; `member` is the one
-    /// that the change was told by.
+    /// Makes a change of partitions real, once the listener has seen it; `member` is the one that
+    /// the change came from.
     pub(crate) fn apply(&self, event: &GroupEvent, member: &GroupMember) {
         let mut subscription = self.subscription.lock();
         match event {
@@ -232,7 +232,7 @@ pub(crate) fn see_image(subscription: &mut Subscription, image: &ClusterImage, s
     });
 }
 
-/// Sleeps until then, or for ever.
+/// Sleeps until then; without a time it never wakes.
 pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -340,8 +340,8 @@ impl Subscription {
         self.partitions.values().filter_map(PartitionState::retry_at).filter(|at| *at > now).min()
     }
 
-    /// Compares each partition's topic with what the cluster says now: of one that was made again
-    /// under the same name nothing is known, and its partitions begin with `start`.
+    /// Compares each partition's topic with the cluster's present one. If the topic was created
+    /// again under the same name, nothing is known of it, and its partitions begin with `start`.
     pub fn see_topics(&mut self, id_of: impl Fn(&str) -> Option<Uuid>, start: Status) {
         for (partition, state) in &mut self.partitions {
             let Some(id) = id_of(&partition.topic) else { continue };
@@ -433,14 +433,14 @@ impl Subscription {
         let Some(state) = self.partitions.get_mut(&wish.partition) else { return };
         let waits = state.status() == Status::Reset { timestamp: wish.timestamp };
         if waits && state.reset_number() == wish.number {
-            // The offset was told by the leader just now: there is nothing to validate.
+            // The leader gave the offset just now: there is nothing to validate.
             state.seek(Position { offset, leader_epoch });
             state.mark_validated();
         }
     }
 
     /// The answer of OffsetForLeaderEpoch for `position`: the log of its epoch ends at `end`,
-    /// offset and epoch; -1 in either says that the leader knows nothing of that epoch.
+    /// offset and epoch. A -1 in either says that the leader does not know that epoch.
     ///
     /// Returns what was lost if records that were handed out are no longer there. Those that were
     /// only fetched are dropped, and the question is asked again of what was handed out.
@@ -464,7 +464,7 @@ impl Subscription {
         Some(Truncation { cursor: Arc::clone(state.cursor()), position, parted })
     }
 
-    /// Nobody can tell whether the log was cut before `position`: it is taken as it is.
+    /// It is unknown whether the log was cut before `position`, so the position is taken as it is.
     pub fn validation_skipped(&mut self, partition: &TopicPartition, position: Position) {
         if let Some(state) = self.validating(partition, position) {
             state.mark_validated();

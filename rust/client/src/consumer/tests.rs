@@ -321,7 +321,7 @@ fn an_offset_out_of_range_goes_where_the_policy_says() {
 }
 
 #[test]
-fn without_a_policy_an_offset_out_of_range_is_an_error_until_somebody_seeks() {
+fn without_a_policy_an_offset_out_of_range_is_an_error_until_a_seek() {
     let broker = broker(Log { start: 5, end: 9, epoch: 0 });
     let consumer = reading(&broker, &[("auto.offset.reset", "none")]);
     assert!(matches!(consumer.next(ALL, soon()), Err(ClientError::NoOffset { .. })));
@@ -347,7 +347,7 @@ fn a_time_leads_to_its_first_record_and_one_to_come_to_the_end() {
 }
 
 #[test]
-fn a_batch_that_was_damaged_on_its_way_is_told_and_fetched_again() {
+fn a_batch_that_was_damaged_on_its_way_is_an_error_and_fetched_again() {
     let broker = damaged(|fetches| fetches == 0);
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 2), Ok(vec![0, 1]));
@@ -453,7 +453,7 @@ fn a_closed_consumer_says_so_and_a_waiting_caller_is_woken() {
 }
 
 #[test]
-fn nobody_listening_is_told_to_the_next_call() {
+fn an_absent_broker_is_an_error_of_the_next_call() {
     let broker = broker(Log { start: 0, end: 0, epoch: 0 });
     let place = broker.place.to_string();
     drop(broker);

@@ -10,7 +10,7 @@ fn a_text_begins_with_kafkas_name_and_ends_with_the_brokers_words() {
 }
 
 #[test]
-fn nobody_reachable_lists_every_address_and_what_to_do() {
+fn no_reachable_broker_lists_every_address_and_what_to_do() {
     let causes =
         vec![("127.0.0.1:9092".to_owned(), "connection refused (3 tries in 3.0 s)".into())];
     let error = ClientError::NoBrokerReachable { causes, after_ms: 3_000 };

@@ -1,9 +1,9 @@
 //! The accumulator: records become record batches, one open batch for each partition.
 //!
 //! A record is written straight into its partition's open batch under a short lock; nothing else is
-//! allocated for it. The sender takes batches out when they are full, `linger.ms` old, or when
-//! somebody flushes, closes, or waits for memory. `buffer.memory` counts the buffers of batches
-//! from the first record until their fate is known. It has no thread and no timer of its own.
+//! allocated for it. The sender takes batches out when they are full, `linger.ms` old, or when a
+//! caller flushes, closes, or waits for memory. `buffer.memory` counts the buffers of batches from
+//! the first record until their fate is known. It has no thread and no timer of its own.
 //! Source: the roles are those of Kafka's `RecordAccumulator`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -221,11 +221,11 @@ impl<T> Accumulator<T> {
         Ok(())
     }
 
-    /// Appends one record; with a `token`, the sink is told of it.
+    /// Appends one record; with a `token`, the sink gets its outcome.
     ///
     /// # Errors
-    /// If there is no memory now, or others wait for it already and `ticket` is not the first; if
-    /// the topic has no such partition any more.
+    /// If there is no memory now, or other callers wait for it already and `ticket` is not the
+    /// first. If the topic has no such partition any more.
     pub fn append(
         &self,
         topic: &TopicQueues<T>,
@@ -334,7 +334,7 @@ impl<T> Accumulator<T> {
         }
     }
 
-    /// The sender is awake: nobody needs to wake it.
+    /// The sender is awake: callers need not wake it.
     pub fn awake(&self) {
         self.wants.store(Wants::Nothing as u8, Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! Many records at once, by column: some at a time are sorted by partition, so that a partition's
-//! batch is locked once for a run of records and not once for each.
+//! Many records at once, by column. Some at a time are sorted by partition, so that a partition's
+//! batch is locked once for a run of records, not once for each.
 //!
 //! Records of one partition keep their order. What has no memory yet waits: [`Producer::go_on`]
 //! takes up where it stopped.
@@ -107,8 +107,8 @@ pub struct BulkRun<T> {
     pub at: usize,
 }
 
-/// What one call of [`Producer::go_on`] appends at most, but for the last run: a call of gigabytes
-/// comes back now and then, for whoever looks at signals.
+/// Most bytes that one call of [`Producer::go_on`] appends, except for the last run. So a call of
+/// gigabytes returns now and then, and the caller can look at signals.
 const TURN_BYTES: usize = 64 << 20;
 /// Records that are sorted at a time. Those without a key stick to one partition for as long.
 const SLICE: usize = 2_048;

@@ -2,9 +2,9 @@
 //!
 //! A producer id and epoch, and for each partition a sequence that counts records. A broker takes a
 //! batch only if its sequence follows the last one, and answers a repeated batch with its old
-//! offset. So a batch can be sent again without harm, as long as it keeps its sequence. Where a
-//! batch is lost for good, later ones do not follow any more: the epoch is raised, and what is
-//! outstanding is numbered anew from 0. No request is needed for that.
+//! offset. So a batch can be sent again without harm, as long as it keeps its sequence. If a batch
+//! is finally lost, later ones no longer follow: the epoch is raised, and outstanding batches get
+//! new numbers from 0. No request is needed for that.
 //! Source: KIP-98, KIP-360 (for producers without transactions), Kafka's `TransactionManager`.
 
 use kafkalite_protocol::ErrorCode;
@@ -41,7 +41,7 @@ pub struct Sequences {
     last_acked_offset: Option<i64>,
     /// A broker is known to know the sequence.
     is_begun: bool,
-    /// A batch was given up while nobody knew whether it was written.
+    /// A batch was given up while it was unknown whether it was written.
     is_unresolved: bool,
 }
 
@@ -52,7 +52,7 @@ impl Sequences {
         self.identity
     }
 
-    /// Starts anew at 0.
+    /// Starts again at 0.
     pub fn restart(&mut self, identity: Identity) {
         *self = Self {
             identity: Some(identity),
@@ -134,8 +134,8 @@ pub enum Verdict {
     Written,
     /// Send it again as it is.
     Retry,
-    /// Raise the epoch, number what is outstanding anew, and send it again.
-    RetryAnew,
+    /// Raise the epoch, give outstanding batches new numbers, and send them again.
+    RetryRenumbered,
     /// Give it up: see [`Sequences::give_up`].
     Lost,
 }
@@ -176,8 +176,10 @@ pub fn judge(refused: &Refused) -> Verdict {
     }
     match code {
         ErrorCode::UnknownProducerId if stamp_replaced => Verdict::Retry,
-        ErrorCode::UnknownProducerId => Verdict::RetryAnew,
-        ErrorCode::OutOfOrderSequenceNumber if is_first && !stamp_replaced => Verdict::RetryAnew,
+        ErrorCode::UnknownProducerId => Verdict::RetryRenumbered,
+        ErrorCode::OutOfOrderSequenceNumber if is_first && !stamp_replaced => {
+            Verdict::RetryRenumbered
+        }
         ErrorCode::OutOfOrderSequenceNumber => Verdict::Retry,
         code if code.is_retriable() => Verdict::Retry,
         _ => Verdict::Lost,

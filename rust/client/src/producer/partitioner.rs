@@ -1,11 +1,12 @@
 //! From a record to its partition, as Kafka's own producer picks it.
 //!
 //! - a record that names its partition goes there
-//! - a record with a key goes to `(murmur2(key) & 0x7fffffff) % partition count`, so that one key
-//!   is in one partition for every client that does the same; with `partitioner=consistent_random`
-//!   to where librdkafka puts it by default, `crc32(key) % partition count`
-//! - any other sticks to one partition for 16 KiB, or `batch.size` if that is less, and then moves
-//!   on, to partitions with shorter queues more often: full batches, and slow brokers get less
+//! - a record with a key goes to `(murmur2(key) & 0x7fffffff) % partition count`. So one key is in
+//!   one partition for every client with this rule. With `partitioner=consistent_random` it goes to
+//!   librdkafka's default, `crc32(key) % partition count`
+//! - other records stick to one partition for 16 KiB, or `batch.size` if that is less. Then they
+//!   move on, more often to partitions with shorter queues. So batches are full, and slow brokers
+//!   get less
 //!
 //! Source: Kafka's `Utils.murmur2` and `BuiltInPartitioner`, KIP-480, KIP-794.
 
@@ -114,8 +115,8 @@ pub struct Sticky {
     loads: ArcSwapOption<Loads>,
 }
 
-/// Kafka's `batch.size`: with larger batches a slow producer would stay at one partition for
-/// minutes, and a fast one fills the batches of several partitions at once.
+/// Kafka's `batch.size`. With larger batches a slow producer would stay at one partition for
+/// minutes. A fast producer fills the batches of several partitions at once.
 const STICKY_BYTES: u32 = 16_384;
 const PARTITION_SHIFT: u32 = 32;
 const BYTES_MASK: u64 = 0xffff_ffff;

@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-/// How often the chances of partitions are looked at anew.
+/// Interval between updates of the partitions' chances.
 const LOADS_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What the tasks that wait for brokers tell the sender.
@@ -186,8 +186,8 @@ impl<T: Send + 'static> Sender<T> {
             || (self.accumulator.is_closed() && self.accumulator.is_idle())
     }
 
-    /// What to be woken for: nothing where every broker has all it may have; only full batches
-    /// where a timer runs for the others, as what comes later lingers longer.
+    /// What wakes the sender. Nothing, if every broker has all it may have. Only full batches, if a
+    /// timer runs for the others, because later records linger longer.
     fn wants(&self, plan: &Plan) -> Wants {
         let full = self.outbox.lock().dispatch.full_nodes();
         if plan.saturated && full >= self.cluster.image().brokers().count() {
@@ -246,7 +246,7 @@ impl<T: Send + 'static> Sender<T> {
             }
             Event::Identified(Err(error)) => {
                 self.identifying = false;
-                state.dispatch.fail_for_good(error);
+                state.dispatch.fail_finally(error);
             }
             Event::Refreshed => self.refreshing = false,
         }
@@ -264,7 +264,7 @@ impl<T: Send + 'static> Sender<T> {
         });
     }
 
-    /// Asks any broker for a producer id, until one gives it or refuses for good.
+    /// Asks any broker for a producer id, until one gives it or refuses finally.
     fn identify(&mut self) {
         if std::mem::replace(&mut self.identifying, true) {
             return;
@@ -287,7 +287,7 @@ impl<T: Send + 'static> Sender<T> {
         });
     }
 
-    /// Asks for the topics that have something to send and nobody to send it to.
+    /// Asks for the topics that have records to send and no leader to send them to.
     fn look_for_leaders(&mut self, plan: &Plan) {
         if std::mem::replace(&mut self.refreshing, true) {
             return;
@@ -331,7 +331,7 @@ impl<T: Send + 'static> Sender<T> {
 }
 
 impl<T> Drop for Sender<T> {
-    /// However it ends, at its runtime's end or by a panic for two: nobody waits for ever.
+    /// In every end, for example of its runtime or by a panic, waiting callers get an answer.
     fn drop(&mut self) {
         self.outbox.end();
     }

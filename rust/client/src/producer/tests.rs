@@ -215,7 +215,7 @@ fn closing_delivers_what_it_can_and_fails_the_rest() {
 }
 
 #[test]
-fn dropping_a_producer_leaves_nobody_waiting() {
+fn dropping_a_producer_ends_all_waits() {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Produce) {
         true => Answer::Silence,
         false => usual(asked),
@@ -242,7 +242,7 @@ impl Sink<&'static str> for Collected {
 }
 
 #[test]
-fn the_sink_is_told_of_every_token() {
+fn the_sink_gets_every_token() {
     let broker = FakeBroker::start(usual);
     let sink = Arc::new(Collected::default());
     // All in one batch, however long it takes: only the flush sends it.

@@ -171,8 +171,8 @@ fn clock_of(seconds: &Arc<AtomicU64>) -> Clock {
 
 #[test]
 fn records_of_an_open_transaction_are_waited_for_and_not_taken_for_gone() {
-    // The end of the log was taken for that of its stable part: what an open transaction held back
-    // failed the reader, or was passed over.
+    // The end of the log was taken for the end of its stable part. Records behind an open
+    // transaction failed the reader, or were skipped.
     for may_lose in [false, true] {
         let (stable, all) =
             (Log { start: 0, end: 4, epoch: 0 }, Log { start: 0, end: 9, epoch: 0 });

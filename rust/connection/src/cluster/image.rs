@@ -31,9 +31,9 @@ pub struct BrokerImage {
 pub struct PartitionImage {
     /// Its number, from 0.
     pub index: i32,
-    /// The broker that leads it; `None` while nobody does.
+    /// The broker that leads it; `None` without a leader.
     pub leader: Option<NodeId>,
-    /// Which reign that is; unknown before Kafka 2.4.
+    /// The leader epoch; unknown before Kafka 2.4.
     pub leader_epoch: LeaderEpoch,
     /// All replicas, the preferred leader first.
     pub replicas: Vec<NodeId>,
@@ -58,9 +58,9 @@ pub struct TopicImage {
     pub partitions: Vec<PartitionImage>,
     /// When it was last asked for and answered.
     updated: Instant,
-    /// Whether somebody looked it up since.
+    /// Whether a caller looked it up since.
     used: AtomicBool,
-    /// Whether somebody looked it up before.
+    /// Whether a caller looked it up before.
     was_used: bool,
 }
 
@@ -70,7 +70,7 @@ impl TopicImage {
         self.partitions.get(usize::try_from(index).ok()?)
     }
 
-    /// Whether somebody ever looked it up.
+    /// Whether a caller ever looked it up.
     fn ever_used(&self) -> bool {
         self.was_used || self.used.load(Ordering::Relaxed)
     }
@@ -84,10 +84,10 @@ pub struct ClusterImage {
     controller: Option<NodeId>,
     brokers: BTreeMap<NodeId, Arc<BrokerImage>>,
     topics: HashMap<String, Arc<TopicImage>>,
-    /// Topics that were asked for and not told of, with the reason.
+    /// Topics that were asked for and refused, with the reason.
     refused: HashMap<String, ErrorCode>,
-    /// Topics that were looked up while they were known, are known no more, and were not named by
-    /// the program since: no question of ours may bring them back.
+    /// Topics that callers looked up while they were known, and that are known no more. The program
+    /// has not named them since, so no request may bring them back.
     gone: HashSet<String>,
     former: Former,
 }
@@ -166,8 +166,8 @@ impl ClusterImage {
         self.refused.contains_key(name) && !self.is_missing(name)
     }
 
-    /// Whether a question about `name` may create that topic: not where it is known, which would
-    /// bring it back if it was deleted just now, nor where it is gone.
+    /// Whether a request for `name` may create that topic. A known topic may not: it would come
+    /// back if it was deleted just now. A topic that is gone may not either.
     pub(super) fn may_be_created(&self, name: &str) -> bool {
         !self.topics.contains_key(name) && !self.gone.contains(name)
     }
@@ -196,8 +196,8 @@ impl ClusterImage {
         Some(ConnectionError::refused(*code, format!("topic {name}")))
     }
 
-    /// Brokers that are to be asked for metadata before others now: they know whether the topics
-    /// that they told of are still there.
+    /// Brokers to ask first for metadata: they know whether the topics in their earlier answers
+    /// still exist.
     pub(super) fn doubted(&self, now: Instant) -> impl Iterator<Item = NodeId> {
         self.former.doubted(now)
     }
@@ -223,8 +223,8 @@ impl ClusterImage {
         }
         for topic in response.topics {
             let name = topic.name.clone().unwrap_or_default();
-            // One that was asked for by an id which is gone has no name; but asked for by name, the
-            // empty one is refused like any other that cannot be.
+            // A topic that was asked for by a removed id has no name. But an empty name that was
+            // asked for by name is refused like any other invalid name.
             if name.is_empty() && (topic.name.is_none() || !topic.topic_id.is_zero()) {
                 continue;
             }
@@ -272,7 +272,7 @@ impl ClusterImage {
                 let broker = BrokerImage { id: news.leader, place, rack };
                 next.brokers.insert(news.leader, Arc::new(broker));
             }
-            // A leader that nobody knows where to find is of no use.
+            // A leader without a known address is of no use.
             None if self.broker(news.leader).is_none() => return None,
             None => {}
         }
@@ -314,8 +314,8 @@ impl ClusterImage {
         Some(next)
     }
 
-    /// The image without topics that nobody looked up since they were last told, `max_idle` ago or
-    /// longer; `None` if there are none.
+    /// The image without unused topics: no caller looked them up since their last answer,
+    /// `max_idle` ago or longer. `None` if there are none.
     pub(super) fn used(&self, max_idle: std::time::Duration, now: Instant) -> Option<Self> {
         let idle = |topic: &TopicImage| {
             !topic.used.load(Ordering::Relaxed)
@@ -360,8 +360,8 @@ fn topic_image(
         return Ok(Err(ErrorCode::LeaderNotAvailable));
     }
     let was_used = known.is_some_and(|known| known.ever_used());
-    // A topic of the same name with another id is another topic: epochs began anew. A broker before
-    // Kafka 2.8, which has no ids, cannot tell.
+    // A topic of the same name with another id is another topic: its epochs start again. A broker
+    // before Kafka 2.8 has no ids to compare.
     let known = known.filter(|known| told.topic_id.is_zero() || known.id == told.topic_id);
     let mut partitions: Vec<_> = told.partitions.into_iter().map(PartitionImage::from).collect();
     partitions.sort_by_key(|partition| partition.index);
@@ -369,7 +369,7 @@ fn topic_image(
         if partition.index != expected {
             return Err(format!("topic {name} has no partition {expected}"));
         }
-        // A broker that lags behind tells of an earlier reign.
+        // A broker that lags behind answers with an earlier leader epoch.
         if let Some(known) = known.and_then(|known| known.partition(expected))
             && partition.leader_epoch != LeaderEpoch::UNKNOWN
             && partition.leader_epoch < known.leader_epoch
@@ -392,7 +392,7 @@ fn topic_image(
     }))
 }
 
-/// A partition as Metadata tells of it.
+/// A partition of a Metadata answer.
 impl From<MetadataResponsePartition> for PartitionImage {
     fn from(told: MetadataResponsePartition) -> Self {
         Self {

@@ -37,8 +37,8 @@ impl Cluster {
         }
     }
 
-    /// The image once it tells of all these topics, or the one that answers the question for them.
-    /// A question that is on its way already may answer this one too: nobody waits for the next.
+    /// The image once it has all these topics, or the one that answers the request for them. A
+    /// request in flight may answer this one too, so no caller waits for the next.
     pub async fn look_up(&self, names: &[&str]) -> Result<Arc<ClusterImage>, ConnectionError> {
         let mut images = self.images();
         let asked = self.refresh(Wanted::Topics(names.iter().map(ToString::to_string).collect()));
@@ -62,12 +62,12 @@ impl Cluster {
         self.want(Wanted::Known);
     }
 
-    /// Adds a wish and sees to it that somebody works through the schedule.
+    /// Adds a wish and starts the task that works through the schedule.
     fn want(&self, wanted: Wanted) -> u64 {
         let (ticket, start) = {
             let mut schedule = self.0.schedule.lock();
             let ticket = schedule.want(wanted);
-            // Without a runtime nobody can; the next call that has one will.
+            // Without a runtime the task cannot start; the next call with one starts it.
             let start = !schedule.driven && self.0.runtime.get().is_some();
             schedule.driven |= start;
             (ticket, start)
@@ -250,7 +250,7 @@ fn forget_epochs(response: &mut MetadataResponse) {
     }
 }
 
-/// Asks again every `age`, for topics that somebody still looks at; ends with the cluster.
+/// Asks again every `age`, for topics that callers still use; ends with the cluster.
 async fn keep(inner: Weak<Inner>, age: Duration) {
     loop {
         tokio::time::sleep(age).await;

@@ -16,7 +16,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 pub struct Reach {
     /// A connection to a broker whose id is not known yet.
     anonymous: Mutex<Option<Arc<Connection>>>,
-    /// Whoever holds it searches; when the last search failed, and how.
+    /// The holder of the lock searches; when the last search failed, and how.
     search: tokio::sync::Mutex<Option<(Instant, ConnectionError)>>,
 }
 
@@ -36,7 +36,7 @@ impl Reach {
         self.anonymous.lock().as_ref().filter(|open| !open.is_closed()).cloned()
     }
 
-    /// Closes the connection to nobody in particular.
+    /// Closes the connection that belongs to no particular broker.
     pub fn forget(&self) {
         if let Some(open) = self.anonymous.lock().take() {
             open.close("this client closed the connection");
@@ -193,8 +193,8 @@ fn rotate(places: &mut [HostPort]) {
     }
 }
 
-/// Keeps the last reason of each address. A try that the search's end cut short, of the `whole`
-/// time that one may take, tells of the end alone: the reason before it stays.
+/// Keeps the last reason of each address. A try may be cut short by the search's end before the
+/// `whole` time that it may take. Its error says nothing new, so the earlier reason stays.
 fn note(causes: &mut Vec<Cause>, place: HostPort, error: &ConnectionError, whole: Duration) {
     let cut_short = matches!(error, ConnectionError::Timeout { after_ms, .. }
         if u128::from(*after_ms) < whole.as_millis());

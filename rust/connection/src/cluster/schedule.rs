@@ -1,10 +1,10 @@
 //! What is to be asked of the cluster next, and when. Pure: time is handed in.
 //!
-//! Wishes are collected in a batch; everybody who wishes while it is pending gets its ticket. A
-//! batch is due when any of its wishes is: a new wish at once, one that was asked for before
-//! after a back-off that doubles while the answers bring no good. A topic that an answer lacks may
-//! be made at this moment, by the question: that back-off begins with a few milliseconds. Wishes
-//! that are not due travel along.
+//! Wishes are collected in a batch, and each caller gets the ticket of the pending batch. A batch
+//! is due when any of its wishes is. A new wish is due at once. A repeated wish is due after a
+//! back-off, which doubles while answers are of no use. The request may be creating a topic that
+//! its answer lacks, so the back-off for such a topic begins with a few milliseconds. Wishes that
+//! are not due travel along.
 
 use crate::backoff::Backoff;
 use std::collections::{BTreeSet, HashMap};
@@ -47,7 +47,7 @@ pub enum Next {
     Ask(Batch),
 }
 
-/// What an answer tells of something.
+/// The result of an answer for one wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// All that was asked for.
@@ -92,7 +92,7 @@ pub struct Schedule {
     /// The ticket of the last batch that was made.
     tickets: u64,
     asked: HashMap<Item, Asked>,
-    /// Whether somebody works through it.
+    /// Whether a task works through it.
     pub driven: bool,
 }
 
@@ -131,7 +131,7 @@ impl Schedule {
         Next::Ask(self.pending.take().expect("it was there"))
     }
 
-    /// A batch was answered; `told` says what the answer tells of each topic, and of all others.
+    /// A batch was answered; `told` gives the result for each topic, and for all other wishes.
     pub fn answered(&mut self, batch: &Batch, now: Instant, told: impl Fn(Option<&str>) -> Told) {
         for item in items(batch) {
             let name = match &item {

@@ -29,8 +29,8 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// A port of loopback where nobody listens.
-fn nobody() -> HostPort {
+/// A port of loopback without a listener.
+fn closed_port() -> HostPort {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     HostPort { host: "127.0.0.1".to_owned(), port }
@@ -44,13 +44,13 @@ fn tries_again_after(broker: &FakeBroker, ms: u64) -> ConnectionConfig {
 }
 
 #[test]
-fn nobody_listening_is_told_with_the_cause_of_every_address() {
-    let (one, two) = (nobody(), nobody());
+fn an_absent_broker_is_an_error_with_the_cause_of_every_address() {
+    let (one, two) = (closed_port(), closed_port());
     let mut config = config([one.clone(), two.clone()]);
     config.bootstrap_timeout = Duration::from_millis(600);
     let error = run(config, |cluster| async move {
-        let any = cluster.any_connection().await.expect_err("nobody listens");
-        let topic = cluster.topic("t", soon()).await.expect_err("nobody listens");
+        let any = cluster.any_connection().await.expect_err("no socket listens");
+        let topic = cluster.topic("t", soon()).await.expect_err("no socket listens");
         assert!(matches!(topic, ConnectionError::NoBrokerReachable { .. }), "{topic}");
         any
     });
@@ -74,7 +74,7 @@ fn nobody_listening_is_told_with_the_cause_of_every_address() {
 fn an_address_that_says_nothing_does_not_hide_one_that_answers() {
     let silent = FakeBroker::start(|_| Answer::Silence);
     let good = FakeBroker::start(|_| Answer::Usual);
-    let config = config([nobody(), silent.place.clone(), good.place.clone()]);
+    let config = config([closed_port(), silent.place.clone(), good.place.clone()]);
     let found = run(config, |cluster| async move {
         cluster.topic("t", soon()).await.map(|topic| topic.partitions.len())
     });
@@ -82,7 +82,7 @@ fn an_address_that_says_nothing_does_not_hide_one_that_answers() {
 }
 
 #[test]
-fn a_silent_broker_is_told_from_an_absent_one() {
+fn a_silent_broker_and_an_absent_one_are_different_errors() {
     let silent = FakeBroker::start(|_| Answer::Silence);
     let garbage = FakeBroker::start(|asked| raw(asked.header.correlation_id, b"HTTP/1.1 400"));
     // Long enough for the one that answers to have done so: its answer is what is looked for.
@@ -128,7 +128,7 @@ fn callers_who_want_news_at_once_share_a_request() {
 }
 
 #[test]
-fn a_question_on_its_way_answers_whoever_comes_meanwhile() {
+fn a_request_in_flight_answers_callers_that_come_meanwhile() {
     let (go, may_go) = std::sync::mpsc::channel();
     let may_go = parking_lot::Mutex::new(may_go);
     let broker = FakeBroker::start(move |asked| {
@@ -148,7 +148,7 @@ fn a_question_on_its_way_answers_whoever_comes_meanwhile() {
             tokio::pin!(late);
             tokio::select! {
                 biased;
-                _ = &mut late => panic!("nobody has answered"),
+                _ = &mut late => panic!("no broker has answered"),
                 () = std::future::ready(()) => {}
             }
             go.send(()).expect("the broker waits");
@@ -182,7 +182,7 @@ fn a_topic_is_asked_for_until_it_is_there() {
     assert_eq!(broker.count(ApiKey::Metadata), 3);
 }
 
-/// A topic that somebody deleted came back, made anew by a client that had read it.
+/// A deleted topic came back, because a client that had read it created it again.
 #[test]
 fn a_topic_is_made_by_who_names_it_and_not_by_who_knew_it() {
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -249,7 +249,7 @@ fn metadata_that_cannot_be_is_an_error_of_the_way_there() {
             MetadataResponse { topics: vec![broken], ..metadata(&asked.place, std::iter::empty()) };
         asked.answer::<MetadataRequest>(&response)
     });
-    // Before it gives up, it has to be told of the topic at all.
+    // Before it gives up, it has to know the topic at all.
     let mut config = broker.config();
     config.bootstrap_timeout = Duration::from_secs(1);
     let error = run(config, |cluster| async move {
@@ -260,9 +260,9 @@ fn metadata_that_cannot_be_is_an_error_of_the_way_there() {
 
 #[test]
 fn a_cluster_that_moved_is_found_again_through_its_bootstrap_servers() {
-    let elsewhere = nobody();
+    let elsewhere = closed_port();
     let gone = elsewhere.clone();
-    // Its metadata first names a place where nobody is, later its own.
+    // Its metadata first names an address without a broker, later its own.
     let broker = FakeBroker::start(move |asked| match asked.is(ApiKey::Metadata) {
         true if asked.before == 0 => {
             asked.answer::<MetadataRequest>(&metadata(&gone, ["t".to_owned()].into_iter()))
@@ -277,7 +277,7 @@ fn a_cluster_that_moved_is_found_again_through_its_bootstrap_servers() {
         cluster.topic("t", soon()).await.expect("known");
         cluster.disconnect();
         let refused = cluster.send(NODE, |_| HeartbeatRequest::default()).await;
-        assert!(refused.is_err(), "nobody is there");
+        assert!(refused.is_err(), "no broker is there");
         let image = cluster.refresh(Wanted::Brokers).await.expect("the bootstrap server answers");
         assert_ne!(image.broker(NODE).expect("known").place, elsewhere);
         cluster.send(NODE, |_| HeartbeatRequest::default()).await.expect("found again");
@@ -337,7 +337,7 @@ fn metadata_is_asked_for_again_when_it_is_old() {
         cluster.topic("t", soon()).await.expect("known");
         let mut images = cluster.images();
         for _ in 0..3 {
-            // Whoever looks at a topic keeps it.
+            // A topic that a caller looks at is kept.
             assert!(cluster.image().topic("t").is_some());
             images.changed().await.expect("the cluster lives");
         }

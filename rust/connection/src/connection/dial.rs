@@ -61,8 +61,8 @@ async fn open(address: SocketAddr) -> io::Result<TcpStream> {
 /// broker's listeners do.
 ///
 /// BBR paces by the round trip it measures, and on loopback that costs two to four times the
-/// throughput. A connection that began with it is paced by a timer for good, so the choice is made
-/// before it is one. `reno` is always permitted.
+/// throughput. A connection that began with BBR is always paced by a timer, so the choice is made
+/// before the connection. `reno` is always permitted.
 #[cfg(target_os = "linux")]
 fn keep_bbr_off(socket: &SockRef<'_>) {
     if socket.tcp_congestion().is_ok_and(|chosen| chosen.starts_with(b"bbr")) {

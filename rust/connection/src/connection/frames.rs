@@ -1,8 +1,8 @@
 //! From bytes as they arrive to whole responses.
 //!
-//! A response is four bytes of size and that many bytes. The size is a claim of the broker: it is
-//! checked against a cap, and memory grows with what arrives, at most [`STEP_BYTES`] or as much
-//! again ahead of it.
+//! A response is four bytes of size and that many bytes. The size is a claim of the broker, so it
+//! is checked against a cap. Memory grows with the bytes that arrive. It is ahead of them by at
+//! most [`STEP_BYTES`], or by as much as has arrived.
 
 use bytes::{Bytes, BytesMut};
 

@@ -80,7 +80,7 @@ impl<R: Request> Future for Reply<R> {
     }
 }
 
-/// A request that nobody answers: completes with its version when it was sent.
+/// A request without an answer: completes with its version when it was sent.
 pub struct Sent {
     taken: Result<oneshot::Receiver<()>, ()>,
     version: i16,

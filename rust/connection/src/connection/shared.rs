@@ -107,7 +107,7 @@ impl Shared {
         timeout: Duration,
     ) -> Reply<R> {
         let (reply, answer) = oneshot::channel();
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let done: Done = Box::new(move |_, answer| drop(reply.send(answer)));
         match self.queue(request, version, timeout, done) {
             Ok(()) => {
@@ -233,7 +233,8 @@ impl Shared {
         }
     }
 
-    /// Gives an answer, without its size, to whoever waits for it; the error is what is wrong.
+    /// Gives an answer, without its size, to the caller that waits for it; the error is what is
+    /// wrong.
     pub fn answer(&self, frame: &Bytes) -> Result<(), String> {
         let Some(id) = frame.first_chunk::<4>().map(|id| i32::from_be_bytes(*id)) else {
             return Err("a response without a correlation id".to_owned());

@@ -85,7 +85,7 @@ fn a_broker_that_serves_older_api_versions_is_asked_again_in_its_own() {
 }
 
 #[test]
-fn requests_are_answered_in_the_order_of_their_calls_whoever_is_polled_first() {
+fn requests_are_answered_in_the_order_of_their_calls_in_any_order_of_polls() {
     let broker_ids = with(
         usual,
         |asked| {
@@ -206,7 +206,7 @@ fn an_answer_that_does_not_come_in_time_ends_the_connection() {
         let connection = connection.expect("open");
         let first = connection
             .send_with(i16::MAX, Duration::from_secs(600), |_| MetadataRequest::default());
-        let second = ask(&connection).await.expect_err("nobody answers");
+        let second = ask(&connection).await.expect_err("no broker answers");
         (first.await.expect_err("it ended"), second)
     });
     assert!(
@@ -217,7 +217,7 @@ fn an_answer_that_does_not_come_in_time_ends_the_connection() {
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed() {
+fn an_unused_connection_is_closed() {
     with(
         |config| config.connections_max_idle = Some(Duration::from_millis(20)),
         |_| Answer::Usual,
@@ -246,7 +246,7 @@ fn a_request_without_an_answer_completes_when_it_is_sent() {
 }
 
 #[test]
-fn an_answer_is_told_on_the_thread_that_reads() {
+fn an_answer_is_handled_on_the_thread_that_reads() {
     let (told, answer) = std::sync::mpsc::channel();
     let ((version, response), elsewhere) = with(
         usual,
@@ -264,7 +264,7 @@ fn an_answer_is_told_on_the_thread_that_reads() {
             until("the other thread ends", || other.is_finished()).await;
             let connection = other.join().expect("it ends");
             until("the answer comes", || connection.in_flight() == 0).await;
-            let (answer, told_on) = answer.try_recv().expect("it is told");
+            let (answer, told_on) = answer.try_recv().expect("it is handled");
             (answer.expect("an answer"), told_on != here)
         },
     );
@@ -304,7 +304,7 @@ fn what_the_system_does_not_take_at_once_is_written_in_order() {
 }
 
 #[test]
-fn nobody_listening_is_a_refused_connection() {
+fn a_port_without_a_listener_is_a_refused_connection() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);

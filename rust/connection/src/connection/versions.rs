@@ -53,7 +53,7 @@ pub enum Answer {
 /// Reads the body of an answer to ApiVersions that was asked in `version`.
 ///
 /// A broker that does not serve `version` answers in the form of version 0, with error 35 and its
-/// own range of ApiVersions; brokers before Kafka 2.4 leave the range out, and serve version 0.
+/// own range of ApiVersions. Brokers before Kafka 2.4 leave the range out, and serve version 0.
 pub fn read_answer(reader: Reader, version: i16) -> Result<Answer, String> {
     let unsupported = ErrorCode::UnsupportedVersion as i16;
     let code = reader.clone().i16().map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ pub fn read_answer(reader: Reader, version: i16) -> Result<Answer, String> {
         let key = ApiKey::ApiVersions as i16;
         let range = response.api_keys.iter().find(|api| api.api_key == key);
         let most = range.map_or(0, |range| range.max_version);
-        // Asking in the same version again would go on for ever.
+        // Asking in the same version again would never end.
         return Ok(if version == 0 {
             Answer::Refused(ErrorCode::UnsupportedVersion)
         } else {

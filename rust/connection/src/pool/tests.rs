@@ -32,7 +32,7 @@ fn callers_of_a_broker_that_is_down_share_the_failed_try() {
         let call = || pool.connection(7, Lane::Fetch, &place);
         let (first, second, third) = tokio::join!(call(), call(), call());
         for answer in [first, second, third] {
-            let error = answer.expect_err("nobody listens");
+            let error = answer.expect_err("no socket listens");
             assert!(matches!(error, ConnectionError::Disconnected { .. }), "{error}");
         }
         assert_eq!(pool.tries(), 1);

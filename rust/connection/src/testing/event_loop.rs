@@ -32,7 +32,7 @@ impl EventLoop {
         Self { handle, stop, thread: Some(thread.expect("a thread")) }
     }
 
-    /// Runs `future` on the thread; nobody waits for it.
+    /// Runs `future` on the thread, without a wait.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(future);
     }
@@ -45,7 +45,7 @@ impl EventLoop {
     {
         let (done, result) = channel();
         self.spawn(async move {
-            // The test has failed if nobody takes it.
+            // The test has failed if no receiver takes it.
             let _ = done.send(future.await);
         });
         awaited::received("a future on the event loop", &result)

@@ -77,7 +77,7 @@ pub fn hold(held: &Held, answer: Answer) -> Answer {
 /// Gives what is held, if anything is.
 pub fn release(held: &Held) {
     if let Some((sender, bytes)) = held.lock().take() {
-        // The client has gone if nobody takes it.
+        // The client has gone if no receiver takes it.
         let _ = sender.send(bytes);
     }
 }
@@ -92,7 +92,7 @@ pub fn wait_held(held: &Held) {
 pub enum Answer {
     /// These bytes, as they are.
     Raw(Bytes),
-    /// These bytes, when somebody sends them; the connection waits meanwhile.
+    /// These bytes, when the test sends them; the connection waits meanwhile.
     Later(oneshot::Receiver<Bytes>),
     /// Nothing; the connection lives on.
     Silence,
@@ -189,7 +189,7 @@ pub fn two(
 fn metadata_of_two(asked: &Asked, places: &OnceLock<[HostPort; 2]>) -> Answer {
     let request: MetadataRequest = asked.read();
     let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
-    let places = places.get().expect("nobody knows where they are before");
+    let places = places.get().expect("their addresses are unknown before");
     let mut told = metadata(&places[0], names);
     let (host, port) = (places[1].host.clone(), i32::from(places[1].port));
     told.brokers.push(MetadataResponseBroker { node_id: OTHER, host, port, rack: None });

@@ -1,10 +1,10 @@
 //! Takes values from a frame. Strings are copied, bytes are slices of the frame.
 //!
 //! All memory that decoding one frame takes, the frame itself aside, is charged to one account of
-//! [`MAX_MEMORY_BYTES`] before it is allocated. So neither a count that lies nor a frame of many
-//! tiny elements (one byte can stand for a struct of a hundred) costs more than that. Each element
-//! of a request is answered for, often by more bytes than it has: so a request, unlike an answer,
-//! may hold [`MAX_REQUEST_ELEMENTS`] of them and no more.
+//! [`MAX_MEMORY_BYTES`] before it is allocated. So a false count costs no more than that, and
+//! neither does a frame of many tiny elements: one byte can become a struct of a hundred. Each
+//! element of a request has an element of the answer, often with more bytes. So a request, unlike
+//! an answer, may hold at most [`MAX_REQUEST_ELEMENTS`] of them.
 
 use crate::types::Uuid;
 use bytes::Bytes;

@@ -6,14 +6,15 @@
 //! | header count varint, { key length varint, key, value length varint, value }
 //! ```
 //! Every integer but the attributes is zigzag encoded; the length counts what follows it, and -1
-//! stands for null. Source: Kafka's `DefaultRecord`.
+//! stands for null.
+//! Source: Kafka's `DefaultRecord`.
 
 use std::io::{self, Read};
 
 use super::{BatchHeader, RecordBatchError};
 use crate::types::Offset;
 
-/// What the walk tells of a record; keys and values are skipped, not kept.
+/// What the walk reads of a record; keys and values are skipped, not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordShape {
     /// Milliseconds after the batch's base timestamp.
@@ -251,7 +252,7 @@ fn walk<S: Source>(
 /// Allocates nothing for uncompressed batches, a fixed buffer for compressed ones.
 ///
 /// # Errors
-/// If a record contradicts its length, or there are not exactly as many as the header declares, or
+/// If a record contradicts its length, or the number of records differs from the header's. Also if
 /// more than `cap` bytes come out of the compressed payload.
 pub fn walk_records(
     header: &BatchHeader,

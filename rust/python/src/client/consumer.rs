@@ -1,8 +1,8 @@
 //! `_native.Consumer`: what `Consumer` and `AsyncConsumer` are made of.
 //!
 //! `poll`, `consume` and `next_batch` wait with the GIL released and look for Ctrl-C ten times a
-//! second. What changes hands is returned in place of records, as a [`Handover`]: the caller shows
-//! it to whoever listens, then calls `finish_event`. All that asks a broker starts an operation.
+//! second. Changes of partitions are returned in place of records, as a [`Handover`]: the caller
+//! shows it to the listener, then calls `finish_event`. All that asks a broker starts an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter, Write};
@@ -15,7 +15,7 @@ use kafkalite_client::consumer::cursor::Position;
 use kafkalite_client::consumer::group_state::GroupEvent;
 use kafkalite_client::consumer::subscription::Wish;
 use kafkalite_client::consumer::{Due, Lease, Limits, Next, calls};
-use kafkalite_client::fork::AtHome;
+use kafkalite_client::fork::ForkGuard;
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -33,13 +33,13 @@ use crate::error::{client_error, ends_something};
 /// How long Ctrl-C may wait.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a consumer that nobody closed holds up whoever drops it.
+/// How long the drop of a consumer that was not closed may take.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A consumer.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct Consumer {
-    inside: AtHome<kafkalite_client::Consumer>,
+    inside: ForkGuard<kafkalite_client::Consumer>,
     callbacks: Callbacks,
     deserializers: Arc<Deserializers>,
     names: Mutex<TopicNames>,
@@ -51,7 +51,7 @@ pub struct Consumer {
 }
 
 impl Drop for Consumer {
-    /// Nobody closed it: its thread ends, and may need the interpreter for its last word.
+    /// It was not closed: its thread ends, and may need the interpreter for its last callback.
     fn drop(&mut self) {
         if let Ok(consumer) = self.inside.get() {
             Python::attach(|py| py.detach(|| consumer.runtime().shutdown(DROP_TIMEOUT)));
@@ -171,7 +171,7 @@ impl Consumer {
         let (consumer, warnings) = consumer.map_err(|error| client_error(py, &error))?;
         let deserializers = Deserializers { key: key_deserializer, value: value_deserializer };
         Ok(Self {
-            inside: AtHome::new(consumer),
+            inside: ForkGuard::new(consumer),
             callbacks: Callbacks::default(),
             deserializers: Arc::new(deserializers),
             names: Mutex::default(),
@@ -366,7 +366,7 @@ impl Consumer {
     }
 
     /// A file descriptor that can be read once for each `arm`, when a call would not have to wait.
-    /// Whoever holds the GIL for long does not hold up the client's thread.
+    /// A thread that holds the GIL for long does not delay the client's thread.
     fn wake_fd(&self) -> PyResult<i32> {
         Ok(self.pipe()?.0.as_raw_fd())
     }

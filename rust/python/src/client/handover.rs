@@ -1,4 +1,4 @@
-//! `_native.Handover`: what changes hands, for whoever listens; and partitions as Python has them.
+//! `_native.Handover`: changes of partitions, for a listener; and partitions as Python has them.
 
 use kafkalite_client::TopicPartition;
 use kafkalite_client::consumer::Claim;

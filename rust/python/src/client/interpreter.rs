@@ -1,9 +1,9 @@
 //! Python from threads of ours, while there is one.
 //!
-//! A thread that asks for the interpreter while it ends never comes back. So the door is closed
-//! before that: at exit nobody enters any more, and those inside are waited for. Clients' threads
-//! call Python through [`enter`] and in no other way. The same hooks tell a forked child that it
-//! is one.
+//! A thread that asks for the interpreter while it ends never comes back. So the interpreter is
+//! closed before that: at exit no thread enters any more, and the hook waits for the threads
+//! inside. Clients' threads call Python only through [`enter`]. The same hooks tell a forked child
+//! that it is one.
 
 use kafkalite_client::fork;
 use parking_lot::RwLock;
@@ -12,7 +12,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::time::Duration;
 
-/// Whether the interpreter is about to end; read while somebody is inside.
+/// Whether the interpreter is about to end; held for reading while a thread is inside.
 static CLOSED: RwLock<bool> = RwLock::new(false);
 
 /// How long the end of the process waits for callbacks. In a forked child a thread that does not
@@ -27,8 +27,9 @@ pub fn enter<T>(what: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 
 /// Has the hooks called; the first client of a process does it.
 ///
-/// Python runs meanwhile, and may let other threads run: one that makes a client, too, does not
-/// wait here with the GIL in its hands, but registers them as well. Called twice they do no harm.
+/// Python runs meanwhile, and may let other threads run. Another thread that makes a client must
+/// not wait here while it holds the GIL, so it registers the hooks too. Hooks that run twice do no
+/// harm.
 pub fn watch(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     if WATCHED.get(py).is_some() {

@@ -1,11 +1,12 @@
 //! Clients for Python: what each of them needs of the binding.
 //!
-//! `shell` holds a client's thread and its cluster, and says no after a fork or a close; an
-//! `operation` is something under way that Python waits for, blocking or in asyncio; `interpreter`
-//! is the one way for a thread of ours to call Python, `teller` the thread that does.
+//! `shell` holds a client's thread and its cluster, and refuses calls after a fork or a close. An
+//! `operation` is work that Python waits for, blocking or in asyncio. `interpreter` is the only way
+//! for our threads to call Python, and `callback_thread` is the thread that calls callbacks.
 
 mod admin;
 mod arguments;
+mod callback_thread;
 mod capsules;
 mod columns;
 mod consumer;
@@ -17,7 +18,6 @@ mod ranges;
 mod record;
 mod record_batch;
 pub mod shell;
-mod teller;
 pub mod waiting;
 
 use std::collections::BTreeMap;

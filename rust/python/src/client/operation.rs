@@ -1,16 +1,16 @@
 //! Something under way on a client's thread, that Python waits for.
 //!
-//! Waiting releases the GIL, and looks for Ctrl-C ten times a second. The result is made into
-//! Python's objects by whoever takes it, never on the client's thread. Callbacks are called on a
-//! thread of their own: the client's has heartbeats to send, whoever holds the GIL. Dropping an
-//! operation ends it.
+//! Waiting releases the GIL, and looks for Ctrl-C ten times a second. The thread that takes the
+//! result makes Python's objects of it, never the client's thread. Callbacks have a thread of their
+//! own, because the client's thread has to send heartbeats and must not wait for the GIL. Dropping
+//! an operation ends it.
 
 use super::arguments::Seconds;
+use super::callback_thread::CallbackThread;
 use super::interpreter;
-use super::teller::Teller;
 use crate::error::client_error;
 use kafkalite_client::ClientError;
-use kafkalite_client::fork::AtHome;
+use kafkalite_client::fork::ForkGuard;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum State {
 
 /// The thread of a client that calls its operations' callbacks.
 #[derive(Clone, Default)]
-pub struct Callbacks(Arc<Teller<Py<PyAny>>>);
+pub struct Callbacks(Arc<CallbackThread<Py<PyAny>>>);
 
 impl Callbacks {
     fn start(&self) {
@@ -63,7 +63,7 @@ struct Slot {
 pub struct Promise(Arc<Slot>);
 
 impl Promise {
-    /// Sets the result and tells whoever waits.
+    /// Sets the result and wakes the waiting callers.
     pub fn set(self, outcome: Outcome) {
         self.0.set(outcome);
     }
@@ -93,7 +93,7 @@ impl Slot {
 
 /// Calls each; what one raises goes to `sys.unraisablehook`.
 fn tell(callbacks: Vec<Py<PyAny>>) {
-    // No interpreter any more means nobody to tell.
+    // Without an interpreter there is no caller to wake.
     interpreter::enter(|py| {
         for callback in callbacks {
             if let Err(error) = callback.call0(py) {
@@ -108,25 +108,25 @@ pub fn operation(what: &'static str, callbacks: &Callbacks) -> (Promise, Arc<Wai
     let state = Mutex::new(State::Running { callbacks: Vec::new() });
     let callbacks = callbacks.clone();
     let slot = Arc::new(Slot { state, done: Condvar::new(), callbacks, what });
-    (Promise(Arc::clone(&slot)), Arc::new(Waiter { slot: AtHome::new(slot) }))
+    (Promise(Arc::clone(&slot)), Arc::new(Waiter { slot: ForkGuard::new(slot) }))
 }
 
 /// The side that waits.
 pub struct Waiter {
-    slot: AtHome<Arc<Slot>>,
+    slot: ForkGuard<Arc<Slot>>,
 }
 
 /// Python's handle of an operation.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct Operation {
     waiter: Arc<Waiter>,
-    task: AtHome<AbortHandle>,
+    task: ForkGuard<AbortHandle>,
 }
 
 impl Operation {
     /// An operation whose task can be ended.
     pub fn new(waiter: Arc<Waiter>, task: AbortHandle) -> Self {
-        Self { waiter, task: AtHome::new(task) }
+        Self { waiter, task: ForkGuard::new(task) }
     }
 
     fn slot(&self, py: Python<'_>) -> PyResult<&Slot> {
@@ -166,7 +166,7 @@ impl Operation {
         Ok(!matches!(*self.slot(py)?.state.lock(), State::Running { .. }))
     }
 
-    /// Ends it; whoever waits gets a ClosedError.
+    /// Ends it; waiting callers get a ClosedError.
     fn cancel(&self) {
         self.end();
     }
@@ -182,7 +182,7 @@ impl Operation {
                 return Ok(());
             }
         }
-        // Quick ends are as many as slow ones: whoever asked must not be held up by either.
+        // Quick ends are as many as slow ones: neither may delay the caller.
         py.detach(|| slot.callbacks.call(vec![callback]));
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! `_native.Producer`: Python's records into open batches.
 //!
-//! The fast path of one record holds the GIL and takes some hundred nanoseconds: a look at the
-//! arguments, a partition, a copy of the bytes into the open batch. Whatever waits, for a topic's
-//! metadata, for memory, for a delivery, releases the GIL and looks for Ctrl-C; so does whatever
-//! handles many records.
+//! The fast path of one record holds the GIL and takes some hundred nanoseconds. It reads the
+//! arguments, picks a partition, and copies the bytes into the open batch. Calls that wait for
+//! metadata, memory or a delivery release the GIL and look for Ctrl-C. So do calls that handle many
+//! records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kafkalite_client::fork::{AtHome, Home};
+use kafkalite_client::fork::{ForkGuard, Home};
 use kafkalite_client::producer::accumulator::{Sink, TopicQueues};
 use kafkalite_client::{ClientError, Producer as Core, ProducerConfig};
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ const CALLBACKS_TIMEOUT: Duration = Duration::from_millis(200);
 /// The binary's half of a producer.
 #[pyclass(frozen, subclass, module = "kafkalite._native")]
 pub struct Producer {
-    inside: AtHome<Inside>,
+    inside: ForkGuard<Inside>,
 }
 
 impl Producer {
@@ -80,7 +80,7 @@ impl Producer {
             closed: AtomicBool::new(false),
             home: Home::here(),
         };
-        Ok(Self { inside: AtHome::new(inside) })
+        Ok(Self { inside: ForkGuard::new(inside) })
     }
 
     /// A serializer may refer to whatever has the producer, and keep it alive.
@@ -98,8 +98,8 @@ impl Producer {
     ///     value: The record's value; ``None`` is a tombstone. A text is written as UTF-8. With a
     ///         ``value_serializer``, whatever that takes.
     ///     key: The record's key. With a key the partition is
-    ///         ``(murmur2(key) & 0x7fffffff) % partition_count``; without, records stick to one
-    ///         partition for 16 KiB, or ``batch_size`` if that is less, and then move on.
+    ///         ``(murmur2(key) & 0x7fffffff) % partition_count``. Records without a key stick to
+    ///         one partition for 16 KiB, or ``batch_size`` if that is less, and then move on.
     ///     partition: The partition, from 0; wins over the key.
     ///     headers: A mapping, or pairs of a name and bytes, text or ``None``.
     ///     timestamp_ms: In ms since 1970 (UTC); now, if not given.
@@ -112,7 +112,7 @@ impl Producer {
     ///     MessageTooLarge: The record alone exceeds ``max_request_size`` bytes.
     ///     UnknownTopicError: There is no such topic after ``max_block_ms``, or no such partition.
     ///     InvalidArgumentError: A partition or a time below 0.
-    ///     NoBrokerReachable: Nobody answers at any address.
+    ///     NoBrokerReachable: No broker answers at any address.
     ///     ClosedError: The producer was closed.
     ///     ForkedClientError: The producer was made before a fork.
     ///
@@ -197,10 +197,10 @@ impl Producer {
     ///
     /// Args:
     ///     topic: As of :meth:`send`.
-    ///     values: A list of bytes, texts or ``None``; or anything with ``__arrow_c_stream__`` or
-    ///         ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb, ...): an array of bytes or
-    ///         texts, or a table with a column ``value`` and, if it likes, ``key``, ``partition``,
-    ///         ``timestamp`` and ``headers``; further columns are ignored.
+    ///     values: A list of bytes, texts or ``None``; or an object with ``__arrow_c_stream__`` or
+    ///         ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb, ...). Such an object is an
+    ///         array of bytes or texts, or a table with a column ``value``. The columns ``key``,
+    ///         ``partition``, ``timestamp`` and ``headers`` are optional; others are ignored.
     ///     keys: A list, or an Arrow array, as long as ``values``.
     ///     headers: A mapping for all records, or a list with one for each.
     ///     timestamps: In ms since 1970 (UTC): one for all, a list or an Arrow array; now, if not
@@ -211,8 +211,8 @@ impl Producer {
     ///     One delivery for all of them.
     ///
     /// Raises:
-    ///     KafkaliteError: As of :meth:`send`. Nothing of a list was added then, unless it is
-    ///         BufferFullError: of a batch larger than ``buffer_memory`` a part was.
+    ///     KafkaliteError: As of :meth:`send`. No record of a list was added then. The exception
+    ///         is BufferFullError: a part of a batch larger than ``buffer_memory`` was added.
     ///     ValueError: Columns are not of one length, or a table has no ``value``.
     ///     TypeError: A column is of a type that has no meaning here.
     #[pyo3(signature = (

@@ -61,7 +61,7 @@ impl RangeReader {
         self.warnings.clone()
     }
 
-    /// Begins with these ranges and forgets those before; columns are told by name.
+    /// Begins with these ranges and forgets those before; columns are given by name.
     #[expect(clippy::too_many_arguments, reason = "Python's class gives them names")]
     fn start(
         &self,

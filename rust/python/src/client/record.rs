@@ -232,7 +232,7 @@ pub fn headers(py: Python<'_>, view: &RecordView<'_>) -> PyResult<Option<Py<PyTu
     Ok(Some(PyTuple::new(py, pairs?)?.unbind()))
 }
 
-/// Kafka's names are UTF-8, but nobody checks that: other bytes come as Python escapes them.
+/// Kafka's names are UTF-8, but brokers do not check that: other bytes come as Python escapes them.
 fn header_name(py: Python<'_>, name: &[u8]) -> PyResult<Py<PyString>> {
     match std::str::from_utf8(name) {
         Ok(name) => Ok(PyString::new(py, name).unbind()),

@@ -1,7 +1,7 @@
 //! `_native.RecordBatch`: many records that were read together, none of them a Python object yet.
 //!
-//! It holds the responses that the records came in. What is asked of it is made then: one record,
-//! all values, a column of offsets, Arrow's columns; the GIL is released while columns are made.
+//! It holds the responses that the records came in. Python objects are made on request: one record,
+//! all values, a column of offsets, Arrow's columns. The GIL is released while columns are made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl RecordBatch {
         number: impl Fn(&RecordSlice, &RecordView<'_>) -> [u8; WIDTH] + Sync,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = PyBytes::new_with(py, self.length * WIDTH, |out| {
-            // The bytes are nobody else's yet, so nobody minds that the GIL is gone meanwhile.
+            // No other thread has the bytes yet, so the GIL can be released meanwhile.
             py.detach(|| {
                 let mut places = out.chunks_exact_mut(WIDTH);
                 for slice in &*self.slices {

@@ -4,7 +4,7 @@ use super::arguments::Seconds;
 use super::interpreter;
 use super::operation::{Callbacks, Operation, operation};
 use crate::error::client_error;
-use kafkalite_client::fork::AtHome;
+use kafkalite_client::fork::ForkGuard;
 use kafkalite_client::{ClientError, Runtime};
 use pyo3::prelude::*;
 use std::future::Future;
@@ -17,7 +17,7 @@ pub const LONGEST_CLOSE: Duration = Duration::from_secs(3_600);
 /// A runtime and the client on it.
 pub struct Shell<C> {
     name: &'static str,
-    inside: AtHome<(Runtime, C)>,
+    inside: ForkGuard<(Runtime, C)>,
     callbacks: Callbacks,
     closed: AtomicBool,
 }
@@ -30,7 +30,7 @@ impl<C> Shell<C> {
         let runtime = runtime.map_err(|error| client_error(py, &error))?;
         Ok(Self {
             name,
-            inside: AtHome::new((runtime, client)),
+            inside: ForkGuard::new((runtime, client)),
             callbacks: Callbacks::default(),
             closed: AtomicBool::new(false),
         })
@@ -80,8 +80,8 @@ impl<C> Shell<C> {
 }
 
 impl<C> Drop for Shell<C> {
-    /// Nobody closed it: the thread for callbacks has no reason to stay, but in a forked child,
-    /// where it never was.
+    /// It was not closed: the callback thread has no reason to stay. A forked child never had the
+    /// thread.
     fn drop(&mut self) {
         if self.inside.get().is_ok() {
             self.callbacks.close(Instant::now());

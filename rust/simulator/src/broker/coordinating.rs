@@ -45,7 +45,7 @@ pub struct Desk {
     publisher: Arc<Publisher>,
     /// While a coordinator runs.
     replica: Mutex<Option<Replica>>,
-    /// Ends of appends that the partition's state has not heard of.
+    /// Ends of appends that are not in the partition's state yet.
     ends: Mutex<VecDeque<LogEnd>>,
     watches: Mutex<Vec<(Offset, LeaderEpoch, OnSettled)>>,
     /// Reads of the log that wait for their turn.
@@ -256,7 +256,7 @@ pub struct Coordination {
     coordinator: GroupCoordinator,
     desk: Arc<Desk>,
     answers: Answers,
-    /// The newest generation that a member was told of.
+    /// The newest generation that a member got.
     generation: i32,
 }
 

@@ -1,6 +1,6 @@
 //! A replica that follows: a plain model of a replica fetcher. Production has none yet.
 //!
-//! It names the epoch of its last record in every fetch; where the logs part, the leader says so
+//! It names the epoch of its last record in every fetch. If the logs part, the leader says where,
 //! and the follower cuts its log back (KIP-595's fetch, KIP-279's rule).
 
 use super::replica::{InFlight, Replica};

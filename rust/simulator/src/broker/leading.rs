@@ -183,7 +183,7 @@ impl Replica {
         Some(IsrProposal { leader_epoch: self.epoch(), partition_epoch, isr })
     }
 
-    /// The controller refused the proposal for good.
+    /// The controller refused the proposal finally.
     pub fn refused(&mut self) {
         if let Some(proposal) = self.proposal.take() {
             self.state.isr_refused(&proposal.what);

@@ -157,7 +157,7 @@ impl Replica {
             }
         }
         self.state.follow_image(image, log_end);
-        // A newer partition epoch says what became of the proposal.
+        // A newer partition epoch shows the outcome of the proposal.
         self.proposal = None;
         self.image = Some(image.clone());
         led != self.leads().then(|| self.epoch())

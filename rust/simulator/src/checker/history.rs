@@ -6,18 +6,18 @@
 use super::Violation;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a producer was told about a record.
+/// The answer that a producer got about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Acknowledged.
     Ok,
-    /// Refused for good.
+    /// Refused finally.
     Failed,
     /// No answer, or one that leaves both possible.
     Unknown,
 }
 
-/// What became of a transaction; a record outside of one is committed from the start.
+/// The outcome of a transaction; a record outside of one is committed from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Committed.
@@ -35,11 +35,11 @@ pub struct Send {
     pub value: u64,
     /// The partition it was sent to.
     pub partition: usize,
-    /// What the producer was told.
+    /// The answer that the producer got.
     pub outcome: Outcome,
     /// Set if it was acknowledged with an offset that binds the broker.
     pub offset: Option<i64>,
-    /// What became of its transaction.
+    /// The outcome of its transaction.
     pub fate: Fate,
 }
 
@@ -54,7 +54,7 @@ pub struct Poll {
     pub offset: i64,
     /// Its value.
     pub value: u64,
-    /// The reader was told to go there.
+    /// The test moved the reader there.
     pub sought: bool,
     /// What had become of the value's transaction at the time of the poll.
     pub fate_then: Fate,

@@ -1,6 +1,6 @@
 //! What must hold: looked at after every step, and once more over the whole history at the end.
 //!
-//! - `history`: what clients were told and what they read
+//! - `history`: the answers that clients got and the records that they read
 //! - `logs`: high watermarks, log ends, and the bytes below the high watermark on every replica
 //! - `groups`: owners, generations and committed offsets of the group
 //! - `topics`: changes of metadata, and the images of all brokers

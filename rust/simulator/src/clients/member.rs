@@ -104,7 +104,7 @@ impl Member {
             .then(|| (self.generation, self.owned.keys().copied().collect()))
     }
 
-    /// Tells the coordinator that it goes, and begins anew.
+    /// Leaves the group, and starts again.
     pub fn leave(&mut self, io: &mut Io<'_>) {
         if let (Some(coordinator), false) = (self.coordinator, self.id.is_empty()) {
             let member = MemberIdentity { member_id: self.id.clone(), ..MemberIdentity::default() };
@@ -121,8 +121,8 @@ impl Member {
         *self = Self { next_id, connection, ..Self::new() };
     }
 
-    /// The next coordinator may be a deposed one that does not know it, and tell of old offsets. So
-    /// offsets are only asked for where the assignment came from.
+    /// The next coordinator may be a deposed one that does not know it, and answer with old
+    /// offsets. So offsets are only asked for where the assignment came from.
     fn lose_coordinator(&mut self) {
         self.coordinator = None;
         if self.phase == Phase::AskingOffsets {

@@ -47,7 +47,7 @@ impl Reader {
         if self.in_flight.is_some_and(|(_, sent_ms)| io.now_ms < sent_ms + FETCH_MS) {
             return;
         }
-        // Whoever knows an older epoch than the reader knows an older leader.
+        // A broker with an older epoch than the reader's knows an older leader.
         let Some((leader, epoch)) = guess.filter(|(_, epoch)| *epoch >= self.epoch) else {
             return;
         };

@@ -90,9 +90,10 @@ impl World {
     }
 
     /// Whether a fault leaves a copy of every record that Kafka promises to keep. With
-    /// `flush.messages` each does. Else one broker at a time may lose what it did not flush, while
-    /// all others run and are in sync and one alone is too few to commit; and no other process dies
-    /// before it is back. A restart after a kill counts as one that may have lost records.
+    /// `flush.messages` each does. Otherwise one broker at a time may lose what it did not flush.
+    /// Meanwhile all others run, are in sync, and one alone is too few to commit. No other process
+    /// dies before the broker is back. A restart after a kill counts as one that may have lost
+    /// records.
     fn may_crash(&self, broker: i32, loses_power: bool) -> bool {
         if self.settings.flush_messages {
             return true;

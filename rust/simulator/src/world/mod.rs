@@ -1,8 +1,8 @@
 //! One run: a seed decides everything that happens to a cluster of three brokers.
 //!
-//! Faults happen for a while; then the network heals, every broker runs, and the cluster has to
-//! come to rest: full in-sync sets, everything read, the group settled. The checker looks on at
-//! every step, and the run ends at the first violation.
+//! Faults happen for a while. Then the network heals, every broker runs, and the cluster has to
+//! come to rest: full in-sync sets, everything read, the group settled. The checker runs at every
+//! step, and the run ends at the first violation.
 
 mod chaos;
 mod healing;

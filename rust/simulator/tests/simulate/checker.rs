@@ -58,7 +58,7 @@ fn small_histories_are_judged_rightly() {
     let cases: [(&str, History, &[&str]); 18] = [
         ("nothing happened", history(&[], &[]), &[]),
         ("acknowledged and read", history(&[ok(a, 0)], &[poll(1, 0, a)]), &[]),
-        ("an unknown send that nobody read", history(&[unknown], &[]), &[]),
+        ("an unknown send that was not read", history(&[unknown], &[]), &[]),
         ("an unknown send that was read", history(&[unknown], &[poll(1, 0, a)]), &[]),
         ("a refused send", history(&[send(a, Outcome::Failed, None)], &[]), &[]),
         ("acknowledged without a promise", history(&[ok(a, -1)], &[]), &[]),

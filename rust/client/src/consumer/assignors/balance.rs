@@ -1,11 +1,11 @@
 //! The most even way to deal partitions to members that want different topics, near to the one
 //! that was.
 //!
-//! Even means: the sum of the squares of the members' counts is as small as can be. That is so
-//! exactly if no partition can wander from member to member, each step to somebody who wants its
-//! topic, from one that has two more to one that has two fewer. So members keep what is theirs,
-//! free partitions go to whoever has least, and then one such path after the other is walked, the
-//! shortest first. An assignment that is even already is left alone.
+//! Even means: the sum of the squares of the members' counts is minimal. A path moves partitions
+//! from member to member, each step to a member that wants the partition's topic. An assignment is
+//! even exactly if no path leads to a member that has at least two fewer. So members keep their
+//! partitions, free partitions go to the member with the fewest, and then such paths are walked,
+//! the shortest first. An even assignment is left alone.
 //! Source: the promise of Kafka's `AbstractStickyAssignor`, which looks at single steps only.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,7 @@ pub(super) fn balance(
     while let Some(path) = table.improving_path() {
         table.walk(&path);
     }
-    table.give_back_what_was_moved_in_vain();
+    table.undo_needless_moves();
     table.into_lists()
 }
 
@@ -117,7 +117,8 @@ impl Table {
                     if *seen || !has_some {
                         continue;
                     }
-                    // Whoever wants the topic is reached now, by whichever member that has of it.
+                    // Every member that wants the topic is reached now, from any member that has
+                    // some of it.
                     *seen = true;
                     for to in self.readers[topic].iter().copied() {
                         if to != giver && reached[to].is_none() {
@@ -154,9 +155,10 @@ impl Table {
         }
     }
 
-    /// Two members may each hold a partition of a topic that was the other's, or that was nobody's
-    /// while its own went elsewhere: they change, which alters nobody's count.
-    fn give_back_what_was_moved_in_vain(&mut self) {
+    /// Two members may each hold a partition that was the other's. Or a member holds a partition
+    /// without an owner, while its own went elsewhere. They exchange the partitions, which leaves
+    /// all counts as they are.
+    fn undo_needless_moves(&mut self) {
         for topic in 0..self.names.len() {
             for partition in 0..self.before[topic].len() as i32 {
                 let Some(home) = self.before[topic][partition as usize] else { continue };

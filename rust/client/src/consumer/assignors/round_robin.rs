@@ -11,7 +11,7 @@ pub(super) fn assign(counts: &PartitionCounts, members: &[MemberSubscription]) -
     let mut turn = 0;
     for (topic, count) in super::subscribed_topics(counts, members) {
         for partition in 0..count {
-            // Somebody subscribed to the topic, so the turn comes to a member that did.
+            // At least one member subscribed to the topic, so the turn comes to such a member.
             while !ordered[turn].topics.contains(&topic) {
                 turn = (turn + 1) % ordered.len();
             }

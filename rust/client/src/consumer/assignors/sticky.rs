@@ -1,8 +1,9 @@
 //! Sticky and cooperative-sticky: balanced, and members keep what they had where they can.
 //!
-//! What a member says it owned counts if the topic still has that partition, the member still
-//! wants the topic, and nobody claims the partition of the same or a newer generation; a
-//! partition that two members claim of one generation belongs to neither (KIP-341).
+//! A member's claim to a partition counts under three conditions. The topic still has the
+//! partition, and the member still wants the topic. No other member claims the partition in the
+//! same or a newer generation. If two members claim a partition in one generation, it belongs to
+//! neither (KIP-341).
 //! Source: Kafka's `AbstractStickyAssignor`; the balancing itself is in `balance`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,9 +51,9 @@ pub(super) fn assign_cooperatively(
     named(members, assigned)
 }
 
-/// A partition that moves is given to nobody in this round: its owner sees that it is not among
-/// what it gets, gives it up and joins again. Any claim counts, however old: whoever says it
-/// holds a partition may be reading it.
+/// A partition that moves goes to no member in this round: its owner finds it missing, gives it up
+/// and joins again. A claim counts however old it is, because the member may be reading the
+/// partition.
 fn withhold_what_others_hold(
     assigned: &mut [Vec<TopicPartition>],
     claims: &[Claim],

@@ -77,7 +77,7 @@ fn round_robin_deals_over_topics_and_passes_over_who_does_not_want_one() {
 }
 
 #[test]
-fn topics_that_do_not_exist_or_that_nobody_wants_are_left_out() {
+fn topics_that_do_not_exist_or_that_no_member_wants_are_left_out() {
     let members = [member("a", &["x", "gone"])];
     for assignor in Assignor::ALL {
         let got = assignor.assign(&counts(&[("other", 3), ("x", 1)]), &members);
@@ -129,7 +129,7 @@ fn cooperative_members_get_a_moving_partition_one_round_after_its_owner_lost_it(
 }
 
 #[test]
-fn a_partition_that_two_cooperative_members_hold_goes_to_nobody_until_both_gave_it_up() {
+fn a_partition_that_two_cooperative_members_hold_is_withheld_until_both_gave_it_up() {
     let topics = counts(&[("x", 2)]);
     let mut members = [member("a", &["x"]), member("b", &["x"])];
     for member in &mut members {

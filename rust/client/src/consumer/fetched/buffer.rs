@@ -1,7 +1,7 @@
 //! What was fetched and waits to be handed out: between the thread that fetches and the callers.
 //!
-//! Bounded in bytes by whoever fetches, who asks [`FetchBuffer::bytes`] before the next fetch and
-//! is told when there is room again. Callers wait on it, or leave a [`Waker`] that is called once.
+//! The fetcher bounds it in bytes: it asks [`FetchBuffer::bytes`] before the next fetch, and is
+//! woken when there is room again. Callers wait on it, or leave a [`Waker`] that is called once.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub enum Content {
     },
     /// The partition cannot be read on from there.
     Refused(ErrorCode),
-    /// Records before that place are no longer in the log, which parts at an offset from what was
-    /// read, if its leader knows where; and there is no policy that says where to go on.
+    /// Records before that place are no longer in the log, and no policy says where to go on. The
+    /// offset is where the log parts from what was read, if the leader knows it.
     Truncated(Option<i64>),
     /// What came is no batch.
     Unreadable(String),
@@ -69,7 +69,7 @@ impl Drop for Held {
     }
 }
 
-/// Called once when there is something to look at; made anew for each wait.
+/// Called once when there is something to look at; each wait makes its own.
 pub type Waker = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -154,7 +154,7 @@ impl FetchBuffer {
         self.inside.lock().queue.iter().any(|fetched| fetched.cursor.is_open())
     }
 
-    /// Drops what nobody will take.
+    /// Drops what no caller will take.
     pub fn drop_stale(&self) {
         self.inside.lock().queue.retain(|fetched| !fetched.cursor.is_retired());
     }
@@ -166,12 +166,12 @@ impl FetchBuffer {
         self.wake(inside);
     }
 
-    /// Whether somebody called.
+    /// Whether a call for attention waits.
     pub fn has_attention(&self) -> bool {
         self.inside.lock().attention
     }
 
-    /// Whether somebody called; asked once.
+    /// Whether a call for attention waited; takes the call away.
     pub fn take_attention(&self) -> bool {
         std::mem::take(&mut self.inside.lock().attention)
     }

@@ -1,9 +1,9 @@
 //! From the bytes of a fetched partition to blocks of records.
 //!
-//! Batch by batch: the CRC is checked, compressed records are decompressed under a cap, records
-//! before the wanted offset are left out, and so are control records and, under read_committed,
-//! those of aborted transactions. What is wrong with a batch is told with its offset, after all
-//! batches before it were handed out.
+//! Batch by batch the CRC is checked, and compressed records are decompressed under a cap. Records
+//! before the wanted offset and control records are left out, and under read_committed those of
+//! aborted transactions too. An error of a batch is raised with its offset, after all batches
+//! before it were handed out.
 //! Source: Kafka's `CompletedFetch`; KIP-98 for transactions.
 
 use std::collections::HashSet;
@@ -42,7 +42,7 @@ pub struct DecodeOptions {
 /// A batch that cannot be read.
 #[derive(Debug)]
 pub struct DecodeFailure {
-    /// Its first offset, as far as can be told.
+    /// Its first offset, if it can be read.
     pub offset: i64,
     /// What is wrong with it.
     pub why: RecordBatchError,

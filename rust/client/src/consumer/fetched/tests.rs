@@ -130,7 +130,7 @@ fn a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() {
 }
 
 #[test]
-fn a_damaged_batch_is_told_with_its_offset_after_what_is_good() {
+fn a_damaged_batch_is_an_error_with_its_offset_after_the_good_records() {
     let mut damaged = batch(3, 3, Codec::None);
     let last = damaged.len() - 1;
     damaged[last] ^= 1;

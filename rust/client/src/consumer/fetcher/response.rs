@@ -20,8 +20,7 @@ use crate::consumer::subscription::{Subscription, Watermarks};
 /// What goes into the buffer.
 type Brought = Vec<(Arc<Cursor>, Position, Content)>;
 
-/// Takes over a response without an error of its own. Partitions that were not asked for are left
-/// out, whoever sent them.
+/// Takes over a response without an error of its own. Partitions outside the request are left out.
 pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
     let mut brought = Vec::new();
     let mut outdated = false;
@@ -106,7 +105,7 @@ fn take_partition(
     None
 }
 
-/// Refusals after which asking again, perhaps somebody else, may go better.
+/// Errors that may pass when the same or another broker is asked again.
 fn passes(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -1,10 +1,11 @@
 //! What a broker knows of our fetches, so that each says only what is new (KIP-227). Pure.
 //!
-//! The first fetch of a session lists every partition; the next ones list those whose place
-//! changed, and those that are not wanted any more. A broker that keeps no session is sent
-//! everything every time, each time beginning with another partition: what one answer has no room
-//! for comes in another. Topics are told by id from Fetch version 13 on, for a whole session or not
-//! at all. Source: Kafka's `FetchSessionHandler`.
+//! The first fetch of a session lists every partition. The next ones list the partitions whose
+//! place changed, and those that are not wanted any more. A broker that keeps no session gets every
+//! partition in each fetch, each time in another order. So partitions that do not fit into one
+//! answer come in another. Topics go by id from Fetch version 13 on, for a whole session or not at
+//! all.
+//! Source: Kafka's `FetchSessionHandler`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct SessionRequest {
     pub session_id: i32,
     /// Counts the fetches of a session.
     pub session_epoch: i32,
-    /// Whether topics are told by id.
+    /// Whether topics go by id.
     pub by_id: bool,
     /// What is new.
     pub topics: Vec<FetchTopic>,
@@ -54,9 +55,9 @@ pub struct FetchSession {
     by_id: bool,
     /// How often a broker kept no session.
     turns: usize,
-    /// What the broker was told, by partition.
+    /// What the broker got last, by partition.
     told: BTreeMap<TopicPartition, Wanted>,
-    /// The names of the topics that it was told by id.
+    /// The names of the topics that it got by id.
     names: HashMap<Uuid, Arc<str>>,
 }
 
@@ -104,7 +105,7 @@ impl FetchSession {
         SessionRequest { session_id: self.id, session_epoch: self.epoch, by_id, topics, forgotten }
     }
 
-    /// What the broker was told of a partition: an answer may be about any of them.
+    /// What the broker got last of a partition: an answer may be about any of them.
     #[must_use]
     pub fn told(&self, topic: &str, topic_id: Uuid, partition: i32) -> Option<&Wanted> {
         let topic =
@@ -125,7 +126,7 @@ impl FetchSession {
         }
     }
 
-    /// Begins anew: the broker forgot the session, or the connection ended.
+    /// Starts again: the broker forgot the session, or the connection ended.
     pub fn restart(&mut self) {
         self.id = 0;
         self.epoch = FIRST_EPOCH;

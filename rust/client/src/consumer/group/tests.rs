@@ -26,8 +26,8 @@ fn shared() -> Arc<Shared> {
     Shared::new(config, Some(GroupMember::new(member, Instant::now())))
 }
 
-/// The task looked what is wanted, the user unsubscribed and left, and the task had the member want
-/// it: that joined again, and nobody read the partitions that it was given.
+/// The task read the subscription, the user unsubscribed and left, and then the task gave the
+/// member the old subscription. The member joined again, and its partitions stayed unread.
 #[test]
 fn a_member_that_leaves_while_metadata_is_looked_at_stays_away() {
     for round in 0..200 {

@@ -8,7 +8,7 @@ use kafkalite_protocol::ErrorCode;
 use super::{Action, GroupMember, Phase};
 use crate::consumer::assignors::protocol::{NO_GENERATION, decode_assignment, decode_subscription};
 
-/// One member, as the leader is told of it.
+/// One member, as the leader gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinedMember {
     /// Its id.
@@ -44,7 +44,7 @@ impl GroupMember {
         self.last_answer = now;
     }
 
-    /// Nobody could say who it is.
+    /// The coordinator could not be found.
     pub fn coordinator_failed(&mut self, code: Option<ErrorCode>, now: Instant) {
         match code.filter(|code| is_fatal(*code)) {
             Some(code) => self.fail(code),
@@ -52,7 +52,8 @@ impl GroupMember {
         }
     }
 
-    /// The connection to it ended, or it did not answer in time: somebody else may be it by now.
+    /// The connection to it ended, or it did not answer in time: another broker may be the
+    /// coordinator by now.
     pub fn coordinator_lost(&mut self, now: Instant) {
         self.coordinator_known = false;
         self.heartbeat_in_flight = false;
@@ -173,9 +174,9 @@ impl GroupMember {
         }
     }
 
-    /// Whether a commit of `generation` that was refused with `code` is taken later: the
-    /// coordinator waits for the leader of that generation, or the member left it for another,
-    /// holding what it held. A member that was thrown out holds nothing.
+    /// Whether a commit of `generation` that was refused with `code` will be accepted later. The
+    /// coordinator waits for the leader of that generation, or the member went on to another
+    /// generation with the same partitions. A removed member holds no partitions.
     #[must_use]
     pub fn goes_on_from(&self, generation: i32, code: ErrorCode) -> bool {
         let rejoining = matches!(

@@ -88,7 +88,7 @@ impl GroupMember {
         self.events.push_back(GroupEvent::Assign(new));
     }
 
-    /// What it had in the generation before this one nobody else had in between.
+    /// No other member had in between what this member had in the generation before this one.
     fn note_tenures(&mut self, assigned: &BTreeSet<TopicPartition>) {
         let unbroken = self.assigned_in != NO_GENERATION && self.generation == self.assigned_in + 1;
         self.assigned_in = self.generation;

@@ -120,7 +120,7 @@ fn a_new_member_finds_its_coordinator_joins_syncs_and_owns_what_it_has_seen() {
     let mut run = Run::eager();
     run.find();
     run.join(1, "x-0 x-2");
-    assert!(run.member.owned().is_empty(), "nobody has seen it yet");
+    assert!(run.member.owned().is_empty(), "no caller has seen it yet");
     assert_eq!(run.see(), [GroupEvent::Assign(partitions("x-0 x-2"))]);
     assert_eq!(run.member.owned().len(), 2);
     let due = run.now + 3_000 * MS;
@@ -172,7 +172,7 @@ fn a_leader_told_to_skip_the_assignment_hands_in_none() {
 fn an_eager_member_gives_everything_up_before_it_joins_again() {
     let mut run = stable(Run::eager(), "x-0 x-1");
     run.heartbeat(ErrorCode::RebalanceInProgress);
-    assert!(!matches!(run.next(), Action::Join { .. }), "nobody has seen the revocation");
+    assert!(!matches!(run.next(), Action::Join { .. }), "no caller has seen the revocation");
     assert_eq!(run.see(), [GroupEvent::Revoke(partitions("x-0 x-1"))]);
     run.join(2, "x-1");
     assert_eq!(run.see(), [GroupEvent::Assign(partitions("x-1"))]);
@@ -226,7 +226,7 @@ fn a_lost_generation_keeps_the_members_id() {
 }
 
 #[test]
-fn partitions_that_were_lost_while_their_assignment_was_looked_at_are_told_lost_after_it() {
+fn partitions_that_were_lost_while_their_assignment_was_looked_at_are_lost_after_it() {
     let mut run = Run::eager();
     run.find();
     run.join(1, "x-0");
@@ -239,7 +239,7 @@ fn partitions_that_were_lost_while_their_assignment_was_looked_at_are_told_lost_
 }
 
 #[test]
-fn partitions_that_were_lost_while_their_revocation_was_looked_at_are_told_once() {
+fn partitions_that_were_lost_while_their_revocation_was_looked_at_are_shown_once() {
     let mut run = stable(Run::eager(), "x-0");
     run.heartbeat(ErrorCode::RebalanceInProgress);
     run.next();
@@ -279,7 +279,7 @@ fn a_static_member_never_says_goodbye() {
 }
 
 #[test]
-fn a_fenced_member_fails_for_good() {
+fn a_fenced_member_fails_finally() {
     let mut run = stable(Run::eager(), "x-0");
     run.heartbeat(ErrorCode::FencedInstanceId);
     assert_eq!(run.member.failure(), Some(ErrorCode::FencedInstanceId));
@@ -381,7 +381,7 @@ fn a_leader_joins_again_when_a_topic_is_deleted_and_not_while_it_stays_away() {
     run.find();
     lead(&mut run, 1, [(Arc::from("x"), 1)].into(), "x-0");
     run.member.see_counts(|_| None);
-    assert!(run.member.is_settled(), "nobody said that it is gone");
+    assert!(run.member.is_settled(), "no answer said that it is gone");
     run.member.see_counts(|_| Some(0));
     run.next();
     assert_eq!(run.see(), [GroupEvent::Revoke(partitions("x-0"))]);
@@ -439,7 +439,7 @@ fn an_assignment_that_cannot_be_read_is_asked_for_again() {
 
 /// Others may have committed for a partition between two times of holding it.
 #[test]
-fn a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_partition() {
+fn a_tenure_lasts_as_long_as_no_other_member_can_have_had_the_partition() {
     let x0 = &partitions("x-0")[0];
     type Interlude = fn(&mut Run);
     let cases: [(&str, bool, Interlude); 4] = [
@@ -471,7 +471,7 @@ fn a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_partition() {
     }
 }
 
-/// One topic that it may not commit for ended a membership for good; one that is gone held up its
+/// A topic that the member may not commit for ended its membership; a removed topic delayed its
 /// heartbeats.
 #[test]
 fn a_commit_that_is_refused_for_one_partition_tells_nothing_of_the_membership() {

@@ -15,8 +15,8 @@ use crate::config::ConsumerConfig;
 use crate::consumer::subscription::{LeaderAndEpoch, Watermarks};
 use crate::runtime::Runtime;
 
-/// A consumer stood still until the next metadata: what was only fetched had been dropped for the
-/// leader's answer, and nobody asked about what was handed out.
+/// A consumer stood still until the next metadata. The leader's answer had dropped the fetched
+/// records, and the question about the handed out ones was never sent.
 #[test]
 fn what_was_handed_out_is_asked_about_right_after_what_was_only_fetched_was_dropped() {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::OffsetForLeaderEpoch) {

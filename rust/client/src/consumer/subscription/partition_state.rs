@@ -37,7 +37,7 @@ pub enum Status {
     NoPosition,
 }
 
-/// What the last fetch told of a partition's log.
+/// The state of a partition's log in the last fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
     /// The first offset there is.
@@ -121,7 +121,7 @@ impl PartitionState {
         self.told_missing
     }
 
-    /// Notes that the user hears of it; whether that is the first time.
+    /// Notes that the user gets the error; returns whether this is the first time.
     pub fn tell_missing(&mut self) -> bool {
         !std::mem::replace(&mut self.told_missing, true)
     }
@@ -149,7 +149,7 @@ impl PartitionState {
         self.leader
     }
 
-    /// What the last fetch told of its log.
+    /// The state of its log in the last fetch.
     #[must_use]
     pub fn watermarks(&self) -> Option<Watermarks> {
         self.watermarks
@@ -247,8 +247,8 @@ impl PartitionState {
         self.status = Status::NoPosition;
     }
 
-    /// Whether it stands where it stood, though nobody handed out `next_fetch`: drops what is
-    /// buffered and fetches again from the position.
+    /// Drops what is buffered and fetches again from the position. Returns whether the position
+    /// stayed although `next_fetch` was not handed out.
     pub fn rewind(&mut self) {
         if matches!(self.status, Status::Reading | Status::Validate) {
             self.go_on_with(self.cursor.again());
@@ -262,9 +262,9 @@ impl PartitionState {
         self.mark_validated();
     }
 
-    /// Its topic has this id. If it had another before, a topic was deleted and another one made of
-    /// its name: what was committed, read and fetched of that one says nothing of this one, which
-    /// begins with `start`. Where nothing says how to begin, the position stays.
+    /// Its topic has this id. A different id before means that a topic was deleted and another one
+    /// created with its name. Commits, positions and fetches of the old topic do not count for the
+    /// new one, which begins with `start`. Without a way to begin, the position stays.
     pub(super) fn see_topic(&mut self, id: Uuid, start: Status) {
         if id.is_zero() {
             return;

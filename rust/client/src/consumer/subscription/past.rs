@@ -1,5 +1,5 @@
-//! What a subscription remembers of partitions that it does not hold now: as what they were held,
-//! and where they stood if they may come back.
+//! What a subscription remembers of partitions that it does not hold now: their topic and tenure,
+//! and their place if they may come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -51,9 +51,9 @@ impl Past {
         self.given_up.contains_key(partition)
     }
 
-    /// A partition that is held from now on, in a tenure. Whoever chose it by hand goes on with the
-    /// topic that it was a partition of, and so does a group in the tenure in which it was given
-    /// up: another topic is found out.
+    /// A partition that is held from now on, in a tenure. A partition that was assigned by hand
+    /// keeps its remembered topic. So does a group's partition in the tenure in which it was given
+    /// up. So a new topic of the name is noticed.
     pub fn begin(
         &mut self,
         one: &TopicPartition,
@@ -91,8 +91,8 @@ impl Past {
         self.renewed.insert(partition.clone(), (of_group, own));
     }
 
-    /// Brokers do not know the topic of a partition now. Where topics have no ids nobody can tell
-    /// whether the topic that comes back is the same: the place is forgotten.
+    /// Brokers do not know the topic of a partition now. Without topic ids it is unknown whether
+    /// the topic that comes back is the same, so the place is forgotten.
     pub fn set_aside(&mut self, partition: TopicPartition, state: PartitionState, now: Instant) {
         if !state.topic_id().is_zero() {
             self.aside.insert(partition, (state, now));

@@ -162,7 +162,7 @@ fn a_new_leader_epoch_is_validated_before_more_is_fetched() {
 }
 
 #[test]
-fn a_leader_that_has_other_records_than_were_read_is_told_with_the_place_where_they_part() {
+fn a_leader_that_has_other_records_than_were_read_is_reported_with_the_place_where_they_part() {
     let unknown = None;
     let cases = [
         (at(25, 2), Some(at(25, 2))),
@@ -198,7 +198,7 @@ fn what_was_fetched_of_a_log_that_was_cut_is_dropped_and_what_was_handed_out_ask
 }
 
 #[test]
-fn a_leader_is_not_asked_again_while_its_answer_waits_to_be_told() {
+fn a_leader_is_not_asked_again_while_its_answer_waits_for_the_caller() {
     let (mut subscription, x, now) = reading();
     subscription.seek(&x, at(30, 2));
     let lost = subscription.validation_done(&x, at(30, 2), at(-1, -1)).expect("it is lost");
@@ -301,8 +301,8 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     assert_eq!(subscription.to_commit(), BTreeMap::from([(x, at(10, 0))]));
 }
 
-/// A record of the former topic could be committed for the new one: its first records were never
-/// read by whoever came after that.
+/// A record of the former topic could be committed for the new one, so later readers skipped its
+/// first records.
 #[test]
 fn records_of_the_former_topic_of_a_name_are_not_committed_for_the_new_one() {
     let id = |number: u8| Some(Uuid::from_random([number; 16]));
@@ -339,7 +339,7 @@ fn records_of_the_former_topic_of_a_name_are_not_committed_for_the_new_one() {
     subscription.remove([&x]);
     subscription.add_held([(x.clone(), 9)], Status::Committed);
     subscription.see_topics(|_| id(4), Status::Committed);
-    assert!(!subscription.may_commit(&x, 9), "it was made again while nobody held it");
+    assert!(!subscription.may_commit(&x, 9), "it was created again while no member held it");
 }
 
 #[test]

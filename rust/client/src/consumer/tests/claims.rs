@@ -73,7 +73,7 @@ fn what_is_not_held_any_more_is_not_committed() {
 /// After max.poll.interval.ms the partitions were gone, nothing was left to be committed, and
 /// `commit()` returned as if all were well.
 #[test]
-fn a_member_that_was_thrown_out_is_told_so_when_it_commits_what_it_read() {
+fn a_removed_member_gets_an_error_when_it_commits_what_it_read() {
     let broker = broker(Log { start: 0, end: 4, epoch: 0 });
     let shared = member_of_x(&broker);
     let member = shared.member.as_ref().expect("it has a group");
@@ -159,7 +159,7 @@ fn of_a_topic_that_was_made_again_during_a_rebalance_nothing_that_was_read_is_co
     assert_eq!(refusal(&shared, x(), tenure), Some(ErrorCode::IllegalGeneration));
 }
 
-/// It was committed for the next topic of the name, whose first records nobody read then.
+/// It was committed for the next topic of the name, whose first records were then skipped.
 #[test]
 fn of_a_former_topic_nothing_that_was_read_by_hand_is_committed() {
     let broker = broker(Log { start: 0, end: 4, epoch: 0 });

@@ -30,7 +30,7 @@ pub fn at_three(partition: TopicPartition, tenure: u64) -> Claim {
     Claim { partition, committed, tenure }
 }
 
-/// Commits the offset 3 in `partitions`, of which nobody knows when they were read.
+/// Commits the offset 3 in `partitions`, without a tenure.
 pub async fn commit_three(
     shared: Arc<Shared>,
     partitions: Vec<TopicPartition>,
@@ -155,7 +155,7 @@ fn a_commit_that_waits_for_its_turn_is_of_the_generation_it_was_made_in() {
     let member = shared.member.as_ref().expect("it has a group");
     join(member, 1);
     let runtime = Runtime::start("commits").expect("a thread");
-    let turn = shared.commits.try_lock().expect("nobody commits");
+    let turn = shared.commits.try_lock().expect("no caller commits");
     let commit = runtime.begin(commit_three(Arc::clone(&shared), vec![x()], soon()));
     let commit = commit.expect("it runs");
     // Tasks run in their order: when this one is done the commit waits.

@@ -4,8 +4,8 @@ use kafkalite_connection::testing::{AutoCreated, auto_creating};
 
 use super::*;
 
-/// A topic that was deleted came back, empty: the consumer asked what became of what it reads, and
-/// the question allowed the broker to create it.
+/// A deleted topic came back, empty: the consumer asked for the metadata of its topics, and the
+/// request allowed the broker to create them.
 #[test]
 fn a_consumer_does_not_bring_a_deleted_topic_back_until_the_program_names_it_again() {
     type Begin = fn(&Consumer) -> Result<(), ClientError>;

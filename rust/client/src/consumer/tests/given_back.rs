@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Six records in batches of two, of which `hurt` is told instead of what lies from offset 4 on.
+/// Six records in batches of two; `hurt` replaces the answer from offset 4 on.
 fn broken(hurt: impl Fn(&mut PartitionData) + Send + Sync + 'static) -> FakeBroker {
     let log = Log { start: 0, end: 6, epoch: 0 };
     FakeBroker::start(move |asked| {
@@ -81,8 +81,8 @@ fn records_in_front_of_an_obstacle_that_go_back_are_handed_out_again() {
     }
 }
 
-/// The leader had said meanwhile that its log was cut behind the records: the partition stood at
-/// the cut, and those in front of it were never handed out.
+/// The leader had said meanwhile that its log was cut behind the records. The partition stood at
+/// the cut, and the records before the cut were never handed out.
 #[test]
 fn records_that_go_back_after_a_cut_behind_them_are_handed_out_again() {
     let broker = broker(Log { start: 0, end: 6, epoch: 0 });
@@ -126,9 +126,9 @@ fn a_record_is_handed_out_once_though_its_partition_is_rewound_meanwhile() {
     assert_eq!(seen, [1, 2, 3, 4, 5]);
 }
 
-/// A deserializer that called back waited for the call that it was part of, for ever.
+/// A deserializer that called back waited without end for its own call.
 #[test]
-fn whoever_makes_a_record_may_say_that_what_was_before_is_done() {
+fn a_deserializer_may_mark_earlier_records_as_processed() {
     let broker = broker(Log { start: 0, end: 6, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));

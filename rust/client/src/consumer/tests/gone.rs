@@ -99,7 +99,7 @@ fn committed(consumer: &Consumer, partition: &TopicPartition) -> Option<i64> {
     Some(subscription.get(partition)?.last_committed()?.offset)
 }
 
-/// Nobody took note of the commit of the other one: its records were read again.
+/// The commit of the other partition was not noted, so its records were read again.
 #[test]
 fn a_partition_that_is_gone_fails_its_own_commit_only() {
     let commits = Commits::default();

@@ -1,8 +1,8 @@
 //! The last commit of a member that goes while its group is between two generations.
 //!
-//! A cooperative member reads on while it joins. Its group may be in the next generation before it
-//! knows, and refuse what it commits in the last one: whoever had the partition next read records
-//! again that were processed.
+//! A cooperative member reads on while it joins. Its group may be in the next generation before the
+//! member knows, and refuse its commit of the last one. The next owner of the partition then read
+//! processed records again.
 
 use kafkalite_connection::testing::{Held, hold, release};
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -70,7 +70,7 @@ impl Rebalancing {
     }
 }
 
-/// The answer to the Join of a member that leads nobody: each Join makes a generation.
+/// The answer to the Join of a member that is not the leader: each Join makes a generation.
 pub fn joined(asked: &Asked, code: ErrorCode) -> Answer {
     asked.answer::<JoinGroupRequest>(&JoinGroupResponse {
         error_code: code as i16,
@@ -183,7 +183,7 @@ fn a_rebalance_that_does_not_end_leaves_time_for_a_goodbye() {
 fn a_member_that_was_thrown_out_commits_nothing_when_it_closes() {
     let (_broker, consumer, asks) = between(Some(ErrorCode::UnknownMemberId));
     let closed = consumer.close(Duration::from_secs(10), false);
-    let code = closed.expect_err("its partitions are somebody else's").code();
+    let code = closed.expect_err("its partitions belong to another member").code();
     assert_eq!(code, Some(ErrorCode::IllegalGeneration));
     let refused = |one: &Asks| *one == Commit { generation: 1, offset: 4 };
     assert!(asks.lock().iter().filter(|one| **one != Leave).all(refused), "{:?}", asks.lock());

@@ -11,8 +11,9 @@ use super::*;
 /// Generation and topics of a commit.
 type Commit = (i32, Vec<String>);
 
-/// A coordinator that answers the second of `awaits` when a commit came, and refuses that commit
-/// when the member has beaten in the second generation: so that generation is complete to it first.
+/// A coordinator that answers the second of `awaits` when a commit came. It refuses that commit
+/// after a heartbeat of the member in the second generation. So that generation is complete for the
+/// member first.
 struct Late {
     awaits: ApiKey,
     /// What the member is assigned in the second generation.

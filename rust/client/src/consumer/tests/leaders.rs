@@ -7,7 +7,7 @@ use crate::consumer::subscription::EARLIEST;
 use kafkalite_connection::LeaderNews;
 use kafkalite_connection::testing::{Held, OTHER, hold, release, two, wait_held};
 
-/// Four records in every partition, whose epochs nobody knows: positions are not validated.
+/// Four records of unknown epochs in every partition: positions are not validated.
 const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
 
 fn fetch_of_log(asked: &Asked) -> Answer {

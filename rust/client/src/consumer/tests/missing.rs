@@ -1,4 +1,4 @@
-//! A consumer that reads whole topics by itself, and brokers that do not tell of them for a while.
+//! A consumer that reads whole topics by itself, and brokers that leave them out for a while.
 
 use kafkalite_connection::Wanted;
 use kafkalite_connection::testing::{coordinator, metadata, topic};
@@ -15,7 +15,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 use super::commits::fetched;
 use super::*;
 
-/// What brokers tell of topic `x`.
+/// What brokers answer about topic `x`.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// Its id and how many partitions it has.
@@ -76,7 +76,7 @@ fn telling_at(
                 Some(x)
             }
             Told::Deleted => None,
-            // Nobody asked for it by name.
+            // The request did not name it.
             Told::Refused(ErrorCode::UnknownTopicOrPartition) if is_about_all => None,
             Told::Refused(code) => {
                 let mut x = topic("x", 0, 0);
@@ -89,7 +89,7 @@ fn telling_at(
     })
 }
 
-/// Has the consumer hear of the topic once more; its partitions are what that says afterwards.
+/// Refreshes the consumer's metadata with `news`; its partitions follow that answer.
 #[track_caller]
 fn hear(consumer: &Consumer, told: &Mutex<Told>, news: Told) {
     *told.lock() = news;
@@ -102,7 +102,7 @@ fn hear(consumer: &Consumer, told: &Mutex<Told>, news: Told) {
     };
     assert_eq!(consumer.runtime().call(heard, soon()), Ok(()));
     let settled = shared.settled.subscribe();
-    // A look that is under way may have seen what was told before.
+    // A refresh in flight may have the answer from before.
     for _ in 0..2 {
         let before = *settled.borrow();
         shared.settle.notify_one();
@@ -124,7 +124,7 @@ fn following(broker: &FakeBroker, wish: Wish, policy: &str) -> Consumer {
 /// The topic went out of the image for one answer: its partitions were given up, and began with the
 /// policy when it came back. Records were read twice, or never.
 #[test]
-fn a_topic_that_brokers_refuse_to_tell_of_for_a_while_is_read_on_where_it_was() {
+fn a_topic_that_brokers_refuse_for_a_while_is_read_on_where_it_was() {
     let later = Told::Refused(ErrorCode::LeaderNotAvailable);
     for (news, is_kept) in [(later, true), (NOT_THERE, false)] {
         for wish in both_wishes() {
@@ -219,8 +219,8 @@ fn a_topic_of_a_pattern_is_not_made_again_by_its_reader() {
     assert_eq!(consumer.assignment(), []);
 }
 
-/// A commit by name counted for the topic that was made again meanwhile: its first records were
-/// read by nobody.
+/// A commit by name counted for the topic that was created again meanwhile, so its first records
+/// were skipped.
 #[test]
 fn what_was_read_of_a_topic_is_not_committed_for_the_next_one_of_its_name() {
     let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
@@ -276,7 +276,7 @@ fn nothing_committed() -> OffsetFetchResponseTopics {
 }
 
 #[test]
-fn a_topic_that_is_asked_for_anew_begins_with_the_policy() {
+fn a_topic_that_is_subscribed_again_begins_with_the_policy() {
     let told = Arc::new(Mutex::new(Told::Topic(1, 1)));
     let broker = telling(&told);
     let [wish, _] = both_wishes();
@@ -291,7 +291,7 @@ fn a_topic_that_is_asked_for_anew_begins_with_the_policy() {
 
 /// All topics were asked for once, and again when metadata was five minutes old.
 #[test]
-fn a_pattern_whose_first_question_nobody_answers_asks_again_soon() {
+fn a_pattern_whose_first_question_gets_no_answer_asks_again_soon() {
     let broker = broker(Log { start: 0, end: 2, epoch: 0 });
     let place = broker.stop();
     let pairs = [
@@ -312,7 +312,7 @@ fn a_pattern_whose_first_question_nobody_answers_asks_again_soon() {
     let mut first = None;
     let end = soon();
     while first.is_none() && Instant::now() < end {
-        // It may say once more that nobody was there.
+        // It may say once more that no broker was reached.
         if let Ok(Next::Records(taken)) = consumer.next(ALL, end) {
             first = values(&taken.keep()).first().copied();
         }

@@ -18,8 +18,8 @@ type End = (i32, i64);
 /// What a leader says that knows nothing of an epoch.
 const UNKNOWN: End = (-1, -1);
 
-/// Six records of epoch 0; once it is `over`, whoever has fetched them meets a leader of epoch 1
-/// with eight, which says of epoch 0 that it ended at `end`.
+/// Six records of epoch 0. Once the epoch is `over`, a client that has fetched them meets a leader
+/// of epoch 1 with eight records. The leader says that epoch 0 ended at `end`.
 fn cut(end: End, over: &Arc<AtomicBool>) -> FakeBroker {
     let (now, over) = (AtomicUsize::new(0), Arc::clone(over));
     FakeBroker::start(move |asked| {
@@ -98,7 +98,7 @@ fn a_leader_that_knows_nothing_of_the_epoch_leads_to_where_the_policy_says() {
 }
 
 #[test]
-fn without_a_policy_a_cut_is_an_error_until_somebody_seeks() {
+fn without_a_policy_a_cut_is_an_error_until_a_seek() {
     for (end, told) in [((0, 4), "from offset 4 on"), (UNKNOWN, "lost records before offset 6")] {
         let over = Arc::new(AtomicBool::new(false));
         let broker = cut(end, &over);
@@ -116,8 +116,8 @@ fn without_a_policy_a_cut_is_an_error_until_somebody_seeks() {
     }
 }
 
-/// Records that were fetched and not handed out lay between: they were passed over. Later they
-/// were dropped, and nobody asked about those before until the next metadata came.
+/// Records that were fetched and not handed out lay between: they were skipped. Later they were
+/// dropped, and the question about those before waited for the next metadata.
 #[test]
 fn a_cut_behind_what_was_handed_out_costs_no_record() {
     let over = Arc::new(AtomicBool::new(false));

@@ -157,7 +157,7 @@ pub struct Batch<T> {
     /// How often it was sent.
     pub attempts: u32,
     stamp: Option<Stamp>,
-    /// Whether its sequence was given anew since it was sent last.
+    /// Whether it got another sequence since it was sent last.
     stamp_replaced: bool,
     /// What the last attempt failed with.
     pub last_failure: Option<Failure>,
@@ -210,8 +210,8 @@ impl<T> Batch<T> {
         Some(advance_sequence(stamp.base_sequence, self.header.record_count))
     }
 
-    /// Whether its sequence was given anew since it was sent last: the broker's answer to the old
-    /// one says nothing about the new one.
+    /// Whether it got another sequence since it was sent last: the broker's answer to the old one
+    /// says nothing about the new one.
     #[must_use]
     pub fn stamp_replaced(&self) -> bool {
         self.stamp_replaced
@@ -273,8 +273,9 @@ impl<T> Batch<T> {
         Ok(bytes)
     }
 
-    /// Tells all who wait: `outcome`, but for records (by index in the batch) with a failure of
-    /// their own. Gives what the sink is to be told, and whether the handle is complete.
+    /// Completes all waiting callers with `outcome`, except for records (by index in the batch)
+    /// with a failure of their own. Returns the outcomes for the sink, and whether the handle is
+    /// complete.
     pub fn complete(
         mut self,
         outcome: Result<Landed, Failure>,
@@ -291,7 +292,7 @@ impl<T> Batch<T> {
             }
             Body::Sealed(_) => {}
         }
-        // Whoever is told finds the memory free.
+        // The memory is free before callers get the outcome.
         let mut kept = Some(self.memory).filter(|_| !self.tokens.is_empty());
         let mut all = false;
         let mut tell = |from: u32, to: u32, outcome: Result<Landed, Failure>| {
@@ -333,7 +334,7 @@ impl<T> Batch<T> {
         }
         let halves = match &self.body {
             Body::Sealed(bytes) => halves(bytes),
-            // It was never sent, so nobody found it too large.
+            // It was never sent, so no broker found it too large.
             Body::Raw(_) | Body::Packed(_) => None,
         };
         match halves {

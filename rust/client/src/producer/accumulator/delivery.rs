@@ -1,7 +1,9 @@
-//! What became of the records of one batch; shared by the batch and by all who wait for it.
+//! The outcomes of the records of one batch; shared by the batch and by all callers that wait for
+//! it.
 //!
-//! A record is named by its index in the batch it was appended to, and keeps that name when the
-//! batch is split: the parts tell the same handle. So one record costs no memory of its own here.
+//! A record is named by its index in the batch it was appended to. It keeps that name when the
+//! batch is split: the parts complete the same handle. So one record costs no memory of its own
+//! here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,7 +45,7 @@ pub struct RecordMetadata {
     pub timestamp_ms: i64,
 }
 
-/// Somebody who wants to be told of one record.
+/// A caller's token for one record.
 #[derive(Debug)]
 pub struct Token<T> {
     /// The record's index in its handle.
@@ -232,7 +234,7 @@ fn find(spans: &[Span], index: u32) -> Option<&Span> {
 }
 
 fn covers<T>(state: &State<T>, first: u32, end: u32) -> bool {
-    // A run that nobody split is one span; the rest is counted.
+    // A run that was not split is one span; the rest is counted.
     let known: u32 = state
         .spans
         .iter()

@@ -1,7 +1,7 @@
 //! `buffer.memory`: the bytes that batches may take before they are delivered.
 //!
-//! Taking some is one atomic operation while nobody waits. Who finds none waits in line: the first
-//! in line is served first, so that a large record is not passed for ever by small ones.
+//! Taking memory is one atomic operation while no caller waits. A caller that finds none waits in
+//! line. The first in line is served first, so that small records cannot always pass a large one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub type Wake = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-/// Somebody in line.
+/// A caller in line.
 struct Waiter {
     ticket: Ticket,
     /// How many bytes it wants, and what tells it that they may be there.
@@ -71,13 +71,13 @@ impl Memory {
         self.limit
     }
 
-    /// Whether somebody waits: then batches leave before their time.
+    /// Whether a caller waits: then batches leave before their time.
     #[must_use]
     pub fn exhausted(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes `bytes`, unless there are too few or somebody else is before us in line.
+    /// Takes `bytes`, unless there are too few or another caller is ahead in line.
     #[must_use]
     pub fn try_reserve(
         self: &Arc<Self>,
@@ -134,8 +134,8 @@ impl Memory {
         true
     }
 
-    /// Calls `wake` once the ticket is the first in line and there are so many bytes, or the
-    /// producer closes; at once if that is so now.
+    /// Calls `wake` once, when the ticket is the first in line and `bytes` are free, or when the
+    /// producer closes. The call comes at once if that holds now.
     pub fn subscribe(&self, ticket: Ticket, bytes: usize, wake: Wake) {
         let mut line = self.line.lock();
         let is_due = self.is_worth_trying(&line, ticket, bytes);
@@ -153,7 +153,7 @@ impl Memory {
         line.closed || (first && self.used.load(Ordering::SeqCst) + bytes <= self.limit)
     }
 
-    /// Nobody waits any more; what is taken stays taken until it is dropped.
+    /// No caller waits any more; memory in use stays in use until it is dropped.
     pub fn close(&self) {
         let mut line = self.line.lock();
         line.closed = true;
@@ -162,13 +162,13 @@ impl Memory {
 
     fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
-        // Whoever gets in line after this load looks at `used` after this subtraction.
+        // A caller that gets in line after this load reads `used` after this subtraction.
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.tell(self.line.lock());
         }
     }
 
-    /// Wakes the first in line if it can have what it wants, and everybody once it is closed.
+    /// Wakes the first in line if there is enough for it, and all callers once it is closed.
     fn tell(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
         let closed = line.closed;
         let count = if closed { line.waiters.len() } else { 1 };

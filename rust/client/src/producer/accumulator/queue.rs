@@ -1,10 +1,9 @@
 //! The batches of one partition that wait to be sent: closed ones, and an open one at the end.
 //!
-//! Two locks: whoever appends holds the open batch for as long as it copies, which may be a
-//! megabyte; the closed ones are shared with the sender under a short one. So the sender waits for
-//! no copy to take what is closed, and one that appends without a pause does not starve it. Both
-//! are taken in that order. What the sender took out, it keeps: batches to be sent again never come
-//! back here.
+//! Two locks. An append holds the lock of the open batch while it copies, which may be a megabyte.
+//! The closed batches are shared with the sender under a short lock. So the sender waits for no
+//! copy, and a caller that appends without a pause does not starve it. Both are taken in that
+//! order. The sender keeps the batches that it took: batches to be sent again never come back here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -219,7 +218,7 @@ impl<T> PartitionQueue<T> {
         Ok((run, news))
     }
 
-    /// Notes that a batch was begun; whether the sender must be told.
+    /// Notes that a batch was begun; returns whether the sender must be woken.
     fn rouse(&self, since: Instant) -> bool {
         let mut queue = self.queue.lock();
         queue.open_since = Some(since);
@@ -267,11 +266,11 @@ impl<T> PartitionQueue<T> {
         }
     }
 
-    /// Closes the open batch if `goes` still says so once nobody writes into it.
+    /// Closes the open batch if `goes` still says so once no caller writes into it.
     fn close_if(&self, goes: impl Fn(&Queue<T>) -> bool) {
         if goes(&self.queue.lock()) {
             let mut tail = self.tail.lock();
-            // Whoever wrote into it may have closed it, and begun another.
+            // The caller that wrote into it may have closed it, and begun another.
             let still = goes(&self.queue.lock());
             if still {
                 self.close(&mut tail);
@@ -309,7 +308,7 @@ impl<T> PartitionQueue<T> {
             return size;
         }
         let tail = self.tail.lock();
-        // Whoever wrote into the open batch may have closed it meanwhile.
+        // The caller that wrote into the open batch may have closed it meanwhile.
         self.closed_size().or_else(|| tail.open.as_ref().map(|open| open.buffer.len())).unwrap_or(0)
     }
 
@@ -360,8 +359,8 @@ impl<T> PartitionQueue<T> {
         self.queue.lock().closed.drain(..).collect()
     }
 
-    /// The topic has such a partition again. Its sequence goes on: a broker that knows none takes
-    /// any, and one that knows the last one, as where the partition was never gone, takes the next.
+    /// The topic has such a partition again. Its sequence goes on. A broker without a last sequence
+    /// takes any. A broker with one takes the next, for example if the partition was never gone.
     pub(super) fn revive(&self) {
         let mut tail = self.tail.lock();
         self.gone.store(false, Ordering::SeqCst);

@@ -50,7 +50,7 @@ fn a_batch_leaves_when_it_is_full_or_has_lingered() {
     let now = Instant::now();
     assert!(queue.take(now, LINGER, false).is_none(), "it lingers");
     assert!(matches!(queue.readiness(now, LINGER, false), Readiness::At(_)));
-    assert_eq!(queue.readiness(now, LINGER, true), Readiness::Ready, "somebody flushes");
+    assert_eq!(queue.readiness(now, LINGER, true), Readiness::Ready, "a caller flushes");
     let lingered = queue.take(now + LINGER, LINGER, false).unwrap();
     assert_eq!(lingered.count(), 1);
     for _ in 0..10 {
@@ -115,7 +115,7 @@ fn who_waits_first_is_served_first() {
 }
 
 #[test]
-fn a_closed_producer_keeps_nobody_waiting() {
+fn a_closed_producer_ends_all_waits() {
     let memory = Memory::new(10);
     let _all = memory.try_reserve(10, None);
     let ticket = memory.enter();
@@ -216,7 +216,7 @@ fn a_batch_that_gets_another_stamp_is_right_again() {
     }
 }
 
-/// Whoever adds to a batch that another thread began may flush or close before that one goes on.
+/// A thread that adds to another thread's batch may flush or close before the other thread goes on.
 #[test]
 fn a_batch_is_waited_for_before_others_can_add_to_it() {
     let slot = Arc::new(OnceLock::<std::sync::Weak<Accumulator<()>>>::new());
@@ -235,7 +235,7 @@ fn a_batch_is_waited_for_before_others_can_add_to_it() {
 }
 
 #[test]
-fn a_closed_batch_is_taken_while_somebody_copies_into_the_next() {
+fn a_closed_batch_is_taken_while_a_caller_copies_into_the_next() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
     append(&accumulator, &[0; 5_000]).ok().unwrap();
     let (topic, closed) = (accumulator.follow("t", Uuid::ZERO, 1), queue(&accumulator));
@@ -262,7 +262,7 @@ fn nothing_is_appended_after_the_sender_ended() {
 }
 
 #[test]
-fn the_sender_is_told_once_of_a_queue_that_got_something() {
+fn the_sender_is_woken_once_for_a_queue_that_got_records() {
     let accumulator = Accumulator::<()>::new(settings(), 1);
     for _ in 0..3 {
         append(&accumulator, b"x").ok().unwrap();
@@ -348,7 +348,7 @@ fn a_topic_that_is_made_again_has_the_partitions_that_brokers_tell() {
     }
 }
 
-/// With a sequence that began anew a broker that lagged behind would have taken its batches for
+/// With a sequence that started again, a broker that lagged behind would have taken its batches for
 /// repeated ones.
 #[test]
 fn a_partition_that_comes_back_keeps_its_queue() {
@@ -363,7 +363,7 @@ fn a_partition_that_comes_back_keeps_its_queue() {
     assert!(accumulator.append(&topic, 1, record(b"v"), None, None).is_ok());
 }
 
-/// Whatever became free woke everybody who waited, and all but the first went back to sleep.
+/// Any free memory woke all waiting callers, and all except the first went back to sleep.
 #[test]
 fn memory_that_becomes_free_wakes_the_first_in_line_alone_once_it_is_enough() {
     let memory = Memory::new(100);
@@ -378,7 +378,7 @@ fn memory_that_becomes_free_wakes_the_first_in_line_alone_once_it_is_enough() {
     assert!(told.lock().is_empty());
     drop(taken.take(20));
     assert_eq!(*told.lock(), ["first"]);
-    // It was cancelled, or failed: the next one is told.
+    // It was cancelled, or failed: the next one is woken.
     memory.leave(first);
     assert_eq!(*told.lock(), ["first", "second"]);
 }

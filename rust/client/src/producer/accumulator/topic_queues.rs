@@ -71,19 +71,19 @@ impl<T> TopicQueues<T> {
         &self.sticky
     }
 
-    /// Whether brokers told of it like this before.
+    /// Whether brokers gave the same id and count before.
     pub(super) fn is_like(&self, id: Uuid, count: u32) -> bool {
         self.known.lock().id == id && self.partition_count() == count
     }
 
-    /// Follows what brokers tell of the topic; `make` makes the queue of a partition. Gives what
-    /// waited for partitions that are gone.
+    /// Follows the brokers' metadata of the topic; `make` makes the queue of a partition. Returns
+    /// the records that waited for removed partitions.
     /// - case A: more partitions: new ones get records from now on
     /// - case B: fewer, and the same id: the broker lags behind, as a topic never loses a partition
     /// - case C: fewer, and another id: the topic was made again, and what waits for the others
     ///   waits for nothing
-    /// - case D: fewer, and ids are not known, before Kafka 2.8: records go to those that there
-    ///   are; what waits for the others waits for as long as it may
+    /// - case D: fewer, and ids are not known, before Kafka 2.8: records go to the partitions that
+    ///   there are. Records for the others wait for as long as they may
     pub(super) fn follow(
         &self,
         id: Uuid,

@@ -24,7 +24,7 @@ fn refused(code: ErrorCode) -> Refused {
 #[test]
 fn sequences_count_records_and_wrap() {
     let mut sequences = Sequences::default();
-    assert_eq!(sequences.stamp(3), None, "nobody to count for");
+    assert_eq!(sequences.stamp(3), None, "no identity to count for");
     sequences.restart(US);
     let bases: Vec<_> = [3, 1, i32::MAX as u32 - 3, 2]
         .into_iter()
@@ -40,7 +40,7 @@ fn sequences_count_records_and_wrap() {
 #[test]
 fn a_gap_is_believed_of_the_first_batch_that_is_out_only() {
     let first = refused(ErrorCode::OutOfOrderSequenceNumber);
-    assert_eq!(judge(&first), Verdict::RetryAnew);
+    assert_eq!(judge(&first), Verdict::RetryRenumbered);
     assert_eq!(judge(&Refused { is_first: false, ..first }), Verdict::Retry);
 }
 
@@ -57,7 +57,7 @@ fn what_was_given_up_is_resolved_once_all_that_was_numbered_is_written() {
 fn other_refusals_follow_kafkas_table() {
     let cases = [
         (ErrorCode::DuplicateSequenceNumber, Verdict::Written),
-        (ErrorCode::UnknownProducerId, Verdict::RetryAnew),
+        (ErrorCode::UnknownProducerId, Verdict::RetryRenumbered),
         (ErrorCode::NotLeaderOrFollower, Verdict::Retry),
         (ErrorCode::NotEnoughReplicas, Verdict::Retry),
         (ErrorCode::InvalidRecord, Verdict::Lost),

@@ -1,7 +1,7 @@
 //! What to send now, and what an answer means: the sender without its sockets and its clock.
 //!
 //! A request carries at most one batch of a partition, as the protocol wants it. Batches whose fate
-//! is known are handed out as [`Report`]s; everything that waits otherwise was told already.
+//! is known are handed out as [`Report`]s; all other waiting callers have their outcome already.
 //! Source: Kafka's `Sender` and `RecordAccumulator.drain`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use kafkalite_connection::NodeId;
 use kafkalite_protocol::record_batch::advance_sequence;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
-use super::track::{Flying, Next, Track};
+use super::track::{InFlightBatch, Next, Track};
 use super::{Metrics, Settings};
 use crate::error::ClientError;
 use crate::producer::accumulator::{Accumulator, Batch, Failure, Landed, Report};
@@ -29,7 +29,7 @@ mod tests;
 pub struct Leader {
     /// The broker.
     pub node: NodeId,
-    /// Its reign; -1 if not known.
+    /// Its leader epoch; -1 if not known.
     pub epoch: i32,
     /// The topic that the partition is one of; zero if brokers tell no ids.
     pub topic_id: Uuid,
@@ -47,7 +47,7 @@ pub enum Room {
 }
 
 /// One batch of a request.
-pub struct Parcel {
+pub struct ProduceBatch {
     /// The topic's name.
     pub topic: Arc<str>,
     /// Counted from 0.
@@ -67,7 +67,7 @@ pub struct Outgoing {
     /// Whom it goes to.
     pub node: NodeId,
     /// What it carries.
-    pub parcels: Vec<Parcel>,
+    pub batches: Vec<ProduceBatch>,
 }
 
 /// What to do now, and when to look again.
@@ -77,7 +77,7 @@ pub struct Plan {
     pub requests: Vec<Outgoing>,
     /// Brokers that have no connection, and something to be sent.
     pub absent: Vec<NodeId>,
-    /// Topics with something to send to a partition that nobody leads.
+    /// Topics with records for a partition without a leader.
     pub leaderless: Vec<Arc<str>>,
     /// Whether a broker that has as many requests as allowed could get more.
     pub saturated: bool,
@@ -104,7 +104,7 @@ pub struct Answer {
     pub record_errors: Vec<(i32, Option<String>)>,
 }
 
-/// A request on its way: track, order among its batches and leader of each parcel.
+/// A request in flight: track, order among its batches and leader of each batch.
 struct Request {
     node: NodeId,
     sent: Vec<(usize, (u64, u32), Leader)>,
@@ -124,7 +124,7 @@ pub struct Dispatch<T> {
     in_flight: BTreeMap<NodeId, usize>,
     next_request: u64,
     identity: Option<Identity>,
-    /// Tracks whose batches are numbered anew with the next epoch.
+    /// Tracks whose batches get new numbers with the next epoch.
     to_renumber: Vec<usize>,
     fatal: Option<Failure>,
     next_expiry: Option<Instant>,
@@ -287,7 +287,7 @@ impl<T> Dispatch<T> {
                 plan.saturated = true;
                 return;
             }
-            let mut parcels = Vec::new();
+            let mut batches = Vec::new();
             let mut size = 0;
             for (index, leader) in tracks {
                 let track = &self.tracks[*index];
@@ -297,21 +297,21 @@ impl<T> Dispatch<T> {
                 if !is_ready || !fits {
                     continue;
                 }
-                if let Some(parcel) = self.pack(now, at_once, *index, *leader) {
-                    size += parcel.bytes.len();
-                    parcels.push(parcel);
+                if let Some(batch) = self.pack(now, at_once, *index, *leader) {
+                    size += batch.bytes.len();
+                    batches.push(batch);
                 }
             }
             first = false;
-            if parcels.is_empty() {
+            if batches.is_empty() {
                 return;
             }
-            let sent = parcels.iter().map(|p| (p.track, p.order, p.leader)).collect();
+            let sent = batches.iter().map(|p| (p.track, p.order, p.leader)).collect();
             let id = self.next_request;
             self.next_request += 1;
             self.requests.insert(id, Request { node, sent });
             *self.in_flight.entry(node).or_default() += 1;
-            plan.requests.push(Outgoing { id, node, parcels });
+            plan.requests.push(Outgoing { id, node, batches });
         }
     }
 
@@ -322,7 +322,7 @@ impl<T> Dispatch<T> {
         at_once: bool,
         index: usize,
         leader: Leader,
-    ) -> Option<Parcel> {
+    ) -> Option<ProduceBatch> {
         let request = self.next_request;
         let track = &mut self.tracks[index];
         let mut batch = track.take(now, at_once, &self.settings, self.identity)?;
@@ -336,8 +336,8 @@ impl<T> Dispatch<T> {
                 }
                 let (topic, partition) = (Arc::clone(track.queue.topic()), track.queue.partition());
                 let order = batch.order();
-                track.flying.push(Flying { request, batch });
-                Some(Parcel { topic, partition, bytes, leader, track: index, order })
+                track.in_flight.push(InFlightBatch { request, batch });
+                Some(ProduceBatch { topic, partition, bytes, leader, track: index, order })
             }
             Err(error) => {
                 self.give_up(index, batch, &Arc::new(error));
@@ -346,8 +346,8 @@ impl<T> Dispatch<T> {
         }
     }
 
-    /// Chances of each partition of the topics that were sent to, from the lengths of queues;
-    /// `writable` says whether a partition's leader can be sent to.
+    /// Updates the chance of each partition of the topics that were sent to, from the lengths of
+    /// queues. `writable` says whether a partition's leader can be sent to.
     pub fn update_loads(&self, writable: impl Fn(&str, i32) -> bool) {
         for topic in self.accumulator.topics() {
             let queues = topic.queues();

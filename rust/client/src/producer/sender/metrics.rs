@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counters since the producer was made; whoever reads them sees each on its own.
+/// Counters since the producer was made; a reader sees each on its own.
 #[derive(Debug, Default)]
 pub struct Metrics {
     records: AtomicU64,

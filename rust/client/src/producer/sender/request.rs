@@ -1,4 +1,4 @@
-//! A produce request out of parcels, and an answer for each parcel out of its response.
+//! Makes a produce request from batches, and an answer for each batch from its response.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use super::dispatch::{Answer, Outgoing};
 /// The newest version that names topics by their names; later ones by id.
 const LAST_WITH_NAMES: i16 = 12;
 
-/// Which topics a request is about, in the order of its parcels.
+/// Topics of a request, in the order of its batches.
 pub(super) struct Manifest {
-    /// Name, id, and partition of each parcel.
-    parcels: Vec<(Arc<str>, Uuid, i32)>,
+    /// Topic name, topic id and partition of each batch.
+    batches: Vec<(Arc<str>, Uuid, i32)>,
 }
 
 impl Manifest {
     /// Of a request, with the topics' ids as far as they are known.
     pub(super) fn new(outgoing: &Outgoing) -> Self {
-        let parcels = outgoing
-            .parcels
+        let batches = outgoing
+            .batches
             .iter()
-            .map(|parcel| (Arc::clone(&parcel.topic), parcel.leader.topic_id, parcel.partition));
-        Self { parcels: parcels.collect() }
+            .map(|batch| (Arc::clone(&batch.topic), batch.leader.topic_id, batch.partition));
+        Self { batches: batches.collect() }
     }
 
     /// The newest version that the request can be written in.
     pub(super) fn newest_version(&self) -> i16 {
-        if self.parcels.iter().any(|(_, id, _)| id.is_zero()) { LAST_WITH_NAMES } else { i16::MAX }
+        if self.batches.iter().any(|(_, id, _)| id.is_zero()) { LAST_WITH_NAMES } else { i16::MAX }
     }
 
     /// The request, in any version.
     pub(super) fn request(&self, outgoing: Outgoing, acks: i16, timeout_ms: i32) -> ProduceRequest {
         let mut topic_data: Vec<TopicProduceData> = Vec::new();
-        for (parcel, (name, topic_id, index)) in outgoing.parcels.into_iter().zip(&self.parcels) {
-            let records = Some(Records::Bytes(parcel.bytes));
+        for (batch, (name, topic_id, index)) in outgoing.batches.into_iter().zip(&self.batches) {
+            let records = Some(Records::Bytes(batch.bytes));
             let partition = PartitionProduceData { index: *index, records };
             match topic_data.iter_mut().find(|topic| topic.name == **name) {
                 Some(topic) => topic.partition_data.push(partition),
@@ -53,7 +53,7 @@ impl Manifest {
         ProduceRequest { transactional_id: None, acks, timeout_ms, topic_data }
     }
 
-    /// The answer for each parcel; `None` where the response has none.
+    /// The answer for each batch; `None` if the response has none.
     pub(super) fn answers(
         &self,
         version: i16,
@@ -68,7 +68,7 @@ impl Manifest {
             let partition = topic.partition_responses.iter_mut().find(|p| p.index == *index)?;
             Some(read(partition))
         };
-        self.parcels.iter().map(answer).collect()
+        self.batches.iter().map(answer).collect()
     }
 
     /// Tells the cluster of leaders that the response names (KIP-951).
@@ -83,7 +83,7 @@ impl Manifest {
             let is_it = |(name, id, _): &&(Arc<str>, Uuid, i32)| {
                 if by_id { topic.topic_id == *id } else { topic.name == **name }
             };
-            let Some((name, _, _)) = self.parcels.iter().find(is_it) else { continue };
+            let Some((name, _, _)) = self.batches.iter().find(is_it) else { continue };
             for partition in &topic.partition_responses {
                 let leader = partition.current_leader.leader_id;
                 if partition.error_code == 0 || leader < 0 {

@@ -1,8 +1,8 @@
 //! One partition as the sender sees it: what is on its way, and what must be sent again first.
 //!
-//! Batches leave in the order in which they were begun. One that failed goes to the front, and
-//! while it waits nothing new leaves; with idempotence it also waits for all that were begun before
-//! it, so that a broker never sees a sequence before the one it follows.
+//! Batches leave in the order in which they were begun. A failed batch goes to the front, and no
+//! new batch leaves while it waits. With idempotence it also waits for all batches that were begun
+//! before it. So a broker never sees a sequence before the one it follows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::producer::accumulator::{Batch, PartitionQueue, Readiness};
 use crate::producer::idempotence::{Identity, Sequences};
 
 /// A batch that was sent, and the request it was sent in.
-pub(super) struct Flying<T> {
+pub(super) struct InFlightBatch<T> {
     pub(super) request: u64,
     pub(super) batch: Batch<T>,
 }
 
-/// Batches of a producer that a broker remembers, of each partition: one that is sent again behind
-/// as many others looks to it like a gap.
+/// Batches of a producer that a broker remembers for each partition. A batch that is sent again
+/// after so many others looks like a gap to the broker.
 /// Source: `NUM_BATCHES_TO_RETAIN` of Kafka's `ProducerStateEntry`.
 const REMEMBERED: usize = 5;
 
@@ -30,7 +30,7 @@ const REMEMBERED: usize = 5;
 pub(super) struct Track<T> {
     pub(super) queue: Arc<PartitionQueue<T>>,
     retries: VecDeque<Batch<T>>,
-    pub(super) flying: Vec<Flying<T>>,
+    pub(super) in_flight: Vec<InFlightBatch<T>>,
     /// Order of what was numbered, from the first that is out on; ascending.
     numbered: Vec<(u64, u32)>,
     pub(super) sequences: Sequences,
@@ -66,7 +66,7 @@ impl<T> Track<T> {
         Self {
             queue,
             retries: VecDeque::new(),
-            flying: Vec::new(),
+            in_flight: Vec::new(),
             numbered: Vec::new(),
             sequences: Sequences::default(),
             topic_id: Uuid::ZERO,
@@ -79,7 +79,7 @@ impl<T> Track<T> {
 
     /// Whether nothing of it is with the sender.
     pub(super) fn is_still(&self) -> bool {
-        self.flying.is_empty() && self.retries.is_empty()
+        self.in_flight.is_empty() && self.retries.is_empty()
     }
 
     /// What it could do now, as far as order and time are concerned.
@@ -90,12 +90,12 @@ impl<T> Track<T> {
         settings: &Settings,
         identity: Option<Identity>,
     ) -> Next {
-        if !self.flying.is_empty() && self.flying.len() >= settings.max_in_flight {
+        if !self.in_flight.is_empty() && self.in_flight.len() >= settings.max_in_flight {
             return Next::Answers;
         }
         if let Some(first) = self.retries.front() {
             let waits = settings.idempotent
-                && self.flying.iter().any(|flying| flying.batch.order() < first.order());
+                && self.in_flight.iter().any(|in_flight| in_flight.batch.order() < first.order());
             return match self.not_before {
                 _ if waits => Next::Answers,
                 Some(time) if time > now => Next::At(time),
@@ -114,26 +114,27 @@ impl<T> Track<T> {
                 Some(later) if later > time => Next::At(later),
                 _ => Next::Lingers(time),
             },
-            Readiness::Empty if self.flying.is_empty() => Next::Idle,
+            Readiness::Empty if self.in_flight.is_empty() => Next::Idle,
             Readiness::Empty => Next::Answers,
         }
     }
 
-    /// Whether a new batch may get a sequence: not while one that was given up is unresolved, nor
-    /// while the first batch, or batches of an older epoch or with two numbers, are out, nor when
-    /// brokers would forget one that is out and may have to be sent again.
+    /// Whether a new batch may get a sequence. Not while a batch that was given up is unresolved.
+    /// Not while the first batch is out, or batches of an older epoch or with two numbers. Not if
+    /// brokers would forget a batch that is out and may have to be sent again.
     fn may_number(&self, identity: Option<Identity>) -> bool {
         if self.sequences.is_unresolved() {
             return false;
         }
-        let Some(first) = self.flying.iter().map(|flying| flying.batch.order()).min() else {
+        let Some(first) = self.in_flight.iter().map(|in_flight| in_flight.batch.order()).min()
+        else {
             return true;
         };
         let is_current = self.sequences.identity() == identity && self.sequences.is_begun();
         let since = self.numbered.iter().filter(|order| **order >= first).count();
         is_current
             && since < REMEMBERED
-            && self.flying.iter().all(|flying| !flying.batch.stamp_replaced())
+            && self.in_flight.iter().all(|in_flight| !in_flight.batch.stamp_replaced())
     }
 
     /// Takes the batch that leaves next; only after [`Self::next`] said `Ready`.
@@ -149,7 +150,7 @@ impl<T> Track<T> {
             return Some(batch);
         }
         let mut batch = self.queue.take(now, settings.linger, at_once)?;
-        let first = self.flying.iter().map(|flying| flying.batch.order()).min();
+        let first = self.in_flight.iter().map(|in_flight| in_flight.batch.order()).min();
         self.numbered.retain(|order| first.is_some_and(|first| *order >= first));
         self.numbered.push(batch.order());
         if let Some(identity) = identity {
@@ -168,23 +169,25 @@ impl<T> Track<T> {
         self.retries.front().map_or_else(|| self.queue.next_size(), Batch::size)
     }
 
-    /// Whether all that is outstanding was numbered anew since it was sent.
+    /// Whether all outstanding batches got new numbers since they were sent.
     pub(super) fn all_replaced(&self) -> bool {
-        let flying = self.flying.iter().map(|flying| &flying.batch);
-        flying.chain(self.retries.iter()).all(|batch| batch.stamp_replaced())
+        let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.batch);
+        in_flight.chain(self.retries.iter()).all(|batch| batch.stamp_replaced())
     }
 
     /// Whether nothing that was begun before `batch`, which landed, is with the sender.
     pub(super) fn is_first(&self, batch: &Batch<T>) -> bool {
-        let flying = self.flying.iter().map(|flying| &flying.batch);
-        flying.chain(&self.retries).all(|other| other.order() > batch.order())
+        let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.batch);
+        in_flight.chain(&self.retries).all(|other| other.order() > batch.order())
     }
 
     /// Takes a batch that was sent in `request`.
     pub(super) fn land(&mut self, request: u64, order: (u64, u32)) -> Option<Batch<T>> {
-        let is_it = |flying: &Flying<T>| flying.request == request && flying.batch.order() == order;
-        let at = self.flying.iter().position(is_it)?;
-        Some(self.flying.remove(at).batch)
+        let is_it = |in_flight: &InFlightBatch<T>| {
+            in_flight.request == request && in_flight.batch.order() == order
+        };
+        let at = self.in_flight.iter().position(is_it)?;
+        Some(self.in_flight.remove(at).batch)
     }
 
     /// A batch must be sent again, in its place among the others.
@@ -216,11 +219,11 @@ impl<T> Track<T> {
         }
     }
 
-    /// Numbers everything outstanding anew, from 0.
+    /// Gives all outstanding batches new numbers, from 0.
     pub(super) fn renumber(&mut self, identity: Identity) {
         self.sequences.restart(identity);
         let mut outstanding: Vec<&mut Batch<T>> =
-            self.flying.iter_mut().map(|flying| &mut flying.batch).collect();
+            self.in_flight.iter_mut().map(|in_flight| &mut in_flight.batch).collect();
         outstanding.extend(self.retries.iter_mut());
         outstanding.sort_by_key(|batch| batch.order());
         for batch in outstanding {
@@ -233,28 +236,29 @@ impl<T> Track<T> {
     /// The stamps of everything outstanding, in order.
     #[cfg(test)]
     pub(super) fn stamps(&self) -> Vec<Option<crate::producer::accumulator::Stamp>> {
-        let flying = self.flying.iter().map(|flying| &flying.batch);
-        let mut all: Vec<_> = flying.chain(self.retries.iter()).collect();
+        let in_flight = self.in_flight.iter().map(|in_flight| &in_flight.batch);
+        let mut all: Vec<_> = in_flight.chain(self.retries.iter()).collect();
         all.sort_by_key(|batch| batch.order());
         all.into_iter().map(Batch::stamp).collect()
     }
 
     /// When its oldest batch was begun, wherever it is.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        let flying = self.flying.iter().map(|flying| flying.batch.created());
+        let in_flight = self.in_flight.iter().map(|in_flight| in_flight.batch.created());
         let retries = self.retries.iter().map(Batch::created);
-        flying.chain(retries).chain(self.queue.oldest()).min()
+        in_flight.chain(retries).chain(self.queue.oldest()).min()
     }
 
     /// Takes all batches that were begun at or before `until`, in order.
     pub(super) fn take_older(&mut self, until: Instant) -> Vec<Batch<T>> {
-        let flying = std::mem::take(&mut self.flying).into_iter();
-        let (old, young): (Vec<_>, _) = flying.partition(|flying| flying.batch.created() <= until);
-        self.flying = young;
+        let in_flight = std::mem::take(&mut self.in_flight).into_iter();
+        let (old, young): (Vec<_>, _) =
+            in_flight.partition(|in_flight| in_flight.batch.created() <= until);
+        self.in_flight = young;
         let retries = std::mem::take(&mut self.retries).into_iter();
         let (failed, young): (Vec<_>, _) = retries.partition(|batch| batch.created() <= until);
         self.retries = young.into();
-        let flown = old.into_iter().map(|flying| flying.batch);
+        let flown = old.into_iter().map(|in_flight| in_flight.batch);
         let mut all: Vec<_> = flown.chain(failed).collect();
         all.extend(self.queue.take_older(until));
         all.sort_by_key(Batch::order);
@@ -268,7 +272,8 @@ impl<T> Track<T> {
 
     /// Takes everything that is with the sender.
     pub(super) fn take_all(&mut self) -> Vec<Batch<T>> {
-        let flown = std::mem::take(&mut self.flying).into_iter().map(|flying| flying.batch);
+        let flown =
+            std::mem::take(&mut self.in_flight).into_iter().map(|in_flight| in_flight.batch);
         let mut all: Vec<_> = flown.chain(std::mem::take(&mut self.retries)).collect();
         all.sort_by_key(Batch::order);
         all

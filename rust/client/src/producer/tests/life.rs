@@ -16,8 +16,8 @@ fn silent(asked: &Asked) -> Answer {
     if asked.is(ApiKey::Produce) { Answer::Silence } else { usual(asked) }
 }
 
-/// The client's thread had half a second to fail what was left. Where it did not run in that time,
-/// on a busy machine, the batches were dropped, and whoever waited for one waited for ever.
+/// The client's thread had half a second to fail what was left. If it did not run in that time, on
+/// a busy machine, the batches were dropped. Callers that waited for one never got an answer.
 #[test]
 fn what_is_left_at_the_end_fails_although_the_thread_of_the_client_is_busy() {
     let broker = FakeBroker::start(silent);
@@ -37,7 +37,7 @@ fn what_is_left_at_the_end_fails_although_the_thread_of_the_client_is_busy() {
     assert_eq!(producer.memory().used(), 0);
 }
 
-/// The same for a producer that nobody ends: its sender is dropped with it.
+/// The same for a producer that is never closed: its sender is dropped with it.
 #[test]
 fn what_is_left_fails_when_the_producer_is_dropped() {
     let broker = FakeBroker::start(silent);
@@ -48,9 +48,9 @@ fn what_is_left_fails_when_the_producer_is_dropped() {
     assert!(matches!(fate(&place), Err(ClientError::Closed { .. })));
 }
 
-/// Whoever looked a topic up in an event loop was never called when the producer ended.
+/// A caller that looked a topic up in an event loop was never called when the producer ended.
 #[test]
-fn who_waits_for_a_topic_is_told_that_the_producer_ends() {
+fn a_caller_that_waits_for_a_topic_learns_that_the_producer_ends() {
     let broker = FakeBroker::start(|asked| match asked.is(ApiKey::Metadata) {
         true => Answer::Silence,
         false => usual(asked),
@@ -109,8 +109,8 @@ fn send_keyed(producer: &Producer<()>, key: &[u8]) -> Place<()> {
     }
 }
 
-/// The producer never forgot a partition: where a topic came back with fewer of them, keyed records
-/// went to partitions that are gone, and failed `delivery.timeout.ms` later, for ever.
+/// The producer never forgot a partition. If a topic came back with fewer partitions, keyed records
+/// went to removed ones, and always failed `delivery.timeout.ms` later.
 #[test]
 fn keyed_records_go_to_the_partitions_that_a_topic_has_when_it_was_made_again() {
     let life = Life::first();

@@ -1,11 +1,12 @@
 //! Topics that gave way to others of their names.
 //!
-//! Brokers learn one after the other that a topic was deleted and made again. One that does not
-//! know yet tells of the topic that there was, whose id no topic ever gets again. No order of ids
-//! says which topic is the later one:
-//! - case A: a broker that told of the one tells of the other: a broker never goes back
-//! - case B: two brokers contradict each other: it is the one that was heard of later, for [`LAG`]
-//!   at most. Until then those that told of it are asked again: when they know better it is case A
+//! Brokers learn one after the other that a topic was deleted and created again. A broker that does
+//! not know yet answers with the former topic, whose id no topic ever gets again. Ids have no order
+//! that says which topic is the later one:
+//! - case A: a broker that answered with one id answers with the other: a broker never goes back
+//! - case B: two brokers contradict each other: the id that was seen later counts, for [`LAG`] at
+//!   most. Until then the brokers with the former id are asked again: when they have the new id, it
+//!   is case A
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -25,11 +26,11 @@ struct Last {
     known: Instant,
     /// Of which topic of the name each broker told last.
     told: BTreeMap<NodeId, Uuid>,
-    /// When another broker told of a topic that gave way to it.
+    /// When another broker answered with a topic that this one replaced.
     doubted: Option<Instant>,
 }
 
-/// What was told not long ago.
+/// Answers of a short time ago.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Former {
     /// When topics gave way to others of their names, by id.
@@ -39,7 +40,7 @@ pub(super) struct Former {
 }
 
 impl Former {
-    /// Forgets what no broker tells of any more; `is_known` says which topics there are.
+    /// Forgets topics that no broker lists any more; `is_known` says which topics exist.
     pub fn forget(&mut self, is_known: impl Fn(&str) -> bool, now: Instant) {
         let lately = |since: Instant| now.saturating_duration_since(since) < LAG;
         self.gone.retain(|_, since| lately(*since));
@@ -79,7 +80,7 @@ impl Former {
         false
     }
 
-    /// The brokers that told of a topic which others contradicted lately.
+    /// The brokers whose answer about a topic was contradicted lately.
     pub fn doubted(&self, now: Instant) -> impl Iterator<Item = NodeId> {
         let lately = move |last: &&Last| {
             last.doubted.is_some_and(|since| now.saturating_duration_since(since) < LAG)

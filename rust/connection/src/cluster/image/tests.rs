@@ -23,7 +23,7 @@ fn epoch(image: &ClusterImage) -> Option<i32> {
 }
 
 #[test]
-fn an_answer_changes_what_it_tells_of_and_nothing_else() {
+fn an_answer_changes_its_own_topics_and_nothing_else() {
     let image = image(vec![topic("a", 1, 0), topic("b", 2, 0)]);
     let mut gone = topic("a", 0, 0);
     gone.error_code = ErrorCode::UnknownTopicOrPartition as i16;
@@ -63,7 +63,7 @@ fn a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
     assert_eq!(epoch(&next), Some(2), "a topic with another id is another topic");
     let older =
         next.after(told(vec![topic("t", 1, 1)]), false, None, Instant::now()).expect("honest");
-    assert_eq!(epoch(&older), Some(2), "a broker without ids cannot tell of another topic");
+    assert_eq!(epoch(&older), Some(2), "a broker without ids cannot show another topic");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn news_of_a_leader_count_when_they_are_newer_and_lead_somewhere() {
         image.with_leader(&LeaderNews { topic: "t", partition: 0, leader, leader_epoch, endpoint })
     };
     assert!(news(NODE, 5, None).is_none(), "known");
-    assert!(news(2, 6, None).is_none(), "nobody knows where broker 2 is");
+    assert!(news(2, 6, None).is_none(), "the address of broker 2 is unknown");
     assert!(news(2, 6, Some(("b", 70_000))).is_none(), "nor is that a place");
     let next = news(2, 6, Some(("b", 9))).expect("news");
     assert_eq!(next.leader("t", 0), Some((2, LeaderEpoch(6))));
@@ -95,11 +95,11 @@ fn answers_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_topic_that_nobody_looks_at_is_forgotten() {
+fn a_topic_that_no_caller_uses_is_forgotten() {
     let image = image(vec![topic("used", 1, 0), topic("idle", 1, 0)]);
     let _ = image.topic("used");
     let now = Instant::now();
-    assert!(image.used(Duration::from_secs(300), now).is_none(), "it was told of just now");
+    assert!(image.used(Duration::from_secs(300), now).is_none(), "an answer just named it");
     let next = image.used(Duration::from_secs(300), now + Duration::from_secs(301));
     let next = next.expect("an image without it");
     assert_eq!(next.topics().map(|topic| topic.name.as_str()).collect::<Vec<_>>(), ["used"]);
@@ -137,8 +137,8 @@ fn no_answer_that_can_be_decoded_makes_it_panic() {
     assert!(taken > 1_000, "{taken} were good enough");
 }
 
-/// Brokers learn one after the other that a topic was made again. Each answer of one that did not
-/// know made the topic another one: producers failed records of its partitions, and consumers began
+/// Brokers learn one after the other that a topic was made again. Each answer of a broker that
+/// lagged behind replaced the topic. Producers failed records of its partitions, and consumers read
 /// the topic from its start.
 #[test]
 fn a_broker_that_lags_behind_does_not_bring_a_former_topic_back() {
@@ -171,8 +171,8 @@ fn a_broker_that_lags_behind_does_not_bring_a_former_topic_back() {
     }
 }
 
-/// A consumer without a group gave up the partitions that such an answer lacked, and read them
-/// from their beginning once the next one had them.
+/// A consumer without a group gave up the partitions that such an answer lacked. When the next
+/// answer had them, it read them from their beginning.
 #[test]
 fn a_broker_that_lags_behind_takes_no_partition_from_a_topic() {
     let of = |id: u8, count: i32| {
@@ -190,8 +190,8 @@ fn a_broker_that_lags_behind_takes_no_partition_from_a_topic() {
     }
 }
 
-/// The topic that a broker had told of, and then one that lags behind had contradicted, was waited
-/// for for five seconds, though both told of it by then.
+/// One broker named a topic, and a broker that lagged behind contradicted it. Clients waited five
+/// seconds for the topic, although both brokers had it by then.
 #[test]
 fn a_broker_that_knows_better_by_now_ends_the_doubt_which_topic_is_the_later_one() {
     let mut topics = [topic("t", 1, 0), topic("t", 1, 0)];
@@ -205,9 +205,9 @@ fn a_broker_that_knows_better_by_now_ends_the_doubt_which_topic_is_the_later_one
         (image.topic("t").map(|topic| topic.id.0[0]), asked_next)
     };
     assert_eq!(hear(2, Some(1)), (Some(2), vec![]));
-    assert_eq!(hear(1, Some(3)), (Some(1), vec![]), "nobody knows yet that it lags behind");
+    assert_eq!(hear(1, Some(3)), (Some(1), vec![]), "it is unknown that the broker lags behind");
     assert_eq!(hear(2, Some(1)), (Some(1), vec![3]), "one of them lags behind");
-    assert_eq!(hear(2, None), (Some(1), vec![3]), "nobody knows who told that");
+    assert_eq!(hear(2, None), (Some(1), vec![3]), "the answering broker is unknown");
     assert_eq!(hear(1, Some(3)), (Some(1), vec![3]), "it lags behind still");
     assert_eq!(hear(2, Some(3)), (Some(2), vec![]), "a broker never goes back");
     assert_eq!(hear(1, Some(4)), (Some(2), vec![1, 3]), "one more that lags behind");

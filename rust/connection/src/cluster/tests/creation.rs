@@ -17,8 +17,8 @@ fn only(name: &str) -> Wanted {
     Wanted::Topics(vec![name.to_owned()])
 }
 
-/// Every refresh of a known topic asked for it by name and allowed its creation: a topic that was
-/// deleted came back, empty, because a client looked what became of it.
+/// Every refresh of a known topic asked for it by name and allowed its creation. So a deleted topic
+/// came back, empty, because a client refreshed its metadata.
 #[test]
 fn a_refresh_does_not_bring_a_deleted_topic_back_until_the_program_names_it() {
     for learned in [only("t"), Wanted::Known, Wanted::All] {

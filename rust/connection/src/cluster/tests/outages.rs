@@ -59,7 +59,7 @@ fn a_broker_that_comes_back_is_used_again() {
 
 #[test]
 fn a_broker_that_is_gone_is_not_called_in_a_loop() {
-    let dead = nobody();
+    let dead = closed_port();
     let wait = Duration::from_millis(40);
     let mut config = config([dead.clone()]);
     config.reconnect_backoff = Backoff { initial: wait, max: wait };
@@ -72,7 +72,7 @@ fn a_broker_that_is_gone_is_not_called_in_a_loop() {
             // Each of fifty callers tries again at once, twice: they share every attempt.
             callers.spawn(async move {
                 for _ in 0..3 {
-                    beat(&cluster, NODE).await.expect_err("nobody is there");
+                    beat(&cluster, NODE).await.expect_err("no broker is there");
                 }
             });
         }
@@ -105,7 +105,7 @@ fn a_hundred_thousand_wishes_for_news_are_a_handful_of_requests() {
 }
 
 #[test]
-fn a_leader_that_an_answer_told_of_is_used_and_not_unlearned() {
+fn a_leader_that_an_answer_named_is_used_and_not_unlearned() {
     let old = FakeBroker::start(|_| Answer::Usual);
     let new = FakeBroker::start(alive);
     let place = new.place.clone();
@@ -120,7 +120,7 @@ fn a_leader_that_an_answer_told_of_is_used_and_not_unlearned() {
         });
         assert_eq!(cluster.image().leader("t", 0), Some((2, LeaderEpoch(7))));
         beat(&cluster, 2).await.expect("the new leader answers");
-        // The old one has not heard of it, and tells of the reign before.
+        // The old one does not know it, and answers with the previous leader epoch.
         let image = cluster.refresh(Wanted::Known).await.expect("an answer");
         assert_eq!(image.leader("t", 0), Some((2, LeaderEpoch(7))));
     });
@@ -153,7 +153,7 @@ fn a_broker_that_moved_is_called_at_its_new_address() {
 }
 
 #[test]
-fn a_cluster_that_asks_for_it_is_looked_up_anew() {
+fn a_cluster_that_asks_for_it_is_looked_up_again() {
     let broker = FakeBroker::start(|asked| {
         if asked.is(ApiKey::Metadata) && asked.before == 1 {
             let response = MetadataResponse {

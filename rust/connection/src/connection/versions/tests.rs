@@ -40,7 +40,7 @@ fn a_broker_that_is_older_names_the_version_to_ask_in() {
     for (keys, asked_in, ask_in) in [
         (vec![(18, 0, 3)], 4, 3),
         (vec![], 4, 0),
-        // A broker that names the version it refused would be asked for ever.
+        // A broker that names the version it refused would be asked without end.
         (vec![(18, 0, 4)], 4, 3),
         (vec![(18, 0, -7)], 4, 0),
     ] {

@@ -97,10 +97,9 @@ fn what_kafka_wrote_is_read_and_written_alike() {
     for_each_record!(record);
 }
 
-/// A tool more than a test: with `KAFKALITE_VECTORS=<file>` it writes lines for another codec to
-/// judge,
-/// `KAFKALITE_VECTOR_ROUNDS` random values of each message and version. Our own records go to
-/// `KAFKALITE_OWN_VECTORS`: nobody else can judge them.
+/// A tool more than a test. With `KAFKALITE_VECTORS=<file>` it writes lines for another codec to
+/// judge: `KAFKALITE_VECTOR_ROUNDS` random values of each message and version. Our own records go
+/// to `KAFKALITE_OWN_VECTORS`: no other codec can judge them.
 #[test]
 fn vectors_for_other_codecs_are_written_on_request() {
     let paths = ["KAFKALITE_VECTORS", "KAFKALITE_OWN_VECTORS"].map(|name| std::env::var(name).ok());

@@ -1,4 +1,4 @@
-//! `BatchDelivery`: what became of the records of one `send_batch`.
+//! `BatchDelivery`: the outcomes of the records of one `send_batch`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ pub struct Sent {
     complete: AtomicUsize,
 }
 
-/// Records at places of a chunk's order, and what became of them.
+/// Records at places of a chunk's order, and their outcome.
 type Outcome = (std::ops::Range<usize>, Result<Landed, Failure>);
 
 impl Sent {
@@ -74,7 +74,7 @@ impl Sent {
         Self { chunks: Vec::new(), count: 0, complete: AtomicUsize::new(0) }
     }
 
-    /// Adds what became of the next `rows` records.
+    /// Adds the outcomes of the next `rows` records.
     pub fn push(&mut self, rows: usize, order: Option<Vec<u32>>, runs: Vec<BulkRun<Token>>) {
         self.chunks.push((self.count, order, runs));
         self.count += rows;
@@ -120,8 +120,8 @@ impl Sent {
     }
 }
 
-/// Somebody who wants to know when the last record's fate is known: watches one that is not, and
-/// then the next one.
+/// A callback for when the outcomes of all records are known: watches one record without an
+/// outcome, and then the next one.
 pub struct Watch {
     sent: Arc<Sent>,
     waiting: Mutex<Option<(Py<PyAny>, Py<BatchDelivery>)>>,
@@ -146,7 +146,7 @@ impl Watch {
 
 /// The records of one ``send_batch`` on their way.
 ///
-/// ``len()`` is how many there are. They are delivered whether or not anybody asks.
+/// ``len()`` is how many there are. They are delivered even if no call asks for the outcome.
 #[pyclass(frozen, module = "kafkalite")]
 pub struct BatchDelivery {
     sent: Arc<Sent>,

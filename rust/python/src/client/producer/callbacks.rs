@@ -1,8 +1,8 @@
-//! Telling Python what became of records: on one thread for each producer, many at a time.
+//! Reports the outcomes of records to Python: on one thread for each producer, many at a time.
 //!
 //! The thread takes all reports there are, takes the GIL once, and calls callbacks in order; of an
 //! event loop's futures it makes one `call_soon_threadsafe`. It starts with the first record that
-//! somebody wants to be told of.
+//! has a callback or a waiting caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use pyo3::types::PyList;
 
 use super::bulk::Watch;
 use super::delivery::{Delivery, RecordMetadata, exception};
+use crate::client::callback_thread::CallbackThread;
 use crate::client::interpreter;
-use crate::client::teller::Teller;
 
-/// Somebody who wants to be told of a record, and has not been.
+/// A caller that waits for the outcome of a record.
 pub struct Token {
     /// Who that is.
     pub who: Who,
-    /// Held until they were told.
+    /// Held until they got the outcome.
     pub waits: Waits,
 }
 
-/// Who wants to be told of a record.
+/// The receiver of a record's outcome.
 pub enum Who {
     /// `callback(error, metadata)`.
     Callback(Py<PyAny>),
@@ -39,7 +39,7 @@ pub enum Who {
     Batch(Arc<Watch>),
 }
 
-/// An event loop that is told of several futures at once.
+/// An event loop that gets the results of several futures at once.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct EventLoop {
     event_loop: Py<PyAny>,
@@ -53,10 +53,10 @@ impl EventLoop {
     }
 }
 
-/// A callback, and what it is to be told.
+/// A callback, and its argument.
 type Woken = (Py<PyAny>, Option<ClientError>);
 
-/// What is to be told to an event loop: future, result, whether it is an exception.
+/// A result for an event loop: future, result, whether it is an exception.
 type Settled = (Py<PyAny>, Py<PyAny>, bool);
 
 /// Sets the results of futures; runs on their loop. Those that were cancelled are left alone.
@@ -71,7 +71,7 @@ pub fn settle(py: Python<'_>, settled: Vec<Settled>) -> PyResult<()> {
     Ok(())
 }
 
-/// What is to be told.
+/// Work of the thread.
 enum Job {
     Report(Report<Token>),
     Wake(Woken),
@@ -93,26 +93,26 @@ impl Drop for Waits {
 #[derive(Default)]
 struct Crowds {
     now: Crowd,
-    /// Those before a flush of which somebody was not told yet.
+    /// Crowds before a flush with receivers that wait for an outcome.
     before: Vec<Crowd>,
 }
 
-/// The thread that tells, and who waits to be told.
+/// The thread that reports outcomes, and the receivers that wait.
 #[derive(Default)]
 pub struct Callbacks {
-    teller: Arc<Teller<Job>>,
+    callback_thread: Arc<CallbackThread<Job>>,
     crowds: Mutex<Crowds>,
 }
 
 impl Sink<Token> for Callbacks {
     fn reports(&self, reports: Vec<Report<Token>>) {
-        // Where no thread runs any more nobody waits to be told.
-        self.teller.push(reports.into_iter().map(Job::Report));
+        // If the thread has ended, no receiver waits.
+        self.callback_thread.push(reports.into_iter().map(Job::Report));
     }
 }
 
 impl Callbacks {
-    /// Somebody is about to wait: the thread must run. A flush that begins after this waits too.
+    /// A caller is about to wait: the thread must run. A flush that begins after this waits too.
     pub fn expect(self: &Arc<Self>) -> Waits {
         self.start();
         let crowds = self.crowds.lock();
@@ -123,15 +123,15 @@ impl Callbacks {
     /// Starts the thread, if it does not run.
     pub fn start(self: &Arc<Self>) {
         let callbacks = Arc::clone(self);
-        self.teller.start(move |jobs| callbacks.tell(jobs));
+        self.callback_thread.start(move |jobs| callbacks.tell(jobs));
     }
 
     /// Calls `callback(error)` on the thread, `error` being an exception or `None`.
     pub fn wake(&self, callback: Py<PyAny>, error: Option<ClientError>) {
-        self.teller.push([Job::Wake((callback, error))]);
+        self.callback_thread.push([Job::Wake((callback, error))]);
     }
 
-    /// All who wait to be told now; see [`Self::wait_told`].
+    /// All receivers that wait now; see [`Self::wait_reported`].
     pub fn waiting(&self) -> Vec<Arc<AtomicU64>> {
         let mut crowds = self.crowds.lock();
         let last = std::mem::take(&mut crowds.now);
@@ -142,18 +142,18 @@ impl Callbacks {
 
     /// Whether this is the thread that calls callbacks.
     pub fn is_here(&self) -> bool {
-        self.teller.is_here()
+        self.callback_thread.is_here()
     }
 
-    /// Waits until all of `waiting` were told; `false` if not by `until`.
-    pub fn wait_told(&self, waiting: &[Arc<AtomicU64>], until: Instant) -> bool {
+    /// Waits until all of `waiting` got their outcomes; `false` if not by `until`.
+    pub fn wait_reported(&self, waiting: &[Arc<AtomicU64>], until: Instant) -> bool {
         let told = || waiting.iter().all(|crowd| crowd.load(Ordering::SeqCst) == 0);
-        self.teller.wait(until, told)
+        self.callback_thread.wait(until, told)
     }
 
     /// Ends the thread when it has told all it has; `false` if it has not by `until`.
     pub fn close(&self, until: Instant) -> bool {
-        self.teller.close(until)
+        self.callback_thread.close(until)
     }
 
     fn tell(&self, jobs: Vec<Job>) {
@@ -164,7 +164,7 @@ impl Callbacks {
                 Job::Wake(woken) => wakes.push(woken),
             }
         }
-        // No interpreter any more means nobody to tell.
+        // Without an interpreter there is no receiver left.
         interpreter::enter(|py| tell(py, reports, wakes));
     }
 }
@@ -175,7 +175,7 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
         call(py, &callback, (error,));
     }
     let mut loops: Vec<(Py<EventLoop>, Vec<Settled>)> = Vec::new();
-    // Event loops are told last, and all at once.
+    // Event loops get their results last, and all at once.
     let mut told_last: Vec<Waits> = Vec::new();
     for report in reports {
         // From here on the memory of the batch is free: callbacks may send.
@@ -202,7 +202,7 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
     }
     for (event_loop, settled) in loops {
         if let Err(error) = tell_loop(py, &event_loop, settled) {
-            // A loop that was closed has nobody who waits.
+            // A closed loop has no waiting tasks.
             tracing_closed(py, &error);
         }
     }

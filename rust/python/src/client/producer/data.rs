@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyMapping, PyString, PyTuple};
 
 use crate::error::ends_something;
 
-/// Bytes of a record: borrowed where nobody can change them.
+/// Bytes of a record: borrowed if they cannot change.
 pub type Data<'a> = Option<Cow<'a, [u8]>>;
 
 /// The bytes of `object`: of bytes, of a text its UTF-8, of anything else its buffer.

@@ -1,4 +1,4 @@
-//! `Delivery`: what became of one record. `RecordMetadata`: where it is.
+//! `Delivery`: the outcome of one record. `RecordMetadata`: its place.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,8 +21,8 @@ use crate::error::{client_error, client_exception};
 /// Attributes:
 ///     topic: The topic's name.
 ///     partition: The partition, from 0.
-///     offset: The record's place in the partition; -1 where the broker did not say: with
-///         ``acks=0``, or for a repeated batch that it wrote long before.
+///     offset: The record's place in the partition; -1 if the broker did not send it. That is so
+///         with ``acks=0``, or for a repeated batch that was written long before.
 ///     timestamp_ms: In ms since 1970 (UTC): the record's own, or that of the append where the
 ///         topic has ``message.timestamp.type=LogAppendTime``.
 #[pyclass(frozen, eq, hash, get_all, module = "kafkalite")]
@@ -48,7 +48,7 @@ impl RecordMetadata {
         Self { topic, partition, offset, timestamp_ms }
     }
 
-    /// Another process makes it anew: it can be pickled and copied.
+    /// Another process can rebuild it: it can be pickled and copied.
     fn __getnewargs__(&self) -> (&str, i32, i64, i64) {
         (&self.topic, self.partition, self.offset, self.timestamp_ms)
     }
@@ -72,7 +72,7 @@ pub fn exception(py: Python<'_>, failure: &ClientError) -> Py<PyAny> {
 
 /// A record on its way.
 ///
-/// It is delivered whether or not anybody asks for its delivery.
+/// It is delivered even if no call asks for its delivery.
 #[pyclass(frozen, module = "kafkalite")]
 pub struct Delivery {
     handle: Arc<Handle<Token>>,
@@ -166,7 +166,7 @@ impl Delivery {
         let who = Who::Done { callback, delivery: slf.clone().unbind() };
         let value = Token { who, waits: this.callbacks.expect() };
         let token = Watched { index: this.index, timestamp_ms: this.timestamp_ms, value };
-        // Its fate is known: nobody else tells.
+        // Its outcome is known, so no other call reports it.
         if this.handle.watch(token).is_err()
             && let Err(error) = called.call1(py, (slf,))
         {

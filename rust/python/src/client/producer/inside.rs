@@ -32,7 +32,7 @@ pub struct Inside {
 }
 
 impl Drop for Inside {
-    /// Nobody closed it: the thread that calls back ends by itself.
+    /// It was not closed: the callback thread ends by itself.
     fn drop(&mut self) {
         self.callbacks.close(Instant::now());
     }
@@ -290,7 +290,7 @@ impl Inside {
         if self.callbacks.is_here() {
             return Ok(true);
         }
-        let told = |until: Instant| self.callbacks.wait_told(&waiting, until).then_some(());
+        let told = |until: Instant| self.callbacks.wait_reported(&waiting, until).then_some(());
         Ok(wait(py, deadline, told)?.is_some())
     }
 

@@ -92,8 +92,8 @@ impl Drop for Turn {
 
 #[pymethods]
 impl Turn {
-    /// Gives up its place in line. Where nobody calls this, the place is held for as long as the
-    /// turn is alive, which a traceback that refers to it may make very long.
+    /// Gives up its place in line. Without this call the place is held for as long as the turn is
+    /// alive. A traceback that refers to the turn may make that very long.
     fn leave(&self) {
         let before = std::mem::replace(&mut *self.what.lock(), What::Others);
         if let What::Memory(ticket, _) = before
@@ -128,7 +128,7 @@ impl Turn {
         begun.map_err(|error| client_error(py, &error))
     }
 
-    /// The exception of having waited in vain.
+    /// The exception of a wait that got no memory.
     fn error(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let producer = &self.producer.get().inside(py)?.producer;
         let after_ms = producer.config().max_block.as_millis() as u64;

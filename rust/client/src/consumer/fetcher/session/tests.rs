@@ -64,7 +64,7 @@ fn a_broker_that_keeps_no_session_is_asked_for_each_partition_first_in_its_turn(
 }
 
 #[test]
-fn a_broker_that_keeps_no_session_is_told_everything_every_time() {
+fn a_broker_that_keeps_no_session_gets_everything_every_time() {
     let mut session = FetchSession::default();
     for _ in 0..3 {
         let request = session.next(vec![wanted("x-0", 1, 10)], true, 100);
@@ -75,7 +75,7 @@ fn a_broker_that_keeps_no_session_is_told_everything_every_time() {
 }
 
 #[test]
-fn a_lost_session_begins_anew_with_everything() {
+fn a_lost_session_starts_again_with_everything() {
     let mut session = begun();
     session.restart();
     let request = session.next(vec![wanted("x-0", 1, 10)], true, 100);
@@ -102,7 +102,7 @@ fn one_topic_without_an_id_makes_a_session_by_name() {
 }
 
 #[test]
-fn answers_are_matched_with_what_was_told_and_strangers_with_nothing() {
+fn answers_are_matched_with_what_was_asked_and_unknown_partitions_with_nothing() {
     let session = begun();
     assert!(session.told("", Uuid([1; 16]), 0).is_some_and(|one| one.from.offset == 10));
     assert!(session.told("", Uuid([1; 16]), 1).is_none());

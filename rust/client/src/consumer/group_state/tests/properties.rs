@@ -1,5 +1,5 @@
-//! Groups of members around a simple coordinator: whoever comes, goes or is forgotten, nobody holds
-//! what another holds, and in the end everything is held.
+//! Groups of members around a simple coordinator. While members come, go or are forgotten, no two
+//! of them hold one partition, and in the end every partition is held.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl Coordinator {
         }
     }
 
-    /// What a heartbeat or a sync of this member is told.
+    /// The answer to a heartbeat or a sync of this member.
     fn judge(&self, member: &GroupMember) -> ErrorCode {
         if !self.members.contains_key(&member.member_id) {
             ErrorCode::UnknownMemberId
@@ -112,7 +112,7 @@ impl World {
             Event::Turn { .. } => self.turn(at),
             Event::Look { .. } => self.look(at),
             Event::Forget { .. } => self.coordinator.forget(&id),
-            // Nobody reads for it from now on; its session ends some time later.
+            // The member reads nothing from now on; its session ends some time later.
             _ => {
                 self.clients.remove(at);
                 self.coordinator.forget(&id);
@@ -247,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
-    fn nobody_holds_what_another_holds_and_in_the_end_all_is_held(
+    fn no_two_members_hold_one_partition_and_in_the_end_all_are_held(
         cooperative in any::<bool>(),
         events in prop::collection::vec(event(), 0..150),
     ) {

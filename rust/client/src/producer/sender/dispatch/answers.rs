@@ -13,11 +13,11 @@ impl<T> Dispatch<T> {
     }
 
     /// The producer can do no more: everything fails, now and from now on.
-    pub fn fail_for_good(&mut self, error: ClientError) {
+    pub fn fail_finally(&mut self, error: ClientError) {
         self.fatal = Some(Arc::new(error));
     }
 
-    /// The answer to a request: one for each parcel, in their order; `None` where there was none.
+    /// The answer to a request: one for each batch, in their order; `None` if it has none.
     pub fn answered(&mut self, id: u64, answers: Vec<Option<Answer>>, now: Instant) {
         let Some(request) = self.landed(id) else { return };
         let answers = answers.into_iter().chain(std::iter::repeat(None));
@@ -146,7 +146,7 @@ impl<T> Dispatch<T> {
                 self.written(index, batch, nowhere, leader);
             }
             Verdict::Retry => self.retry(index, batch, error, leader.epoch, now),
-            Verdict::RetryAnew => {
+            Verdict::RetryRenumbered => {
                 self.to_renumber.push(index);
                 self.retry(index, batch, error, leader.epoch, now);
             }

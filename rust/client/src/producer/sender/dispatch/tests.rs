@@ -36,7 +36,7 @@ struct World {
 /// A request's number, and what is answered for its partitions.
 type Answered = (u64, Vec<Option<Answer>>);
 
-/// A record that was appended: its value, and who tells of it.
+/// A record that was appended: its value, and the handle of its outcome.
 struct Sent {
     partition: i32,
     value: u64,
@@ -216,14 +216,14 @@ impl World {
     /// The broker takes its next request; whether it does so as the leader of the partitions.
     fn carry_out(&mut self, node: NodeId) -> Option<Answered> {
         let request = self.requests.get_mut(&node)?.pop_front()?;
-        let answers = request.parcels.iter().map(|parcel| {
-            let index = parcel.partition as usize;
-            let result = if parcel.leader.topic_id != self.logs[index].topic_id() {
+        let answers = request.batches.iter().map(|batch| {
+            let index = batch.partition as usize;
+            let result = if batch.leader.topic_id != self.logs[index].topic_id() {
                 Err(ErrorCode::UnknownTopicId)
             } else if self.leaders[index].node != node {
                 Err(ErrorCode::NotLeaderOrFollower)
             } else {
-                self.logs[index].append(&parcel.bytes)
+                self.logs[index].append(&batch.bytes)
             };
             Some(answer(result))
         });
@@ -284,7 +284,7 @@ impl World {
                 return;
             }
         }
-        panic!("something is on its way for ever");
+        panic!("a request never ends");
     }
 
     /// The offset of each record; `None` for those that failed.

@@ -3,11 +3,11 @@
 use super::*;
 
 fn batches(request: &Outgoing) -> Vec<(i32, i32)> {
-    let of = |parcel: &Parcel| {
-        let batch = RecordBatch::parse(&parcel.bytes).unwrap();
-        (parcel.partition, batch.header().base_sequence)
+    let of = |sent: &ProduceBatch| {
+        let batch = RecordBatch::parse(&sent.bytes).unwrap();
+        (sent.partition, batch.header().base_sequence)
     };
-    request.parcels.iter().map(of).collect()
+    request.batches.iter().map(of).collect()
 }
 
 fn world() -> World {
@@ -75,7 +75,7 @@ fn a_request_is_not_larger_than_its_limit() {
     fill(&mut world, 1, 2);
     world.plan();
     for request in &world.requests[&1] {
-        let size: usize = request.parcels.iter().map(|parcel| parcel.bytes.len()).sum();
+        let size: usize = request.batches.iter().map(|sent| sent.bytes.len()).sum();
         assert!(size <= 250, "{size} bytes");
     }
     assert_eq!(world.requests[&1].len(), 2);
@@ -132,7 +132,7 @@ fn a_new_leader_is_asked_at_once() {
     world.leaders[0] = led(1, 0);
     world.respond(1);
     assert!(world.requests[&1].is_empty(), "the same leader is given time");
-    assert!(world.dispatch.take_refresh(), "somebody must ask who leads");
+    assert!(world.dispatch.take_refresh(), "the leader must be looked up");
     world.leaders[0] = led(2, 1);
     world.plan();
     assert_eq!(world.requests[&2].len(), 1);
@@ -154,8 +154,8 @@ fn a_refused_record_raises_the_epoch_and_the_rest_goes_on() {
     assert_eq!(world.logs[0].producers[&1].epoch, 1);
 }
 
-/// The answer to the first batch was lost, the second was refused, and the third did not follow: a
-/// new epoch at that moment wrote the first one again.
+/// The answer to the first batch was lost, the second was refused, and the third did not follow. A
+/// new epoch at that moment wrote the first batch again.
 #[test]
 fn a_batch_that_may_be_written_keeps_its_number_whatever_became_of_those_behind_it() {
     let mut world = begun();
@@ -192,7 +192,8 @@ fn what_goes_to_a_topic_that_was_made_again_waits_for_what_went_to_the_former_on
     assert_eq!((&*world.logs[0].former[0], &*world.logs[0].values), (&[0][..], &[2, 3, 4][..]));
 }
 
-/// Only the newest five are known to it: one sent again behind them looked like a gap for ever.
+/// The broker knows only the newest five: an older one that was sent again always looked like a
+/// gap.
 #[test]
 fn no_batch_is_sent_that_would_make_the_broker_forget_one_without_an_answer() {
     let mut world = begun();
@@ -273,13 +274,13 @@ fn what_takes_too_long_fails_with_what_went_wrong_last() {
 }
 
 #[test]
-fn a_producer_that_is_refused_for_good_fails_everything() {
+fn a_producer_that_is_refused_finally_fails_everything() {
     let mut world = world();
     world.append(0);
     world.advance(10);
     world.append(1);
     let why = ClientError::broker(ErrorCode::ClusterAuthorizationFailed, "InitProducerId");
-    world.dispatch.fail_for_good(why);
+    world.dispatch.fail_finally(why);
     world.plan();
     assert!(world.accumulator.is_idle());
     assert!(world.offsets(0)[0].1.is_none() && world.offsets(1)[0].1.is_none());
@@ -328,7 +329,7 @@ fn short_queues_and_writable_partitions_are_preferred() {
 }
 
 #[test]
-fn stamps_are_given_once_until_they_are_given_anew() {
+fn stamps_are_given_once_until_they_are_replaced() {
     let mut world = begun();
     fill(&mut world, 0, 2);
     world.plan();

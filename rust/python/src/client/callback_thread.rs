@@ -1,8 +1,8 @@
 //! A thread of a client that does nothing but tell Python what happened.
 //!
-//! The client's own thread puts jobs in a queue and goes on: it never waits for the GIL, whoever
-//! holds it and for how long. The thread starts when somebody first wants to be told, tells all
-//! there is at a time, in order, and ends with its client.
+//! The client's own thread puts jobs in a queue and goes on: it never waits for the GIL. The thread
+//! starts with the first callback or waiting caller. It runs all jobs that there are at a time, in
+//! order, and ends with its client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 /// The queue and its thread.
-pub struct Teller<J> {
+pub struct CallbackThread<J> {
     queue: Mutex<Queue<J>>,
     changed: Condvar,
     /// Read without the lock; set with it.
@@ -26,14 +26,14 @@ struct Queue<J> {
     closed: bool,
 }
 
-impl<J> Default for Teller<J> {
+impl<J> Default for CallbackThread<J> {
     fn default() -> Self {
         let queue = Queue { jobs: Vec::new(), thread: None, id: None, closed: false };
         Self { queue: Mutex::new(queue), changed: Condvar::new(), running: AtomicBool::new(false) }
     }
 }
 
-impl<J: Send + 'static> Teller<J> {
+impl<J: Send + 'static> CallbackThread<J> {
     /// Starts the thread, if it does not run; it calls `tell` with all the jobs there are.
     pub fn start(self: &Arc<Self>, tell: impl Fn(Vec<J>) + Send + 'static) {
         if self.running.load(Ordering::Relaxed) {
@@ -41,8 +41,8 @@ impl<J: Send + 'static> Teller<J> {
         }
         let mut queue = self.queue.lock();
         if queue.thread.is_none() && !queue.closed {
-            let teller = Arc::clone(self);
-            let run = move || teller.run(tell);
+            let callback_thread = Arc::clone(self);
+            let run = move || callback_thread.run(tell);
             queue.thread =
                 std::thread::Builder::new().name("kafkalite-cb".to_owned()).spawn(run).ok();
             queue.id = queue.thread.as_ref().map(|thread| thread.thread().id());
@@ -111,7 +111,7 @@ impl<J: Send + 'static> Teller<J> {
                 std::mem::take(&mut queue.jobs)
             };
             tell(jobs);
-            // Whoever waits has looked, or looks after this.
+            // A waiting caller has looked, or looks after this.
             drop(self.queue.lock());
             self.changed.notify_all();
         }
