@@ -1,6 +1,6 @@
-//! CPU time of validation, append and reads, in us a batch, beside that of a bare `pwrite` of the
-//! same bytes to a fresh file: `append_speed DIR`. CPU time of this thread, so that other load on
-//! the machine shows less.
+//! CPU time of validation, append and reads, in us a batch: `append_speed DIR`. Beside it stands
+//! the time of a bare `pwrite` of the same bytes to a fresh file. CPU time of this thread, so that
+//! other load on the machine shows less.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

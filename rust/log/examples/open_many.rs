@@ -1,5 +1,5 @@
-//! What idle partitions cost: opens COUNT of them with a few records each, after a clean stop and
-//! after a crash, and prints the time and the resident memory: `open_many DIR COUNT`.
+//! The cost of idle partitions: `open_many DIR COUNT`. Opens COUNT of them with a few records each,
+//! after a clean stop and after a crash. Prints the time and the resident memory.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -4,9 +4,9 @@
 //! Three things are changed on the way, because they mean something only where they were given:
 //! - the leader epoch becomes 0: an epoch of another cluster may be above any that is led here, and
 //!   appends would be refused as stale
-//! - producer id, epoch and sequence are taken off: ids are handed out anew here, and a new
-//!   producer with an old one's id would find its batches "already in the log"
-//! - indexes are made anew
+//! - producer id, epoch and sequence are removed. This cluster hands out its own ids, and a new
+//!   producer with an old id would find its batches "already in the log"
+//! - indexes are rebuilt
 //!
 //! A log with transactions is refused. Nothing is visible under the partition's name until all of
 //! it is on the disk.
@@ -82,7 +82,7 @@ pub fn adopt(
     let adopted = match copied {
         Ok(adopted) => adopted,
         Err(error) => {
-            // What is left of the attempt helps nobody.
+            // The remains of the attempt are of no use.
             let _ = storage.remove_dir_all(&staged);
             return Err(error);
         }
@@ -226,8 +226,8 @@ fn settle(
     Ok(adopted)
 }
 
-/// Where the other broker's checkpoint says that the partition starts; 0 without one, and if it is
-/// known to be of another topic of the name.
+/// The start of the partition in the other broker's checkpoint. It is 0 without a checkpoint, and
+/// if the checkpoint is known to be of another topic of the name.
 fn start_in_source(log_dir: &LogDir, source: &Path) -> Result<Offset, LogError> {
     let partition = source.file_name().and_then(|name| name.to_str()?.rsplit_once('-'));
     let (Some((topic, index)), Some(parent)) = (partition, source.parent()) else {

@@ -143,7 +143,7 @@ impl CommitLog {
         let log_start = state.log_start_offset.max(first).min(log_end_offset);
         let durable = if state.clean { log_end_offset } else { state.recovery_point };
         let active = segments.last().expect("recovery leaves one segment at least").clone();
-        // Nobody said yet who leads.
+        // The leader is not known yet.
         let role = Role::Follower(LeaderEpoch::UNKNOWN);
         let writer = Writer {
             role,
@@ -385,7 +385,7 @@ impl CommitLog {
     fn is_as_on_disk(&self) -> bool {
         let changed = [&self.dir_changed, &self.sealed_unflushed, &self.epochs_unflushed];
         let end = self.log_end_offset();
-        // A log that never had a record is made anew where a power cut takes it.
+        // A log that never had a record is created again if a power cut takes it.
         end == Offset::ZERO
             || (self.left_at == Some(end)
                 && !changed.iter().any(|flag| flag.load(Ordering::Acquire)))
@@ -398,7 +398,7 @@ impl CommitLog {
     /// # Errors
     /// If the disk fails.
     pub fn rename_and_close(&self, name: &str) -> Result<Arc<Path>, LogError> {
-        // Nobody is about to open a file where the directory was: the disk would seem to fail.
+        // No thread may open a file in the old directory: the disk would seem to fail.
         let _flushing = self.flushing.lock();
         let _writer = self.writer.lock();
         let _writing = self.writing_epochs.lock();

@@ -5,12 +5,13 @@
 //!      | cleaned before      | dirty               | active segment, recent records |
 //!      |<---- rewritten ------------------------->|
 //! ```
-//! The keys of the dirty part are put into a map with their last offsets; then every segment below
-//! is written anew without the records that a later one replaces. A tombstone stays for
+//! The keys of the dirty part are put into a map with their last offsets. Then every segment below
+//! is rewritten without the records that a later one replaces. A tombstone stays for
 //! `delete.retention.ms` after the first compaction that met it, so that readers see it; its
 //! batch's header says until when. Offsets never change. The last batch of a rewritten segment
-//! stays even if it is empty, so that the segment's end, and with it what it replaces, is known
-//! after a crash. Source: Kafka's `LogCleaner`, `Cleaner`; KIP-534.
+//! stays even if it is empty. So after a crash the segment's end is known, and with it the segments
+//! that it replaces.
+//! Source: Kafka's `LogCleaner`, `Cleaner`; KIP-534.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -200,9 +201,9 @@ impl CommitLog {
     }
 }
 
-/// The records of a batch, to be held as a whole. `None`: it inflates beyond all that is worth
-/// holding. Such a batch, a megabyte may hide a gigabyte, stays as it is and replaces nothing; and
-/// tombstones above it stay, as it may hold what they delete.
+/// The records of a batch, held as a whole. `None` if the batch inflates too much: a megabyte may
+/// hide a gigabyte. Such a batch stays as it is and replaces nothing. Tombstones above it stay too,
+/// because it may hold the records that they delete.
 fn held<'a>(batch: &RecordBatch<'a>) -> Result<Option<Records<'a>>, LogError> {
     match batch.records(HELD_BYTES.max(batch.payload().len().saturating_mul(HELD_RATIO))) {
         Err(RecordBatchError::Compression(CompressionError::TooLarge { .. })) => Ok(None),

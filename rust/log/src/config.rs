@@ -29,7 +29,7 @@ pub struct LogConfig {
     pub segment_index_bytes: u32,
     /// `index.interval.bytes`
     pub index_interval_bytes: u32,
-    /// `retention.ms`; -1 keeps records for ever.
+    /// `retention.ms`; -1 keeps records without a limit of time.
     pub retention_ms: i64,
     /// `retention.bytes`; -1 for no bound.
     pub retention_bytes: i64,

@@ -89,7 +89,7 @@ pub enum LogError {
         /// The file that could not be opened.
         path: Arc<Path>,
     },
-    /// The disk failed. The log directory is offline until the broker is started anew.
+    /// The disk failed. The log directory is offline until the broker is restarted.
     #[error("{path}: {source}")]
     Io {
         /// The file or directory.
@@ -135,8 +135,8 @@ impl From<RecordBatchError> for LogError {
 }
 
 impl LogError {
-    /// A failure of the kernel on `path`; a full disk and a want of descriptors are told from a
-    /// broken disk.
+    /// A failure of the kernel on `path`; a full disk and a lack of descriptors have errors of
+    /// their own.
     #[must_use]
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path: Arc<Path> = path.into().into();

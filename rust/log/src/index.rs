@@ -1,9 +1,9 @@
 //! A segment's sparse indexes, and the way both keep their entries.
 //!
-//! Entries have a fixed length and lie as they do on disk. Those of the segment that is written are
-//! in memory and reach the file in chunks (no mapped writes, no preallocated 10 MiB); those of a
-//! sealed one are mapped. An index has no checksum, so it is only ever a hint: what it points to is
-//! checked against the log, and a damaged one is rebuilt from there.
+//! Entries have a fixed length and the same form as on disk. Entries of the segment that is written
+//! are in memory and reach the file in chunks (no mapped writes, no preallocated 10 MiB). Entries
+//! of a sealed segment are mapped. An index has no checksum, so it is only a hint. Its targets are
+//! checked against the log, and a damaged index is rebuilt from the log.
 
 use std::io::{self, IoSlice};
 use std::path::Path;

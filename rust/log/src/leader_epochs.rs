@@ -1,6 +1,6 @@
 //! Which leader epoch starts at which offset: what a follower needs to find where logs part.
 //!
-//! Held as entries that rise in both; written to `leader-epoch-checkpoint`. Pure but for that
+//! Held as entries that rise in both; written to `leader-epoch-checkpoint`. Pure except for that
 //! file's text, which `checkpoint` reads and writes. Source: Kafka's `LeaderEpochFileCache`;
 //! KIP-101, 279.
 
@@ -67,8 +67,8 @@ impl LeaderEpochs {
     ///
     /// - case A: `epoch` is the newest: at the log's end
     /// - case B: it is newer than all: unknown, `None`
-    /// - case C: otherwise at the start of the next epoch, told for the largest epoch not above it,
-    ///   or for itself if it is older than all
+    /// - case C: otherwise at the start of the next epoch. The answer names the largest epoch not
+    ///   above the asked one, or the asked one if it is older than all
     #[must_use]
     pub fn end_offset_for(&self, epoch: LeaderEpoch, log_end_offset: Offset) -> Option<EpochEnd> {
         let latest = self.latest()?;

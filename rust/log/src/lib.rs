@@ -1,10 +1,9 @@
 //! The commit log of one partition on disk, byte for byte Apache Kafka's.
 //!
-//! [`CommitLog`] is the door: append, read, roll, truncate. [`validation`] says what may be
-//! appended and runs before it; [`LogDir`] is the directory that logs live in and share their fate
-//! with; [`checkpoint`] holds the small files beside them; [`frames`] is the
-//! journal that the metadata of a cluster is kept in. No socket, no clock, no thread of its
-//! own.
+//! [`CommitLog`] is the entry: append, read, roll, truncate. [`validation`] runs before an append
+//! and checks its records. [`LogDir`] is the directory of the logs, which all go offline with it.
+//! [`checkpoint`] holds the small files beside the logs. [`frames`] is the journal of a cluster's
+//! metadata. No socket, no clock, no thread of its own.
 
 // What tests share with those of other crates knows this one by its name.
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! One entry of `log.dirs`: the directory that holds partitions, locked while a broker runs.
 //!
 //! Every log in it shares its fate: when the disk fails under one of them, all are offline, and
-//! that is said once. Source: Kafka's `LogManager`, `LogDirFailureChannel`.
+//! that is said once.
+//! Source: Kafka's `LogManager`, `LogDirFailureChannel`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ pub struct LogDir {
     lock: Box<dyn StorageFile>,
 }
 
-/// Who is told that the directory went offline.
+/// The callback for a directory that goes offline.
 #[derive(Default)]
 struct OnOffline(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
@@ -131,8 +132,9 @@ impl LogDir {
         }
     }
 
-    /// Has `told` called when the directory goes offline. That happens under the locks of the log
-    /// that failed, so it may only pass the word on. The first caller is told, and once.
+    /// Calls `told` when the directory goes offline. The call runs under the locks of the log that
+    /// failed, so `told` may only hand the work to another thread. Only the first callback is kept,
+    /// and it runs once.
     pub fn on_offline(&self, told: impl Fn() + Send + Sync + 'static) {
         let is_first = self.on_offline.0.set(Box::new(told)).is_ok();
         if let Some(told) = self.on_offline.0.get().filter(|_| is_first && self.is_offline()) {

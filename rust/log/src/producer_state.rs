@@ -1,9 +1,9 @@
 //! What the log knows of its idempotent producers: the last five batches of each.
 //!
 //! A batch that is sent again gets the offset it has; a gap or an old epoch is refused. The state
-//! lives as long as the producer is heard of, not as long as its records: retention and
-//! DeleteRecords do not touch it. Pure: no file, no clock. Source: Kafka's `ProducerStateManager`,
-//! `ProducerAppendInfo`; KIP-98.
+//! lives as long as the producer is active, not as long as its records: retention and DeleteRecords
+//! do not touch it. Pure: no file, no clock.
+//! Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`; KIP-98.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -202,7 +202,7 @@ impl ProducerState {
         };
     }
 
-    /// Forgets producers that were last heard of `expiration_ms` before `now_ms`.
+    /// Forgets producers that were last active `expiration_ms` before `now_ms`.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
         let alive = |entry: &mut ProducerEntry| {
             entry.current_txn_first_offset.is_some()

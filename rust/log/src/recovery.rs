@@ -3,8 +3,9 @@
 //! After a clean stop: the names and sizes of the files, and the last entries of the newest
 //! indexes. After a crash: nothing from the recovery point on. Those segments are read batch by
 //! batch; the first bad batch ends the log there, and indexes, leader epochs and producer state are
-//! made anew. A cut below the recovery point means that the disk lost what it had promised to keep:
-//! that is told loudly. Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
+//! rebuilt. A cut below the recovery point means that the disk lost durable records: that is logged
+//! as an error.
+//! Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -43,8 +44,8 @@ pub struct RecoveryReport {
     pub truncated_bytes: u64,
     /// Records that were promised to be on the disk are not: a disk that lies, or was damaged.
     pub lost_below_recovery_point: bool,
-    /// The greatest producer id that its producer state holds, of those that a cluster may have
-    /// given out: a log that was carried over has ids of another cluster's.
+    /// The greatest producer id in its producer state, of those that a cluster may have given out.
+    /// A log that was carried over has ids of another cluster.
     pub greatest_producer_id: Option<i64>,
 }
 

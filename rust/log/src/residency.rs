@@ -1,9 +1,9 @@
 //! Is this range of a file in the page cache?
 //!
-//! `cachestat(2)` (Linux 6.5) answers for a MiB in a third of a microsecond, but counts pages that
-//! read-ahead has asked the disk for and that are not there yet. So a byte here and there is read
-//! as well with RWF_NOWAIT, which fails instead of waiting. The answer is a hint for speed, old as
-//! soon as it is given: nothing may depend on it.
+//! `cachestat(2)` (Linux 6.5) answers for a MiB in a third of a microsecond. But it counts pages
+//! that read-ahead has requested and that have not arrived. So some bytes are read as well with
+//! RWF_NOWAIT, which fails instead of waiting. The answer is a hint for speed, old as soon as it is
+//! given: nothing may depend on it.
 
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -99,9 +99,8 @@ mod cachestat {
     ) -> Result<u64, Errno> {
         let range = Range { offset, length };
         let mut stat = Stat::default();
-        // SAFETY: both pointers are to live values of the layout that the kernel's
-        // uapi/linux/mman.h declares; the kernel reads the first and writes the second and keeps
-        // neither.
+        // SAFETY: both pointers are to live values of the layout in the kernel's uapi/linux/mman.h.
+        // The kernel reads the first, writes the second, and keeps neither.
         let outcome = unsafe {
             libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
         };

@@ -1,8 +1,8 @@
 //! Deleting old segments: by time, by size, and below the log's start.
 //!
 //! Whole segments only, oldest first, never one that holds a record at or above the high watermark.
-//! Run by a thread of the broker; the clock is handed in. Source: Kafka's
-//! `UnifiedLog.deleteOldSegments`.
+//! Run by a thread of the broker; the clock is handed in.
+//! Source: Kafka's `UnifiedLog.deleteOldSegments`.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl CommitLog {
         // A log always has an active segment. DeleteRecords may have deleted all its records.
         if bound == self.log_end_offset() && writer.active.size() > 0 {
             match self.roll_locked(&mut writer, now_ms) {
-                // What is sealed goes all the same, and makes room for the next turn's roll.
+                // Sealed segments are still deleted, which makes room for the next turn's roll.
                 Err(LogError::DiskFull { .. }) => bound = writer.active.base_offset(),
                 rolled => rolled?,
             }
@@ -140,7 +140,7 @@ pub fn retention_bound<E>(
 }
 
 /// Whether the newest record is older than `retention_ms`. A timestamp in the future must not keep
-/// a segment for ever: then the time of the last write counts.
+/// a segment without end: then the time of the last write counts.
 fn is_older(times: SegmentTimes, retention_ms: i64, now_ms: i64) -> bool {
     let is_past = (0..=now_ms).contains(&times.newest_ms);
     let newest_ms = if is_past { times.newest_ms } else { times.modified_ms };

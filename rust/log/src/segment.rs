@@ -1,8 +1,9 @@
 //! A segment: the batches from one base offset on, in a `.log` file with two indexes beside it.
 //!
 //! The newest segment of a log is written, all others are sealed. Bytes become visible to readers
-//! when [`Segment::publish`] says so, after the write; indexes are loaded when first needed, so an
-//! idle partition costs no index memory. Source: Kafka's `LogSegment`, `LogFileUtils`.
+//! with [`Segment::publish`], after the write. Indexes are loaded when first needed, so an idle
+//! partition costs no index memory.
+//! Source: Kafka's `LogSegment`, `LogFileUtils`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, IoSlice};
@@ -118,8 +119,9 @@ impl Segment {
         let path = self.path(LOG_SUFFIX);
         let open = || {
             let file = self.dir.storage().open(&path, OpenMode::Create)?;
-            // A crash may have left bytes. Nothing may fail once there is a new file: the segment
-            // before would grow on, and the next start would take the file for its end.
+            // A crash may have left bytes. Nothing may fail once there is a new file. Otherwise the
+            // previous segment would grow on, and the next start would take the new file for its
+            // end.
             if file.length()? > 0 {
                 file.set_len(0)?;
             }
@@ -155,7 +157,7 @@ impl Segment {
         LogError::Closed { path: self.path(LOG_SUFFIX).into() }
     }
 
-    /// What became of a file of this segment that does not open: a failing disk, or [`Self::gone`].
+    /// The error for a file of this segment that does not open: a failing disk, or [`Self::gone`].
     fn not_opened(&self, suffix: &str, error: std::io::Error) -> LogError {
         if self.is_deleted() && error.kind() == ErrorKind::NotFound {
             return self.gone();
@@ -212,7 +214,7 @@ impl Segment {
         opened.map_err(|error| self.not_opened(LOG_SUFFIX, error))
     }
 
-    /// Writes `buffers` after what is published. Nobody sees them until [`Self::publish`].
+    /// Writes `buffers` after what is published. Readers do not see them until [`Self::publish`].
     pub(crate) fn write(&self, buffers: &mut [IoSlice<'_>]) -> Result<(), LogError> {
         let file = self.file()?;
         file.storage()
@@ -353,8 +355,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Puts the `.log` alone on the disk. Any failure is one of the disk, also a want of room: the
-    /// kernel gives up the pages that it could not write, and the next sync would succeed without.
+    /// Puts the `.log` alone on the disk. Any failure counts as a failure of the disk, even a full
+    /// disk: the kernel gives up the pages that it could not write. The next sync would succeed
+    /// without them.
     pub(crate) fn flush_log(&self) -> Result<(), LogError> {
         let file = self.file()?;
         file.storage().sync_data().map_err(|error| {

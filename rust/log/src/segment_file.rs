@@ -1,8 +1,8 @@
 //! A segment's `.log` file: opened when it is first needed, closed when others need the descriptor.
 //!
-//! Ten thousand idle partitions must not hold ten thousand descriptors. [`OpenFiles`] counts those
-//! that are open and closes one that was not used lately (the clock algorithm: a use only sets a
-//! flag, so the hot path takes no shared lock). A slice that is being sent keeps its file open.
+//! Ten thousand idle partitions must not hold ten thousand descriptors. [`OpenFiles`] counts open
+//! files and closes one that was not used lately. It is the clock algorithm: a use only sets a
+//! flag, so the hot path takes no shared lock. A slice that is being sent keeps its file open.
 
 use std::collections::VecDeque;
 use std::io;

@@ -4,8 +4,8 @@
 //! Consumers that keep up ask for the newest batches only, and those are here. 16 KiB, made at the
 //! first fetch of a partition.
 //!
-//! It knows as well about when they were written, by two marks that move on: what was written a
-//! moment ago is in the page cache, and nobody need ask.
+//! Two marks that move on show roughly when they were written. Bytes of a moment ago are in the
+//! page cache, so no check is needed.
 
 use kafkalite_protocol::types::{Offset, Position};
 

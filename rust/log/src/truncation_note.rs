@@ -8,8 +8,8 @@
 //! ```
 //! `keep` and `restart` are on the disk before anything else changes: the next start completes the
 //! truncation. `done` is on the disk before the truncation is answered. `done` stays until the
-//! checkpoints of the log directory were written anew: those of before may speak of records that
-//! were cut. The file is ours; Kafka has none.
+//! checkpoints of the log directory are written again: older ones may name records that were cut.
+//! The file is ours; Kafka has none.
 
 use std::io;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl TruncationNote {
     /// The note in the file; `None` if there is no file.
     ///
     /// # Errors
-    /// `BadFile` if it does not read: nobody knows then what is in the log.
+    /// `BadFile` if it does not read: the contents of the log are unknown then.
     pub(crate) fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Self>, LogError> {
         let bytes = match read_file(storage, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

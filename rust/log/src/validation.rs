@@ -1,7 +1,7 @@
 //! What must be true of a batch before it is appended. Runs before any lock, on any core.
 //!
-//! A batch whose inside contradicts its header would stop every Java consumer of the topic for
-//! good, so by default every record is walked, through the decompressor if need be. Nothing is
+//! A batch whose records contradict its header would stop every Java consumer of the topic. So by
+//! default every record is walked, through the decompressor if the batch is compressed. Nothing is
 //! allocated per record. A wrong max timestamp is corrected (kafkajs sends such), with a new CRC.
 //! Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`,
 //! `LogValidator`.

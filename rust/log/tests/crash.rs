@@ -55,8 +55,8 @@ struct Known {
     log_start: Offset,
 }
 
-/// Appends all batches, flushing and deleting now and then; stops at the first error that is not
-/// a full disk, and sends a batch again that found the disk full.
+/// Appends all batches, with flushes and deletions now and then. Stops at the first error that is
+/// not a full disk. Sends a batch again if it found the disk full.
 fn run(log: &CommitLog, known: &mut Known) -> Result<(), LogError> {
     for number in 0..BATCHES {
         let attempt = || -> Result<Appended, LogError> {
@@ -183,8 +183,8 @@ fn a_disk_that_is_full_for_a_moment_stops_nothing() {
     });
 }
 
-/// Batches that are appended together reach the disk in several writes. Those after a write that
-/// failed were appended all the same, and their sequences followed nothing.
+/// Batches that are appended together reach the disk in several writes. Batches after a failed
+/// write were still appended, and their sequences had no predecessor.
 #[test]
 fn no_batch_is_appended_behind_one_whose_write_failed() {
     let temp = tempfile::tempdir().unwrap();
@@ -279,8 +279,8 @@ fn a_flush_that_failed_is_never_tried_again() {
     }
 }
 
-/// A flush that found the disk full when it synced a directory was forgotten: the next one left the
-/// directory out, and a power cut took records that were called durable.
+/// A flush that found the disk full at a directory's sync was forgotten. The next flush left the
+/// directory out, and a power cut took records that counted as durable.
 #[test]
 fn what_a_flush_could_not_do_is_left_to_the_next_one() {
     for at in 1.. {
@@ -457,8 +457,8 @@ fn values_of(log: &CommitLog, key: &str) -> Vec<String> {
     values
 }
 
-/// Compaction took a value from the disk for a later one that was not there yet: a power cut took
-/// that one, and the key had none.
+/// Compaction removed a durable value in favour of a later one that was not durable yet. A power
+/// cut took the later one, and the key had no value.
 #[test]
 fn a_power_cut_after_a_compaction_leaves_each_key_a_value() {
     let config = LogConfig { cleanup_compact: true, cleanup_delete: false, ..config() };

@@ -56,8 +56,8 @@ fn config() -> LogConfig {
 }
 
 impl Fixture {
-    /// What one fetch of a batch after the other finds. Nothing if they do not come to the end: a
-    /// read that never finds its segment looks for it for ever.
+    /// The records that fetches of one batch each find, one after another. `None` if they do not
+    /// come to the end: a read that never finds its segment would search without end.
     fn last_values(&self) -> LastValues {
         let read_all = || {
             let mut found = LastValues::new();
@@ -79,7 +79,7 @@ impl Fixture {
         std::thread::scope(|scope| {
             scope.spawn(move || sent.send(read_all()));
             let found = received.recv_timeout(std::time::Duration::from_secs(30));
-            // Ends a read that goes on for ever.
+            // Ends a read that does not end by itself.
             found.unwrap_or_else(|_| {
                 self.storage.crash();
                 self.log.close(false).unwrap();
@@ -96,8 +96,8 @@ impl Fixture {
     }
 }
 
-/// Where a rename found the disk full, the old files were removed all the same when their time had
-/// come: their records were gone until a restart, and who fetched them never got an answer.
+/// If a rename found the disk full, the old files were still removed when their time came. Their
+/// records were gone until a restart, and fetches of them never got an answer.
 #[test]
 fn a_compaction_that_finds_the_disk_full_hides_no_record() {
     let config = LogConfig { cleanup_compact: true, cleanup_delete: false, ..config() };
@@ -278,8 +278,8 @@ fn a_deletion_after_a_compaction_that_found_the_disk_full_loses_no_record() {
     }
 }
 
-/// The files of a segment had the names of one that was replaced before, and were removed when the
-/// time of that one had come: who fetched their records never got an answer.
+/// The files of a segment had the names of an earlier replaced segment, and were removed when that
+/// segment's time came. Fetches of their records never got an answer.
 #[test]
 fn files_that_a_full_disk_keeps_in_use_are_not_removed_with_those_of_an_earlier_compaction() {
     let config = LogConfig { cleanup_compact: true, cleanup_delete: false, ..config() };

@@ -1,5 +1,5 @@
 //! Fails, crashes and cuts the power at every single change that a truncation makes to the files of
-//! a log: the log is as before or truncated, and a truncation that was answered stays.
+//! a log. The log is as before or truncated, and an answered truncation stays.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../testing/faulty_storage.rs"]
@@ -38,8 +38,9 @@ enum Act {
     Restart(i64),
 }
 
-/// In the newest segment, in one before, where a segment begins, at the log's start, below it; and
-/// as a leader wants it whose log starts above the follower's end, or inside the follower's log.
+/// Cuts in the newest segment, in an older one, at a segment's start, at the log's start and below
+/// it. Also cuts for a leader whose log starts above the follower's end, or inside the follower's
+/// log.
 const ACTS: [Act; 8] = [
     Act::Cut(27),
     Act::Cut(17),
@@ -151,8 +152,8 @@ fn before(flushed: bool) -> Before {
     Before { temp, storage, log, state }
 }
 
-/// Checks a log that was opened after a fault: it is as before or truncated, its epochs and
-/// producers fit, and it goes on where it ends.
+/// Checks a log that was opened after a fault. It is as before or truncated, its epochs and
+/// producers fit, and it goes on at its end.
 fn check(log: &CommitLog, act: Act, must_be_cut: bool, what: &str) {
     let there = offsets(log);
     let old: Vec<i64> = (START..i64::from(BATCHES) * 2).step_by(2).collect();
@@ -259,7 +260,7 @@ fn a_full_disk_at_any_change_leaves_a_truncation_that_a_second_one_completes() {
                     assert!(matches!(error, LogError::DiskFull { .. }), "{what}: {error}")
                 }
             }
-            // What the broker hears of the log, in full, and what readers see.
+            // All that the broker gets from the log, and what readers see.
             let end = log.log_end().offset;
             let is_before = end == Offset(i64::from(BATCHES) * 2);
             assert!(is_before || end == Offset(act.end()), "{what}: {end:?}");
@@ -443,8 +444,8 @@ fn a_compaction_beside_a_truncation_brings_nothing_back() {
     }
 }
 
-/// A truncation had lowered the log's start, and its note held the start down at the next start of
-/// the broker: records that were deleted since, and answered for, were there again.
+/// A truncation had lowered the log's start, and its note held the start down at the broker's next
+/// start. Records that were deleted since, with an answer, came back.
 #[test]
 fn an_answered_deletion_of_records_stays_after_a_truncation_that_lowered_the_start() {
     for forgets in [false, true] {
@@ -528,8 +529,8 @@ fn values(log: &CommitLog, of: &str) -> Vec<(i64, Option<String>)> {
     found
 }
 
-/// The tombstone stood below the offset up to which the log had been compacted before: compaction
-/// removed it in time, and never the value that it deletes.
+/// The tombstone stood below the offset up to which the log had been compacted before. Compaction
+/// later removed the tombstone, and never the value that it deletes.
 #[test]
 fn a_key_that_is_deleted_after_a_truncation_never_comes_back() {
     let config = LogConfig { cleanup_compact: true, delete_retention_ms: 1, ..Default::default() };

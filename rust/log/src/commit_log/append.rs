@@ -204,7 +204,7 @@ impl CommitLog {
         }
     }
 
-    /// Gives a batch its offset and puts it into the group; writes the group first if it is full,
+    /// Gives a batch its offset and puts it into the group. Writes the group first if it is full,
     /// or if this batch starts a segment.
     #[allow(clippy::too_many_arguments)]
     fn stage<'a>(
@@ -342,7 +342,7 @@ impl CommitLog {
             next.reserve(0, Some(config.segment_bytes));
         }
         next.set_bytes_before(writer.active.bytes_before() + u64::from(writer.active.size()));
-        // The indexes are not needed to go on; recovery makes them anew.
+        // The indexes are not needed to go on; recovery rebuilds them.
         if let Err(error) = writer.active.seal() {
             self.dir.log_dir.check_online()?;
             tracing::warn!("segment rolled, its index was not written: {error}");
@@ -388,8 +388,8 @@ impl InFlight<'_> {
             end = header.next_offset();
         }
         self.undo.clear();
-        // The end first: who sees the bytes then sees an end that covers them, and a reader bounded
-        // by an older end looks that bound up instead of taking all bytes there are.
+        // The end comes first. A reader that sees the bytes then sees an end that covers them. A
+        // reader that is bounded by an older end looks that bound up, and does not take all bytes.
         self.log.log_end_offset.store(end.0, Ordering::Release);
         active.publish(position, &indexes, now_ms);
         // The entries stay in memory if this fails; the next chunk takes them along.
@@ -407,7 +407,7 @@ impl Drop for InFlight<'_> {
             self.writer.producers.undo(undo);
         }
         if let Err(error) = self.writer.active.discard_unpublished(self.log.log_end_offset()) {
-            // Bytes that nobody acknowledged would stand where the next batch goes.
+            // Bytes without an acknowledgement would stand where the next batch goes.
             self.log.dir.log_dir.take_offline(&error);
         }
     }

@@ -13,8 +13,8 @@ use crate::storage::{Durability, OpenMode};
 impl CommitLog {
     /// Puts everything appended so far on the disk; where that is. Appends go on meanwhile.
     ///
-    /// An error is final: the kernel may have dropped the pages it could not write, so the log
-    /// directory goes offline and nothing is tried again.
+    /// An error is final: the kernel may have dropped the pages that it could not write. So the log
+    /// directory goes offline, and nothing is tried again.
     ///
     /// # Errors
     /// If the disk fails.

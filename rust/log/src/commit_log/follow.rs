@@ -1,9 +1,9 @@
 //! Appending as a follower: batches as the leader has them, with their offsets and epochs.
 //!
-//! What a fetch brought is judged as a whole before anything is written: one wrong batch, and the
-//! log is as before. A leader whose file changed while it was sent may send bytes of another epoch
-//! or of another place, so nothing of a batch is believed: not its CRC, not its offset, not its
-//! epoch. Source: Kafka's `UnifiedLog.appendAsFollower`.
+//! A fetch is checked as a whole before anything is written: after one wrong batch the log is as
+//! before. A leader whose file changed during the send may send bytes of another epoch or place. So
+//! every part of a batch is checked: its CRC, its offset and its epoch.
+//! Source: Kafka's `UnifiedLog.appendAsFollower`.
 
 use bytes::Bytes;
 use kafkalite_protocol::record_batch::{BatchHeader, Batches, HEADER_LENGTH, RecordBatch};

@@ -108,15 +108,15 @@ impl CommitLog {
         Ok(result)
     }
 
-    /// What finding the batch that holds `from` reads of a file before [`CommitLog::read`] can say
-    /// where that batch lies: headers between two index entries, or nothing for the newest batches.
+    /// The part of a file that [`CommitLog::read`] reads to find the batch that holds `from`. It is
+    /// headers between two index entries, or nothing for the newest batches.
     ///
-    /// Whoever must not wait for a disk makes sure that this range is in the page cache first. An
-    /// error gives `None`, as the read will tell it.
+    /// A caller that must not wait for a disk makes sure that this range is in the page cache
+    /// first. An error gives `None`, because the read will return it.
     ///
-    /// The read searches the index again. That costs little beside the wait in between, in which
-    /// the log may have been truncated and written anew: a position from before could lie inside a
-    /// batch.
+    /// The read searches the index again. That costs little beside the wait in between. In that
+    /// time the log may have been truncated and written again, so an old position could lie inside
+    /// a batch.
     #[must_use]
     pub fn lookup_range(&self, from: Offset) -> Option<FileSlice> {
         if from < self.log_start_offset() || from >= self.log_end_offset() {
@@ -168,8 +168,8 @@ impl CommitLog {
         if next.is_some_and(|next| next.base_offset() <= upper) {
             return Ok(segment.size());
         }
-        // In this order: an append moves the end before the size, so bytes that are seen here
-        // belong to records below the end that is seen after them.
+        // The order matters: an append moves the end before the size. So the bytes seen here belong
+        // to records below the end that is read after them.
         let size = segment.size();
         if upper >= self.log_end_offset() {
             return Ok(size);

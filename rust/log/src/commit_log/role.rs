@@ -1,7 +1,7 @@
 //! What a replica is to its log: leader, follower or gone, and in which leader epoch.
 //!
 //! The writer's lock guards the role. A check of the role and the append that relies on it are one
-//! step under that lock: a leader that lost its partition appends nothing in its old epoch.
+//! step under that lock. So a leader that lost its partition appends nothing in its old epoch.
 //!
 //! ```text
 //!                 become_leader(newer epoch)
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Every end that leaves the log carries a version. Append, truncation and change of role each
-//! raise the version under the lock, so whoever hears of two ends knows which one is older.
+//! raise the version under the lock, so a receiver of two ends knows which one is older.
 //! Source: Kafka's `Partition.makeLeader`, `makeFollower` and `appendRecordsToLeader`.
 
 use std::fmt;

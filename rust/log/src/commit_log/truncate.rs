@@ -1,15 +1,15 @@
 //! Cutting a log: from its end when a follower's log parted from its leader's, from its start when
 //! records are deleted.
 //!
-//! A truncation from the end changes several files and is one step all the same:
+//! A truncation from the end changes several files, and is still one step:
 //! 1. The note of it reaches the disk. Until then the log is as before.
 //! 2. Ends, segments, leader epochs and producers in memory become those of the cut log.
 //! 3. The files follow: segments above the cut go, the one below is cut, a new one begins.
 //! 4. They are on the disk, then the note says so, then the truncation is answered.
 //!
-//! If a full disk stops it after 1., nothing is appended until a later call completed it; after a
-//! crash the next start completes it. The cut segment never grows again: a reader that still has a
-//! slice of what was cut gets too few bytes, and never those of other records.
+//! If a full disk stops it after 1., nothing is appended until a later call completes it. After a
+//! crash the next start completes it. The cut segment never grows again. So a reader with a slice
+//! of cut records gets too few bytes, and never those of other records.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -152,8 +152,8 @@ impl CommitLog {
         self.sync_names()
     }
 
-    /// Puts the names in the directory on the disk. Any failure is one of the disk, also a want of
-    /// room: nobody knows afterwards which names a power cut leaves.
+    /// Puts the names in the directory on the disk. Any failure counts as a failure of the disk,
+    /// even a full disk: it is unknown which names a power cut would leave.
     fn sync_names(&self) -> Result<(), LogError> {
         let path = self.dir.path();
         let synced = self.dir.storage().sync_dir(&path);
@@ -219,7 +219,7 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Goes on without what recovery makes anew, unless the disk failed.
+    /// Goes on without the parts that recovery rebuilds, unless the disk failed.
     fn or_later(&self, written: Result<(), LogError>, what: &str) -> Result<(), LogError> {
         if let Err(error) = written {
             self.dir.log_dir.check_online()?;
@@ -339,9 +339,9 @@ impl CommitLog {
         Ok(())
     }
 
-    /// As [`Segment::mark_deleted`]. If a segment that was replaced before left files under these
-    /// names, they are overwritten, and nothing is removed under the names before this segment is:
-    /// a full disk may stop this, and the segment is read on then.
+    /// As [`Segment::mark_deleted`]. Files that an earlier replaced segment left under these names
+    /// are overwritten. Nothing is removed under the names before this segment is. A full disk may
+    /// stop this, and then the segment is read on.
     pub(crate) fn mark_deleted(
         &self,
         writer: &mut Writer,

@@ -1,7 +1,7 @@
 //! The last offset of each key, by a 128-bit hash of the key.
 //!
 //! Two keys with one hash would cost a record its life. The hash is SipHash with secret random
-//! keys, twice: with a billion keys the chance is 10^-21, and nobody can aim for it.
+//! keys, twice: with a billion keys the chance is 10^-21, and an attacker cannot aim for it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};

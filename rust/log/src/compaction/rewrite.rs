@@ -1,4 +1,4 @@
-//! Writes a group of segments anew, batch by batch, without the records that go.
+//! Rewrites a group of segments, batch by batch, without the records that go.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub(super) struct Rules<'a> {
 }
 
 impl CommitLog {
-    /// Writes a group anew, if that wins anything. `false` if some of it went meanwhile.
+    /// Rewrites a group, if that saves anything. `false` if some of it went meanwhile.
     pub(super) fn rewrite_group(
         &self,
         group: &[Arc<Segment>],

@@ -1,16 +1,17 @@
-//! Puts a compacted segment in the place of those it was made from, so that a crash at any moment
-//! leaves the old ones or the new one.
+//! Puts a compacted segment in the place of its sources. A crash at any moment leaves the old
+//! segments or the new one.
 //!
 //! 1. `.cleaned` (complete, on the disk) becomes `.swap`, the `.log` last: from here on it counts.
 //! 2. The old files become `.deleted`.
 //! 3. `.swap` loses its suffix, the `.log` last.
 //!
 //! A full disk may stop this after 1. The next compaction goes on where it stopped, and so do a
-//! truncation and a deletion before they begin: a `.swap` that is left would bring back what is
-//! cut, or replace a later segment than those that it was made of.
+//! truncation and a deletion before they begin. Otherwise the left `.swap` would bring back cut
+//! records, or replace a segment that is not one of its sources.
 //!
 //! A truncation and the move wait for each other. If the log was truncated since the compaction
-//! began, what was made is void: records above the cut may be in it, or may have replaced others.
+//! began, the new segment is void. It may have records above the cut, or such records may have
+//! replaced others.
 //!
 //! After a crash `recovery` throws `.cleaned` away and finishes the move of `.swap`.
 

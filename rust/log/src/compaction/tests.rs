@@ -254,7 +254,7 @@ fn a_reader_that_holds_an_old_segment_reads_it_to_its_end() {
     let (old, _) = log.segment_at(Offset(0)).unwrap();
     old.close_file();
     compact(&log, 0, NOW_MS);
-    // Opened anew, it is the old file and not the one that took its name.
+    // Opened again, it is the old file and not the one that took its name.
     let (position, header) = old.locate(Offset(0)).unwrap().unwrap();
     assert_eq!((position.0, header.base_offset, header.record_count), (0, Offset(0), 1));
     log.remove_deleted(i64::MAX).unwrap();
@@ -412,8 +412,8 @@ fn a_compacted_segment_is_as_old_as_those_it_replaces() {
     assert_eq!(log.segments.read()[0].modified_ms(), NOW_MS);
 }
 
-/// The header that stays of a producer's last batch keeps its timestamp and has no record: asked
-/// for the record with the largest timestamp, the log said that there is none.
+/// The header that stays of a producer's last batch keeps its timestamp and has no record. So the
+/// log found no record with the largest timestamp.
 #[test]
 fn the_largest_timestamp_is_that_of_a_record() {
     let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });
@@ -470,9 +470,8 @@ fn put_and_skip(log: &CommitLog, key: &str, skipped: i32) {
     append_in(log, &batch, LeaderEpoch(0), NOW_MS).unwrap();
 }
 
-/// What a group of segments spans was bounded by where its last segment starts: behind that,
-/// records could lie farther from the group's start than a segment can tell, and no fetch found
-/// them.
+/// The span of a group of segments was bounded by the start of its last segment. Later records
+/// could lie farther from the group's start than a segment can express, and no fetch found them.
 #[test]
 fn segments_that_span_too_many_offsets_together_stay_apart() {
     let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..config() });

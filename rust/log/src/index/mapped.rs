@@ -15,8 +15,8 @@ impl Mapped {
     #[allow(unsafe_code)]
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: only indexes of sealed segments are mapped, in a directory that this process
-        // holds locked. Nothing writes or shortens such a file while it is mapped: truncation and
-        // compaction take the entries into memory, or replace the file by a new one, first.
+        // holds locked. Nothing writes or shortens such a file while it is mapped. Truncation and
+        // compaction first take the entries into memory, or replace the file by a new one.
         let map = unsafe { MmapOptions::new().len(length).map(file.as_raw_fd())? };
         Ok(Self(map))
     }

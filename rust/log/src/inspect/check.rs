@@ -17,10 +17,10 @@ use crate::segment::{INDEX_SUFFIX, TIME_INDEX_SUFFIX};
 use crate::storage::RealStorage;
 use crate::validation::DECOMPRESSED_CAP_BYTES;
 
-/// Problems that are told of one segment, at most.
+/// Most problems that are listed for one segment.
 const MOST_PROBLEMS: usize = 20;
 
-/// Bytes after which progress is told.
+/// Bytes between two reports of progress.
 const STEP_BYTES: u64 = 4 << 20;
 
 /// What was found in a segment.
@@ -42,9 +42,9 @@ pub struct SegmentCheck {
     pub problems: Vec<String>,
 }
 
-/// Reads all of `segment` and both its indexes. `newest` tells that no segment follows it, which
-/// is the one that may end in zeros. `progress` is told of the bytes read since it was told last
-/// and says whether to go on.
+/// Reads all of `segment` and both its indexes. `newest` means that no segment follows; only such a
+/// segment may end in zeros. `progress` gets the bytes read since its last call, and returns
+/// whether to go on.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -178,7 +178,7 @@ impl Checking {
         self.max_timestamp_ms = self.max_timestamp_ms.max(header.max_timestamp);
     }
 
-    /// An entry leads whoever looks for its offset, or a later one, to a batch that is not too far.
+    /// An entry leads a search for its offset, or a later one, to a batch that is not too far.
     fn look_up_offsets(&mut self, at: Position, header: &BatchHeader) {
         while let Some((relative, position)) = self.offsets.next.filter(|next| next.1 <= at) {
             let offset = self.base.0 + i64::from(relative);
@@ -265,7 +265,7 @@ fn whole(batch: &RecordBatch<'_>) -> Result<(), String> {
     records.iter().try_for_each(|record| record.map(drop).map_err(|error| error.to_string()))
 }
 
-/// The entries of a segment's index. One that is missing has none; the next start makes it anew.
+/// The entries of a segment's index. A missing index has none; the next start rebuilds it.
 fn index_of<const LENGTH: usize, T>(
     segment: &SegmentEntry,
     suffix: &str,

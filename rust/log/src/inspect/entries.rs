@@ -23,8 +23,8 @@ pub enum IndexEntries {
     Times(Vec<(i64, Offset)>),
 }
 
-/// Reads up to `most` entries of an `.index` or a `.timeindex`, after the `first` of them; offsets
-/// are those of the log, not of the segment. Fewer come at the end only.
+/// Reads up to `most` entries of an `.index` or a `.timeindex`, after the first `first` entries.
+/// Offsets are those of the log, not of the segment. Fewer come only at the end.
 ///
 /// # Errors
 /// The file cannot be read, or its name is that of no index.

@@ -84,7 +84,7 @@ fn zeros_end_the_newest_segment_and_damage_any_other() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     type Damage = fn(&SegmentEntry);
     let cases: [(&str, Damage); 4] = [
         ("position 0: ", |segment| overwrite(&segment.path, 70, &[0xff])),
@@ -112,7 +112,7 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn indexes_are_told_in_offsets_of_the_log() {
+fn indexes_are_listed_in_offsets_of_the_log() {
     let (_fixture, path) = closed();
     let segment = &segments(&path).unwrap()[1];
     let base = segment.base_offset;
@@ -128,7 +128,7 @@ fn indexes_are_told_in_offsets_of_the_log() {
 }
 
 #[test]
-fn a_check_ends_when_nobody_wants_it_any_more() {
+fn a_check_ends_when_its_caller_gives_up() {
     let (_fixture, path) = closed();
     let mut told = 0;
     for segment in segments(&path).unwrap() {

@@ -7,9 +7,9 @@
 //! | timestamp i64 | coordinator epoch i32 | current transaction's first offset i64 (-1: none)
 //! ```
 //! A producer has an entry for each batch that is known of it, the newest one last. Kafka writes
-//! the newest one alone, and of several entries keeps the last: after a restart it refuses all but
-//! one of the batches that a client sends again. Source: Kafka's `ProducerStateManager`, schema
-//! `ProducerSnapshot`.
+//! only the newest one, and of several entries keeps the last. So after a restart Kafka refuses all
+//! except one of the batches that a client sends again.
+//! Source: Kafka's `ProducerStateManager`, schema `ProducerSnapshot`.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -85,8 +85,8 @@ fn a_snapshot_keeps_the_last_batch_of_each_producer() {
     assert_eq!(restored.check(&batch(9, 3, 12, 1, 0)).unwrap(), None);
 }
 
-/// Only the newest one was kept, as by Kafka: a client that sent its five batches again after a
-/// restart was refused four of them, and sent their records once more in another epoch.
+/// Only the newest one was kept, as in Kafka. When a client sent its five batches again after a
+/// restart, four were refused, and the client sent their records once more in another epoch.
 #[test]
 fn a_snapshot_keeps_the_last_five_batches_of_each_producer() {
     let mut state = state();
@@ -94,7 +94,7 @@ fn a_snapshot_keeps_the_last_five_batches_of_each_producer() {
         state.note(&batch(4, 1, number * 3, 3, i64::from(number) * 10));
         state.note(&batch(5, 0, number, 1, i64::from(number) * 10 + 3));
     }
-    // Another epoch begins anew.
+    // Another epoch starts again.
     state.note(&batch(5, 1, 0, 1, 90));
     let restored = ProducerState::decode(&state.encode()).unwrap();
     assert_eq!(restored, state);
@@ -118,7 +118,7 @@ fn a_damaged_snapshot_is_none() {
 }
 
 #[test]
-fn a_producer_not_heard_of_is_forgotten() {
+fn an_inactive_producer_is_forgotten() {
     for (now_ms, left) in [(1_999, 1), (2_000, 0)] {
         let mut state = state();
         state.expire(now_ms, 1_000);

@@ -15,7 +15,7 @@ pub(super) fn recover_unclean(
     config: &LogConfig,
     state: OpenState,
 ) -> Result<Recovered, LogError> {
-    // The newest segment is always read: after a crash, nobody knows where its last batch ends.
+    // The newest segment is always read: after a crash the end of its last batch is unknown.
     let first = segments
         .windows(2)
         .take_while(|pair| pair[1].base_offset() <= state.recovery_point)
@@ -27,9 +27,9 @@ pub(super) fn recover_unclean(
     let mut end = scan_from;
     for index in first..segments.len() {
         let segment = segments[index].clone();
-        // An overlap is damage. A gap is what compaction leaves; elsewhere a power cut took the end
-        // of a segment, and what follows must not outlive what came before it.
-        // Below the log's start a gap is what a power cut left of a deletion.
+        // An overlap is damage. Compaction leaves gaps. Any other gap means that a power cut took
+        // the end of a segment, and later records must not outlive earlier ones. Below the log's
+        // start a gap is what a power cut left of a deletion.
         let gap = index > first
             && segment.base_offset() > end.max(state.log_start_offset)
             && !config.cleanup_compact;
@@ -93,7 +93,7 @@ fn tell(dir: &PartitionDir, report: &RecoveryReport, state: OpenState, end: Offs
     }
 }
 
-/// Writes the snapshot at a segment's start anew: a power cut may have taken the one of the roll,
+/// Writes the snapshot at a segment's start again. A power cut may have taken the one of the roll,
 /// and deletion may take the records below.
 fn write_snapshot(
     dir: &PartitionDir,
@@ -136,7 +136,7 @@ struct Seen<'a> {
     end: &'a mut Offset,
 }
 
-/// Reads a whole segment; how many bytes of it are valid. Its indexes are made anew.
+/// Reads a whole segment; returns how many bytes of it are valid. Its indexes are rebuilt.
 fn verify_segment(
     segment: &Segment,
     config: &LogConfig,

@@ -22,7 +22,7 @@ fn what_was_just_written_is_resident() {
 }
 
 #[test]
-fn a_hole_that_nobody_read_is_not_resident() {
+fn an_unread_hole_is_not_resident() {
     let file = written(1);
     file.set_len(10 << 20).unwrap();
     if WITHOUT_CACHESTAT.load(Ordering::Relaxed) || is_range_resident(file.as_fd(), 5 << 20, 1) {

@@ -85,8 +85,8 @@ fn snapshots(log: &CommitLog) -> usize {
     names.filter(|name| name.to_str().unwrap().ends_with(".snapshot")).count()
 }
 
-/// Snapshots of producers stayed for ever where nothing but DeleteRecords deletes, and each clean
-/// stop left one more.
+/// Snapshots of producers were never deleted if only DeleteRecords deletes, and each clean stop
+/// left one more.
 #[test]
 fn snapshots_go_with_their_segments() {
     let fixture = Fixture::new(LogConfig { retention_ms: -1, ..config() });

@@ -1,6 +1,6 @@
 //! What a segment knows of its batches: offsets, timestamps, and where they are.
 //!
-//! Everything an index says is checked against the log; one that contradicts it is made anew.
+//! Everything an index says is checked against the log; one that contradicts it is rebuilt.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -217,8 +217,9 @@ impl Segment {
         }
     }
 
-    /// What [`Segment::locate`] reads of the file at most: from the index entry before `offset` to
-    /// the header of the batch of the entry after it, and what comes in with that header.
+    /// The largest part of the file that [`Segment::locate`] reads. It is from the index entry
+    /// before `offset` to the header of the next entry's batch, with the bytes read beside that
+    /// header.
     pub(crate) fn locate_range(&self, offset: Offset) -> Result<Option<FileSlice>, LogError> {
         let Some(relative) = self.relative(offset).filter(|_| self.size() > 0) else {
             return Ok(None);
@@ -341,7 +342,7 @@ impl Segment {
     ///
     /// - case A: the last offset entry names another batch than stands at its position
     /// - case B: the last time entry names a batch that is not there, or has another timestamp
-    /// - case C: entries are missing: both indexes get theirs together, so the batch of the last
+    /// - case C: entries are missing. Both indexes get theirs together, so the batch of the last
     ///   offset entry cannot be newer than the last time entry
     fn scan_tail(
         &self,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_never_synced_reads_back_all_the_same() {
+fn what_is_never_synced_still_reads_back() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("file");
     replace_file(&UnsyncedStorage, &path, b"bytes", Durability::Disk).unwrap();

@@ -99,8 +99,8 @@ fn a_closed_log_takes_and_gives_nothing() {
     assert!(matches!(refused, Err(LogError::Closed { .. })));
 }
 
-/// DeleteRecords wrote the leader epochs while a flush did; the one renamed the other's temporary
-/// file, "No such file" took the log directory offline, and no topic could be created any more.
+/// DeleteRecords wrote the leader epochs while a flush did, and one renamed the other's temporary
+/// file. "No such file" took the log directory offline, and no topic could be created any more.
 #[test]
 fn deleting_records_beside_a_flush_keeps_the_directory_online() {
     let fixture = Fixture::new(LogConfig::default());
@@ -211,7 +211,7 @@ fn followed(base_offset: i64, epoch: i32) -> bytes::Bytes {
 }
 
 /// DeleteRecords may move the start of the leader's log into a batch, and that batch is what a
-/// follower gets that begins there. The follower refused it for ever.
+/// follower gets that begins there. The follower always refused it.
 #[test]
 fn a_follower_that_begins_inside_a_batch_takes_the_whole_batch() {
     for at in 0.. {
@@ -271,8 +271,8 @@ fn a_batch_before_the_start_is_refused_by_a_log_that_has_records() {
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(5), Offset(6)));
 }
 
-/// A look-up of an offset in a gap found the batch before the gap: a reader got the same batch
-/// again and again, and nothing that it had not read.
+/// A look-up of an offset in a gap found the batch before the gap. A reader got the same batch
+/// again and again, and no new records.
 #[test]
 fn a_read_in_a_gap_of_a_followers_log_begins_behind_the_gap() {
     let fixture = Fixture::new(LogConfig { cleanup_compact: true, ..small_segments() });

@@ -1,6 +1,6 @@
 //! The directory of a partition gets another name when its topic is deleted, and a new topic may
-//! get the old one at once. Whoever uses a name in it holds it where it is, or a lock that the
-//! deletion takes as well.
+//! get the old one at once. A thread that uses a name in it keeps the directory in place, or holds
+//! a lock that the deletion takes as well.
 
 use std::io;
 use std::path::Path;

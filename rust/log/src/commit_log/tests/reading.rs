@@ -33,7 +33,7 @@ fn the_look_up_range_holds_all_that_a_read_reads_to_find_its_start() {
     append(&log, 3);
     assert!(log.lookup_range(Offset(148)).is_none());
     log.close(true).unwrap();
-    // The ring of the newest batches begins anew.
+    // The ring of the newest batches starts empty.
     let log = fixture.open(OpenState { clean: true, ..OpenState::default() }).0;
     for from in 0..150 {
         let range = log.lookup_range(Offset(from)).unwrap();
@@ -57,7 +57,7 @@ fn a_slice_says_when_it_was_written_if_it_was_lately() {
         let read = log.read(Offset(from), u32::MAX, log.log_end_offset(), true).unwrap();
         read.slices.iter().map(|slice| slice.written_ms).collect::<Vec<_>>()
     };
-    assert_eq!(written(0), [None], "nobody had read yet, so nobody took notes");
+    assert_eq!(written(0), [None], "there was no read yet, so there are no notes");
     append(&log, 3);
     assert_eq!(written(3), [Some(NOW_MS)]);
     log.roll(NOW_MS).unwrap();
@@ -161,7 +161,7 @@ fn bytes_between_is_exact_at_the_tail() {
 
 /// A fetch whose high watermark stands below the log's end would wait beside its records.
 #[test]
-fn bytes_between_of_a_log_that_nobody_read_is_up_to_two_index_intervals_too_high() {
+fn bytes_between_of_an_unread_log_is_up_to_two_index_intervals_too_high() {
     let fixture = Fixture::new(small_segments());
     let log = fixture.fresh();
     let mut ends = vec![(0, 0)];

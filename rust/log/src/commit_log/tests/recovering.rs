@@ -105,7 +105,7 @@ fn a_flipped_bit_cuts_the_log_there_and_drops_later_segments() {
 }
 
 #[test]
-fn a_cut_below_the_recovery_point_is_told() {
+fn a_cut_below_the_recovery_point_is_reported() {
     let fixture = Fixture::new(LogConfig::default());
     let log = filled(&fixture);
     let path = log.path().join("00000000000000000000.log");
@@ -239,8 +239,8 @@ fn sequences_hold_after_all_records_are_deleted_and_a_restart() {
     }
 }
 
-/// A restart forgot an epoch in which nothing was appended: a client that knew the epoch was
-/// answered that there is no such epoch, and took that for a truncation.
+/// A restart forgot an epoch without records. A client that knew the epoch got the answer that
+/// there is no such epoch, and took that for a truncation.
 #[test]
 fn an_epoch_without_records_has_an_end_after_a_restart() {
     let epoch = |offset| LeaderEpoch(EPOCH.0 + offset);
@@ -328,8 +328,8 @@ fn a_clean_start_forgets_a_producer_that_was_silent_for_too_long() {
     }
 }
 
-/// A flush opened the index of every sealed segment to sync it: one that was missing took the whole
-/// log directory offline, although whoever wants it makes it anew.
+/// A flush opened the index of every sealed segment to sync it. A missing index took the whole log
+/// directory offline, although each user of an index rebuilds it.
 #[test]
 fn a_flush_does_without_the_index_of_a_sealed_segment() {
     let fixture = Fixture::new(small_segments());

@@ -225,19 +225,19 @@ proptest! {
     }
 }
 
-/// What threads that appended as leader were told: epoch, base offset and the log's end.
+/// Results of appends as leader: epoch, base offset and the log's end.
 type Told = Vec<(LeaderEpoch, Offset, LogEnd)>;
 
-/// One reign among many: when it began and ended, and where its successor cut the log.
-struct Reign {
+/// One leader epoch of many: where it began and ended, and where its successor cut the log.
+struct LeaderTerm {
     epoch: LeaderEpoch,
     began: u64,
     ended: u64,
     cut: LogEnd,
 }
 
-/// Leads in every even epoch until somebody appended, and follows in every odd one.
-fn change_roles(log: &CommitLog, current: &AtomicI32) -> Vec<Reign> {
+/// Leads in every even epoch until a thread appended, and follows in every odd one.
+fn change_roles(log: &CommitLog, current: &AtomicI32) -> Vec<LeaderTerm> {
     let reign = |number: i32| {
         let (epoch, next) = (LeaderEpoch(2 * number), LeaderEpoch(2 * number + 1));
         let began = log.become_leader(epoch).unwrap();
@@ -249,7 +249,7 @@ fn change_roles(log: &CommitLog, current: &AtomicI32) -> Vec<Reign> {
         let cut = log.truncate_as_follower(at, next, NOW_MS).unwrap();
         let fetched = joined(&[led(cut.offset.0, 2, next.0), led(cut.offset.0 + 2, 1, next.0)]);
         log.append_as_follower(&fetched, next, NOW_MS).unwrap();
-        Reign { epoch, began: began.version, ended: ended.version, cut }
+        LeaderTerm { epoch, began: began.version, ended: ended.version, cut }
     };
     (0..60).map(reign).collect()
 }
@@ -275,7 +275,7 @@ fn threads_that_append_beside_changes_of_role_do_so_in_the_epoch_of_the_role() {
             }
         }
     };
-    let (reigns, told): (Vec<Reign>, Vec<Told>) = std::thread::scope(|scope| {
+    let (reigns, told): (Vec<LeaderTerm>, Vec<Told>) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(append_until_the_end)).collect();
         let reigns = change_roles(&log, &current);
         current.store(i32::MAX, Ordering::Release);

@@ -194,7 +194,7 @@ fn a_follower_of_a_compacted_topic_takes_the_gaps_of_its_leader() {
 }
 
 #[test]
-fn a_damaged_batch_is_told_as_what_it_is() {
+fn a_damaged_batch_has_an_error_of_its_own() {
     let fixture = Fixture::new(LogConfig::default());
     let log = follower(&fixture, OLD);
     let mut bytes = led(0, 1, 5).to_vec();
@@ -222,7 +222,7 @@ fn an_epoch_that_was_led_without_a_record_is_forgotten_by_a_follower() {
 }
 
 #[test]
-fn what_a_follower_could_not_write_is_known_to_nobody() {
+fn what_a_follower_could_not_write_stays_unknown() {
     // Every write of an append fails once: those of the epochs, of a roll and of the records.
     for at in 0.. {
         let temp = tempfile::tempdir().unwrap();
