@@ -20,9 +20,18 @@ __all__ = ["KafkaliteProgress"]
 
 log = logging.getLogger(__name__)
 
+#: Spark's error for a Python sink, which the connector cannot change.
+UPDATE_REFUSED = "kafkalite does not support Update mode"
+UPDATE_ADVICE = (
+    "Spark refuses the output mode update for Python sinks. Write by micro-batch: "
+    ".foreachBatch(writes_to(servers, topic)), with writes_to of kafkalite_spark.foreach_batch"
+)
+
 
 class KafkaliteProgress(StreamingQueryListener):
     """Calls back with the lag after each micro-batch; without a callback it logs a line.
+
+    If Spark refuses a sink's output mode ``update``, it logs what to use instead.
 
     Use: ``spark.streams.addListener(KafkaliteProgress())``.
 
@@ -48,7 +57,9 @@ class KafkaliteProgress(StreamingQueryListener):
         """Do nothing: the lag has not changed."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Do nothing."""
+        """Name the way out for a query that Spark refuses before it asks the connector."""
+        if UPDATE_REFUSED in (event.exception or ""):
+            log.error("query %s: %s", event.id, UPDATE_ADVICE)
 
 
 def _logged(query: str, lag: Lag) -> None:

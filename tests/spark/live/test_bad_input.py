@@ -14,6 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
+from kafkalite_spark.progress import UPDATE_REFUSED, KafkaliteProgress
+from tests.harness.patience import eventually
 from tests.harness.process import Processes
 from tests.spark.live.conftest import Topic
 
@@ -68,6 +70,67 @@ def test_a_stream_of_options_that_cannot_be_ends_with_their_error_and_no_other(
         query.awaitTermination(60)
     # Of Spark's own, when a reader cannot be made.
     assert "UnboundLocalError" not in str(caught.value)
+
+
+def message_of(run: Callable[[], object]) -> str:
+    """Return the text of the error that Spark raises."""
+    with pytest.raises(PySparkException) as caught:
+        run()
+    return str(caught.value)
+
+
+@pytest.mark.slice
+def test_an_error_shows_its_text_first_and_the_traceback_last(
+    spark: SparkSession, make_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    topic = make_topic()
+    large = spark.range(1).selectExpr("repeat('x', 3000000) as value")
+    stream = loaded(spark.readStream, topic.servers, topic.name, startingOfsets="latest")
+    for expected, text in (
+        (
+            "OptionError: option startingofsets: there is none. Did you mean startingOffsets?",
+            message_of(loaded(spark.read, topic.servers, topic.name, startingOfsets="x").count),
+        ),
+        (
+            "MissingError: UNKNOWN_TOPIC_OR_PARTITION: topic nowhere",
+            message_of(loaded(spark.read, topic.servers, "nowhere").count),
+        ),
+        (
+            "OptionError: option startingofsets: there is none",
+            message_of(lambda: started(stream, tmp_path).awaitTermination(60)),
+        ),
+        (
+            "OptionError: option topik: there is none. Did you mean topic?",
+            message_of(lambda: write(large, topic.servers, topic.name, topik="a")),
+        ),
+        (
+            "WriteError: MESSAGE_TOO_LARGE: a record of",
+            message_of(lambda: write(large, topic.servers, topic.name)),
+        ),
+    ):
+        before, _, _ = text.partition("Traceback (most recent call last)")
+        assert expected in before, text
+        assert before != text, "the traceback stays for those who need it"
+
+
+@pytest.mark.slice
+def test_the_listener_names_writes_to_when_spark_refuses_the_mode_update(
+    spark: SparkSession,
+    make_topic: Callable[..., Topic],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = make_topic()
+    listener = KafkaliteProgress()
+    spark.streams.addListener(listener)
+    frame = loaded(spark.readStream, topic.servers, topic.name).groupBy("value").count()
+    writer = frame.select("value").writeStream.format("kafkalite").outputMode("update")
+    writer = writer.option("kafka.bootstrap.servers", topic.servers).option("topic", topic.name)
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    text = message_of(lambda: query.awaitTermination(60))
+    assert UPDATE_REFUSED in text, "Spark has other words now"
+    eventually(lambda: "writes_to(servers, topic)" in caplog.text)
+    spark.streams.removeListener(listener)
 
 
 def test_rows_for_a_missing_topic_name_it(spark: SparkSession, processes: Processes) -> None:
