@@ -223,6 +223,15 @@ impl RangeReader {
         most.min(self.options.stall_timeout / 4)
     }
 
+    /// When to end a look at what is there: no later than a quarter past the stall timeout.
+    fn look_until(&self) -> Instant {
+        let most = self.options.stall_timeout;
+        let waited = (self.clock)().saturating_duration_since(self.last_progress);
+        let left = most.saturating_sub(waited).max(most / 4);
+        let request_timeout = self.consumer.config().client.connection.request_timeout;
+        Instant::now() + left.min(request_timeout)
+    }
+
     /// An error is the end, unless
     /// - case A: offsets are out of range: it is looked for what is gone
     /// - case B: no broker was reached yet: one is waited for, like one that went away
@@ -322,7 +331,7 @@ impl RangeReader {
     fn look_for_missing(&mut self) -> Result<(), ClientError> {
         let names: BTreeSet<_> = self.ends.keys().map(|one| one.topic.to_string()).collect();
         let cluster = self.consumer.shared().cluster.clone();
-        let deadline = Instant::now() + self.consumer.config().client.connection.request_timeout;
+        let deadline = self.look_until();
         let wanted = Wanted::Topics(names.into_iter().collect());
         let asked = async move { Ok(cluster.refresh(wanted).await?) };
         let image = match self.consumer.runtime().call(asked, deadline) {
@@ -360,7 +369,9 @@ impl RangeReader {
     /// - case B: is all of the rest: the range is over
     /// - case C: is its beginning: it goes on where the log begins
     fn look_for_loss(&mut self) -> Result<(), ClientError> {
-        let (Some(first), Some(last)) = (self.ask(EARLIEST)?, self.ask(LATEST)?) else {
+        let until = self.look_until();
+        let (Some(first), Some(last)) = (self.ask(EARLIEST, until)?, self.ask(LATEST, until)?)
+        else {
             return Ok(());
         };
         let ends = self.ends.clone();
@@ -399,11 +410,14 @@ impl RangeReader {
     }
 
     /// One end of every log that is there; `None` if no broker could say, and waiting may help.
-    fn ask(&self, about: i64) -> Result<Option<BTreeMap<TopicPartition, i64>>, ClientError> {
+    fn ask(
+        &self,
+        about: i64,
+        deadline: Instant,
+    ) -> Result<Option<BTreeMap<TopicPartition, i64>>, ClientError> {
         let there = self.ends.keys().filter(|partition| !self.missing.contains_key(partition));
         let wanted = there.map(|partition| (partition.clone(), about)).collect();
         let shared = std::sync::Arc::clone(self.consumer.shared());
-        let deadline = Instant::now() + self.consumer.config().client.connection.request_timeout;
         let all = IsolationLevel::ReadUncommitted;
         let asked = calls::offsets_as_seen(shared, wanted, all, deadline);
         match self.consumer.runtime().call(asked, deadline) {

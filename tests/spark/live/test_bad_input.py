@@ -144,11 +144,12 @@ def test_where_nobody_listens_the_address_is_told_within_seconds(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.range(3).selectExpr("'x' as value")
+    soon = {"kafka.delivery.timeout.ms": 5_000, "kafka.request.timeout.ms": 1_000}
     began = time.monotonic()
     with pytest.raises(PySparkException, match=f"{NOBODY}.*refused"):
         loaded(spark.read, NOBODY, "a").collect()
     with pytest.raises(PySparkException, match=f"{NOBODY}.*refused"):
-        write(rows, NOBODY, "a")
+        write(rows, NOBODY, "a", **soon)
     with pytest.raises(PySparkException, match=f"{NOBODY}.*refused"):
         started(loaded(spark.readStream, NOBODY, "a"), tmp_path).awaitTermination(60)
     assert time.monotonic() - began < SOON_S

@@ -157,7 +157,9 @@ def test_a_first_micro_batch_that_was_not_finished_loses_nothing_from_the_latest
     stream = loaded(spark.readStream, format_, topic.servers, topic.name, **latest)
     assert drain(stream, tmp_path) == []
     planned = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
-    assert json.loads(planned) == {topic.name: {"0": 100}}
+    # Ours adds its notes in the name of no topic.
+    offsets = {name: ends for name, ends in json.loads(planned).items() if ends}
+    assert offsets == {topic.name: {"0": 100}}
     # As if it had been killed then: Spark writes this file when a micro-batch is finished.
     for finished in (tmp_path / "checkpoint" / "commits").iterdir():
         finished.unlink()

@@ -127,6 +127,25 @@ fn a_log_that_never_sends_what_it_has_ends_with_an_error() {
     assert_eq!(error.code(), Some(ErrorCode::RequestTimedOut), "{error}");
 }
 
+#[test]
+fn a_broker_that_went_away_is_not_asked_for_longer_than_the_stall_timeout() {
+    // Each look asked for 30 s. So a task with a stall timeout of 2 s ended after 127 s.
+    let log = Log { start: 0, end: 9, epoch: 0 };
+    let broker = FakeBroker::start(move |asked| match asked.header.api_key {
+        key if key == ApiKey::Fetch as i16 => Answer::Silence,
+        key if key == ApiKey::ListOffsets as i16 => list_offsets(asked, &log),
+        _ => Answer::Usual,
+    });
+    let mut reader = reader_of(&broker.place.to_string(), "3000", Box::new(Instant::now));
+    let options = RangeOptions { may_lose: false, stall_timeout: Duration::from_millis(200) };
+    reader.start(&[range(0, 9)], options).expect("a range");
+    assert!(matches!(reader.next(ALL, Instant::now()), Ok(Step::Nothing)));
+    broker.stop();
+    let began = Instant::now();
+    read_all(&mut reader).expect_err("its broker is gone");
+    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+}
+
 /// So many fetches take several looks.
 const MARKERS: i64 = 2_000;
 
