@@ -150,6 +150,9 @@ pub struct Refused {
     /// Whether nothing that was begun before it is outstanding: its predecessor was written, or was
     /// given up.
     pub is_first: bool,
+    /// Whether it is a half of a batch that may be written, see
+    /// [`crate::producer::accumulator::Batch::half_of_unanswered`].
+    pub half_of_unanswered: bool,
     /// Whether it may be sent again at all: neither too often nor for too long.
     pub may_retry: bool,
 }
@@ -162,12 +165,14 @@ pub struct Refused {
 /// - case C: `OUT_OF_ORDER_SEQUENCE_NUMBER` of a batch whose predecessors are still out: they come
 ///   first. Some of them may be written: with a new epoch they would be written again
 /// - case D: the same of the first that is out: what was before it is gone; a new epoch
-/// - case E: anything retriable: again, under the same sequence
-/// - case F: anything else, or it was tried for long enough: it is lost. What follows keeps its
+/// - case E: the same of a half of a batch that may be written. The half does not follow its own
+///   records, and a new epoch would write them again. It is lost
+/// - case F: anything retriable: again, under the same sequence
+/// - case G: anything else, or it was tried for long enough: it is lost. What follows keeps its
 ///   sequence for now, as some of it may be written; a broker that misses it says so (case D)
 #[must_use]
 pub fn judge(refused: &Refused) -> Verdict {
-    let Refused { code, stamp_replaced, is_first, may_retry } = *refused;
+    let Refused { code, stamp_replaced, is_first, half_of_unanswered, may_retry } = *refused;
     if code == ErrorCode::DuplicateSequenceNumber {
         return Verdict::Written;
     }
@@ -178,7 +183,7 @@ pub fn judge(refused: &Refused) -> Verdict {
         ErrorCode::UnknownProducerId if stamp_replaced => Verdict::Retry,
         ErrorCode::UnknownProducerId => Verdict::RetryRenumbered,
         ErrorCode::OutOfOrderSequenceNumber if is_first && !stamp_replaced => {
-            Verdict::RetryRenumbered
+            if half_of_unanswered { Verdict::Lost } else { Verdict::RetryRenumbered }
         }
         ErrorCode::OutOfOrderSequenceNumber => Verdict::Retry,
         code if code.is_retriable() => Verdict::Retry,

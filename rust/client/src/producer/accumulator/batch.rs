@@ -113,6 +113,8 @@ impl<T> OpenBatch<T> {
             attempts: 0,
             stamp: None,
             stamp_replaced: false,
+            unanswered: false,
+            half_of_unanswered: false,
             last_failure: None,
         }
     }
@@ -138,7 +140,7 @@ fn header(count: u32, base_timestamp: i64, max_timestamp: i64) -> BatchHeader {
 enum Body {
     /// Records behind a gap of a header's length, not compressed.
     Raw(Vec<u8>),
-    /// Compressed if need be; the header fits the rest once it was stamped.
+    /// As it was sent before it got another stamp: the header fits once it is written again.
     Packed(Vec<u8>),
     /// As it is sent.
     Sealed(Bytes),
@@ -159,6 +161,9 @@ pub struct Batch<T> {
     stamp: Option<Stamp>,
     /// Whether it got another sequence since it was sent last.
     stamp_replaced: bool,
+    /// Whether an attempt found no answer: it may be written.
+    pub unanswered: bool,
+    half_of_unanswered: bool,
     /// What the last attempt failed with.
     pub last_failure: Option<Failure>,
 }
@@ -228,6 +233,13 @@ impl<T> Batch<T> {
             // Copies only while the old bytes are still on their way out.
             self.body = Body::Packed(Vec::from(std::mem::take(bytes)));
         }
+    }
+
+    /// Whether the batch that it was split off may be written, with all its records under one
+    /// sequence: a broker does not know those of the halves again.
+    #[must_use]
+    pub fn half_of_unanswered(&self) -> bool {
+        self.half_of_unanswered
     }
 
     /// The bytes to send now; compresses with `codec` when asked for the first time.
@@ -334,8 +346,10 @@ impl<T> Batch<T> {
         }
         let halves = match &self.body {
             Body::Sealed(bytes) => halves(bytes),
+            // As it was sent, with the stamp of then.
+            Body::Packed(bytes) => halves(bytes),
             // It was never sent, so no broker found it too large.
-            Body::Raw(_) | Body::Packed(_) => None,
+            Body::Raw(_) => None,
         };
         match halves {
             Some(halves) => Ok(self.into_halves(halves)),
@@ -351,6 +365,7 @@ impl<T> Batch<T> {
         });
         let (left, right) = self.tokens.into_iter().partition(|token| token.index < at);
         let mut memory = self.memory;
+        let half_of_unanswered = self.unanswered || self.half_of_unanswered;
         let part = |half: Half, first_index, tokens, stamp, memory| Self {
             serial: self.serial,
             body: Body::Raw(half.buffer),
@@ -363,6 +378,8 @@ impl<T> Batch<T> {
             attempts: 0,
             stamp,
             stamp_replaced: false,
+            unanswered: false,
+            half_of_unanswered,
             last_failure: None,
         };
         let of_second = memory.take(memory.bytes() / 2);

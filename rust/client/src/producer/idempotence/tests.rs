@@ -18,7 +18,13 @@ fn sequences(acked: Option<i32>) -> Sequences {
 
 /// What is refused with `code`, and is the first that is out, as it was sent.
 fn refused(code: ErrorCode) -> Refused {
-    Refused { code, stamp_replaced: false, is_first: true, may_retry: true }
+    Refused {
+        code,
+        stamp_replaced: false,
+        is_first: true,
+        half_of_unanswered: false,
+        may_retry: true,
+    }
 }
 
 #[test]
@@ -42,6 +48,8 @@ fn a_gap_is_believed_of_the_first_batch_that_is_out_only() {
     let first = refused(ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(judge(&first), Verdict::RetryRenumbered);
     assert_eq!(judge(&Refused { is_first: false, ..first }), Verdict::Retry);
+    let half = Refused { half_of_unanswered: true, ..first };
+    assert_eq!(judge(&half), Verdict::Lost, "the whole may be written");
 }
 
 #[test]

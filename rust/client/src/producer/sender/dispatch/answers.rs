@@ -135,7 +135,8 @@ impl<T> Dispatch<T> {
             Some(_) => {
                 let stamp_replaced = batch.stamp_replaced();
                 let is_first = self.tracks[index].is_first(&batch);
-                judge(&Refused { code, stamp_replaced, is_first, may_retry })
+                let half_of_unanswered = batch.half_of_unanswered();
+                judge(&Refused { code, stamp_replaced, is_first, half_of_unanswered, may_retry })
             }
             None if may_retry && code.is_retriable() => Verdict::Retry,
             None => Verdict::Lost,
@@ -162,7 +163,8 @@ impl<T> Dispatch<T> {
         }
     }
 
-    fn unanswered(&mut self, index: usize, batch: Batch<T>, error: &Failure, now: Instant) {
+    fn unanswered(&mut self, index: usize, mut batch: Batch<T>, error: &Failure, now: Instant) {
+        batch.unanswered = true;
         let hopeless = !(error.retriable() || error.is_transport());
         if hopeless || !self.may_retry(index, &batch, now) {
             self.give_up(index, batch, error);

@@ -12,6 +12,8 @@ enum Step {
     Disconnect(NodeId, usize),
     MoveLeader(u32),
     Refuse(u32, ErrorCode),
+    /// No batch of the partition may have more records from now on.
+    Limit(u32, Option<i32>),
     MakeAgain(u32),
     Learn,
 }
@@ -43,6 +45,7 @@ fn step(definite: bool) -> impl Strategy<Value = Step> {
     let failures = prop_oneof![
         (partition(), lost).prop_map(|(p, code)| Step::Refuse(p, code)),
         (400..1_200_u64).prop_map(Step::Advance),
+        (partition(), proptest::option::of(0..6_i32)).prop_map(|(p, most)| Step::Limit(p, most)),
     ];
     let failing_weight = u32::from(definite);
     prop_oneof![12 => often, 3 => seldom, failing_weight => failures]
@@ -69,6 +72,9 @@ fn run(world: &mut World, limit: Option<i32>, steps: &[Step]) {
             }
             Step::Refuse(partition, code) => {
                 world.logs[partition as usize].refuse_next = Some(code);
+            }
+            Step::Limit(partition, most) => {
+                world.logs[partition as usize].max_batch_records = most;
             }
             Step::MakeAgain(partition) => world.logs[partition as usize].make_again(),
             Step::Learn => world.learn(),

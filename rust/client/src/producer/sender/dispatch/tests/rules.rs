@@ -246,6 +246,58 @@ fn a_batch_too_large_is_halved_until_it_fits() {
     assert_eq!(world.logs[0].producers[&1].epoch, 0, "nothing was lost");
 }
 
+/// Its number is another one since the batch before it was lost. It failed as a whole.
+#[test]
+fn a_batch_with_a_new_number_is_halved_if_it_was_too_large_under_the_old_one() {
+    let mut world = begun();
+    for _ in 0..3 {
+        world.append(0);
+        send(&mut world);
+    }
+    assert_eq!(world.requests[&1].len(), 3);
+    world.logs[0].refuse_next = Some(ErrorCode::InvalidRecord);
+    world.deliver(1);
+    world.deliver(1);
+    world.logs[0].max_batch_records = Some(1);
+    world.deliver(1);
+    (0..3).for_each(|_| world.respond(1));
+    world.settle();
+    let fates: Vec<_> = world.offsets(0).into_iter().map(|(_, offset)| offset).collect();
+    assert_eq!(fates, [Some(0), None, None, Some(1), Some(2), Some(3), Some(4)]);
+}
+
+/// The batch was written and the answer lost. Then the topic's limit was lowered: the halves were
+/// refused as too late for their numbers, and written again with new ones.
+#[test]
+fn halves_of_a_batch_that_is_written_are_not_written_again() {
+    let mut world = begun();
+    for _ in 0..4 {
+        world.append(0);
+    }
+    world.advance(5);
+    world.disconnect(1, 1);
+    world.logs[0].max_batch_records = Some(2);
+    world.append(0);
+    world.settle();
+    let values = &world.logs[0].values;
+    assert_eq!(values, &[0, 2, 3, 4, 5, 6]);
+    let fates: Vec<_> = world.offsets(0).into_iter().map(|(_, offset)| offset).collect();
+    assert_eq!(fates, [Some(0), None, None, None, None, Some(5)], "their fate is not known");
+}
+
+#[test]
+fn halves_of_a_batch_that_never_arrived_are_written() {
+    let mut world = begun();
+    for _ in 0..4 {
+        world.append(0);
+    }
+    world.advance(5);
+    world.disconnect(1, 0);
+    world.logs[0].max_batch_records = Some(2);
+    world.settle();
+    check_all(&world);
+}
+
 #[test]
 fn one_record_too_large_fails_and_lets_others_pass() {
     let mut world = World::new(settings(), 1, 2_000);
