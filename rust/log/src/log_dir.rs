@@ -5,7 +5,7 @@
 //! Source: Kafka's `LogManager`, `LogDirFailureChannel`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
@@ -149,13 +149,21 @@ pub(crate) struct PartitionDir {
     path: RwLock<Arc<Path>>,
     /// Set before the directory gets its last name.
     leaving: AtomicBool,
+    /// How many numbers [`Self::next_deleted`] gave out. A start leaves no file with one.
+    deleted: AtomicU64,
     pub(crate) log_dir: Arc<LogDir>,
 }
 
 impl PartitionDir {
     pub(crate) fn new(log_dir: Arc<LogDir>, path: impl Into<PathBuf>) -> Arc<Self> {
         let leaving = AtomicBool::new(false);
-        Arc::new(Self { path: RwLock::new(path.into().into()), leaving, log_dir })
+        let deleted = AtomicU64::new(0);
+        Arc::new(Self { path: RwLock::new(path.into().into()), leaving, deleted, log_dir })
+    }
+
+    /// The number of one more segment on its way out, from 1.
+    pub(crate) fn next_deleted(&self) -> u64 {
+        self.deleted.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(crate) fn path(&self) -> Arc<Path> {

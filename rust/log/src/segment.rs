@@ -80,8 +80,9 @@ pub(crate) struct Segment {
     /// Bytes of all segments before this one, ever.
     bytes_before: AtomicU64,
     sealed: AtomicBool,
-    /// Its files are called `.deleted`; others may have their old names.
-    deleted: AtomicBool,
+    /// Its files are on the way out under names with this number, and others may have their old
+    /// names; 0 if not.
+    deleted: AtomicU64,
     indexes: Mutex<Option<Box<Indexes>>>,
     /// Of the published batches; moves together with `size`. `None`: not looked at yet.
     newest: Mutex<Option<Newest>>,
@@ -104,7 +105,7 @@ impl Segment {
             size: AtomicU32::new(size),
             bytes_before: AtomicU64::new(0),
             sealed: AtomicBool::new(false),
-            deleted: AtomicBool::new(false),
+            deleted: AtomicU64::new(0),
             indexes: Mutex::new(None),
             newest: Mutex::new((size == 0).then(Newest::default)),
             allocated: AtomicU64::new(0),
@@ -139,15 +140,21 @@ impl Segment {
     }
 
     pub(crate) fn name(&self, suffix: &str) -> String {
-        let deleted = if self.is_deleted() { DELETED_SUFFIX } else { "" };
-        format!("{}{deleted}", file_name(self.base_offset, suffix))
+        self.name_as(self.deleted(), suffix)
+    }
+
+    /// The name of a file, for what [`Self::deleted`] said.
+    fn name_as(&self, deleted: u64, suffix: &str) -> String {
+        let name = file_name(self.base_offset, suffix);
+        if deleted == 0 { name } else { format!("{name}.{deleted}{DELETED_SUFFIX}") }
     }
 
     pub(crate) fn path(&self, suffix: &str) -> PathBuf {
         self.dir.file(&self.name(suffix))
     }
 
-    fn is_deleted(&self) -> bool {
+    /// The number in the names of its files on the way out; 0 if they have their own names.
+    fn deleted(&self) -> u64 {
         self.deleted.load(Ordering::SeqCst)
     }
 
@@ -157,9 +164,12 @@ impl Segment {
         LogError::Closed { path: self.path(LOG_SUFFIX).into() }
     }
 
-    /// The error for a file of this segment that does not open: a failing disk, or [`Self::gone`].
-    fn not_opened(&self, suffix: &str, error: std::io::Error) -> LogError {
-        if self.is_deleted() && error.kind() == ErrorKind::NotFound {
+    /// The error for a file that does not open by the name that it has if `deleted` is its number:
+    /// a failing disk, or [`Self::gone`].
+    fn not_opened(&self, deleted: u64, suffix: &str, error: std::io::Error) -> LogError {
+        // A full disk may have taken the deletion back since.
+        let is_leaving = deleted != 0 || self.deleted() != 0;
+        if is_leaving && error.kind() == ErrorKind::NotFound {
             return self.gone();
         }
         self.dir.failed(self.path(suffix), error)
@@ -203,15 +213,15 @@ impl Segment {
     /// # Errors
     /// `Closed` if the segment was deleted and its file is gone.
     pub(crate) fn file(&self) -> Result<Arc<SegmentFile>, LogError> {
-        let deleted = self.is_deleted();
+        let deleted = self.deleted();
         let open = || {
             let open = |path: &Path| self.dir.storage().open(path, OpenMode::Write);
-            let file = self.dir.at(&self.name(LOG_SUFFIX), open)?;
+            let file = self.dir.at(&self.name_as(deleted, LOG_SUFFIX), open)?;
             // Marked between the two looks: compaction may have put another file there.
-            if deleted == self.is_deleted() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
+            if deleted == self.deleted() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
         };
         let opened = self.slot.get(self.dir.log_dir.files(), open);
-        opened.map_err(|error| self.not_opened(LOG_SUFFIX, error))
+        opened.map_err(|error| self.not_opened(deleted, LOG_SUFFIX, error))
     }
 
     /// Writes `buffers` after what is published. Readers do not see them until [`Self::publish`].
@@ -342,12 +352,15 @@ impl Segment {
             return self.write_indexes(&mut indexes, true);
         }
         for suffix in [INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
+            let deleted = self.deleted();
             let open = |path: &Path| self.dir.storage().open(path, OpenMode::Write);
-            let opened = self.dir.at(&self.name(suffix), open);
+            let opened = self.dir.at(&self.name_as(deleted, suffix), open);
             let file = match opened {
                 // A missing index is made from the log. Of a segment that is deleted all is gone.
-                Err(error) if error.kind() == ErrorKind::NotFound && !self.is_deleted() => continue,
-                opened => opened.map_err(|error| self.not_opened(suffix, error))?,
+                Err(error) if error.kind() == ErrorKind::NotFound && self.deleted() == 0 => {
+                    continue;
+                }
+                opened => opened.map_err(|error| self.not_opened(deleted, suffix, error))?,
             };
             let synced = file.sync_data();
             synced.map_err(|error| self.dir.failed(self.path(suffix), error))?;
@@ -391,8 +404,9 @@ impl Segment {
         self.slot.close();
     }
 
-    /// Renames the segment's files to `.deleted`, where readers that hold it still find them; what
-    /// they are called now, to be removed later.
+    /// Renames the segment's files to `.N.deleted`, where readers that hold it still find them.
+    /// Returns what they are called now, to be removed later. No other segment's files get these
+    /// names: a compacted segment has the base offset of the one that it replaced.
     ///
     /// # Errors
     /// If the disk fails or is full. The segment can still be read, and the call may be repeated as
@@ -400,7 +414,10 @@ impl Segment {
     pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
         let mut renamed = Vec::new();
         // First: who opens one of the old names from here on looks again and finds out.
-        let again = self.deleted.swap(true, Ordering::SeqCst);
+        let again = self.deleted() != 0;
+        if !again {
+            self.deleted.store(self.dir.next_deleted(), Ordering::SeqCst);
+        }
         for suffix in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX] {
             let from = self.dir.file(&file_name(self.base_offset, suffix));
             let to = self.path(suffix);
@@ -410,9 +427,9 @@ impl Segment {
                 Err(error) if error.kind() == ErrorKind::NotFound && again => renamed.push(to),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
-                    if suffix == LOG_SUFFIX {
+                    if suffix == LOG_SUFFIX && !again {
                         // Its records are still where they were.
-                        self.deleted.store(again, Ordering::SeqCst);
+                        self.deleted.store(0, Ordering::SeqCst);
                     }
                     return Err(self.dir.failed(from, error));
                 }

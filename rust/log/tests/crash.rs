@@ -505,7 +505,7 @@ fn a_deleted_segment_that_comes_back_costs_no_record() {
     log.close(false).unwrap();
     drop(log);
     let first = temp.path().join("t-0/00000000000000000000.log");
-    std::fs::rename(first.with_extension("log.deleted"), &first).unwrap();
+    std::fs::rename(first.with_extension("log.1.deleted"), &first).unwrap();
     let state = OpenState { log_start_offset, ..OpenState::default() };
     let log = open(&temp, Arc::new(RealStorage), state).unwrap();
     assert_eq!(stored(&log), known);

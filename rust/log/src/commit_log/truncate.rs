@@ -12,7 +12,7 @@
 //! of cut records gets too few bytes, and never those of other records.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ use kafkalite_protocol::types::Offset;
 use super::{CommitLog, Writer};
 use crate::error::LogError;
 use crate::recovery;
-use crate::segment::{Segment, file_name};
+use crate::segment::Segment;
 use crate::storage::Durability;
 use crate::truncation_note::{Cut, TRUNCATION_FILE, TruncationNote};
 
@@ -333,26 +333,10 @@ impl CommitLog {
         now_ms: i64,
     ) -> Result<(), LogError> {
         for segment in gone {
-            let renamed = self.mark_deleted(writer, &segment)?;
+            let renamed = segment.mark_deleted()?;
             self.remove_later(writer, renamed, now_ms);
         }
         Ok(())
-    }
-
-    /// As [`Segment::mark_deleted`]. Files that an earlier replaced segment left under these names
-    /// are overwritten. Nothing is removed under the names before this segment is. A full disk may
-    /// stop this, and then the segment is read on.
-    pub(crate) fn mark_deleted(
-        &self,
-        writer: &mut Writer,
-        segment: &Segment,
-    ) -> Result<Vec<PathBuf>, LogError> {
-        let own = file_name(segment.base_offset(), ".");
-        let is_own = |path: &Path| {
-            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(own.as_bytes()))
-        };
-        writer.deleted.retain(|(_, path)| !is_own(path));
-        segment.mark_deleted()
     }
 
     /// Has [`Self::remove_deleted`] remove these files when their time has come.

@@ -113,7 +113,7 @@ impl CommitLog {
             None => {
                 let mut all = Vec::new();
                 for old in &*group {
-                    all.extend(self.mark_deleted(writer, old)?);
+                    all.extend(old.mark_deleted()?);
                 }
                 renamed.insert(all)
             }

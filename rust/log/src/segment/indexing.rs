@@ -67,16 +67,17 @@ impl Segment {
 
     fn load_indexes(&self) -> Result<Indexes, LogError> {
         let storage = self.dir.storage();
-        let deleted = self.is_deleted();
+        let deleted = self.deleted();
         // Mapped even if the segment is written: the first new entry takes them into memory.
-        let offsets = self.dir.at(&self.name(INDEX_SUFFIX), |path| Entries::map(storage, path));
+        let name = |suffix| self.name_as(deleted, suffix);
+        let offsets = self.dir.at(&name(INDEX_SUFFIX), |path| Entries::map(storage, path));
         let loaded = offsets.and_then(|offsets| {
-            let times = self.dir.at(&self.name(TIME_INDEX_SUFFIX), |p| Entries::map(storage, p))?;
+            let times = self.dir.at(&name(TIME_INDEX_SUFFIX), |p| Entries::map(storage, p))?;
             Ok((offsets, times))
         });
         let (offsets, times) = match loaded {
             // As with the file: these may be another segment's.
-            Ok(_) if deleted != self.is_deleted() => return Err(self.gone()),
+            Ok(_) if deleted != self.deleted() => return Err(self.gone()),
             Ok(loaded) => loaded,
             // Also what a small sealed segment looks like that never needed an entry.
             Err(error) if error.kind() == ErrorKind::NotFound => {

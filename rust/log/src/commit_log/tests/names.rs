@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::*;
+use crate::segment_file::SegmentFile;
 use crate::storage::{DirEntry, OpenMode, Storage, StorageFile};
 
 /// Real files; notes who uses a name that could be another partition's by then.
@@ -14,6 +15,8 @@ use crate::storage::{DirEntry, OpenMode, Storage, StorageFile};
 struct Watched {
     log: Arc<OnceLock<Arc<CommitLog>>>,
     careless: Arc<Mutex<Vec<String>>>,
+    /// A segment that is read before each rename, and the bytes that it has.
+    held: Arc<OnceLock<(Arc<Segment>, Vec<u8>)>>,
 }
 
 impl Watched {
@@ -25,6 +28,26 @@ impl Watched {
             self.careless.lock().push(format!("{what} {}", path.display()));
         }
     }
+
+    /// Reads the held segment as who comes to its name now: its own bytes, or that it is gone.
+    /// Whether it is there.
+    fn read_held(&self) -> bool {
+        let Some((segment, expected)) = self.held.get() else { return false };
+        segment.close_file();
+        match segment.file() {
+            Err(LogError::Closed { .. }) => false,
+            file => {
+                assert!(file_bytes(&file.unwrap()) == *expected, "bytes of another file");
+                true
+            }
+        }
+    }
+}
+
+fn file_bytes(file: &SegmentFile) -> Vec<u8> {
+    let mut bytes = vec![0; file.storage().length().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
 }
 
 impl Storage for Watched {
@@ -35,6 +58,7 @@ impl Storage for Watched {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.note("rename", from);
+        self.read_held();
         RealStorage.rename(from, to)
     }
 
@@ -90,6 +114,35 @@ fn no_name_in_a_partition_is_used_that_could_be_anothers() {
     truncate(log, 150);
     log.close(true).unwrap();
     assert_eq!(*watched.careless.lock(), Vec::<String>::new());
+}
+
+/// The file of a segment that was compacted twice was found under the name of the file before it. A
+/// reader beside the second compaction, or one that held the segment across it, got other bytes.
+#[test]
+fn a_segment_that_goes_is_not_read_from_the_file_of_another() {
+    let temp = tempfile::tempdir().unwrap();
+    let watched = Watched::default();
+    let log_dir = LogDir::open(temp.path(), Arc::new(watched.clone()), 1).unwrap();
+    let config = LogConfig { cleanup_compact: true, ..small_segments() };
+    let state = OpenState::default();
+    let (log, _) = CommitLog::open(&log_dir, "t-0", Arc::new(config), state, NOW_MS).unwrap();
+    let compact = || {
+        for _ in 0..20 {
+            append(&log, 1);
+        }
+        log.roll(NOW_MS).unwrap();
+        assert!(log.compact(log.log_end_offset(), NOW_MS, 100).unwrap().records_removed > 0);
+    };
+    compact();
+    let (segment, _) = log.segment_at(Offset(0)).unwrap();
+    let bytes = file_bytes(&segment.file().unwrap());
+    watched.held.get_or_init(|| (segment, bytes));
+    compact();
+    compact();
+    assert!(watched.read_held(), "its file is there until its time has come");
+    log.remove_deleted(i64::MAX).unwrap();
+    assert!(!watched.read_held());
+    assert!(!log_dir.is_offline());
 }
 
 /// A flush looked for the index of a segment that compaction or retention had just renamed, found
