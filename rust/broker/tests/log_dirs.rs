@@ -81,6 +81,32 @@ fn a_disk_that_fails_takes_its_own_partitions_with_it() {
     broker.stop();
 }
 
+/// A disk that failed as a log was made there was not taken offline. It had the fewest logs, so
+/// every new one was tried there, again and again. The other disk was well.
+#[test]
+fn a_disk_that_fails_as_a_log_is_made_gets_no_more_logs() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = config(directory.path(), &[("log.dirs", &two(directory.path()))]);
+    let broken = Arc::new(AtomicBool::new(true));
+    let storage = failing(directory.path().join("two/b-0"), broken);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let broker = Broker::start_with(settings, clock.clone(), storage).unwrap();
+    let mut client = Client::connect(&broker);
+    for topic in ["a", "b", "c"] {
+        create_topic(&broker, topic, 1, &[]);
+        awaited::until("the log is made on the other disk", || {
+            clock.advance_ms(100);
+            client.produce(topic, batch(&["new"], None), -1).error_code == 0
+        });
+    }
+    let dirs = described(&mut client);
+    let told: Vec<_> = dirs.iter().map(|dir| (dir.error_code, dir.topics.len())).collect();
+    assert_eq!(told, [(0, 3), (OFFLINE, 0)]);
+    // The broker gives its clients time to leave, and the clock stands still.
+    drop(client);
+    broker.stop();
+}
+
 /// The flush after a roll writes a small file. When it found the disk full, acknowledgements waited
 /// for the next append, also when there was room again; who sends a batch again appends nothing.
 #[test]

@@ -115,7 +115,11 @@ impl LogDir {
 
     /// Turns a failure of the kernel into an error; anything but a full disk takes this offline.
     pub(crate) fn failed(&self, path: impl Into<PathBuf>, source: io::Error) -> LogError {
-        let error = LogError::io(path, source);
+        self.judge(LogError::io(path, source))
+    }
+
+    /// Takes this offline if `error`, which something in it met, is a failure of its disk.
+    pub fn judge(&self, error: LogError) -> LogError {
         if error.is_disk_failure() {
             self.take_offline(&error);
         }

@@ -20,10 +20,11 @@ use super::checkpoints::{Checkpoint, Checkpoints, Entry};
 use crate::metadata::CLUSTER_METADATA_TOPIC;
 use crate::metadata::image::Assignment;
 use kafkalite_log::checkpoint::read_topic_id;
+use kafkalite_log::storage::DirEntry;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::{Offset, Uuid};
 use std::fmt::Display;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,7 +181,8 @@ impl LogDirs {
             if !directory.has_directory(&path)? {
                 continue;
             }
-            let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path)?;
+            let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path);
+            let stored = stored.map_err(|error| directory.log_dir().judge(error))?;
             let is_new = assigned == Assignment::Unassigned;
             if let Some(stranger) = stored.filter(|stored| *stored != topic_id) {
                 directory.put_aside(name, &stranger.to_string())?;
@@ -309,8 +311,8 @@ impl LogDirectory {
         let from = self.path().join(name);
         let to = self.path().join(self.free_name(name, &id, suffix));
         let storage = self.log_dir().storage();
-        storage.rename(&from, &to).map_err(|error| LogError::io(&from, error))?;
-        storage.sync_dir(self.path()).map_err(|error| LogError::io(self.path(), error))?;
+        storage.rename(&from, &to).map_err(|error| self.failed(&from, error))?;
+        storage.sync_dir(self.path()).map_err(|error| self.failed(self.path(), error))?;
         Ok(to)
     }
 
@@ -328,30 +330,35 @@ impl LogDirectory {
         match std::fs::metadata(path) {
             Ok(found) => Ok(found.is_dir()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => match LogError::io(path, error) {
-                failure if failure.is_disk_failure() => {
-                    self.log_dir().take_offline(&failure);
-                    Ok(false)
-                }
+            Err(error) => match self.failed(path, error) {
+                failure if failure.is_disk_failure() => Ok(false),
                 error => Err(error),
             },
         }
     }
 
+    /// What the directory `name` holds.
+    fn entries(&self, name: &str) -> Result<Vec<DirEntry>, LogError> {
+        let path = self.path().join(name);
+        self.log_dir().storage().list(&path).map_err(|error| self.failed(&path, error))
+    }
+
+    /// Turns a failure of the kernel into an error, and takes the directory offline if its disk
+    /// failed: a partition that waits for it can be made on another disk then.
+    fn failed(&self, path: &Path, error: io::Error) -> LogError {
+        self.log_dir().judge(LogError::io(path, error))
+    }
+
     /// Whether there are records in the directory `name`.
     fn holds_records(&self, name: &str) -> Result<bool, LogError> {
-        let path = self.path().join(name);
-        let listed = self.log_dir().storage().list(&path);
-        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        let entries = self.entries(name)?;
         Ok(entries.iter().any(|entry| entry.name.ends_with(".log") && entry.length > 0))
     }
 
     /// Whether the log in the directory `name` ever had a record. One whose records were all
     /// deleted does not begin at offset 0 any more.
     fn was_written(&self, name: &str) -> Result<bool, LogError> {
-        let path = self.path().join(name);
-        let listed = self.log_dir().storage().list(&path);
-        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        let entries = self.entries(name)?;
         let first = "00000000000000000000.log";
         let is_written = |name: &str, length| length > 0 || name != first;
         Ok(entries
@@ -361,9 +368,7 @@ impl LogDirectory {
 
     /// Whether the log in the directory `name` was made to its end: it has a segment.
     fn has_segment(&self, name: &str) -> Result<bool, LogError> {
-        let path = self.path().join(name);
-        let listed = self.log_dir().storage().list(&path);
-        let entries = listed.map_err(|error| LogError::io(&path, error))?;
+        let entries = self.entries(name)?;
         Ok(entries.iter().any(|entry| entry.name.ends_with(".log")))
     }
 

@@ -249,8 +249,10 @@ impl ReplicaManager {
         if place.stored != Some(topic.id) {
             // Before any other file: records never lie in a directory without a topic id.
             let (storage, path) = (log_dir.storage().as_ref(), log_dir.path().join(name));
-            storage.create_dir(&path).map_err(|error| LogError::io(&path, error))?;
-            write_topic_id(storage, &path, topic.id)?;
+            let made = storage.create_dir(&path).map_err(|error| LogError::io(&path, error));
+            let owned = made.and_then(|()| write_topic_id(storage, &path, topic.id));
+            // On a disk that fails here the log is not made: it is tried on another one.
+            owned.map_err(|error| log_dir.judge(error))?;
         }
         let noted = place.directory.checkpoints().open_state(&topic.name, topic.id, index);
         let state = OpenState { clean: noted.clean && may_be_clean, ..noted };
