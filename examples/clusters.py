@@ -112,7 +112,7 @@ class _Daemon:
             "PYSPARK_PYTHON": str(python or sys.executable),
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_LOCAL_IP": HOST,
-            # It has a fixed port, and nobody here submits through it.
+            # It has a fixed port, and nothing here submits through it.
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         }
         with log.open("w") as output:

@@ -52,7 +52,7 @@ by the Rust project contributors; the text of Apache-2.0 stands below.
 
 
 class UnknownLicense(Exception):
-    """A licence that nobody has looked at yet, or whose text the crate does not carry."""
+    """A licence that is not in the list yet, or whose text the crate does not carry."""
 
 
 @dataclass(frozen=True, order=True)

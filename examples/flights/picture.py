@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 __all__ = ["draw"]
 
 NEW_YORK = ZoneInfo("America/New_York")
-#: The hours that are drawn; nobody plans to leave between midnight and five but one flight.
+#: The hours that are drawn; only one flight is planned between midnight and five.
 HOURS = list(range(5, 24))
 CARRIERS = {
     "9E": "Endeavor",

@@ -90,8 +90,8 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
             SerializationError: A deserializer failed; the record stays the next one.
             OffsetOutOfRangeError: The position is not in the log, and no policy says where to go.
             NoOffsetError: There is no position, and no policy.
-            UnknownTopicError: A partition that was assigned by hand is not there. This is told
-                once; it is read if it comes.
+            UnknownTopicError: A partition that was assigned by hand is not there. The error is
+                raised once; the partition is read if it comes.
             InvalidRecordError: A batch that cannot be read; it stays the next one.
             NoBrokerReachable: No broker has ever answered.
             FencedInstanceError: Another member has this ``group_instance_id``.

@@ -56,7 +56,7 @@ def _too_few(
 ) -> RequestTimedOut:
     count = f"{len(came)} record{'' if len(came) == 1 else 's'}"
     if has_filter:
-        text = f"{len(found)} of {count} of {topic} match after {timeout:g} s, not {n}"
+        text = f"{topic} has {len(found)} matching of {count} after {timeout:g} s, not {n}"
     else:
         text = f"{topic} has {count} after {timeout:g} s, not {n}"
     lines = "".join(f"\n  {line}" for line in lines_of(came))

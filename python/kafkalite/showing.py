@@ -102,7 +102,7 @@ def _ranges(many: RecordBatch) -> list[str]:
 
 
 def delivery(one: Delivery) -> str:
-    """Return what ``repr(delivery)`` is: where to, and what became of the record."""
+    """Return what ``repr(delivery)`` is: the place, and the outcome of the record."""
     place = f"{one.topic}-{one.partition}"
     try:
         if not one.done():

@@ -1,7 +1,7 @@
 """The decision record of an exactly-once sink: which transactions make up a micro-batch.
 
 Whether a micro-batch counts is decided by one record in a compacted topic; its key is the query.
-The transactions it names are committed afterwards, by whoever reads it, as often as that takes.
+The transactions it names are committed afterwards, by each reader, as often as that takes.
 ```text
 key    the query's id, UTF-8
 value  {"version": 1, "batch": 7, "done": false, "prepared": [[id, producer id, epoch, rows], ...],

@@ -1,4 +1,4 @@
-"""How clients begin and end: closing, forking, Ctrl-C, asyncio, and nobody there."""
+"""How clients begin and end: closing, forking, Ctrl-C, asyncio, and no broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_client_shows_whether_it_is_open(client: type) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """A listener that accepts nobody: whoever connects waits."""
+    """A listener that accepts no connection: every client waits."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 
@@ -39,13 +39,13 @@ def address(listener: socket.socket) -> str:
     return f"{host}:{port}"
 
 
-def nobody() -> str:
+def closed_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return address(listener)
 
 
-def test_nobody_listening_is_told_with_each_cause() -> None:
-    servers = [nobody(), nobody()]
+def test_an_absent_broker_is_an_error_with_each_cause() -> None:
+    servers = [closed_port(), closed_port()]
     admin = kl.AdminClient(bootstrap_servers=servers, kafkalite_bootstrap_timeout_ms=100)
     with admin, pytest.raises(kl.NoBrokerReachable, match="NO_BROKER_REACHABLE") as info:
         admin.list_topics()
@@ -161,7 +161,7 @@ print("end")
 """
 
 
-def test_a_client_that_nobody_closed_does_not_hold_up_the_end(
+def test_an_unclosed_client_does_not_delay_the_end(
     kafkalite_bootstrap: str, silent: socket.socket
 ) -> None:
     done = run(LEFT_OPEN, kafkalite_bootstrap, address(silent))
@@ -205,7 +205,7 @@ def test_a_client_that_calls_its_owner_goes_with_it(kafkalite_bootstrap: str, cl
     owner = Owner(client, kafkalite_bootstrap)
     seen = weakref.ref(owner)
     with warnings.catch_warnings():
-        # Nobody closes the producer.
+        # The producer is not closed.
         warnings.simplefilter("ignore", ResourceWarning)
         del owner
         gc.collect()

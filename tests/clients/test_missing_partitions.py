@@ -1,4 +1,4 @@
-"""Partitions that are not there: told of after one look at the cluster, not waited for."""
+"""Missing partitions are an error after one look at the cluster, without a wait."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_async_producer_does_both(
         lambda c, p: c.offsets_for_times({p: 5}),
     ],
 )
-def test_a_consumer_that_asks_for_its_offsets_is_told(
+def test_a_consumer_that_asks_for_its_offsets_gets_an_error(
     kafkalite_bootstrap: str, three: str, ask: Callable[[Any, tuple[str, int]], object]
 ) -> None:
     with (
@@ -87,7 +87,7 @@ def test_a_consumer_that_asks_for_its_offsets_is_told(
     assert str(caught.value) == TEXT.format(name=three)
 
 
-def test_a_consumer_that_reads_one_is_told_once_and_reads_the_others(
+def test_a_consumer_that_reads_one_gets_one_error_and_reads_the_others(
     kafkalite_bootstrap: str, three: str
 ) -> None:
     with kl.Producer(bootstrap_servers=kafkalite_bootstrap) as producer:

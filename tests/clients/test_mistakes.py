@@ -46,7 +46,7 @@ def test_what_is_no_record_is_a_type_error_that_says_what_is_one(
         (lambda value: 5, "TypeError: its serializer returned int, not bytes, str or None"),
     ],
 )
-def test_a_serializer_that_fails_is_told_with_what_it_was_for(
+def test_the_error_of_a_serializer_says_what_it_was_for(
     kafkalite_bootstrap: str, name: str, serializer: Callable[[Any], Any], why: str
 ) -> None:
     with kl.Producer(bootstrap_servers=kafkalite_bootstrap, key_serializer=serializer) as producer:
@@ -85,7 +85,7 @@ def test_a_configuration_that_is_no_mapping_is_refused(client: Any, config: obje
     assert "config={" in (caught.value.hint or "")
 
 
-def test_a_callback_among_the_keys_is_told_where_callbacks_go() -> None:
+def test_the_error_of_a_callback_among_the_keys_says_where_callbacks_go() -> None:
     for config in ({"error_cb": print}, {"bootstrap.servers": "127.0.0.1:9", "stats_cb": print}):
         with pytest.raises(kl.ConfigError, match="is not a value of a key") as caught:
             kl.Producer(config=config)  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def test_what_has_to_be_a_keyword_is_named(admin: Any) -> None:
         (lambda p, t: p.send(t, b"v").get(timeout=5), "it is result(timeout)"),
     ],
 )
-def test_other_producers_methods_are_told_of_ours(
+def test_methods_of_other_producers_get_a_hint_at_ours(
     producer: Any, name: str, use: Callable[[Any, str], object], hint: str
 ) -> None:
     with pytest.raises(AttributeError, match="has no attribute") as caught:
@@ -206,7 +206,7 @@ def test_other_producers_methods_are_told_of_ours(
         (kl.AsyncProducer, "start", "nothing needs to be started"),
     ],
 )
-def test_other_clients_methods_are_told_of_ours(client: Any, name: str, hint: str) -> None:
+def test_methods_of_other_clients_get_a_hint_at_ours(client: Any, name: str, hint: str) -> None:
     made = client(bootstrap_servers="127.0.0.1:9")
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as caught:
         getattr(made, name)
@@ -252,7 +252,7 @@ def test_a_time_limit_that_is_no_number_is_refused_in_words(
             assert ("total_seconds()" in notes(caught.value)) is isinstance(timeout, timedelta)
 
 
-def test_a_time_limit_that_is_not_a_number_waits_for_nobody(producer: Any, admin: Any) -> None:
+def test_a_time_limit_that_is_not_a_number_does_not_wait(producer: Any, admin: Any) -> None:
     nan = float("nan")
     calls: list[Callable[[], object]] = [
         lambda: producer.flush(nan),
@@ -351,7 +351,7 @@ def test_a_name_alone_is_one_topic_and_not_its_letters(admin: kl.AdminClient, na
     assert "NewTopic(" in (caught.value.hint or "")
 
 
-def test_a_broker_is_told_its_own_name_for_a_key_of_a_topic() -> None:
+def test_a_key_of_a_topic_gets_a_hint_at_the_brokers_name() -> None:
     with pytest.raises(kl.BrokerStartError) as caught:
         kl.Broker(config={"retention.ms": 5}).start()
     assert caught.value.hint == "did you mean log.retention.ms?"

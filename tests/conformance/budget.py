@@ -31,7 +31,7 @@ class Budget:
     slow_connections: int = 1_000
     #: Seconds of each latency measurement.
     latency_seconds: float = 15.0
-    #: Whether bounds on times are judged (1), or the times are told only (0): the machines of CI
+    #: Whether bounds on times are judged (1), or the times are only printed (0). The machines of CI
     #: are shared, and a bound that a neighbour can break says nothing about the broker.
     judge_times: int = 1
     #: Rows of the flights table (0: all), seconds the producer takes for them, kills meanwhile.

@@ -22,7 +22,7 @@ from tests.harness import places
 #: Seconds a client may take for everything.
 PATIENCE = 240.0
 
-#: When the first record is said to have been made; whoever is told a time has to keep it.
+#: The timestamp of the first record; every broker and client has to keep timestamps.
 BEGAN_MS = 1_700_000_000_000
 
 

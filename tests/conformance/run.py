@@ -33,8 +33,8 @@ class Suite:
     frameworks: bool = False
 
 
-#: Seconds for all of the slice: less than the 30 minutes that `.ci/run` gives to it, so that it is
-#: a suite that is named if one hangs.
+#: Seconds for all of the slice. It is less than the 30 minutes in `.ci/run`, so that a suite that
+#: hangs is named.
 SLICE_SECONDS = 1_740
 
 #: A suite's seconds in the slice are about twice what two idle cores need. What suites leave over

@@ -155,7 +155,7 @@ def test_a_seek_by_time_finds_the_first_record_at_or_after_it(
     play(scenario)
 
 
-def test_an_offset_out_of_range_is_told_when_no_reset_is_wanted(
+def test_an_offset_out_of_range_is_an_error_when_no_reset_is_wanted(
     broker: Broker, unique: Unique
 ) -> None:
     topic = unique("aiokafka-range")

@@ -124,10 +124,10 @@ SMALL: dict[str, tuple[History, set[str]]] = {
     "nothing happened": (History(), set()),
     "acknowledged and read": (
         History([Send("a", 0, OK, 0)], [Poll("r", 0, 0, "a")]), set()),
-    "an unknown send that nobody read": (History([Send("a", 0, UNKNOWN)]), set()),
+    "an unknown send that was not read": (History([Send("a", 0, UNKNOWN)]), set()),
     "an unknown send that was read": (
         History([Send("a", 0, UNKNOWN)], [Poll("r", 0, 0, "a")]), set()),
-    "a refused send that nobody read": (History([Send("a", 0, FAILED)]), set()),
+    "a refused send that was not read": (History([Send("a", 0, FAILED)]), set()),
     "acknowledged under acks=0": (History([Send("a", 0, OK, -1)]), set()),
     "acknowledged and not drained": (History([Send("a", 0, OK, 0)], drained=False), set()),
     "acknowledged and unread": (History([Send("a", 0, OK, 0)]), {"unseen"}),
@@ -140,7 +140,7 @@ SMALL: dict[str, tuple[History, set[str]]] = {
     "twice in two partitions": (
         History([Send("a", 0, OK, 0)], [Poll("r", 0, 0, "a"), Poll("r", 1, 0, "a")]),
         {"duplicate"}),
-    "back because it was told to": (
+    "back because it had to": (
         History([Send("a", 0, OK, 0)], [Poll("r", 0, 0, "a"), Poll("r", 0, 0, "a", True)]), set()),
     "the same record again": (
         History([Send("a", 0, OK, 0)], [Poll("r", 0, 0, "a"), Poll("r", 0, 0, "a")]),

@@ -59,7 +59,7 @@ def test_every_allowed_difference_is_a_case_of_the_script(
         ("no answer", {"a": 1}, {".": ("no answer", {"a": 1})}),
     ],
 )
-def test_a_difference_is_told_with_its_place(
+def test_a_difference_is_reported_with_its_place(
     left: object, right: object, where: script.Places
 ) -> None:
     assert script.places_of(left, right) == where

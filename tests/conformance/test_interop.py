@@ -120,7 +120,7 @@ OTHERS: dict[str, Writer] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_key_goes_to_the_same_partition_whoever_writes_it(
+def test_a_key_goes_to_the_same_partition_from_every_writer(
     broker: Broker, unique: Callable[[str], str], other: str
 ) -> None:
     # An empty key is a key to Kafka, and to librdkafka it is none.

@@ -1,4 +1,4 @@
-"""Brokers to judge: ours, Apache Kafka's, or one that somebody else started.
+"""Brokers to judge: ours, Apache Kafka's, or one that is running already.
 
 Each kind starts on a free port of 127.0.0.1 with a data directory, answers ``ready`` once the
 first ApiVersions request is served, and can be stopped (SIGTERM), killed (SIGKILL) and started
@@ -53,7 +53,7 @@ class BrokerFailed(AssertionError):
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on at the moment."""
+    """A port of 127.0.0.1 without a listener at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -254,7 +254,7 @@ class ApacheKafka(Broker):
 
 
 class ExternalBroker(Broker):
-    """A broker somebody else runs: it can be spoken to, and nothing else."""
+    """A broker that is running already: tests can only talk to it."""
 
     kind = "external"
     can_restart = False

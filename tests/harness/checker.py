@@ -5,13 +5,13 @@ are unique. The checker finds
 
 - ``duplicate``: one value at two offsets, although the producer was idempotent
 - ``inconsistent-offset``: two values at one offset, across clients, replicas and time
-- ``lost-write``: acknowledged, below the highest offset anybody read, and never read
+- ``lost-write``: acknowledged, below the highest offset that was read, and never read
 - ``unseen``: acknowledged, and not read although everything was healed and drained
 - ``aborted-read``: a value of an aborted transaction was read
 - ``precommitted-read``: a value was read before its transaction was committed
-- ``poll-skip``: a reader jumped over an offset at which somebody found a record
-- ``non-monotonic-poll``: a reader went back without being told to
-- ``phantom``: a value was read that nobody sent
+- ``poll-skip``: a reader jumped over an offset at which another reader found a record
+- ``non-monotonic-poll``: a reader went back without a reason
+- ``phantom``: a value was read that was never sent
 
 and, in the bytes of a log, ``bad-crc``, ``offset-gap`` and ``truncated-batch``; in marks observed
 over time (log end offset, high watermark, ...) ``mark-went-back`` within one leader epoch.
@@ -37,7 +37,7 @@ HEADER_BYTES = 61
 
 
 class Outcome(enum.Enum):
-    """What a producer was told about a record."""
+    """The answer that a producer got about a record."""
 
     OK = "ok"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class Outcome(enum.Enum):
 
 
 class Fate(enum.Enum):
-    """What became of a transaction; a record outside of one is committed from the start."""
+    """The outcome of a transaction; a record outside of one is committed from the start."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -65,7 +65,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One record a reader (in assign mode) got. ``sought``: the reader was told to go there."""
+    """One record a reader (in assign mode) got. ``sought``: the test moved the reader there."""
 
     reader: str
     partition: int
@@ -220,7 +220,7 @@ def check_log(data: bytes, base_offset: int | None = None) -> list[Violation]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A value somebody observed, such as a partition's high watermark, under a leader epoch."""
+    """An observed value, such as a partition's high watermark, under a leader epoch."""
 
     name: str
     partition: int

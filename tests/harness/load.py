@@ -1,7 +1,7 @@
 """A load that survives chaos: idempotent producers and a reader, and the history of both.
 
 Values are ``producer:number`` and unique; keys spread them over all partitions. Producers
-retry on their own through every death of the broker; what they are told goes into the history.
+retry on their own through every death of the broker; their answers go into the history.
 """
 
 from __future__ import annotations

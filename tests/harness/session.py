@@ -50,7 +50,7 @@ class Session:
         return self.open.call(api, version, body)
 
     def name(self) -> str:
-        """A name nobody else uses."""
+        """A name of this session only."""
         self.made += 1
         return f"{self.prefix}-{self.made}"
 

@@ -55,6 +55,6 @@ def test_a_choice_of_licences_is_made(expression: str, licenses_of_it: list[str]
     assert licenses.chosen(expression) == licenses_of_it
 
 
-def test_a_licence_that_nobody_looked_at_is_refused() -> None:
+def test_an_unknown_licence_is_refused() -> None:
     with pytest.raises(licenses.UnknownLicense):
         licenses.chosen("MIT AND AGPL-3.0")

@@ -57,5 +57,5 @@ def test_nothing_is_left_to_do_later() -> None:
         ("`/tmp/kafka-logs`", False),
     ],
 )
-def test_foreign_places_are_told_from_our_own(text: str, foreign: bool) -> None:
+def test_foreign_places_differ_from_our_own(text: str, foreign: bool) -> None:
     assert bool(FOREIGN.search(text)) == foreign

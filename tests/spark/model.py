@@ -46,7 +46,7 @@ class World:
         self.on_their_way: list[tuple[Decision, int]] = []
         self.lingering: list[Callable[[], None]] = []
         self.depth = 0
-        #: Starts another driver of the same query, in the middle of somebody's call.
+        #: Starts another driver of the same query, in the middle of a call.
         self.another_driver: Callable[[], None] = lambda: None
 
     def chance(self, of: float) -> bool:
@@ -54,7 +54,7 @@ class World:
         return not self.calm and self.random.random() < of
 
     def call(self, effect: Callable[[], object]) -> object:
-        """Carry out a call: perhaps somebody goes on first, perhaps nobody hears of its end."""
+        """Carry out a call: another may go on first, and its end may be lost."""
         if self.lingering and self.chance(0.3):
             self.lingering.pop(self.random.randrange(len(self.lingering)))()
         if self.on_their_way and self.chance(0.3):
@@ -119,7 +119,7 @@ class Log:
             if turn != self.world.turn:
                 raise protocol.Fenced("another turn")
             if self.world.chance(0.05):
-                # It is written later, if ever; whoever sent it hears nothing.
+                # It is written later, if ever; the sender gets no answer.
                 self.world.on_their_way.append((decision, turn))
                 raise NoAnswer
             self.world.land(decision, turn)
@@ -156,7 +156,7 @@ class Coordinator:
             known = self.world.transactions.get(transactional_id)
             epoch = 0
             if known is not None:
-                # As InitProducerId does: whoever used the id is shut out.
+                # Like InitProducerId: the former user of the id is fenced.
                 if known.state == "open":
                     known.state = "aborted"
                 epoch = known.prepared.epoch + 1

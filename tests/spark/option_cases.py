@@ -68,7 +68,7 @@ SOON: dict[str, str | None] = {
     "kafka.default.api.timeout.ms": "3000",
     "fetchOffset.numRetries": "1",
 }
-TYPO = "a name that nobody knows is an error here, with the nearest one that somebody does"
+TYPO = "an unknown name is an error here, with the nearest known name"
 MEANINGLESS = "an option that changes nothing is an error here; Spark's own says so in a log line"
 
 
@@ -121,10 +121,10 @@ def _read() -> list[Case]:
             "the time beats times beat offsets",
             {**two, "startingTimestamp": str(TIME + 2), "startingOffsets": "earliest"},
         ),
-        Case("read", "a time nobody reached", late),
+        Case("read", "a time after all records", late),
         Case(
             "read",
-            "a time nobody reached, latest",
+            "a time after all records, latest",
             {**late, "startingOffsetsByTimestampStrategy": "latest"},
         ),
         Case("read", "a strategy that is none", {**ALL, "startingOffsetsByTimestampStrategy": "x"}),
@@ -241,9 +241,9 @@ def _read_stream() -> list[Case]:
             {**ALL, "startingOffsetsByTimestamp": _json(cases={"0": TIME + 3, "1": TIME + 1})},
         ),
         ("a time to start", {**ALL, "startingTimestamp": str(TIME + 2)}),
-        ("a time nobody reached", late),
+        ("a time after all records", late),
         (
-            "a time nobody reached, latest",
+            "a time after all records, latest",
             {**late, "startingOffsetsByTimestampStrategy": "latest"},
         ),
         ("maxOffsetsPerTrigger", {**old, "maxOffsetsPerTrigger": "6"}),

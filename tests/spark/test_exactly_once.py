@@ -71,7 +71,7 @@ def commits_before_it_decides(
     batch: int,
     messages: protocol.Messages,
 ) -> None:
-    """Commit with nothing to go by for whoever comes next."""
+    """Commit without a note for the next driver."""
     for one in messages:
         if isinstance(one, protocol.Written):
             transactions.commit(one.prepared)

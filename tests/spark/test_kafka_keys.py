@@ -41,7 +41,7 @@ def test_what_a_task_would_refuse_is_refused_by_the_name_of_the_option(
     assert words in str(caught.value)
 
 
-def test_keys_that_are_right_pass_and_those_without_effect_are_told(
+def test_keys_that_are_right_pass_and_those_without_effect_are_listed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):

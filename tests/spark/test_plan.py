@@ -51,7 +51,7 @@ def test_a_partition_without_a_start_is_not_read_yet() -> None:
         ((5, 5, 5), 1, (1, 1, 1)),
     ],
 )
-def test_a_limit_is_shared_in_proportion_and_starves_nobody(
+def test_a_limit_is_shared_in_proportion_and_starves_no_partition(
     waiting: tuple[int, ...], most: int, expected: tuple[int, ...]
 ) -> None:
     assert limited(at(*[0] * len(waiting)), at(*waiting), most) == at(*expected)

@@ -1,4 +1,4 @@
-"""What older versions of PySpark lack is told, or refused where it was asked for."""
+"""Missing parts of older PySparks are logged, or refused if a query asks for them."""
 
 from __future__ import annotations
 

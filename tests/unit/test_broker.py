@@ -324,7 +324,7 @@ def test_it_remembers_the_last_requests() -> None:
     assert broker.recent_requests() == []
 
 
-def test_a_child_tells_of_its_last_requests_over_its_admin_port(
+def test_a_child_lists_its_last_requests_over_its_admin_port(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kafkalite.broker_process._ASKING_S", PATIENCE_S)
@@ -398,7 +398,9 @@ def test_records_that_came_in_place_of_those_expected_are_shown() -> None:
             f"  t-0 @ 1  value=b'{'x' * 60}...' (1,000 bytes)",
         ]
         first = failure_of_expect(broker, 1, where=lambda record: record.value == b"w")
-        assert first.startswith("REQUEST_TIMED_OUT: 0 of 2 records of t match after SECONDS, not 1")
+        assert first.startswith(
+            "REQUEST_TIMED_OUT: t has 0 matching of 2 records after SECONDS, not 1"
+        )
 
 
 def test_where_no_record_came_a_hint_says_what_to_look_at() -> None:

@@ -232,7 +232,7 @@ def test_completion_writes_a_script(shell: str) -> None:
 
 
 def completed(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What a shell is told that completes the last of these words."""
+    """The words that a shell gets for the last of these words."""
     asked = {
         "_KAFKALITE_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
@@ -271,12 +271,12 @@ def test_completion_finds_topics_and_groups_of_the_cluster(broker: Process) -> N
     assert suggested(words) == [f"plain,{prefix}-group"]
 
 
-def test_completion_says_nothing_where_nobody_listens() -> None:
+def test_completion_says_nothing_without_a_broker() -> None:
     done = completed("kafkalite topics describe -b 127.0.0.1:1 t")
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
-def test_an_answer_that_nobody_reads_to_its_end_is_no_failure() -> None:
+def test_an_answer_that_is_not_read_to_its_end_is_no_failure() -> None:
     command = f"{sys.executable} -m kafkalite config list | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("broker:\n", "")
@@ -297,7 +297,7 @@ def test_a_pipe_that_is_closed_already_is_no_failure(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["config list", "--help", "--version", "serve --help"])
-def test_a_full_disk_is_told_in_a_line(words: str) -> None:
+def test_a_full_disk_is_an_error_of_one_line(words: str) -> None:
     """`> /dev/full` ended in a traceback, or in no word at all."""
     command = f"{sys.executable} -m kafkalite {words} > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

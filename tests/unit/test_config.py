@@ -56,7 +56,7 @@ def test_the_binary_says_what_was_meant() -> None:
     assert info.value.hint == "did you mean client.id?"
 
 
-def test_keys_without_a_meaning_here_are_told_of() -> None:
+def test_keys_without_a_meaning_here_are_listed() -> None:
     native = _native.AdminClient({"bootstrap.servers": "a:1", "metric.reporters": "x"})
     assert native.warnings == ["metric.reporters=x is Kafka's, and changes nothing here"]
     assert native.close(5)

@@ -48,7 +48,7 @@ def topic(broker: Process) -> str:
         (("-e",), ""),
     ],
 )
-def test_consume_begins_and_ends_where_it_is_told(
+def test_consume_begins_and_ends_at_the_given_places(
     broker: Process, topic: str, words: tuple[str, ...], values: str
 ) -> None:
     done = told("consume", f"{topic}:0", *words, "-b", broker.ready)
@@ -104,7 +104,9 @@ def test_topics_are_named_by_a_regular_expression(broker: Process, topic: str) -
     assert told("consume", f"^{topic[:-1]}", *words).returncode == 5
 
 
-def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(broker: Process, topic: str) -> None:
+def test_a_mistyped_topic_gets_a_hint_at_the_one_that_was_meant(
+    broker: Process, topic: str
+) -> None:
     done = told("consume", f"{topic}x", "-e", "-b", broker.ready)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (5, f"hint: did you mean {topic}?")
 

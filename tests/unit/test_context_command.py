@@ -84,7 +84,7 @@ def test_the_context_that_is_removed_is_not_the_current_one_any_more(home: dict[
 
 
 @pytest.mark.parametrize("words", [("use", "stagin"), ("remove", "stagin")])
-def test_a_mistyped_context_is_told_with_the_one_that_was_meant(
+def test_a_mistyped_context_gets_a_hint_at_the_one_that_was_meant(
     home: dict[str, str], words: tuple[str, ...]
 ) -> None:
     told("context", "add", "staging", "one:9092", **home)
@@ -93,7 +93,7 @@ def test_a_mistyped_context_is_told_with_the_one_that_was_meant(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"current": 5, "contexts": {"a": 1}}', "\x00"])
-def test_a_file_that_is_damaged_is_told_and_not_written_over(
+def test_a_file_that_is_damaged_is_an_error_and_not_written_over(
     home: dict[str, str], text: str
 ) -> None:
     saved(home).parent.mkdir()

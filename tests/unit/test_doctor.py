@@ -48,7 +48,7 @@ def test_a_sound_cluster_passes_every_step_for_every_address(broker: Process) ->
     assert "none is asked for" in told("doctor", broker.ready).stdout
 
 
-def test_an_address_that_is_advertised_and_does_not_work_is_told(processes: Processes) -> None:
+def test_an_address_that_is_advertised_and_does_not_work_is_shown(processes: Processes) -> None:
     process = processes.serve("--advertise", "127.0.0.1:1")
     done = told("doctor", process.ready)
     assert done.returncode == 4
@@ -90,7 +90,7 @@ def test_of_several_addresses_each_is_checked(broker: Process) -> None:
         ("9092", "dns: 9092 is not HOST:PORT", "write it as"),
     ],
 )
-def test_the_step_that_fails_is_told_with_a_hint(address: str, step: str, hint: str) -> None:
+def test_the_step_that_fails_has_a_hint(address: str, step: str, hint: str) -> None:
     done = told("doctor", address)
     assert done.returncode == 3
     lines = done.stderr.splitlines()
@@ -107,7 +107,7 @@ def test_the_step_that_fails_is_told_with_a_hint(address: str, step: str, hint: 
         (bytes.fromhex("0000000a 00000001 0000 00000001"), "its answer is cut short"),
     ],
 )
-def test_a_server_that_is_no_broker_is_told(answer: bytes, why: str) -> None:
+def test_a_server_that_is_no_broker_is_an_error(answer: bytes, why: str) -> None:
     with server(answer) as address:
         done = told("doctor", address)
     assert done.returncode == 3

@@ -100,7 +100,7 @@ def test_an_empty_group_is_deleted(broker: Process, group: str) -> None:
 
 
 @pytest.mark.parametrize("words", [("describe",), ("lag",), ("delete", "-y")])
-def test_a_mistyped_group_is_told_with_the_one_that_was_meant(
+def test_a_mistyped_group_gets_a_hint_at_the_one_that_was_meant(
     broker: Process, group: str, words: tuple[str, ...]
 ) -> None:
     done = told("groups", *words, f"{group}x", "-b", broker.ready)

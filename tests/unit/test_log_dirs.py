@@ -88,7 +88,7 @@ def test_partitions_are_found_in_all_directories(
 def test_partitions_of_a_lost_directory_are_an_error_and_never_empty(
     processes: Processes, filled: tuple[Path, Path], how: str
 ) -> None:
-    """They were made anew, from offset 0, and consumers were told that their offsets are gone."""
+    """They were created again, from offset 0, and consumers lost their offsets."""
     one, two = filled
     away = two.rename(two.with_name("away"))
     given = [one]

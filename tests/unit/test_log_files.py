@@ -48,7 +48,7 @@ def test_dump_tells_batches_and_records(data_dir: Path) -> None:
     assert all(batch["flaw"] is None and batch["producer_id"] >= 0 for batch in batches)
 
 
-def test_dump_begins_and_ends_where_it_is_told(data_dir: Path) -> None:
+def test_dump_begins_and_ends_at_the_given_places(data_dir: Path) -> None:
     words = ["log", "dump", str(data_dir / "t-0"), "--offset", "7", "-n", "1", "--no-records"]
     batch = json.loads(told(*words, "--json").stdout)
     assert batch["base_offset"] <= 7 <= batch["last_offset"]
@@ -172,7 +172,7 @@ def peak_mib(*words: str, within_s: float = PATIENCE_S) -> tuple[float, int, str
 
 @pytest.mark.parametrize("name", ["log", "index", "timeindex"])
 def test_a_fifo_is_refused(data_dir: Path, name: str) -> None:
-    """It was opened as a file, which waits for a writer for ever."""
+    """It was opened as a file, which waits for a writer without end."""
     partition = data_dir / "t-0"
     file = next(partition.glob("*.log")).with_suffix(f".{name}")
     file.unlink()
@@ -186,7 +186,7 @@ def test_a_fifo_is_refused(data_dir: Path, name: str) -> None:
         assert said.startswith("error: cannot read the log\n"), said
 
 
-def test_a_fifo_in_the_place_of_leader_epochs_is_told(data_dir: Path) -> None:
+def test_a_fifo_in_the_place_of_leader_epochs_is_an_error(data_dir: Path) -> None:
     file = data_dir / "t-0" / "leader-epoch-checkpoint"
     file.unlink()
     os.mkfifo(file)

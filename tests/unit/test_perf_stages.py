@@ -33,7 +33,7 @@ def test_a_span_is_the_difference_of_two_readings() -> None:
     assert (span.count, round(span.sum_s, 6)) == (1, 0.001)
 
 
-def test_stages_of_a_running_broker_are_told(broker: Process) -> None:
+def test_stages_of_a_running_broker_are_shown(broker: Process) -> None:
     api_versions_error(broker.ready)
     done = told("perf", "stages", "--admin-url", broker.admin, "--api", "ApiVersions", "--json")
     rows = {row["stage"]: row for row in json.loads(done.stdout)}
@@ -41,7 +41,7 @@ def test_stages_of_a_running_broker_are_told(broker: Process) -> None:
     assert rows["total"]["p99_ms"] >= rows["total"]["p50_ms"] > 0
 
 
-def test_a_broker_without_metrics_is_told_with_a_hint() -> None:
+def test_a_broker_without_metrics_gets_a_hint() -> None:
     done = told("perf", "stages", "--admin-url", "http://127.0.0.1:1")
     assert done.returncode == 3
     assert done.stderr.splitlines()[0] == "error: cannot read http://127.0.0.1:1/metrics"
@@ -86,7 +86,7 @@ def test_each_api_has_one_row_with_units(broker: Process) -> None:
     )
 
 
-def test_an_api_that_is_mistyped_is_told_with_the_one_that_was_meant(broker: Process) -> None:
+def test_an_api_that_is_mistyped_gets_a_hint_at_the_one_that_was_meant(broker: Process) -> None:
     api_versions_error(broker.ready)
     done = told("perf", "stages", "--admin-url", broker.admin, "--api", "ApiVersion")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (5, "hint: did you mean ApiVersions?")

@@ -162,7 +162,7 @@ def test_compression_is_that_of_the_batches(processes: Processes, tmp_path: Path
     assert json.loads(dumped)["codec"] == "zstd"
 
 
-def test_a_topic_that_is_created_is_told_with_its_partitions(broker: Process) -> None:
+def test_a_topic_that_is_created_is_named_with_its_partitions(broker: Process) -> None:
     name = f"made-{uuid.uuid4().hex[:8]}"
     first = produced(broker, name, "one\n")
     assert first.stderr.splitlines()[0] == f"created topic {name} with 1 partition"
@@ -200,7 +200,7 @@ def test_a_partition_that_a_topic_does_not_have_is_refused_at_once(
     )
 
 
-def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(processes: Processes) -> None:
+def test_a_mistyped_topic_gets_a_hint_at_the_one_that_was_meant(processes: Processes) -> None:
     broker = processes.serve("--topic", "orders", "--set", "auto.create.topics.enable=false")
     done = produced(broker, "ordrs", "one\n")
     assert done.returncode == 5

@@ -246,7 +246,7 @@ def test_of_a_broker_in_a_child_a_failure_shows_what_it_said_and_did(
         import kafkalite.broker_process
         import pytest
 
-        # A machine that stands still for two seconds would tell of none.
+        # A machine that stands still for two seconds would show none.
         kafkalite.broker_process._ASKING_S = 30.0
 
         @pytest.fixture(scope="session")

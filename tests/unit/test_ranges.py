@@ -44,7 +44,7 @@ def test_ranges_are_read_to_their_ends_and_a_reader_goes_on_with_others(
         assert max(map(len, batches), default=0) <= 64
 
 
-def test_whoever_leaves_early_may_read_something_else(topic: str, reader: RangeReader) -> None:
+def test_a_reader_that_stops_early_may_read_something_else(topic: str, reader: RangeReader) -> None:
     batches = reader.read([(topic, 0, 0, 1_000)], batch_rows=10)
     assert len(next(batches)) == 10
     del batches

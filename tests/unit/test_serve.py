@@ -80,7 +80,7 @@ def test_the_process_started_is_the_broker(processes: Processes) -> None:
     assert children.read_text() == ""
 
 
-def test_the_log_is_json_where_nobody_sits(processes: Processes) -> None:
+def test_the_log_is_json_without_a_terminal(processes: Processes) -> None:
     process = processes.serve()
     process.end()
     lines = [json.loads(line) for line in process.stderr.splitlines()]

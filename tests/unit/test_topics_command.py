@@ -54,7 +54,7 @@ def test_off_a_terminal_a_topic_is_deleted_with_yes_alone(broker: Process, topic
 
 
 @pytest.mark.parametrize("words", [("describe",), ("delete", "-y"), ("alter", "--unset", "x")])
-def test_a_mistyped_topic_is_told_with_the_one_that_was_meant(
+def test_a_mistyped_topic_gets_a_hint_at_the_one_that_was_meant(
     broker: Process, topic: str, words: tuple[str, ...]
 ) -> None:
     done = told("topics", *words, f"{topic}x", "-b", broker.ready)
@@ -90,7 +90,7 @@ def test_describe_tells_offsets_and_configuration(broker: Process, topic: str) -
     assert "  retention.ms=3600000" in told("topics", "describe", topic, "-b", broker.ready).stdout
 
 
-def test_a_key_that_was_mistyped_is_told_with_the_one_that_was_meant(
+def test_a_key_that_was_mistyped_gets_a_hint_at_the_one_that_was_meant(
     broker: Process, topic: str
 ) -> None:
     at = ("--config", "retention.mss=1", "-b", broker.ready)

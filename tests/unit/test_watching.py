@@ -195,7 +195,7 @@ def test_config_alter_only_checks_a_dry_run(broker: Process, topic: str) -> None
     ("words", "error"),
     [
         (("--topic", "t"), "nothing to change: give KEY=VALUE or --unset KEY"),
-        (("a=b",), "whose keys? give --topic NAME, --broker ID or --all-brokers"),
+        (("a=b",), "no topic and no broker: give --topic NAME, --broker ID or --all-brokers"),
         (("--topic", "t", "retention"), "'retention' is not KEY=VALUE"),
     ],
 )

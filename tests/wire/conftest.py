@@ -36,7 +36,7 @@ def form_groups(address: str) -> None:
 
 @pytest.fixture
 def s(address: str) -> Iterator[Session]:
-    """A connection of this test's own, with names that nobody else uses."""
+    """A connection of this test's own, with names of this test only."""
     session = Session(address, f"wire-{next(_numbers)}")
     yield session
     session.close()

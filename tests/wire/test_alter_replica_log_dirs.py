@@ -27,7 +27,7 @@ def test_where_it_is_already_it_may_go_in_version(s: Session, version: int) -> N
     assert move(s, log_dir(s), s.topic(), 0, version) == 0
 
 
-def test_an_unknown_directory_or_partition_is_told(s: Session) -> None:
+def test_an_unknown_directory_or_partition_is_an_error(s: Session) -> None:
     topic, here = s.topic(), log_dir(s)
     asked = [(here + "/", topic, 0), ("/no-such-directory", topic, 0), (here, topic, 7),
              (here, "no-such-topic", 0), ("relative", "no-such-topic", 0)]  # fmt: skip

@@ -10,12 +10,12 @@ from tests.harness.wire.versions import SERVED, edges
 
 
 @pytest.mark.parametrize("version", edges("ApiVersions"))
-def test_every_served_range_is_told_and_no_other_in_version(s: Session, version: int) -> None:
+def test_every_served_range_is_listed_and_no_other_in_version(s: Session, version: int) -> None:
     names = {"ClientSoftwareName": "a", "ClientSoftwareVersion": "1"} if version >= 3 else {}
     answer = s.call("ApiVersions", version, **names)
     told = {one["ApiKey"]: (one["MinVersion"], one["MaxVersion"]) for one in answer["ApiKeys"]}
     expected = {key: (low, high) for key, low, high in SERVED.values()}
-    # librdkafka compresses only where Produce is told from version 0 on.
+    # librdkafka compresses only if Produce is listed from version 0 on.
     expected[0] = (0, 13)
     assert (answer["ErrorCode"], told) == (0, expected)
 

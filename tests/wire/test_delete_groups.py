@@ -19,7 +19,7 @@ def test_only_an_empty_group_is_deleted_in_version(s: Session, version: int) -> 
     assert codes == {busy: 68, idle: 0, unknown: 69}
 
 
-def test_a_group_that_is_named_twice_is_told_once(s: Session) -> None:
+def test_a_group_that_is_named_twice_is_answered_once(s: Session) -> None:
     name = s.name()
     answer = s.call("DeleteGroups", 2, GroupsNames=[name, name])
     assert [one["ErrorCode"] for one in answer["Results"]] == [69]

@@ -37,7 +37,7 @@ def test_a_key_that_does_not_exist_is_left_out(s: Session) -> None:
     assert list(described(s, s.topic(), ["no.such.key", "segment.ms"])[1]) == ["segment.ms"]
 
 
-def test_synonyms_are_told_to_who_asks(s: Session) -> None:
+def test_synonyms_are_listed_on_request(s: Session) -> None:
     topic = s.topic(retention_ms="1000")
     found = described(s, topic, ["retention.ms"], IncludeSynonyms=True)[1]["retention.ms"]
     assert found["Synonyms"][0]["Name"] == "retention.ms"

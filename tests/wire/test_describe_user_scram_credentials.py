@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.harness.session import Session
 
 
-def test_nobody_has_credentials(s: Session) -> None:
+def test_no_user_has_credentials(s: Session) -> None:
     answer = s.call("DescribeUserScramCredentials", 0, Users=None)
     assert (answer["ErrorCode"], answer["Results"]) == (0, [])
 

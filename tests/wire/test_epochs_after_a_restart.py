@@ -57,7 +57,7 @@ def test_a_fetch_is_fenced_by_epoch(restarted: Session, epoch: int, error: int) 
     assert bool(partition["Records"]) == (error == 0)
 
 
-def test_a_fenced_fetch_is_told_who_leads(restarted: Session) -> None:
+def test_a_fenced_fetch_gets_the_leader(restarted: Session) -> None:
     answer = restarted.fetch(TOPIC, 3, version=16, part={"CurrentLeaderEpoch": 0})
     (partition,) = answer["Responses"][0]["Partitions"]
     leader = {"LeaderId": restarted.broker_id(), "LeaderEpoch": 1}

@@ -192,7 +192,7 @@ def test_a_session_tells_only_what_is_new_in_version(s: Session, version: int) -
     assert talk.told(2, {}) == []
     s.fill(talk.topic, 1, partition=1)
     assert talk.told(3, {}) == [1]
-    # What was told and not moved past is told again.
+    # An answer that the client did not move past is sent again.
     assert talk.told(4, {}) == [1]
     assert talk.told(5, {1: 3}) == []
 
@@ -216,7 +216,7 @@ def test_a_session_that_was_closed_is_not_found(s: Session) -> None:
 
 
 @pytest.mark.parametrize(("session", "epoch"), [(12345, 1), (0, 1), (-5, 3)])
-def test_a_session_that_nobody_opened_is_not_found(s: Session, session: int, epoch: int) -> None:
+def test_a_session_that_was_not_opened_is_not_found(s: Session, session: int, epoch: int) -> None:
     answer = s.fetch(s.topic(), 0, SessionId=session, SessionEpoch=epoch)
     assert (answer["ErrorCode"], answer["Responses"]) == (70, [])
 
@@ -246,7 +246,7 @@ def test_a_waiting_session_is_woken_by_any_of_its_partitions(s: Session) -> None
     assert base_offsets(only(waiting.receive("Fetch", 11))) == [0]
 
 
-def test_a_waiting_session_is_told_of_a_topic_that_is_deleted(s: Session) -> None:
+def test_a_waiting_session_gets_an_error_for_a_deleted_topic(s: Session) -> None:
     talk = Talk(s)
     assert talk.told(1, {0: 9, 1: 0}) == []
     waiting = s.another()
@@ -305,7 +305,7 @@ def test_a_full_cache_opens_no_session_until_one_is_closed(processes: Processes)
     s.close()
 
 
-def test_a_session_that_begins_anew_keeps_its_slot(processes: Processes) -> None:
+def test_a_session_that_starts_again_keeps_its_slot(processes: Processes) -> None:
     s = cramped(processes, 1)
     topic = s.topic()
     first = opened(s, topic)
@@ -332,7 +332,7 @@ def test_a_cache_of_no_slots_opens_no_session(processes: Processes) -> None:
 
 
 @pytest.mark.parametrize("version", [7, 11, 12])
-def test_a_session_tells_of_a_topic_that_was_deleted_in_version(s: Session, version: int) -> None:
+def test_a_session_lists_a_topic_that_was_deleted_in_version(s: Session, version: int) -> None:
     talk = Talk(s, version)
     assert talk.told(1, {0: 9}) == []
     s.call("DeleteTopics", 5, TopicNames=[talk.topic], TimeoutMs=1000)

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of the current generation is alive, anybody else is told why not."""
+"""Heartbeat (12): a member of the current generation is alive, others get an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_group_that_is_not_there_is_refused(s: Session, group: str, error: int
     assert beat(s, group, "m", 1) == error
 
 
-def test_a_member_hears_of_a_rebalance(s: Session) -> None:
+def test_a_member_learns_of_a_rebalance(s: Session) -> None:
     group = s.name()
     member, generation = member_of(s, group)
     second = s.another()
@@ -54,7 +54,7 @@ def test_a_member_hears_of_a_rebalance(s: Session) -> None:
     assert second.receive("JoinGroup", 1)["GenerationId"] == generation + 1
 
 
-def test_a_fenced_static_member_is_told_so(s: Session) -> None:
+def test_a_fenced_static_member_gets_an_error(s: Session) -> None:
     group = s.name()
     member, generation = member_of(s, group, instance="one")
     join(s, group, instance="one")

@@ -1,4 +1,4 @@
-"""JoinGroup (11): who may join, and what a member is told."""
+"""JoinGroup (11): who may join, and the answer that a member gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.wire.versions import edges
 def test_the_first_member_leads_in_version(s: Session, version: int) -> None:
     group = s.name()
     first = join(s, group, version=version)
-    # From version 4 on a member is told its id first, and joins with it (KIP-394).
+    # From version 4 on a member gets its id first, and joins with it (KIP-394).
     assert first["ErrorCode"] == (79 if version >= 4 else 0)
     joined = join(s, group, first["MemberId"], version=version) if version >= 4 else first
     assert (joined["ErrorCode"], joined["GenerationId"]) == (0, 1)

@@ -70,7 +70,7 @@ def test_an_unknown_topic_id_is_refused(s: Session) -> None:
 
 
 @pytest.mark.parametrize(("asked", "operations"), [(False, -(2**31)), (True, 3576)])
-def test_authorized_operations_are_told_to_who_asks(
+def test_authorized_operations_are_listed_on_request(
     s: Session, asked: bool, operations: int
 ) -> None:
     topics = [{"Name": s.topic()}]

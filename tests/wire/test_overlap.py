@@ -96,7 +96,7 @@ def test_a_heartbeat_is_answered_while_a_fetch_waits_on_another_connection(s: Se
     assert s.call("Heartbeat", 3, **who)["ErrorCode"] in (0, 27)
 
 
-def test_a_connection_that_goes_away_while_its_fetch_waits_harms_nobody(s: Session) -> None:
+def test_a_connection_that_goes_away_while_its_fetch_waits_harms_no_other(s: Session) -> None:
     topic = s.topic()
     gone = s.another()
     gone.send("Fetch", 11, waiting_fetch(topic))

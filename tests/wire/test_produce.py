@@ -200,7 +200,7 @@ def test_a_batch_sent_twice_is_in_the_log_once(s: Session) -> None:
     assert end(s, topic) == 2
 
 
-def test_log_append_time_is_told(s: Session) -> None:
+def test_log_append_time_is_answered(s: Session) -> None:
     before_ms = int(time.time() * 1000)
     answer = s.produce(s.topic(message_timestamp_type="LogAppendTime"), GOOD)
     assert answer["LogAppendTimeMs"] >= before_ms - 1

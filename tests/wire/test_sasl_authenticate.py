@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): nobody authenticates on a plaintext listener."""
+"""SaslAuthenticate (36): no client authenticates on a plaintext listener."""
 
 from __future__ import annotations
 

@@ -271,7 +271,9 @@ def alter(
     resources += [ConfigResource("broker", str(broker)) for broker in brokers]
     resources += [ConfigResource("broker", "")] if all_brokers else []
     if not resources:
-        raise click.UsageError("whose keys? give --topic NAME, --broker ID or --all-brokers")
+        raise click.UsageError(
+            "no topic and no broker: give --topic NAME, --broker ID or --all-brokers"
+        )
     with cluster.admin() as admin:
         by_resource = dict.fromkeys(resources, changes)
         admin.alter_configs(by_resource, validate_only=dry_run, timeout=cluster.timeout)

@@ -4,8 +4,8 @@
 //! a wrong name with the same suggestion.
 
 /// The name among `names` that takes the fewest single-letter edits to make of `given`, if they
-/// are few for a name of that length. Capitals, and underscores for dots, are no edits: keys are
-/// written in either way. `names` are in lower case.
+/// are few for a name of that length. Two swapped letters are one edit. Capitals, and underscores
+/// for dots, are no edits: keys are written in either way. `names` are in lower case.
 #[must_use]
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A stranger chooses the length; no name comes near this one.
@@ -15,7 +15,7 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
     let given = given.to_ascii_lowercase().replace('_', ".");
     let limit = (given.chars().count() / 4).clamp(1, 5);
     names
-        .map(|name| (strsim::levenshtein(&given, &name.replace('_', ".")), name))
+        .map(|name| (strsim::osa_distance(&given, &name.replace('_', ".")), name))
         // A name that has no letter of it was not meant.
         .filter(|(edits, name)| *edits <= limit && *edits < name.len())
         .min_by_key(|(edits, name)| (*edits, name.len()))
@@ -36,6 +36,7 @@ mod tests {
             ("log.dir", Some("log.dirs")),
             ("roundrobin", Some("round_robin")),
             ("rang", Some("range")),
+            ("ragne", Some("range")),
             ("pizza", None),
             ("2", None),
             ("log.dirs".repeat(30).as_str(), None),

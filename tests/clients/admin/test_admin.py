@@ -223,14 +223,14 @@ def test_records_are_removed_below_an_offset(
     assert admin.delete_records({partition: "end"}) == {partition: 10}
 
 
-def test_the_cluster_tells_of_its_brokers(admin: kl.AdminClient, kafkalite_bootstrap: str) -> None:
+def test_the_cluster_lists_its_brokers(admin: kl.AdminClient, kafkalite_bootstrap: str) -> None:
     cluster = admin.describe_cluster()
     assert cluster.cluster_id
     assert kafkalite_bootstrap in [broker.address for broker in cluster.brokers]
     assert cluster.controller in [broker.id for broker in cluster.brokers]
 
 
-def test_brokers_tell_of_their_directories(
+def test_brokers_list_their_directories(
     admin: kl.AdminClient, name: str, fill: Callable[[str, int], None]
 ) -> None:
     admin.create_topic(name)

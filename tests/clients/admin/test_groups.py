@@ -40,7 +40,7 @@ def member(kafkalite_bootstrap: str, topic: str) -> Iterator[Consumer]:
     consumer.close()
 
 
-def test_a_group_tells_of_its_members(admin: kl.AdminClient, topic: str, member: Consumer) -> None:
+def test_a_group_lists_its_members(admin: kl.AdminClient, topic: str, member: Consumer) -> None:
     group = admin.describe_group(topic)
     assert (group.state, group.protocol_type, group.protocol) == ("Stable", "consumer", "range")
     (only,) = group.members
@@ -96,7 +96,7 @@ def test_a_group_is_reset_to_a_place(admin: kl.AdminClient, topic: str) -> None:
     assert fresh == {partition: CommittedOffset(0, fresh[partition].leader_epoch)}
 
 
-def test_a_group_that_nobody_knows(admin: kl.AdminClient, name: str) -> None:
+def test_an_unknown_group(admin: kl.AdminClient, name: str) -> None:
     with pytest.raises(kl.GroupNotFoundError, match="GROUP_ID_NOT_FOUND"):
         admin.describe_group(name)
     with pytest.raises(kl.GroupNotFoundError):

@@ -19,7 +19,7 @@ HEARTBEAT_MS = 300
 
 
 class Plan(NamedTuple):
-    """What a member is told on its command line."""
+    """The command line of a member."""
 
     kind: str
     bootstrap: str

@@ -330,7 +330,7 @@ def test_a_close_ends_although_a_listener_swallows_its_cancellation(
     run(main())
 
 
-def test_a_listener_that_closes_the_consumer_is_told_once(cluster: Cluster) -> None:
+def test_a_listener_that_closes_the_consumer_is_called_once(cluster: Cluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     told: list[int] = []
 
@@ -477,7 +477,7 @@ def test_a_member_that_only_waits_is_not_taken_for_gone(cluster: Cluster) -> Non
             return await watch
 
     async def main() -> None:
-        # A machine that stands still calls nobody either: that try tells nothing.
+        # A machine that stands still makes no call either: that try shows nothing.
         while await wait_in_one_call() > 0.5:
             pass
 

@@ -138,7 +138,7 @@ def test_deserializers_are_called_by_what_shows_values(cluster: Cluster) -> None
         lambda batch, _: batch[0],
     ],
 )
-def test_what_cannot_be_read_of_a_batch_is_told_with_its_place(
+def test_an_unreadable_part_of_a_batch_is_an_error_with_its_place(
     cluster: Cluster, part_of: str, show: Callable[[RecordBatch, str], object]
 ) -> None:
     topic = cluster.topic()
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_of_a_batch_is_told_with_its_place(
     assert isinstance(told.value.__cause__, ValueError)
 
 
-def test_a_batch_is_a_table_for_whoever_reads_arrow(cluster: Cluster) -> None:
+def test_a_batch_is_a_table_for_readers_of_arrow(cluster: Cluster) -> None:
     pa = pytest.importorskip("pyarrow")
     topic = cluster.topic(2)
     now = time.time_ns() // 1_000_000
@@ -183,7 +183,7 @@ def test_arrow_capsules_are_made_without_any_library(cluster: Cluster) -> None:
     cluster.write(topic, numbered(3))
     batch = batch_of(cluster, topic, 3)
     for _ in range(3):
-        # Capsules that nobody opens free what they hold.
+        # Unopened capsules free what they hold.
         batch.__arrow_c_schema__()
         batch.__arrow_c_array__()
         assert "arrow_array_stream" in repr(batch.__arrow_c_stream__())

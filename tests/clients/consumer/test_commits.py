@@ -63,7 +63,7 @@ def test_what_another_member_has_by_now_is_not_committed(quick: Cluster) -> None
                 with pytest.raises(errors.RebalanceError, match=refused):
                     first.commit(old)
             assert second.committed(lost)[lost].offset == 10
-            # Nobody else can have had this one.
+            # No other member can have had this one.
             first.commit(last_of(records, held.partition))
             assert first.committed(held)[held].offset == 5
 

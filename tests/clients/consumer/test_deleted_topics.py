@@ -1,4 +1,4 @@
-"""Topics that are deleted while somebody reads them, and stay away."""
+"""Topics that are deleted while a consumer reads them, and stay away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite import AdminClient, Broker, errors
 from tests.clients.consumer.consuming import Cluster, numbered, part, read, settle, values
 
 
-def test_a_topic_that_is_deleted_is_given_up_and_keeps_nobody_from_committing() -> None:
+def test_a_topic_that_is_deleted_is_given_up_and_delays_no_commit() -> None:
     never = {"auto.create.topics.enable": False}
     with (
         Broker(topics=["gone", "stays"], config=never) as broker,

@@ -156,7 +156,7 @@ def test_after_another_subscription_nothing_of_the_one_before_is_handed_out(quic
         assert values(read(consumer, 1)) == [b"second0"]
 
 
-def test_topics_that_grow_are_dealt_anew(quick: Cluster) -> None:
+def test_topics_that_grow_are_assigned_again(quick: Cluster) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
     topic, group = quick.topic(), quick.group()

@@ -35,8 +35,8 @@ def test_a_closed_consumer_refuses_calls_and_may_be_closed_again(cluster: Cluste
             call()
 
 
-def test_a_listener_that_closes_the_consumer_is_told_once(cluster: Cluster) -> None:
-    """The listener was told again by each close, until the interpreter ran out of stack."""
+def test_a_listener_that_closes_the_consumer_is_called_once(cluster: Cluster) -> None:
+    """Each close called the listener again, until the interpreter ran out of stack."""
     told: list[int] = []
 
     def revoked(partitions: list[TopicPartition]) -> None:
@@ -175,7 +175,7 @@ def test_a_program_may_end_without_closing(cluster: Cluster) -> None:
         f"print(consumer.poll({PATIENCE_S}).value)\n"
         "threading.Thread(target=consumer.poll, daemon=True).start()\n"
     )
-    # Longer than the poll within: a record that does not come is told as that.
+    # Longer than the poll within: a missing record is then reported as missing.
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE_S
     )
@@ -240,7 +240,7 @@ def test_a_consumer_needs_no_subscription_to_be_closed(cluster: Cluster) -> None
         assert consumer.assignment() == []
 
 
-def test_who_reads_nothing_is_told_so_and_does_not_wait(cluster: Cluster) -> None:
+def test_a_consumer_without_topics_gets_an_error_and_does_not_wait(cluster: Cluster) -> None:
     topic = cluster.topic()
     with cluster.consumer() as consumer:
         with pytest.raises(errors.IllegalStateError, match="subscribe or assign first"):

@@ -196,7 +196,7 @@ class Group:
         """Return whether a record was processed twice as the first commit of it was refused.
 
         That is how Kafka's clients go in the middle of a rebalance, and ours do not: they commit
-        again in the next generation, and tell of no commit here.
+        again in the next generation, and report no commit here.
         """
         processed = sorted(
             (line.at, number)
@@ -230,7 +230,7 @@ class Group:
         assert not twice, (sorted(told), self.complaints())
 
     def check_that_nothing_was_lost(self) -> None:
-        """Nobody was taken for dead."""
+        """No member was taken for dead."""
         for number, member in enumerate(self.members):
             lost = [line for line in member.lines if line.what == "lost"]
             assert lost == [], (number, self.complaints())

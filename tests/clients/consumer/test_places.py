@@ -72,7 +72,7 @@ def test_times_lead_to_the_first_record_that_is_as_new(cluster: Cluster) -> None
         assert values(read(consumer, 1)) == [b"1000"]
 
 
-def test_ends_and_partitions_are_told_of_topics_that_are_not_read(cluster: Cluster) -> None:
+def test_ends_and_partitions_are_known_for_topics_that_are_not_read(cluster: Cluster) -> None:
     topic = cluster.topic(2)
     cluster.write(topic, numbered(3), partition=1)
     with cluster.consumer() as consumer:
@@ -140,7 +140,7 @@ def test_what_was_committed_is_where_the_group_goes_on(cluster: Cluster) -> None
         assert values(read(consumer, 1)) == [b"v3"]
 
 
-def test_a_commit_nobody_waits_for_tells_its_end(cluster: Cluster) -> None:
+def test_a_commit_in_the_background_reports_its_end(cluster: Cluster) -> None:
     topic, group = cluster.topic(), cluster.group()
     cluster.write(topic, numbered(3))
     told = threading.Event()

@@ -46,7 +46,7 @@ def test_records_of_every_codec_read_as_another_client_reads_them(
         assert record.timestamp_type == "CreateTime"
 
 
-def test_the_brokers_timestamps_are_told_as_such(cluster: Cluster) -> None:
+def test_the_brokers_timestamps_are_marked_as_such(cluster: Cluster) -> None:
     topic = cluster.topic(config={"message.timestamp.type": "LogAppendTime"})
     cluster.write(topic, [b"x"])
     with cluster.consumer(topic) as consumer:
@@ -119,7 +119,7 @@ def test_deserializers_make_keys_and_values(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("how", ["poll", "consume"])
-def test_a_record_that_cannot_be_deserialized_stays_until_somebody_seeks(
+def test_a_record_that_cannot_be_deserialized_stays_until_a_seek(
     cluster: Cluster, how: str
 ) -> None:
     topic = cluster.topic()
@@ -159,7 +159,7 @@ def test_a_topic_that_cannot_be_is_refused_by_the_next_call(cluster: Cluster) ->
         consumer.poll(PATIENCE_S)
 
 
-def test_nobody_listening_is_told_with_the_cause_for_each_address() -> None:
+def test_an_absent_broker_is_an_error_with_the_cause_for_each_address() -> None:
     with (
         kafkalite.Consumer(
             "t", bootstrap_servers="127.0.0.1:1", kafkalite_bootstrap_timeout_ms=300

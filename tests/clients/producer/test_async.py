@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in a loop of its own, and not for ever."""
+    """Run a coroutine in a loop of its own, with a time limit."""
     asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
@@ -62,9 +62,7 @@ def callback_threads() -> int:
     return names.count("kafkalite-cb")
 
 
-def test_a_producer_that_nobody_closed_leaves_no_thread(
-    kafkalite_bootstrap: str, name: str
-) -> None:
+def test_an_unclosed_producer_leaves_no_thread(kafkalite_bootstrap: str, name: str) -> None:
     before = callback_threads()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What an asyncio producer does while records wait: their order, and that nobody waits in vain."""
+"""An asyncio producer while records wait: their order, and that every wait ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in a loop of its own, and not for ever."""
+    """Run a coroutine in a loop of its own, with a time limit."""
     asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
@@ -85,10 +85,10 @@ def test_a_missing_topic_is_the_error_of_every_send_that_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
-def test_a_send_that_waited_in_vain_keeps_no_memory_from_others(how: str) -> None:
+def test_a_send_that_got_no_memory_keeps_none_from_others(how: str) -> None:
     """Its exception, or its task, held its place at the head of the line for as long as it lived.
 
-    Nobody else got memory any more.
+    No other send got memory any more.
     """
 
     async def main() -> None:
@@ -194,7 +194,7 @@ def test_a_serializer_is_called_once_for_a_record_that_waits(
 
 
 def test_a_send_that_waits_for_a_topic_ends_with_its_producer() -> None:
-    """The end of the producer told nobody: the send ended when its own time was over."""
+    """The end of the producer ended no wait: the send ended when its own time was over."""
 
     async def main() -> None:
         with kl.Broker(config={"auto.create.topics.enable": False}) as broker:

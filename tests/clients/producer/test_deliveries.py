@@ -1,4 +1,4 @@
-"""Who is told of a record's fate, when, and how often."""
+"""Who gets a record's outcome, when, and how often."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_failed_record_fails_its_delivery_and_its_callback(
     assert [type(error) for error in told] == [kl.MessageTooLarge]
 
 
-def test_of_a_batch_each_failure_is_told_by_its_index(
+def test_each_failure_of_a_batch_has_its_index(
     name: str, admin: kl.AdminClient, producer: kl.Producer
 ) -> None:
     admin.create_topic(name, config={"max.message.bytes": 1_000})

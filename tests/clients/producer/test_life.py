@@ -85,7 +85,9 @@ def test_a_wrong_key_is_refused_with_what_was_meant() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process")
-def test_a_forked_child_is_told_and_the_parent_goes_on(kafkalite_bootstrap: str, name: str) -> None:
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(
+    kafkalite_bootstrap: str, name: str
+) -> None:
     with kl.Producer(
         bootstrap_servers=kafkalite_bootstrap, linger_ms=60_000, delivery_timeout_ms=200_000
     ) as producer:
@@ -136,7 +138,7 @@ def test_an_interpreter_that_ends_first_delivers_and_calls_back(
     assert len(read(kafkalite_bootstrap, name, 1_000)) == 1_000
 
 
-def test_an_interpreter_ends_though_nobody_takes_its_records() -> None:
+def test_an_interpreter_ends_though_no_broker_takes_its_records() -> None:
     program = """
         import warnings
         import kafkalite as kl
@@ -255,7 +257,7 @@ def test_the_first_clients_of_a_process_may_be_made_by_two_threads() -> None:
 def test_a_topic_that_was_made_again_smaller_gets_keyed_records(
     kafkalite_bootstrap: str, admin: kl.AdminClient, name: str
 ) -> None:
-    """Two records of three went to partitions that were gone, and failed, for ever."""
+    """Two records of three always went to partitions that were gone, and failed."""
     keys = [b"key %d" % number for number in range(30)]
     admin.create_topic(name, partitions=6)
     with kl.Producer(bootstrap_servers=kafkalite_bootstrap, linger_ms=0) as producer:

@@ -42,7 +42,7 @@ def refusal(call: Callable[[], object]) -> BaseException:
             return caught.value
 
 
-def test_a_million_sends_that_nobody_awaits_take_no_more_memory_than_they_may(
+def test_a_million_sends_without_an_await_take_no_more_memory_than_they_may(
     kafkalite_bootstrap: str, name: str
 ) -> None:
     limit = 1 << 20
@@ -159,7 +159,7 @@ def test_what_is_not_delivered_in_time_fails(child: kl.Broker) -> None:
             delivery.result(PATIENCE_S)
 
 
-def test_nobody_listening_is_told_by_the_first_record() -> None:
+def test_an_absent_broker_is_an_error_of_the_first_record() -> None:
     with (
         kl.Producer(
             bootstrap_servers="127.0.0.1:1", kafkalite_bootstrap_timeout_ms=200

@@ -28,7 +28,7 @@ from tests.harness.session import wait_for
 from tests.harness.wire import schemas
 from tests.harness.wire.connection import Connection
 
-#: Both brokers' keys: records of 2023 stay, and no topic comes unasked.
+#: Both brokers' keys: records of 2023 stay, and no topic is created by itself.
 CONFIG = {"log.retention.ms": "-1", "auto.create.topics.enable": "false"}
 
 #: Of no use by chance: they differ by design, or close connections over an enum.

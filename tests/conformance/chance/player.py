@@ -51,7 +51,7 @@ def _order(item: Any) -> str:
 
 
 def _merged(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The topics of a fetch or a produce, each once, as one may be told twice.
+    """The topics of a fetch or a produce, each once, as one may be named twice.
 
     Kafka tells of a fetch's errors and records in turn, and a produce request that names a topic
     twice is answered here as it stands, there by topic.
@@ -106,7 +106,7 @@ class Player:
         return seen
 
     def resolve(self, value: Any) -> Any:
-        """A program's value as this broker is told it."""
+        """A program's value in the names of this broker."""
         if isinstance(value, dict):
             return {key: self.resolve(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -191,7 +191,7 @@ class Player:
         return value
 
     def of_others(self, value: Any) -> bool:
-        """Whether an entry of a list tells of another program's things."""
+        """Whether an entry of a list names another program's things."""
         if not isinstance(value, dict):
             return False
         name = str(value.get("Name"))

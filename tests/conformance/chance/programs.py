@@ -297,7 +297,7 @@ class Author:
             return None if nullable else []
         few = self.chance.choice((0, 1, 1, 1, 1, 2, 2))
         made = [self._single(api, version, outer, field, False) for _ in range(few)]
-        # What a request names twice is told once here (ADR 0092).
+        # What a request names twice is answered once here (ADR 0092).
         return list({repr(_named(one)): one for one in made}.values())
 
     def _single(self, api: str, version: int, outer: str, field: Field, nullable: bool) -> Any:

@@ -105,7 +105,7 @@ def altered(s: Session, name: str, change: tuple[str, str]) -> Any:
     key, value = change
     seen = [alter(s, name, [(key, 0, value)], kind=4), described(s, name, [key], kind=4)]
     seen += [alter(s, name, [(key, 1, None)], kind=4), described(s, name, [key], kind=4)]
-    # What holds when nobody set it is each broker's own where threads are counted.
+    # Defaults that count threads are each broker's own.
     for _, told in (seen[1], seen[3]):
         for one in told.values():
             if one["ConfigSource"] == 5 or key in PLACES:
@@ -202,7 +202,7 @@ def the_old_alter_configs_replaces_everything_of_a_broker(s: Session) -> Any:
             replace(num_partitions="9"), replace()]  # fmt: skip
 
 
-# Delegation tokens: nobody logs in over PLAINTEXT
+# Delegation tokens: no client logs in over PLAINTEXT
 
 
 @each(range(1, 4))

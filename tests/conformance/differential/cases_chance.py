@@ -225,7 +225,7 @@ def configs_are_told_as_written_and_as_understood_of_a_broker(s: Session, for_al
     return alter(0), described(s, 4, name, *values), alter(1)
 
 
-#: By key: what a running broker takes, or does not, and why it does not is told in words.
+#: By key: the values that a running broker takes, and those that it refuses with a reason.
 ALTERED = {
     "max.connections": ("0", "1"), "max.connections.per.ip": ("0", "1"),
     "log.retention.ms": ("0", "1", "-1"),

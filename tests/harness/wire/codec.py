@@ -111,7 +111,7 @@ class Writer:
 
 
 def default_of(schema: Field, version: int) -> Value:
-    """What a field holds when nobody set it."""
+    """The value of a field that was not set."""
     kind, default = schema.type, schema.default
     if schema.has_default and default in ("null", None):
         return None

@@ -2,7 +2,7 @@
 
 They are read at run time out of the kafka-clients jar, or, where there is no jar, out of the
 kafka-python wheel, which carries those a client needs. Nothing of them is copied here.
-Source: ``common/message/*.json``; the syntax is told in the ``README.md`` beside them in Kafka.
+Source: ``common/message/*.json``; the syntax is in the ``README.md`` beside them in Kafka.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.harness.wire import schemas
 
-#: API by name: its key, the lowest and the highest version that is answered. Produce is told to
-#: clients from 0 on, or librdkafka would not compress; 0 to 2 close the connection all the same.
+#: API by name: its key, the lowest and the highest version that is answered. Produce is listed from
+#: 0 on, or librdkafka would not compress; 0 to 2 still close the connection.
 SERVED: dict[str, tuple[int, int, int]] = {
     "Produce": (0, 3, 13),
     "Fetch": (1, 4, 18),

@@ -140,7 +140,7 @@ def test_rows_for_a_missing_topic_name_it(spark: SparkSession, processes: Proces
         write(rows, servers, "nowhere", **{"kafka.max.block.ms": 2_000})
 
 
-def test_where_nobody_listens_the_address_is_told_within_seconds(
+def test_an_absent_broker_is_an_error_with_the_address_within_seconds(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.range(3).selectExpr("'x' as value")
@@ -177,7 +177,7 @@ def test_a_query_outlives_a_broker_that_is_gone_for_a_while(
     query = started(loaded(spark.readStream, leaving.bootstrap_servers, "leaving"), tmp_path)
     query.processAllAvailable()
     leaving.kill()
-    # Longer than anybody waits for a broker that was never reached.
+    # Longer than any wait for a broker that was never reached.
     time.sleep(4)
     assert query.isActive, query.exception()
     leaving.start()

@@ -96,8 +96,8 @@ def test_a_stream_that_has_nothing_new_after_its_first_micro_batch_tells_the_sam
 
 @pytest.mark.parametrize("starts", ["earliest", "latest", '{"a": {"0": -2}}', '{"a": {"0": -1}}'])
 def test_a_first_micro_batch_that_is_replayed_begins_where_it_began(starts: str) -> None:
-    # It began where the options said after the restart: what the log had lost was passed over
-    # without a word, and what came to a partition that begins at its end as well.
+    # It began at the place of the options after the restart. Lost records were skipped without an
+    # error, and so were new records of a partition that begins at its end.
     reader, _ = stream(startingOffsets=starts)
     first = reader.initialOffset()
     planned = reader.latestOffset(first)
@@ -240,7 +240,7 @@ def test_a_topic_that_a_pattern_loses_between_two_looks_is_left_out_at_once(left
 
 @pytest.mark.parametrize("may_lose", [False, True])
 @pytest.mark.parametrize("end", [40, 80, 500])
-def test_a_topic_made_anew_while_its_query_does_not_run_is_noticed_however_long_it_is(
+def test_a_topic_created_again_while_its_query_does_not_run_is_noticed_however_long_it_is(
     end: int, may_lose: bool
 ) -> None:
     # A checkpoint had names alone: a longer topic of another life was read from the middle.
@@ -264,7 +264,7 @@ def test_a_topic_made_anew_while_its_query_does_not_run_is_noticed_however_long_
         assert notes_of(after).ids == {"a": "second"}
 
 
-def test_the_first_micro_batch_of_a_topic_made_anew_is_not_replayed() -> None:
+def test_the_first_micro_batch_of_a_topic_created_again_is_not_replayed() -> None:
     reader, _ = stream(startingOffsets="earliest")
     planned = reader.latestOffset(reader.initialOffset())
     again, cluster = stream(startingOffsets="earliest")
@@ -273,7 +273,7 @@ def test_the_first_micro_batch_of_a_topic_made_anew_is_not_replayed() -> None:
         again.partitions(again.initialOffset(), planned)
 
 
-def test_a_topic_made_anew_that_grew_past_what_was_read_fails_the_query() -> None:
+def test_a_topic_created_again_that_grew_past_what_was_read_fails_the_query() -> None:
     reader, cluster = stream()
     begun = reader.latestOffset(reader.initialOffset())
     begun = reader.latestOffset(begun)
@@ -282,7 +282,7 @@ def test_a_topic_made_anew_that_grew_past_what_was_read_fails_the_query() -> Non
         reader.latestOffset(begun)
 
 
-def test_a_topic_made_anew_is_read_from_its_first_record_where_records_may_be_lost() -> None:
+def test_a_topic_created_again_is_read_from_its_first_record_if_records_may_be_lost() -> None:
     reader, cluster = stream(failOnDataLoss="false")
     begun = reader.latestOffset(reader.initialOffset())
     begun = reader.latestOffset(begun)
@@ -292,7 +292,7 @@ def test_a_topic_made_anew_is_read_from_its_first_record_where_records_may_be_lo
     assert read(reader, again, reader.latestOffset(again)) == [(0, 0, 120)]
 
 
-def test_a_topic_made_anew_after_the_ends_were_pinned_is_read_to_its_own_end() -> None:
+def test_a_topic_created_again_after_the_ends_were_pinned_is_read_to_its_own_end() -> None:
     reader, cluster = stream(failOnDataLoss="false", startingOffsets='{"a": {"0": 0}}')
     first, some = reader.initialOffset(), SimpleNamespace(max_rows=30)
     reader.prepareForTriggerAvailableNow()
@@ -305,7 +305,7 @@ def test_a_topic_made_anew_after_the_ends_were_pinned_is_read_to_its_own_end() -
 
 
 @pytest.mark.parametrize("ids", [(None, None), (None, "first"), ("first", None)])
-def test_a_topic_whose_id_nobody_tells_is_taken_for_the_same(ids: tuple[Any, Any]) -> None:
+def test_a_topic_without_an_id_is_taken_for_the_same(ids: tuple[Any, Any]) -> None:
     reader, cluster = stream()
     cluster.id = ids[0]
     begun = reader.latestOffset(reader.initialOffset())
@@ -324,7 +324,7 @@ def test_topics_are_asked_for_their_ids_only_when_an_end_moved() -> None:
 
 
 def test_a_finished_micro_batch_is_committed_when_the_next_is_asked_for() -> None:
-    # It was committed when the next one began: a query that has caught up showed lag for ever.
+    # It was committed when the next one began: a query that has caught up always showed lag.
     reader, cluster = stream(commitOffsetsToGroup="true", **{"kafka.group.id": "g"})
     first = reader.latestOffset(reader.initialOffset())
     assert cluster.committed == []
@@ -340,7 +340,7 @@ def test_a_finished_micro_batch_is_committed_when_the_next_is_asked_for() -> Non
     assert cluster.committed[1:] == [("g", {("a", 0): 100})]
 
 
-def test_a_group_that_cannot_be_told_is_left_alone_for_a_while() -> None:
+def test_a_group_that_refuses_a_commit_is_left_alone_for_a_while() -> None:
     now = 0.0
     given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "kafka.group.id": "g"}
     options = parse_read({**given, "commitOffsetsToGroup": "true"}, stream=True)

@@ -71,7 +71,7 @@ def test_ranges_of_several_partitions_are_read_to_their_ends_and_the_reader_agai
                 assert offsets == list(range(start, end))
 
 
-def test_whoever_leaves_early_may_read_something_else(make_topic: Callable[..., Any]) -> None:
+def test_a_reader_that_stops_early_may_read_something_else(make_topic: Callable[..., Any]) -> None:
     topic = make_topic()
     topic.fill(2_000)
     with RangeReader(bootstrap_servers=topic.servers) as reader:
@@ -92,7 +92,7 @@ def test_a_batch_is_handed_over_once(make_topic: Callable[..., Any]) -> None:
             pa.record_batch(batch)
 
 
-def test_offsets_that_are_gone_are_told_or_counted(make_topic: Callable[..., Any]) -> None:
+def test_offsets_that_are_gone_are_an_error_or_counted(make_topic: Callable[..., Any]) -> None:
     topic = make_topic()
     topic.fill(10)
     with RangeReader(bootstrap_servers=topic.servers) as reader:

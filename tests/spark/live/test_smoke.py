@@ -1,4 +1,4 @@
-"""What every PySpark from 4.0 on does; what older ones do not is told. `make spark-versions`."""
+"""What works in every PySpark from 4.0 on, and errors for what does not: `make spark-versions`."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_partition_that_comes_later_is_read_from_its_first_record(
     assert lake.offsets() == every(2, 10)
 
 
-def test_a_topic_that_was_made_anew_fails_the_query_unless_it_may_lose_records(
+def test_a_topic_that_was_created_again_fails_the_query_unless_it_may_lose_records(
     make_topic: Callable[..., Any], stream: Callable[..., DataFrame], lake: Lake
 ) -> None:
     topic = make_topic()
@@ -131,7 +131,7 @@ def test_a_topic_that_was_made_anew_fails_the_query_unless_it_may_lose_records(
 
 
 @pytest.mark.parametrize("named", ["subscribe", "subscribePattern", "assign"])
-def test_a_topic_made_anew_between_two_polls_is_noticed_however_far_it_has_grown(
+def test_a_topic_created_again_between_two_polls_is_noticed_however_far_it_has_grown(
     make_topic: Callable[..., Any], named: str
 ) -> None:
     topic = make_topic()
@@ -176,8 +176,8 @@ def test_finished_micro_batches_are_committed_to_the_group_for_lag_tools(
     topic = make_topic()
     topic.fill(30)
     options = {"commitOffsetsToGroup": "true", "kafka.group.id": f"lag-{topic.name}"}
-    # What was read last was committed with the micro-batch after it: a query that has caught up
-    # showed lag for ever.
+    # The last records were committed with the next micro-batch, so a query that has caught up
+    # always showed lag.
     for total in (30, 35):
         lake.drain(stream(topic, **options))
         group = Consumer({"bootstrap.servers": topic.servers, "group.id": f"lag-{topic.name}"})
