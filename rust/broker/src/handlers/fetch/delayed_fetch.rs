@@ -128,15 +128,24 @@ impl DelayedFetch {
     /// Bytes that can be read now; `None` if it is no use to wait for more.
     fn readable(&self) -> Option<u64> {
         self.add_moved();
-        let mut readable = 0;
-        for Wanted { look, partition } in self.wanted().iter() {
+        let (mut readable, mut limited) = (0, None);
+        let wanted = self.wanted();
+        for Wanted { look, partition } in wanted.iter() {
             let partition = partition.as_ref().ok()?;
             let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
             let plan = partition.plan(&look.target, self.limits.reader).ok()?;
             if plan.will_not_grow() {
                 return None;
             }
-            readable += plan.bytes().min(most);
+            let there = plan.bytes();
+            if readable == 0 && limited.is_none() && there > most {
+                limited = Some((plan, most));
+            }
+            readable += there.min(most);
+        }
+        // The answer begins with a whole batch, which may be larger than its partition's limit.
+        if let Some((plan, most)) = limited.filter(|_| readable < self.limits.min_bytes) {
+            readable += u64::from(plan.read(most, true).bytes).saturating_sub(most);
         }
         Some(readable)
     }

@@ -327,6 +327,30 @@ fn a_fetch_that_waits_looks_only_at_what_moves() {
     assert_eq!(house.looked_at.get(), before + 2);
 }
 
+/// An answer begins with a whole batch, whatever its limits. Once such a batch counted only up to
+/// the limit of its partition, and the fetch waited for its whole time.
+#[test]
+fn a_first_batch_above_the_limit_of_its_partition_counts_whole() {
+    for is_there_before in [true, false] {
+        let house = House::new();
+        house.create("t", 1);
+        let mut client = Client::new(12);
+        client.toggle(&house, "t", 0);
+        if is_there_before {
+            house.append("t", 0, 1);
+        }
+        let asks = Asks { min_bytes: BATCH_BYTES / 2, max_bytes: 1 << 20, max_wait_ms: 60_000 };
+        let mut request = client.request(asks);
+        request.topics[0].partitions[0].partition_max_bytes = 1;
+        let answers = house.fetch(&request, 12).expect("a full fetch");
+        if !is_there_before {
+            house.append("t", 0, 1);
+        }
+        let answer = answers.try_recv().expect("the batch is larger than the fetch asks for");
+        assert_eq!(client.learn(&house, &request, answer), 1);
+    }
+}
+
 #[test]
 fn a_fetch_from_a_segment_that_ends_gets_what_there_is() {
     let house = House::new();
