@@ -7,7 +7,8 @@ use kafkalite_protocol::messages::list_groups::ListedGroup;
 use super::{GroupState, State};
 
 impl GroupState {
-    /// State, protocol and members. Metadata and assignments only while they belong together.
+    /// State, protocol and members. The protocol and its metadata only while the group is stable;
+    /// what a member was assigned until the next generation, as in Kafka.
     pub fn describe(&self) -> DescribedGroup {
         let protocol = self.protocol_name.as_deref().filter(|_| self.state == State::Stable);
         let members = self.members.values().map(|member| DescribedGroupMember {
@@ -16,7 +17,7 @@ impl GroupState {
             client_id: member.client_id.clone(),
             client_host: member.client_host.clone(),
             member_metadata: protocol.map_or_else(Bytes::new, |name| member.metadata(name)),
-            member_assignment: protocol.map_or_else(Bytes::new, |_| member.assignment.clone()),
+            member_assignment: member.assignment.clone(),
         });
         DescribedGroup {
             group_id: self.group_id.to_string(),

@@ -117,3 +117,20 @@ fn the_stored_record_brings_the_group_back_as_it_was() {
     assert_eq!(loaded.describe(), sim.group.describe());
     assert_eq!(loaded.leader, sim.group.leader);
 }
+
+#[test]
+fn a_member_is_described_with_its_share_until_the_next_generation() {
+    let (mut sim, ids) = joined_pair();
+    sim.sync(&ids[1], 1, &[]);
+    sim.sync(&ids[0], 1, &[(&ids[0], b"zero"), (&ids[1], b"one")]);
+    let shares = |sim: &Sim| -> Vec<(String, Bytes)> {
+        let members = sim.group.describe().members.into_iter();
+        members.map(|member| (member.member_id, member.member_assignment)).collect()
+    };
+    let stable = shares(&sim);
+    sim.join(&consumer(), 3);
+    assert_eq!(sim.group.state(), State::PreparingRebalance);
+    let preparing = shares(&sim);
+    assert!(stable.iter().all(|share| preparing.contains(share)), "Kafka tells them as well");
+    assert!(sim.group.describe().protocol_data.is_empty());
+}
