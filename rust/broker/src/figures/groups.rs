@@ -1,6 +1,6 @@
 //! The page `groups`.
 
-use super::{Figures, bounded};
+use super::{Bounded, Figures, page};
 use crate::metrics::{Column, Labels, Table};
 
 /// The version of DescribeGroups whose answer is read here.
@@ -27,8 +27,7 @@ impl Figures {
     /// partitions that are not on this broker are not, either.
     pub(super) fn groups(&self) -> Vec<Table> {
         let (_, listed) = self.groups.list(&[], &[]);
-        let mut groups = Table { columns: GROUPS, rows: Vec::new() };
-        let mut offsets = Table { columns: OFFSETS, rows: Vec::new() };
+        let (mut groups, mut offsets) = (Bounded::new(GROUPS), Bounded::new(OFFSETS));
         for listed in listed {
             let group = ("consumergroup", listed.group_id);
             let members = self.groups.describe(&group.1, DESCRIBE_VERSION).members.len();
@@ -40,16 +39,18 @@ impl Figures {
                     };
                     let lag = (partition.high_watermark().0 - committed.offset).max(0);
                     total_lag += lag;
-                    let labels = Labels::from([
-                        group.clone(),
-                        ("topic", topic.clone()),
-                        ("partition", index.to_string()),
-                    ]);
-                    offsets.rows.push((labels, vec![committed.offset as f64, lag as f64]));
+                    offsets.push(|| {
+                        let labels = Labels::from([
+                            group.clone(),
+                            ("topic", topic.clone()),
+                            ("partition", index.to_string()),
+                        ]);
+                        (labels, vec![committed.offset as f64, lag as f64])
+                    });
                 }
             }
-            groups.rows.push((vec![group], vec![members as f64, total_lag as f64]));
+            groups.push(|| (vec![group], vec![members as f64, total_lag as f64]));
         }
-        bounded(vec![groups, offsets])
+        page([groups, offsets])
     }
 }

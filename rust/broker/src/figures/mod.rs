@@ -113,14 +113,31 @@ const LEFT_OUT: &[Column] = &[Column::gauge(
     "Rows that this page does not show: a table has 10,000 at most.",
 )];
 
-/// `tables` with at most [`MAX_ROWS`] rows each, and one more that says how many are missing.
-fn bounded(mut tables: Vec<Table>) -> Vec<Table> {
-    let left_out = tables.iter_mut().map(|table| {
-        let beyond = table.rows.len().saturating_sub(MAX_ROWS);
-        table.rows.truncate(MAX_ROWS);
-        beyond as f64
-    });
-    let left_out: f64 = left_out.sum();
-    tables.push(Table { columns: LEFT_OUT, rows: vec![(Labels::new(), vec![left_out])] });
-    tables
+/// A table that keeps its first [`MAX_ROWS`] rows and counts the others: they are never built.
+struct Bounded {
+    table: Table,
+    left_out: usize,
+}
+
+impl Bounded {
+    const fn new(columns: &'static [Column]) -> Self {
+        Self { table: Table { columns, rows: Vec::new() }, left_out: 0 }
+    }
+
+    /// Adds what `row` builds, while there is room.
+    fn push(&mut self, row: impl FnOnce() -> (Labels, Vec<f64>)) {
+        if self.table.rows.len() < MAX_ROWS {
+            self.table.rows.push(row());
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
+
+/// `tables`, and one more that says how many rows are missing.
+fn page<const N: usize>(tables: [Bounded; N]) -> Vec<Table> {
+    let left_out: f64 = tables.iter().map(|table| table.left_out as f64).sum();
+    let mut page: Vec<Table> = tables.into_iter().map(|bounded| bounded.table).collect();
+    page.push(Table { columns: LEFT_OUT, rows: vec![(Labels::new(), vec![left_out])] });
+    page
 }

@@ -1,6 +1,6 @@
 //! The page `topics`.
 
-use super::{Figures, bounded};
+use super::{Bounded, Figures, page};
 use crate::metrics::{Column, Labels, Table};
 use crate::partitions::Partition;
 use std::collections::BTreeMap;
@@ -40,24 +40,25 @@ impl Figures {
         for partition in self.partitions.all() {
             by_topic.entry(partition.topic_name()).or_default().push(partition);
         }
-        let mut traffic = Table { columns: TRAFFIC, rows: Vec::new() };
-        let mut logs = Table { columns: LOGS, rows: Vec::new() };
+        let (mut traffic, mut logs) = (Bounded::new(TRAFFIC), Bounded::new(LOGS));
         for (name, mut partitions) in by_topic {
             partitions.sort_by_key(|partition| partition.index());
             let topic = ("topic", name.to_string());
             let sum = |of: fn(&Partition) -> u64| partitions.iter().map(|p| of(p)).sum::<u64>();
-            let totals = [
-                sum(|p| p.traffic().records_in()),
-                sum(|p| p.traffic().bytes_in()),
-                sum(|p| p.traffic().bytes_out()),
-            ];
-            traffic.rows.push((vec![topic.clone()], totals.map(|total| total as f64).to_vec()));
-            logs.rows.extend(partitions.iter().map(|partition| {
+            traffic.push(|| {
+                let totals = [
+                    sum(|p| p.traffic().records_in()),
+                    sum(|p| p.traffic().bytes_in()),
+                    sum(|p| p.traffic().bytes_out()),
+                ];
+                (vec![topic.clone()], totals.map(|total| total as f64).to_vec())
+            });
+            for partition in &partitions {
                 let index = ("partition", partition.index().to_string());
-                (Labels::from([topic.clone(), index]), log(partition))
-            }));
+                logs.push(|| (Labels::from([topic.clone(), index]), log(partition)));
+            }
         }
-        bounded(vec![traffic, logs])
+        page([traffic, logs])
     }
 }
 
