@@ -12,6 +12,8 @@ mod blocking;
 mod changes;
 mod configs;
 mod directories;
+mod elections;
+mod in_sync;
 mod names;
 mod partitions;
 mod placement;
@@ -40,6 +42,8 @@ pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use blocking::Blocking;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
+pub use elections::{ElectionKind, Elections, Leaving};
+pub use in_sync::{IsrChange, IsrMember, alter_partitions};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
 pub use placement::validate_assignment;
@@ -299,6 +303,45 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
+    /// Changes in-sync replicas as their leader asks: `broker_id` in its life `broker_epoch`. Each
+    /// partition is answered for itself.
+    pub fn alter_partitions(
+        &self,
+        broker_id: i32,
+        broker_epoch: i64,
+        changes: Vec<IsrChange>,
+        done: OnAnswers<()>,
+    ) {
+        let count = changes.len();
+        let decide = move |image: &MetadataImage| {
+            let is_alive = |id| is_alive(image, id);
+            let elections = Elections { image, is_alive: &is_alive };
+            alter_partitions(&elections, broker_id, broker_epoch, &changes)
+        };
+        self.change(false, count, decide, done);
+    }
+
+    /// Elects leaders of partitions, by topic and index; each is answered for itself.
+    pub fn elect_leaders(
+        &self,
+        kind: ElectionKind,
+        partitions: Vec<(String, i32)>,
+        done: OnAnswers<()>,
+    ) {
+        let count = partitions.len();
+        let decide = move |image: &MetadataImage| {
+            let is_alive = |id| is_alive(image, id);
+            let elections = Elections { image, is_alive: &is_alive };
+            let mut records = Vec::new();
+            let elect = |(topic, index): &(String, i32)| {
+                elections.elect(topic, *index, kind).map(|record| records.push(record))
+            };
+            let answers = partitions.iter().map(elect).collect();
+            (records, answers)
+        };
+        self.change(false, count, decide, done);
+    }
+
     /// Gives `broker_id` a block of producer ids that are all greater than `above`, the greatest id
     /// in its logs. The block is on the disk before `done` is called. An error says that there are
     /// none left, or that the metadata log cannot be written.
@@ -334,6 +377,11 @@ impl Controller {
         let answers = Vec::new();
         self.changes.submit(Box::new(Requested { decide, validate_only, count, answers, done }));
     }
+}
+
+/// Whether a broker may lead, and be in sync.
+fn is_alive(image: &MetadataImage, broker: i32) -> bool {
+    image.brokers.contains_key(&broker)
 }
 
 /// Takes the answer to a change of one item.

@@ -175,7 +175,7 @@ fn altered(
 
 /// The key that eligible leader replicas rest upon (KIP-966). As in Kafka the cluster stores it at
 /// its first start, and no broker has one of its own.
-const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+pub(super) const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 
 /// As Kafka with eligible leader replicas: the key is altered for the cluster only, and never taken
 /// away from it.

@@ -30,8 +30,10 @@ pub fn create_partitions(image: &MetadataImage, topics: &[NewPartitions]) -> Dec
         return (Vec::new(), vec![Err(excessive()); topics.len()]);
     }
     let mut records = Vec::new();
+    let mut turn = image.topics.partition_count();
     let answers = topics.iter().map(|topic| {
-        added(image, topic).map(|(topic_id, partitions)| {
+        added(image, topic, turn).map(|(topic_id, partitions)| {
+            turn += partitions.len();
             let record = CreatePartitionsRecord { topic_id, partitions };
             records.push(MetadataRecord::CreatePartitions(record));
         })
@@ -50,6 +52,7 @@ fn partitions_asked(image: &MetadataImage, asked: &NewPartitions) -> usize {
 fn added(
     image: &MetadataImage,
     asked: &NewPartitions,
+    turn: usize,
 ) -> Result<(Uuid, Vec<PartitionRecord>), ApiError> {
     let topic = image.topic(&asked.name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let present = topic.partition_count();
@@ -65,7 +68,7 @@ fn added(
     }
     let more = asked.count - present;
     let partitions = match &asked.assignments {
-        None => place(image, present, more, replication_factor(topic))?,
+        None => place(image, turn, more, replication_factor(topic))?,
         Some(assignments) => by_hand(image, topic, more, assignments)?,
     };
     Ok((topic.id, partitions))

@@ -1,38 +1,83 @@
 //! Which brokers hold a new partition.
 //!
-//! Striped: each partition starts one broker further on, so leaders and followers spread evenly.
+//! Brokers stand in a circle in which the racks take turns. Each partition starts one broker further
+//! on than the one before, so leaders spread evenly. Its followers are the next brokers in racks
+//! that it has not, then any. After each turn of the circle the followers begin one further on: two
+//! brokers do not share all their partitions. Turns count the partitions of the whole cluster.
+//! Source: the role of Kafka's `StripedReplicaPlacer`.
 
 use super::super::error::ApiError;
 use super::super::image::{MetadataImage, UNASSIGNED};
 use super::super::records::PartitionRecord;
 use kafkalite_protocol::ErrorCode;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// Places partitions `first..first + count`, each on `replication_factor` brokers.
+/// Places `count` partitions, each on `replication_factor` brokers. `turn` partitions are placed
+/// already.
 ///
 /// # Errors
 /// `INVALID_REPLICATION_FACTOR`: there are fewer brokers than that.
 pub fn place(
     image: &MetadataImage,
-    first: i32,
+    turn: usize,
     count: i32,
     replication_factor: i16,
 ) -> Result<Vec<PartitionRecord>, ApiError> {
-    let brokers: Vec<i32> = image.brokers.keys().copied().collect();
     let wanted = usize::try_from(replication_factor).unwrap_or(0);
-    if wanted > brokers.len() || wanted == 0 {
+    if wanted > image.brokers.len() || wanted == 0 {
         let message = format!(
             "Unable to replicate the partition {replication_factor} time(s): The target \
              replication factor of {replication_factor} cannot be reached because only {} \
              broker(s) are registered or some brokers have all their log directories cordoned.",
-            brokers.len()
+            image.brokers.len()
         );
         return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));
     }
-    let replicas = |partition: i32| {
-        let start = partition as usize;
-        (start..start + wanted).map(|at| brokers[at % brokers.len()]).collect()
-    };
-    Ok((first..first.saturating_add(count)).map(|index| new_partition(replicas(index))).collect())
+    let circle = circle(image);
+    let count = usize::try_from(count).unwrap_or(0);
+    let turns = turn..turn.saturating_add(count);
+    Ok(turns.map(|turn| new_partition(replicas(&circle, turn, wanted))).collect())
+}
+
+/// A broker and its rack; one without a rack is a rack of its own.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    id: i32,
+    rack: Result<&'a str, i32>,
+}
+
+/// All brokers, one of each rack after the other.
+fn circle(image: &MetadataImage) -> Vec<Candidate<'_>> {
+    let mut racks: BTreeMap<Result<&str, i32>, VecDeque<Candidate<'_>>> = BTreeMap::new();
+    for broker in image.brokers.values() {
+        let rack = broker.rack.as_deref().ok_or(broker.id);
+        racks.entry(rack).or_default().push_back(Candidate { id: broker.id, rack });
+    }
+    let mut circle = Vec::new();
+    while !racks.is_empty() {
+        circle.extend(racks.values_mut().filter_map(VecDeque::pop_front));
+        racks.retain(|_, brokers| !brokers.is_empty());
+    }
+    circle
+}
+
+/// The replicas of the partition whose turn it is; `count` is at most the length of the circle.
+fn replicas(circle: &[Candidate<'_>], turn: usize, count: usize) -> Vec<i32> {
+    let leader = circle[turn % circle.len()];
+    let (mut racks, mut ids) = (HashSet::from([leader.rack]), vec![leader.id]);
+    let others = circle.len().saturating_sub(1).max(1);
+    let shift = turn / circle.len() % others;
+    let followers = (0..others).map(|at| circle[(turn + 1 + (shift + at) % others) % circle.len()]);
+    let followers: Vec<Candidate<'_>> = followers.collect();
+    for may_repeat in [false, true] {
+        for follower in &followers {
+            let is_new = !ids.contains(&follower.id);
+            if ids.len() < count && is_new && (may_repeat || racks.insert(follower.rack)) {
+                ids.push(follower.id);
+            }
+        }
+    }
+    ids
 }
 
 /// A new, empty partition: all replicas are in sync, the first one leads, and each broker may
@@ -86,3 +131,6 @@ pub fn validate_assignment(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

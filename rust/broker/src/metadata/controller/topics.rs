@@ -89,15 +89,18 @@ pub fn create_topics(
         return (records, vec![Err(excessive()); topics.len()]);
     }
     let taken = TakenNames::of(image, topics.len());
+    let mut turn = image.topics.partition_count();
     for (topic, id) in topics.iter().zip(ids) {
-        let decided = create_topic(image, &taken, topic, *id, defaults, rules).and_then(|made| {
-            // Two new names may collide with each other as well as with an old one.
-            if names.insert(topic.name.replace('.', "_")) {
-                return Ok(made);
-            }
-            Err(collision(&topic.name, "another topic of this request"))
-        });
+        let decided =
+            create_topic(image, &taken, topic, *id, turn, defaults, rules).and_then(|made| {
+                // Two new names may collide with each other as well as with an old one.
+                if names.insert(topic.name.replace('.', "_")) {
+                    return Ok(made);
+                }
+                Err(collision(&topic.name, "another topic of this request"))
+            });
         answers.push(decided.map(|(record, created)| {
+            turn += usize::try_from(created.num_partitions).unwrap_or(0);
             records.push(record);
             created
         }));
@@ -117,6 +120,7 @@ fn create_topic(
     taken: &TakenNames<'_>,
     topic: &NewTopic,
     id: Uuid,
+    turn: usize,
     defaults: TopicDefaults,
     rules: &dyn ConfigRules,
 ) -> Result<(MetadataRecord, CreatedTopic), ApiError> {
@@ -138,7 +142,7 @@ fn create_topic(
     }
     let configs = rules.new_topic_configs(image, &topic.configs)?;
     let partitions = if topic.assignments.is_empty() {
-        place_by_numbers(image, topic, defaults)?
+        place_by_numbers(image, topic, turn, defaults)?
     } else {
         place_by_hand(image, topic)?
     };
@@ -163,6 +167,7 @@ fn collision(name: &str, other: &str) -> ApiError {
 fn place_by_numbers(
     image: &MetadataImage,
     topic: &NewTopic,
+    turn: usize,
     defaults: TopicDefaults,
 ) -> Result<Vec<PartitionRecord>, ApiError> {
     if topic.replication_factor < -1 || topic.replication_factor == 0 {
@@ -181,7 +186,7 @@ fn place_by_numbers(
         -1 => defaults.num_partitions,
         asked => asked,
     };
-    place(image, 0, count, replication_factor)
+    place(image, turn, count, replication_factor)
 }
 
 fn place_by_hand(

@@ -1,0 +1,254 @@
+//! Who leads a partition, and which replicas may.
+//!
+//! ```text
+//!  ISR  in-sync replicas: they have every committed record
+//!  ELR  eligible leader replicas (KIP-966): they left the ISR while it was too small for the high
+//!       watermark to move, so they have every committed record as well
+//! ```
+//! A leader is elected from the ISR, else from the ELR, in the order of the replicas. A broker that
+//! stopped uncleanly may have lost the end of its logs, so it leaves both. The last replica of the
+//! two stays in the ISR: no other replica has as much. It does not lead while it is away. Where `unclean.leader.election.enable` says so, any replica leads before none does.
+//!
+//! Pure: an image and who is alive go in, records come out.
+//! Source: Kafka's `PartitionChangeBuilder` and `ReplicationControlManager`; KIP-966.
+
+use super::super::error::ApiError;
+use super::super::image::{MetadataImage, PartitionImage, TopicImage};
+use super::super::records::{
+    ConfigResource, MetadataRecord, PartitionChangeRecord, PartitionRecord,
+};
+use super::configs::MIN_INSYNC_REPLICAS;
+use kafkalite_protocol::ErrorCode;
+
+const UNCLEAN: &str = "unclean.leader.election.enable";
+
+/// Why a broker's replicas are in sync no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is away, or stops. Its logs are complete.
+    Away,
+    /// It began again after an unclean stop: its logs may have lost their ends.
+    Restarted,
+}
+
+/// Which election a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElectionKind {
+    /// The first replica shall lead.
+    Preferred,
+    /// Any replica that is alive shall lead, where none does.
+    Unclean,
+}
+
+/// A decision on one image.
+#[derive(Clone, Copy)]
+pub struct Elections<'a> {
+    /// What is decided upon.
+    pub image: &'a MetadataImage,
+    /// Whether a broker may lead now.
+    pub is_alive: &'a dyn Fn(i32) -> bool,
+}
+
+/// A partition and where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub topic: &'a TopicImage,
+    pub index: i32,
+    pub now: &'a PartitionImage,
+}
+
+impl<'a> Place<'a> {
+    /// A partition, if it is there.
+    pub fn of(topic: &'a TopicImage, index: i32) -> Option<Self> {
+        Some(Self { topic, index, now: topic.partition(index)? })
+    }
+}
+
+/// Leader, ISR and ELR as they are to be.
+pub(super) struct Wanted {
+    pub leader: i32,
+    pub isr: Vec<i32>,
+    pub elr: Vec<i32>,
+}
+
+impl<'a> Elections<'a> {
+    /// What follows when `broker` leaves: it is in no ISR and leads nothing, and others take over.
+    #[must_use]
+    pub fn leave(&self, broker: i32, why: Leaving) -> Vec<MetadataRecord> {
+        let is_its = |place: &Place<'_>| {
+            let Place { now, .. } = place;
+            let sets = [&now.isr, &now.elr];
+            now.leader == broker || sets.iter().any(|set| set.contains(&broker))
+        };
+        self.places()
+            .filter(is_its)
+            .filter_map(|place| self.without(place, &[broker], why))
+            .collect()
+    }
+
+    /// What follows from who is alive: brokers that are not leave, and a partition without a leader
+    /// gets one if it can.
+    #[must_use]
+    pub fn balance(&self) -> Vec<MetadataRecord> {
+        let changed = self.places().filter_map(|place| {
+            let replicas = place.now.replicas.iter().copied();
+            let away: Vec<i32> = replicas.filter(|id| !(self.is_alive)(*id)).collect();
+            self.without(place, &away, Leaving::Away)
+        });
+        changed.collect()
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place<'a>> {
+        self.image.topics.iter().flat_map(|topic| {
+            (0..).zip(&topic.partitions).map(move |(index, now)| Place { topic, index, now })
+        })
+    }
+
+    fn without(&self, place: Place<'_>, gone: &[i32], why: Leaving) -> Option<MetadataRecord> {
+        let now = place.now;
+        let mut isr: Vec<i32> = now.isr.iter().copied().filter(|id| !gone.contains(id)).collect();
+        let mut elr = self.eligible(place, &isr);
+        if why == Leaving::Restarted {
+            elr.retain(|id| !gone.contains(id));
+        }
+        if isr.is_empty() && elr.is_empty() {
+            isr.extend(last_standing(now));
+        }
+        let may_lead = |id: i32| (self.is_alive)(id) && !gone.contains(&id);
+        let stays = may_lead(now.leader) && isr.contains(&now.leader);
+        let leader = match stays {
+            true => Some(now.leader),
+            false => self.elected(place, &isr, &elr, may_lead),
+        };
+        self.change(place, Wanted { leader: leader.unwrap_or(-1), isr, elr })
+    }
+
+    /// The eligible leader replicas beside the in-sync replicas `isr`.
+    pub(super) fn eligible(&self, place: Place<'_>, isr: &[i32]) -> Vec<i32> {
+        if isr.len() >= self.min_in_sync(place) {
+            return Vec::new();
+        }
+        let Place { now, .. } = place;
+        let had_all = |id: &i32| now.isr.contains(id) || now.elr.contains(id);
+        let replicas = now.replicas.iter().copied();
+        replicas.filter(|id| had_all(id) && !isr.contains(id)).collect()
+    }
+
+    /// `min.insync.replicas`, or the replicas there are if it asks for more.
+    fn min_in_sync(&self, place: Place<'_>) -> usize {
+        let min = self.config(place.topic, MIN_INSYNC_REPLICAS);
+        let min = min.and_then(|value| value.parse().ok()).unwrap_or(1);
+        place.now.replicas.len().min(min)
+    }
+
+    fn config(&self, topic: &'a TopicImage, key: &str) -> Option<&'a str> {
+        let of_cluster = || self.image.configs_of(&ConfigResource::cluster())?.get(key);
+        topic.configs.get(key).or_else(of_cluster).map(String::as_str)
+    }
+
+    fn elected(
+        &self,
+        place: Place<'_>,
+        isr: &[i32],
+        elr: &[i32],
+        may_lead: impl Fn(i32) -> bool,
+    ) -> Option<i32> {
+        let among = |is_candidate: &dyn Fn(i32) -> bool| {
+            let mut replicas = place.now.replicas.iter().copied();
+            replicas.find(|id| is_candidate(*id) && may_lead(*id))
+        };
+        let is_unclean_allowed = || self.config(place.topic, UNCLEAN) == Some("true");
+        among(&|id| isr.contains(&id))
+            .or_else(|| among(&|id| elr.contains(&id)))
+            .or_else(|| is_unclean_allowed().then(|| among(&|_| true)).flatten())
+    }
+
+    /// The record that gives a partition its new state, if that is another one.
+    pub(super) fn change(&self, place: Place<'_>, wanted: Wanted) -> Option<MetadataRecord> {
+        let Wanted { leader, mut isr, mut elr } = wanted;
+        let now = place.now;
+        if leader != -1 && !isr.contains(&leader) {
+            // After an unclean election only the new leader is in sync.
+            let is_eligible = elr.contains(&leader);
+            isr.retain(|_| is_eligible);
+            isr.push(leader);
+            elr.retain(|id| is_eligible && *id != leader);
+        }
+        if isr.len() >= self.min_in_sync(place) {
+            elr.clear();
+        }
+        if leader == now.leader && isr == now.isr && elr == now.elr {
+            return None;
+        }
+        let mut partition = PartitionRecord::from(now);
+        if leader != now.leader {
+            partition.leader_epoch += 1;
+        }
+        partition.partition_epoch += 1;
+        (partition.leader, partition.isr, partition.elr) = (leader, isr, elr);
+        let (topic_id, partition_index) = (place.topic.id, place.index);
+        let change = PartitionChangeRecord { topic_id, partition_index, partition };
+        Some(MetadataRecord::PartitionChange(change))
+    }
+
+    /// Elects another leader for one partition, as a client asks.
+    ///
+    /// # Errors
+    /// - `UnknownTopicOrPartition`: there is none
+    /// - `ElectionNotNeeded`: the leader is as it shall be
+    /// - `PreferredLeaderNotAvailable`, `EligibleLeadersNotAvailable`: no replica can take over
+    pub fn elect(
+        &self,
+        topic: &str,
+        index: i32,
+        kind: ElectionKind,
+    ) -> Result<MetadataRecord, ApiError> {
+        let unknown = |message| ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
+        let found = self.image.topic(topic);
+        let found = found.ok_or_else(|| unknown(format!("No such topic as {topic}")))?;
+        let place = Place::of(found, index);
+        let place =
+            place.ok_or_else(|| unknown(format!("No such partition as {topic}-{index}")))?;
+        let not_needed = || {
+            let message = "Leader election not needed for topic partition.";
+            ApiError::new(ErrorCode::ElectionNotNeeded, message)
+        };
+        let now = place.now;
+        let leader = match kind {
+            ElectionKind::Preferred => {
+                let preferred = now.replicas.first().copied().unwrap_or(-1);
+                if now.leader == preferred {
+                    return Err(not_needed());
+                }
+                let may_lead = now.isr.contains(&preferred) && (self.is_alive)(preferred);
+                may_lead.then_some(preferred).ok_or_else(|| {
+                    let message = "The preferred leader was not available.";
+                    ApiError::new(ErrorCode::PreferredLeaderNotAvailable, message)
+                })?
+            }
+            ElectionKind::Unclean => {
+                if now.leader != -1 {
+                    return Err(not_needed());
+                }
+                let mut alive = now.replicas.iter().copied().filter(|id| (self.is_alive)(*id));
+                alive.next().ok_or_else(|| {
+                    let message = "Failed to elect leader for partition as no eligible leader is \
+                                   available.";
+                    ApiError::new(ErrorCode::EligibleLeadersNotAvailable, message)
+                })?
+            }
+        };
+        let (isr, elr) = (now.isr.clone(), now.elr.clone());
+        self.change(place, Wanted { leader, isr, elr }).ok_or_else(not_needed)
+    }
+}
+
+/// The replica that stays in sync when no other is known to have every committed record.
+fn last_standing(now: &PartitionImage) -> Option<i32> {
+    let had_all = |id: &&i32| now.isr.contains(id) || now.elr.contains(id);
+    let leader = Some(&now.leader).filter(had_all);
+    leader.or(now.isr.last()).or(now.elr.last()).copied()
+}
+
+#[cfg(test)]
+mod tests;
