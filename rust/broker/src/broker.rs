@@ -18,13 +18,11 @@ use crate::figures::Figures;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
 use crate::meta_properties::MetaPropertiesError;
-use crate::metadata::MetadataError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
+use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
 use crate::network::{BindError, ListenerConfig, Network, NetworkConfig, NetworkParts};
-use crate::partitions::{
-    LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig, TopicSettings,
-};
+use crate::partitions::{LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig};
 use crate::purgatory::{Purgatory, Timer};
 use crate::request_queue::{Audience, InlineMode, LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
@@ -39,7 +37,10 @@ mod directories;
 mod following;
 
 use directories::Directories;
-use following::{follow_images, note_directories, tell_when_offline};
+use following::{
+    follow_images, note_directories, propose_in_sync, start_fetchers, tell_when_offline,
+    topic_settings,
+};
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -117,11 +118,26 @@ impl Broker {
         clock: Arc<dyn Clock>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, StartError> {
+        Self::start_over(config, clock, storage, None)
+    }
+
+    /// As [`Self::start_with`]. A `controller` takes the place of a metadata log of this broker's
+    /// own, and stops with the broker.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_over(
+        config: BrokerConfig,
+        clock: Arc<dyn Clock>,
+        storage: Arc<dyn Storage>,
+        controller: Option<Arc<Controller>>,
+    ) -> Result<Self, StartError> {
         crate::error::panics::log_them();
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let network_config = network_config(&config);
         let listeners = Network::bind(&network_config)?;
-        let directories = directories::open(&config, &storage, &listeners, clock.clone())?;
+        let directories =
+            directories::open(&config, &storage, &listeners, clock.clone(), controller)?;
         // What was altered in an earlier life counts from the first thread on.
         let config = following::in_force(&config, &directories.controller.image());
         let network_config = self::network_config(&config);
@@ -242,6 +258,7 @@ impl Broker {
     fn end_threads(&self, deadline_ns: u64) {
         self.network.begin_stop(deadline_ns);
         self.rooms.groups.stop();
+        self.rooms.fetchers.stop();
         self.rooms.fetches.stop();
         self.network.join();
         // Produces that wait for the disk are answered while the network still runs: a client sends
@@ -331,7 +348,7 @@ struct Foundation<'a> {
     clock: &'a Arc<dyn Clock>,
     metrics: &'a Arc<Metrics>,
     timer: &'a Arc<Timer>,
-    queue: &'a RequestQueue,
+    queue: &'a Arc<RequestQueue>,
 }
 
 impl Foundation<'_> {
@@ -354,7 +371,9 @@ impl Foundation<'_> {
         let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
         tell_when_offline(&partitions, timer);
         note_directories(&controller, &partitions, config.node_id);
+        propose_in_sync(&controller, &partitions, config.node_id);
         follow_images(&controller, &partitions, &swapped);
+        let fetchers = start_fetchers(config, &controller, &partitions, clock);
         let topic = OffsetsPartitions {
             local_id: config.node_id,
             partitions: partitions.clone(),
@@ -383,6 +402,8 @@ impl Foundation<'_> {
             metrics: metrics.clone(),
             controller,
             partitions,
+            fetchers,
+            requests: Arc::clone(queue),
             parked: queue.parked().clone(),
             changes: Arc::new(Purgatory::new("Metadata", timer.clone(), metrics)),
             fetches,
@@ -421,13 +442,6 @@ fn request_queue(
         }
     };
     RequestQueue::new(CONTROL_LANE, data, Arc::new(run), handlers::policy, clock, metrics)
-}
-
-/// A topic's settings by what is in force.
-fn topic_settings(
-    config: Arc<ArcSwap<BrokerConfig>>,
-) -> Box<dyn Fn(&crate::metadata::TopicImage) -> TopicSettings + Send + Sync> {
-    Box::new(move |topic| TopicSettings::new(&config.load(), &topic.configs))
 }
 
 fn maintenance(config: &BrokerConfig) -> Maintenance {

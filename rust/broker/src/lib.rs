@@ -28,6 +28,7 @@ pub mod network;
 pub mod partitions;
 pub mod process;
 pub mod purgatory;
+pub mod replication;
 pub mod request_queue;
 pub mod response_queue;
 mod waiters;

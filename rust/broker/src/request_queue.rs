@@ -273,6 +273,11 @@ impl RequestQueue {
         self.push(Lane::Data, Work::Task(task));
     }
 
+    /// As [`Self::execute`], before the requests of clients: for what other brokers wait for.
+    pub fn execute_for_brokers(&self, task: Box<dyn FnOnce() + Send>) {
+        self.push(Lane::Brokers, Work::Task(task));
+    }
+
     /// Puts a connection back whose budget was spent before its frames were.
     pub(crate) fn requeue(&self, lane: Lane, connection: Arc<ConnectionRequests>) {
         self.push(lane, Work::Connection(connection));

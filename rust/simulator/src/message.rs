@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use kafkalite_broker::metadata::PartitionImage;
+use kafkalite_broker::metadata::controller::IsrMember;
 use kafkalite_broker::metadata::records::RecordsBatch;
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
@@ -87,8 +88,8 @@ pub struct AlterPartition {
     pub leader_epoch: LeaderEpoch,
     /// The state it was made from.
     pub partition_epoch: i32,
-    /// The new in-sync replicas with the broker epochs that the leader knows.
-    pub isr: Vec<(i32, i64)>,
+    /// The new in-sync replicas, each in the life that the leader knows.
+    pub isr: Vec<IsrMember>,
 }
 
 /// What a member of a group asks.

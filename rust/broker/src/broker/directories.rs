@@ -31,12 +31,13 @@ pub(super) struct Directories {
     pub(super) log_dirs: LogDirs,
 }
 
-/// Opens them all.
+/// Opens them all. Without a `controller` the metadata log in one of them is opened, too.
 pub(super) fn open(
     config: &BrokerConfig,
     storage: &Arc<dyn Storage>,
     listeners: &[Listener],
     clock: Arc<dyn Clock>,
+    controller: Option<Arc<Controller>>,
 ) -> Result<Directories, StartError> {
     let limit = getrlimit(Resource::Nofile).current;
     let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
@@ -62,18 +63,22 @@ pub(super) fn open(
             }
         }
     }
-    let dir = metadata_dir(&here, any_known && !lost.is_empty())?;
     let ids: Vec<Uuid> = here.iter().map(|(id, _)| *id).collect();
-    let options = ControllerOptions {
-        node_id: config.node_id,
-        cluster_id: cluster_id.unwrap_or_default(),
-        dir,
-        listeners: advertised(config, listeners),
-        rack: config.broker_rack.clone(),
-        log_dirs: ids.clone(),
-        min_insync_replicas: config.min_insync_replicas,
+    let controller = match controller {
+        Some(controller) => controller,
+        None => {
+            let options = ControllerOptions {
+                node_id: config.node_id,
+                cluster_id: cluster_id.unwrap_or_default(),
+                dir: metadata_dir(&here, any_known && !lost.is_empty())?,
+                listeners: advertised(config, listeners),
+                rack: config.broker_rack.clone(),
+                log_dirs: ids.clone(),
+                min_insync_replicas: config.min_insync_replicas,
+            };
+            Arc::new(Controller::open(options, storage.clone(), clock)?)
+        }
     };
-    let controller = Arc::new(Controller::open(options, storage.clone(), clock)?);
     let image = controller.image();
     let known = image.brokers.get(&config.node_id).map(|broker| &broker.log_dirs[..]);
     let away: Vec<&Uuid> =

@@ -1,11 +1,13 @@
 //! Events that reach the rooms from below: a new image from the control plane, a failure of a disk.
 
+use crate::clock::Clock;
 use crate::config::{BrokerConfig, TopicValues};
 use crate::metadata::controller::altered_config;
-use crate::metadata::{Controller, MetadataImage};
+use crate::metadata::{ApiError, Controller, MetadataImage, TopicImage};
 use crate::network::ConnectionLimits;
-use crate::partitions::ReplicaManager;
+use crate::partitions::{PartitionProposal, ReplicaManager, TopicSettings};
 use crate::purgatory::Timer;
+use crate::replication::{ReplicaFetchers, ReplicaFetchersConfig};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
@@ -48,6 +50,51 @@ pub(super) fn note_directories(
     });
 }
 
+/// Has the controller change in-sync replicas as the leaders here see them. To be called before
+/// [`follow_images`], which makes leaders.
+pub(super) fn propose_in_sync(
+    controller: &Arc<Controller>,
+    partitions: &Arc<ReplicaManager>,
+    local_id: i32,
+) {
+    let (controller, told) = (Arc::downgrade(controller), Arc::downgrade(partitions));
+    partitions.on_isr_proposals(move |batch| {
+        let Some(controller) = controller.upgrade() else { return };
+        let told = told.clone();
+        let changes = batch.iter().map(PartitionProposal::change).collect();
+        let done = move |answers: Vec<Result<(), ApiError>>| {
+            if let Some(partitions) = told.upgrade() {
+                partitions.isr_answered(batch, answers);
+            }
+        };
+        let epoch = controller.image().brokers.get(&local_id).map_or(-1, |broker| broker.epoch);
+        controller.alter_partitions(local_id, epoch, changes, Box::new(done));
+    });
+}
+
+/// Follows the leaders of the partitions here that other brokers lead. To be called after
+/// [`follow_images`]: of an image its watchers hear in the order in which they came.
+pub(super) fn start_fetchers(
+    config: &BrokerConfig,
+    controller: &Controller,
+    partitions: &Arc<ReplicaManager>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<ReplicaFetchers> {
+    let fetchers_config = ReplicaFetchersConfig {
+        local_id: config.node_id,
+        listener: config.inter_broker_listener_name.clone(),
+    };
+    let (partitions, clock) = (Arc::clone(partitions), Arc::clone(clock));
+    let fetchers = Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock));
+    let told = Arc::downgrade(&fetchers);
+    controller.watch(Box::new(move |before, after| {
+        if let Some(fetchers) = told.upgrade() {
+            fetchers.follow_image(before, after);
+        }
+    }));
+    fetchers
+}
+
 /// Makes configuration and partitions follow the control plane from now on, beginning with what
 /// there is.
 pub(super) fn follow_images(
@@ -69,6 +116,13 @@ pub(super) fn follow_images(
             partitions.renew_settings();
         }
     }));
+}
+
+/// A topic's settings by what is in force.
+pub(super) fn topic_settings(
+    config: Arc<ArcSwap<BrokerConfig>>,
+) -> Box<dyn Fn(&TopicImage) -> TopicSettings + Send + Sync> {
+    Box::new(move |topic| TopicSettings::new(&config.load(), &topic.configs))
 }
 
 /// Reports overrides that do not hold beside the broker's values. None is ever committed; they may

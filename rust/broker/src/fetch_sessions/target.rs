@@ -37,6 +37,8 @@ pub struct FetchTarget {
 pub struct Reader {
     /// The follower's broker id; negative is a consumer.
     pub replica_id: i32,
+    /// The follower's broker epoch; -1 if it does not say.
+    pub broker_epoch: i64,
     /// 0 reads everything that is committed to the log, 1 committed transactions only.
     pub isolation_level: i8,
 }
@@ -48,12 +50,12 @@ impl Reader {
     /// Who sent `request`.
     #[must_use]
     pub fn of(request: &FetchRequest, version: i16) -> Self {
-        let replica_id = if version < REPLICA_STATE_VERSION {
-            request.replica_id
+        let (replica_id, broker_epoch) = if version < REPLICA_STATE_VERSION {
+            (request.replica_id, -1)
         } else {
-            request.replica_state.replica_id
+            (request.replica_state.replica_id, request.replica_state.replica_epoch)
         };
-        Self { replica_id, isolation_level: request.isolation_level }
+        Self { replica_id, broker_epoch, isolation_level: request.isolation_level }
     }
 
     /// Whether a broker fetches, to follow this one.

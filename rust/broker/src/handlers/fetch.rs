@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 mod answers;
 mod delayed_fetch;
+mod followers;
 
 /// Isolation level `read_committed`.
 const READ_COMMITTED: i8 = 1;
@@ -30,7 +31,8 @@ const MAX_LARGE_WAIT_MS: u64 = 30_000;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let Call { request, reply } = call;
-    let now_ms = rooms.clock.wall_ms();
+    // Monotonic: a follower must not seem to lag when the clock is set.
+    let now_ms = i64::try_from(rooms.clock.monotonic_ms()).unwrap_or(i64::MAX);
     // Only a fetch that opens a session needs an id for it; randomness is a system call.
     let opening = || Opening { id: rooms.random_i32(), waiters: rooms.fetches.new_list() };
     let resolved = rooms.sessions.resolve(&request, reply.version, now_ms, opening);
@@ -41,7 +43,11 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
             return reply.send(&FetchResponse { error_code, ..FetchResponse::default() });
         }
     };
-    let reader = reader(Reader::of(&request, reply.version));
+    let who = Reader::of(&request, reply.version);
+    let reader = reader(who);
+    if who.is_follower() {
+        followers::note(rooms, who, &looks);
+    }
     let most = u64::try_from(rooms.config.load().fetch_max_bytes).unwrap_or(0);
     let max_bytes = u64::try_from(request.max_bytes).unwrap_or(0).min(most);
     let limits = FetchLimits {
@@ -62,8 +68,14 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         _held: held,
     };
     let (partitions, fetches) = (rooms.partitions.clone(), &rooms.fetches);
+    // What a producer's network thread appends must not cost that thread a follower's answer.
+    let queue = who.is_follower().then(|| Arc::clone(&rooms.requests));
     DelayedFetch::start(&context, looks, partitions, limits, fetches, move |fetch| {
-        answer.take(Step::Locate(fetch));
+        let locate = move || answer.take(Step::Locate(fetch));
+        match queue {
+            Some(queue) => queue.execute_for_brokers(Box::new(locate)),
+            None => locate(),
+        }
     });
 }
 

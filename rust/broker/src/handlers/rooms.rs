@@ -10,7 +10,8 @@ use crate::metadata::Controller;
 use crate::metrics::{Counter, Metrics};
 use crate::partitions::ReplicaManager;
 use crate::purgatory::Purgatory;
-use crate::request_queue::Parked;
+use crate::replication::ReplicaFetchers;
+use crate::request_queue::{Parked, RequestQueue};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
@@ -26,8 +27,12 @@ pub struct Rooms {
     pub controller: Arc<Controller>,
     /// The replicas on this broker.
     pub partitions: Arc<ReplicaManager>,
+    /// What keeps those of them up that follow.
+    pub fetchers: Arc<ReplicaFetchers>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// Runs what must not run on the thread of a connection.
+    pub requests: Arc<RequestQueue>,
     /// Memory of requests that wait.
     pub parked: Arc<Parked>,
     /// Fetches that wait for records.

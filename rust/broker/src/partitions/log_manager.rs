@@ -1,5 +1,5 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
-//! files, logs that did not open, notes of log directories that failed.
+//! files, followers that lag. Tries logs again that did not open, and notes of log directories.
 //!
 //! Threads sleep until the next of their chores is due: those of the cleaner, and one for the rest.
 //! [`Rounds`] decides when that is; it is pure. Nothing here is on the path of a request, and an
@@ -198,6 +198,7 @@ impl Doer for Keeping {
             Chore::RetryUnopened => self.partitions.next_retry_ms(),
             Chore::AssignAgain => self.partitions.next_assignment_ms(),
             Chore::FlushAgain => self.partitions.next_flush_ms(),
+            Chore::LookAtFollowers => self.partitions.next_isr_look_ms(),
             _ => None,
         }
     }
@@ -220,6 +221,7 @@ impl Doer for Keeping {
             Chore::RetryUnopened => self.partitions.retry_unopened(),
             Chore::AssignAgain => self.partitions.retry_assignments(),
             Chore::FlushAgain => self.partitions.flush_again(),
+            Chore::LookAtFollowers => self.partitions.look_at_followers(),
             // The cleaner has threads of its own.
             Chore::Clean => {}
         }

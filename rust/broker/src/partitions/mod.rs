@@ -18,6 +18,6 @@ pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
 pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Traffic};
-pub use partition_state::{CommitStatus, IsrProposal, PartitionState};
-pub use replica_manager::{ReplicaManager, ReplicaManagerConfig};
+pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
+pub use replica_manager::{PartitionProposal, ReplicaManager, ReplicaManagerConfig};
 pub use topic_settings::TopicSettings;

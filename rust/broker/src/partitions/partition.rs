@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 mod appending;
+mod followers;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -299,14 +300,6 @@ impl Partition {
     #[must_use]
     pub fn produce_waiters(&self) -> &Arc<WatchList> {
         &self.produce_waiters
-    }
-
-    /// When follower `id` was last known to have everything of this partition, as its fetch
-    /// sessions say, in ms of wall time. Beside what its own fetches of this partition say: a
-    /// session does not look at partitions whose follower has everything.
-    #[must_use]
-    pub fn caught_up_ms(&self, id: i32) -> Option<i64> {
-        self.fetch_waiters.caught_up_ms(id)
     }
 
     /// Deletes what its retention lets go, and tells who waits if the log starts later now.

@@ -15,6 +15,7 @@
 
 use crate::error::AppendRefusal;
 use crate::metadata::PartitionImage;
+use crate::metadata::controller::IsrMember;
 use crate::metadata::image::Assignment;
 use kafkalite_log::{DurableEnd, LogEnd, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
@@ -22,7 +23,7 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 mod in_sync;
 
 use in_sync::InSync;
-pub use in_sync::IsrProposal;
+pub use in_sync::{FollowerFetch, IsrProposal};
 
 /// The outcome of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl PartitionState {
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
             is_gone: false,
-            in_sync: InSync::new(),
+            in_sync: InSync::new(local_id),
             log_end,
             durable: DurableEnd { offset: log_end.durable, version: log_end.version },
             durable_only: false,
@@ -115,7 +116,7 @@ impl PartitionState {
         self.is_noted = image.assignment(self.local_id) == Assignment::Directory(self.directory);
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
-        self.in_sync.follow_image(self.local_id, image, begins);
+        self.in_sync.follow_image(image, begins);
         if begins {
             self.epoch_start = self.log_end.offset;
         }
@@ -194,23 +195,44 @@ impl PartitionState {
         self.raise(start)
     }
 
-    /// Follower `id` fetches from `offset`, so it holds everything before. One that is about to
-    /// join the in-sync replicas is waited for: it has caught up, and is neither fenced nor on its
-    /// way down. Returns the high watermark if it moved.
-    pub fn follower_fetched(
-        &mut self,
-        id: i32,
-        offset: Offset,
-        is_joining: bool,
-    ) -> Option<Offset> {
-        self.in_sync.fetched(id, offset, is_joining);
+    /// A follower in the life that the image knows fetched. One that was up to date within the last
+    /// `max_lag_ms` is about to join the in-sync replicas, and is waited for. Returns the high
+    /// watermark if it moved.
+    pub fn follower_fetched(&mut self, fetch: &FollowerFetch, max_lag_ms: u64) -> Option<Offset> {
+        self.in_sync.fetched(fetch, self.log_end.offset, max_lag_ms);
         self.advance()
+    }
+
+    /// Looks at which followers keep up; `quiet_ms` says when one was last known to have
+    /// everything, as its fetch session knows. Returns the high watermark if it moved.
+    pub fn look_at_lag(
+        &mut self,
+        now_ms: u64,
+        max_lag_ms: u64,
+        quiet_ms: impl Fn(i32) -> Option<u64>,
+    ) -> Option<Offset> {
+        self.in_sync.look_at_lag(now_ms, max_lag_ms, quiet_ms);
+        self.advance()
+    }
+
+    /// Proposes a replica for the in-sync ones that holds all that is committed, if there is one.
+    /// As [`Self::propose_isr`].
+    pub fn expand_isr(&mut self) -> Option<IsrProposal> {
+        let isr = self.in_sync.expanded(self.high_watermark.max(self.epoch_start))?;
+        self.propose_isr(isr)
+    }
+
+    /// Proposes the in-sync replicas without those that had not everything at any time in the last
+    /// `max_lag_ms`, if there are such. As [`Self::propose_isr`].
+    pub fn shrink_isr(&mut self, now_ms: u64, max_lag_ms: u64) -> Option<IsrProposal> {
+        let isr = self.in_sync.shrunk(now_ms, max_lag_ms)?;
+        self.propose_isr(isr)
     }
 
     /// This leader is about to propose other in-sync replicas to the controller. Until the answer
     /// comes the high watermark counts over both sets, as either may hold. `None` if it does not
     /// lead, or a proposal is on its way.
-    pub fn propose_isr(&mut self, isr: &[i32]) -> Option<IsrProposal> {
+    pub fn propose_isr(&mut self, isr: Vec<IsrMember>) -> Option<IsrProposal> {
         let leader_epoch = self.leader_epoch;
         self.is_leader().then(|| self.in_sync.propose(isr, leader_epoch)).flatten()
     }
@@ -251,6 +273,18 @@ impl PartitionState {
     #[must_use]
     pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
         self.status(epoch, self.high_watermark >= end)
+    }
+
+    /// As [`Self::commit_status`], for the answer to a producer. It is an error if fewer replicas
+    /// than `min.insync.replicas` are in sync by now.
+    #[must_use]
+    pub fn produce_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        match self.commit_status(end, epoch) {
+            CommitStatus::Committed if self.in_sync.is_surely_under_min() => {
+                CommitStatus::Lost(ErrorCode::NotEnoughReplicasAfterAppend)
+            }
+            status => status,
+        }
     }
 
     /// As [`Self::commit_status`], for acks=1: the directory of the replica has to be noted. With

@@ -20,16 +20,19 @@ use kafkalite_log::{CommitLog, LogDir, LogError};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod assigning;
 mod deleting;
 mod flushing;
+mod in_sync;
 mod opening;
 
 use assigning::Unassigned;
 use deleting::{Deleted, Removed};
+use in_sync::IsrProposals;
+pub use in_sync::PartitionProposal;
 use opening::{Opened, Unopened};
 
 /// What the set needs from above.
@@ -125,6 +128,8 @@ impl Maps {
     }
 }
 
+type OnIsrProposals = Box<dyn Fn(Vec<PartitionProposal>) + Send + Sync>;
+
 /// The partitions of this broker.
 pub struct ReplicaManager {
     config: ReplicaManagerConfig,
@@ -143,6 +148,12 @@ pub struct ReplicaManager {
     unassigned: Mutex<Unassigned>,
     /// Has their directories noted; see [`ReplicaManager::on_unassigned`].
     on_unassigned: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Changes of in-sync replicas that the leaders here want.
+    isr_proposals: Mutex<IsrProposals>,
+    /// Proposes them; see [`ReplicaManager::on_isr_proposals`].
+    on_isr_proposals: OnceLock<OnIsrProposals>,
+    /// Some partition here has, or had, a replica on another broker.
+    any_followers: AtomicBool,
     /// Called with deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Called when logs opened late; see [`ReplicaManager::on_opened`].
@@ -174,6 +185,9 @@ impl ReplicaManager {
             unopened: Mutex::default(),
             unassigned: Mutex::default(),
             on_unassigned: OnceLock::new(),
+            isr_proposals: Mutex::default(),
+            on_isr_proposals: OnceLock::new(),
+            any_followers: AtomicBool::new(false),
             on_deadline: OnceLock::new(),
             on_opened: OnceLock::new(),
             checkpointing: Mutex::default(),
@@ -334,10 +348,20 @@ impl ReplicaManager {
             if let Some(partition) = slot.partition() {
                 partition.follow_image(partition_image);
             }
+            if is_here && partition_image.replicas.len() > 1 {
+                self.notice_followers();
+            }
         }
         let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
         self.maps.write().insert(topic);
         removed
+    }
+
+    /// Partitions here have other replicas: from now on the log manager looks at which keep up.
+    fn notice_followers(&self) {
+        if !self.any_followers.swap(true, Ordering::Relaxed) {
+            self.look_at_deadlines();
+        }
     }
 
     fn partition(

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 pub struct SessionNotifier {
     /// Slots of partitions that moved.
     moved: Mutex<Vec<usize>>,
-    /// When the client fetched last, in ms of wall time.
+    /// When the client fetched last, in ms of monotonic time.
     fetched_ms: AtomicI64,
     /// The follower that fetches; -1 is a consumer.
     replica_id: i32,
@@ -101,7 +101,7 @@ impl PartitionSubscription {
     }
 
     /// When a follower was last known to have everything of this partition. That is the time of its
-    /// last fetch, if the partition was clean then and did not move since. In ms of wall time.
+    /// last fetch, if the partition was clean then and did not move since. In ms of monotonic time.
     ///
     /// A fetch does not look at a clean partition, so its follower would seem to lag more and more.
     /// So the check of the in-sync replicas asks here too.

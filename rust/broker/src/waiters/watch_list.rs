@@ -85,7 +85,7 @@ impl WatchList {
     }
 
     /// When follower `replica_id` was last known to have everything, as its fetch sessions say: in
-    /// ms of wall time. `None` if none of them does.
+    /// ms of monotonic time. `None` if none of them does.
     #[must_use]
     pub fn caught_up_ms(&self, replica_id: i32) -> Option<i64> {
         let all = self.subscriptions(&mut self.linked.lock());

@@ -1,10 +1,9 @@
 //! One partition on one simulated broker: production's `PartitionState` beside a log in memory.
 //!
-//! The state knows leader, epochs, in-sync replicas and high watermark. What production has no
-//! machine for is a plain model here: when in-sync replicas are proposed, and who waits for an
-//! append.
+//! The state knows leader, epochs, high watermark, and which replicas are in sync or should be. Who
+//! waits for an append is a plain model here.
 
-use super::leading::{Follower, Proposal};
+use super::leading::Proposal;
 use crate::checker::logs::View;
 use crate::controller::DIRECTORY;
 use crate::io::{Io, Settings};
@@ -12,7 +11,7 @@ use crate::log::MemoryLog;
 use crate::message::Node;
 use crate::planted::Planted;
 use kafkalite_broker::metadata::PartitionImage;
-use kafkalite_broker::partitions::{CommitStatus, PartitionState};
+use kafkalite_broker::partitions::{CommitStatus, FollowerFetch, PartitionState};
 use kafkalite_log::{LogEnd, Role};
 use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::collections::BTreeMap;
@@ -56,10 +55,9 @@ pub struct Replica {
     pub(super) image: Option<PartitionImage>,
     /// The high watermark as it is on the disk.
     checkpoint: Offset,
-    pub(super) followers: BTreeMap<i32, Follower>,
     pub(super) proposal: Option<Proposal>,
-    /// Where the log ended when this broker began to lead.
-    pub(super) epoch_start: Offset,
+    /// The last fetch of each follower.
+    pub(super) last_fetches: BTreeMap<i32, FollowerFetch>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) in_flight: Option<InFlight>,
 }
@@ -81,9 +79,8 @@ impl Replica {
             log,
             image: None,
             checkpoint,
-            followers: BTreeMap::new(),
             proposal: None,
-            epoch_start: Offset::ZERO,
+            last_fetches: BTreeMap::new(),
             waiting: Vec::new(),
             in_flight: None,
         }
@@ -148,13 +145,8 @@ impl Replica {
         let led = self.leads().then(|| self.epoch());
         let role = self.state.new_role(image);
         let log_end = role.map(|role| self.log.take_role(role));
-        if let (Some(Role::Leader(_)), Some(end)) = (role, log_end) {
-            self.epoch_start = end.offset;
-            let others = image.replicas.iter().filter(|id| **id != self.me);
-            self.followers = others.map(|id| (*id, Follower::new(io.now_ms))).collect();
-            if !has_no_fence {
-                self.in_flight = None;
-            }
+        if matches!(role, Some(Role::Leader(_))) && !has_no_fence {
+            self.in_flight = None;
         }
         self.state.follow_image(image, log_end);
         // A newer partition epoch shows the outcome of the proposal.

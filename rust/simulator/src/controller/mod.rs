@@ -1,9 +1,8 @@
 //! The active controller: production's `Controller` with its queue of changes and its publisher,
 //! over a quorum that takes its time and does not always answer.
 //!
-//! Topics and configs are decided by production. What it has no machine for yet, elections and
-//! changes of in-sync replicas, is decided by the plain model in `elections`, and goes the same
-//! way: decided on an image, proposed, published, answered.
+//! Production decides on topics, configs, elections and in-sync replicas. Who is alive is a plain
+//! model in `elections`. All goes the same way: decided on an image, proposed, published, answered.
 
 mod elections;
 mod quorum;
@@ -12,7 +11,7 @@ use crate::broker::WALL_MS;
 use crate::io::{Asker, Io, Settings, Tick};
 use crate::message::{AlterPartition, Change, Message, Node};
 use crate::planted::Planted;
-use elections::{Elections, Roster, Session, Standing};
+use elections::{Deciding, Roster, Session, Standing};
 use kafkalite_broker::clock::ManualClock;
 use kafkalite_broker::metadata::controller::{
     ConfigChange, ConfigOperation, CreatedTopic, Decision, NewTopic, NoRules, OnAnswers,
@@ -116,6 +115,11 @@ impl Controller {
             let appended = quorum.append(vec![MetadataRecord::CreateTopic(record)]);
             assert!(appended.is_ok(), "the first topics do not fit");
         }
+        let min_isr = settings.min_isr.to_string();
+        let cluster = ConfigResource::cluster();
+        let record = MetadataRecord::set_config(&cluster, "min.insync.replicas", Some(&min_isr));
+        let appended = quorum.append(vec![record]);
+        assert!(appended.is_ok(), "the first config does not fit");
         let (publisher, decider) = process(&quorum, &ids, (*quorum.image()).clone());
         Self {
             settings,
@@ -229,13 +233,13 @@ impl Controller {
     /// Has production's controller commit what a decision on elections comes to.
     fn decide(
         &self,
-        decide: impl Fn(&Elections<'_>) -> Result<Vec<MetadataRecord>, ErrorCode> + Send + 'static,
+        decide: impl Fn(&Deciding<'_>) -> Result<Vec<MetadataRecord>, ErrorCode> + Send + 'static,
         answer: impl FnOnce(Result<(), ErrorCode>) -> Answer + Send + 'static,
     ) {
         let (settings, roster) = (self.settings, Arc::clone(&self.roster));
         let decide = move |image: &MetadataImage| -> Decision<()> {
             let roster = roster.lock();
-            match decide(&Elections { settings: &settings, image, roster: &roster }) {
+            match decide(&Deciding { settings: &settings, image, roster: &roster }) {
                 Ok(records) => (records, vec![Ok(())]),
                 Err(error) => (Vec::new(), vec![Err(error.into())]),
             }
@@ -257,7 +261,7 @@ impl Controller {
     }
 
     fn register(&self, broker: i32, to: Asker) {
-        let decide = move |now: &Elections<'_>| Ok(now.register(broker, to.process));
+        let decide = move |now: &Deciding<'_>| Ok(now.register(broker, to.process));
         self.decide(decide, move |result| Answer::Registered { broker, to, result });
     }
 
@@ -277,16 +281,14 @@ impl Controller {
 
     fn alter(&self, broker: i32, alter: AlterPartition, to: Asker, planted: Option<Planted>) {
         let partition = alter.partition;
-        let decide = move |now: &Elections<'_>| {
-            now.alter(broker, &alter, planted).map(|record| record.into_iter().collect())
-        };
+        let decide = move |now: &Deciding<'_>| now.alter(broker, &alter, planted);
         self.decide(decide, move |result| Answer::Altered { partition, to, result });
     }
 
     /// Moves the leader of a partition to another live replica in sync, if there is one.
     pub fn move_leader(&mut self, partition: usize, how: usize, io: &mut Io<'_>) {
         let decide =
-            move |now: &Elections<'_>| Ok(now.move_leader(partition, how).into_iter().collect());
+            move |now: &Deciding<'_>| Ok(now.move_leader(partition, how).into_iter().collect());
         self.decide(decide, |_| Answer::Balanced);
         self.settle(io);
     }
@@ -296,7 +298,7 @@ impl Controller {
         let image = self.publisher.image();
         let is_balanced = {
             let roster = self.roster.lock();
-            let now = Elections { settings: &self.settings, image: &image, roster: &roster };
+            let now = Deciding { settings: &self.settings, image: &image, roster: &roster };
             now.balance().is_empty()
         };
         if !is_balanced && !std::mem::replace(&mut self.is_balancing, true) {
@@ -408,10 +410,8 @@ impl Controller {
         proposal: &Proposal,
         io: &mut Io<'_>,
     ) -> Result<Arc<RecordsBatch>, MetadataError> {
-        let before = self.quorum.image();
         let batch = self.quorum.commit(proposal, io.has(Planted::OvertakenProposalCommits))?;
         let after = self.quorum.image();
-        self.roster.lock().note(&self.settings, &before, &after);
         io.checker.topics.committed(&after);
         self.publisher.committed((*batch).clone());
         let pause = io.rng.between(0, 3);

@@ -73,7 +73,9 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         }
         Planted::CommitsWithoutTopicId => &["former-topic", "commit-went-back", "commit-lost"],
         Planted::OldMetadataApplied => &["image-went-back", "image-differs"],
-        Planted::OvertakenProposalCommits => &["change-lost", "refused-change", "two-leaders"],
+        Planted::OvertakenProposalCommits => {
+            &["change-lost", "refused-change", "two-leaders", "not-healed"]
+        }
         Planted::UnknownTakenForRejected => &["refused-change"],
         Planted::MetadataLogLosesItsEnd => &["change-lost", "image-went-back", "image-differs"],
     }

@@ -5,7 +5,9 @@
 //!   batch's end: `NONE`
 //! - case B: this broker leads it no longer, or in another epoch, or it was deleted:
 //!   `NOT_LEADER_OR_FOLLOWER`
-//! - case C: its log directory went offline: `KAFKA_STORAGE_ERROR`
+//! - case C: its high watermark passed the batch, and too few replicas are in sync by now:
+//!   `NOT_ENOUGH_REPLICAS_AFTER_APPEND`
+//! - case D: its log directory went offline: `KAFKA_STORAGE_ERROR`
 //!
 //! At the deadline those that still wait answer `REQUEST_TIMED_OUT`; their records stay in the log.
 //! Source: Kafka's `DelayedProduce`.
@@ -60,7 +62,7 @@ impl Pending {
     fn look(&self) -> Option<ErrorCode> {
         let (end, epoch) = (self.end_offset, self.leader_epoch);
         let status = match self.acks {
-            -1 => self.partition.commit_status(end, epoch),
+            -1 => self.partition.produce_status(end, epoch),
             _ => self.partition.local_status(end, epoch),
         };
         match status {

@@ -7,7 +7,8 @@
 //! ```
 //! A leader is elected from the ISR, else from the ELR, in the order of the replicas. A broker that
 //! stopped uncleanly may have lost the end of its logs, so it leaves both. The last replica of the
-//! two stays in the ISR: no other replica has as much. It does not lead while it is away. Where `unclean.leader.election.enable` says so, any replica leads before none does.
+//! two stays in the ISR: no other replica has as much. It does not lead while it is away.
+//! Where `unclean.leader.election.enable` says so, any replica leads before none does.
 //!
 //! Pure: an image and who is alive go in, records come out.
 //! Source: Kafka's `PartitionChangeBuilder` and `ReplicationControlManager`; KIP-966.

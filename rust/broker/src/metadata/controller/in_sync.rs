@@ -71,7 +71,7 @@ impl Elections<'_> {
     /// - `UnknownTopicId`, `UnknownTopicOrPartition`: there is none
     /// - `FencedLeaderEpoch`: another broker leads, or in another epoch
     /// - `InvalidUpdateVersion`: the partition has changed since
-    /// - `InvalidRequest`: the leader is not among the in-sync replicas, or one of them is no replica
+    /// - `InvalidRequest`: the leader is not among the in-sync replicas, or one is no replica
     /// - `IneligibleReplica`: one of them is away, or began again since it fetched
     pub fn alter(
         &self,

@@ -1,7 +1,7 @@
 //! Which brokers hold a new partition.
 //!
-//! Brokers stand in a circle in which the racks take turns. Each partition starts one broker further
-//! on than the one before, so leaders spread evenly. Its followers are the next brokers in racks
+//! Brokers stand in a circle in which the racks take turns. Each partition starts one broker after
+//! the one before, so leaders spread evenly. Its followers are the next brokers in racks
 //! that it has not, then any. After each turn of the circle the followers begin one further on: two
 //! brokers do not share all their partitions. Turns count the partitions of the whole cluster.
 //! Source: the role of Kafka's `StripedReplicaPlacer`.

@@ -24,6 +24,8 @@ pub enum Chore {
     AssignAgain,
     /// Try flushes again that failed.
     FlushAgain,
+    /// See which followers keep up with the leaders here.
+    LookAtFollowers,
     /// Compact what is dirty.
     Clean,
 }
@@ -67,8 +69,13 @@ impl Rounds {
             (Chore::Note(Checkpoint::HighWatermark), intervals.high_watermarks_ms),
             (Chore::ForgetTruncations, intervals.high_watermarks_ms),
         ];
-        let on_demand =
-            [Chore::RemoveDeleted, Chore::RetryUnopened, Chore::AssignAgain, Chore::FlushAgain];
+        let on_demand = [
+            Chore::RemoveDeleted,
+            Chore::RetryUnopened,
+            Chore::AssignAgain,
+            Chore::FlushAgain,
+            Chore::LookAtFollowers,
+        ];
         let regular = regular.map(|(chore, interval_ms)| (chore, Some(interval_ms)));
         let all = regular.into_iter().chain(on_demand.map(|chore| (chore, None)));
         Self::of(all, start_ms)

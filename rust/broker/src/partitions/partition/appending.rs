@@ -237,6 +237,15 @@ impl Partition {
         self.state.lock().commit_status(end, epoch)
     }
 
+    /// As [`Self::commit_status`], for the answer to a producer with acks=all.
+    #[must_use]
+    pub fn produce_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
+        if self.is_offline() {
+            return CommitStatus::Lost(ErrorCode::KafkaStorageError);
+        }
+        self.state.lock().produce_status(end, epoch)
+    }
+
     /// As [`Self::commit_status`], for acks=1: whether the batch is on this broker's disk, if
     /// `flush.messages=1` asks for that.
     #[must_use]

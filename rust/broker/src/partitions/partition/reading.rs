@@ -94,6 +94,12 @@ impl ReadPlan<'_> {
         self.diverging.is_some() || (self.from < self.to && self.from < active)
     }
 
+    /// Whether the reader's log parted from ours.
+    #[must_use]
+    pub fn is_diverging(&self) -> bool {
+        self.diverging.is_some()
+    }
+
     /// The range of a file that [`ReadPlan::read`] reads to find the first offset.
     #[must_use]
     pub fn lookup_range(&self) -> Option<FileSlice> {

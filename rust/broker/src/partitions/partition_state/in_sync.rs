@@ -10,15 +10,48 @@
 //! Source: Kafka's `Partition.maybeIncrementLeaderHW` and `PendingPartitionChange.maximalIsr`.
 
 use crate::metadata::PartitionImage;
+use crate::metadata::controller::IsrMember;
 use kafkalite_protocol::{LeaderEpoch, Offset};
+
+/// A fetch of a follower, as its leader sees it. Time is monotonic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerFetch {
+    /// The follower.
+    pub id: i32,
+    /// Its broker epoch: which of its lives fetches.
+    pub broker_epoch: i64,
+    /// From where, so it holds everything before.
+    pub offset: Offset,
+    /// When.
+    pub now_ms: u64,
+}
 
 /// What the leader knows of another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Follower {
     id: i32,
     log_end_offset: Offset,
-    /// It has caught up and may join the in-sync replicas.
+    broker_epoch: i64,
+    /// When it last had everything that the leader had at the time of a fetch; `None` if nothing is
+    /// known yet.
+    caught_up_ms: Option<u64>,
+    /// When it fetched last, and where the leader's log ended then.
+    fetched: Option<(u64, Offset)>,
+    /// It has caught up, and is about to be proposed for the in-sync replicas.
     is_joining: bool,
+}
+
+impl Follower {
+    fn unknown(id: i32) -> Self {
+        let (log_end_offset, broker_epoch) = (Offset(-1), -1);
+        let (caught_up_ms, fetched) = (None, None);
+        Self { id, log_end_offset, broker_epoch, caught_up_ms, fetched, is_joining: false }
+    }
+
+    /// Whether it had everything at some time within the last `max_lag_ms`.
+    fn keeps_up(&self, now_ms: u64, max_lag_ms: u64) -> bool {
+        self.caught_up_ms.is_some_and(|at_ms| now_ms <= at_ms.saturating_add(max_lag_ms))
+    }
 }
 
 /// In-sync replicas that a leader wants, for the controller's AlterPartition.
@@ -28,13 +61,14 @@ pub struct IsrProposal {
     pub leader_epoch: LeaderEpoch,
     /// What the proposal builds upon; the controller refuses it if the partition changed since.
     pub partition_epoch: i32,
-    /// Broker ids.
-    pub isr: Vec<i32>,
+    /// The replicas, each in the life that the leader knows.
+    pub isr: Vec<IsrMember>,
 }
 
 /// The in-sync replicas of one partition.
 #[derive(Clone, Debug)]
 pub(super) struct InSync {
+    local_id: i32,
     /// The partition epoch of the newest image.
     epoch: i32,
     committed: Vec<i32>,
@@ -47,9 +81,9 @@ pub(super) struct InSync {
 }
 
 impl InSync {
-    pub fn new() -> Self {
+    pub fn new(local_id: i32) -> Self {
         let (committed, followers) = (Vec::new(), Vec::new());
-        Self { epoch: -1, committed, proposal: None, followers, min: 1 }
+        Self { local_id, epoch: -1, committed, proposal: None, followers, min: 1 }
     }
 
     pub fn epoch(&self) -> i32 {
@@ -57,39 +91,106 @@ impl InSync {
     }
 
     /// Takes an image over that is not older; with `begins` nothing is known of the followers yet.
-    pub fn follow_image(&mut self, local_id: i32, image: &PartitionImage, begins: bool) {
+    pub fn follow_image(&mut self, image: &PartitionImage, begins: bool) {
         if image.partition_epoch > self.epoch || begins {
             // It was accepted, or the controller will refuse it.
             self.proposal = None;
         }
         self.epoch = image.partition_epoch;
         self.committed.clone_from(&image.isr);
-        let others = image.replicas.iter().filter(|id| **id != local_id);
+        let others = image.replicas.iter().filter(|id| **id != self.local_id);
         self.followers = others
             .map(|id| {
                 let known = self.followers.iter().find(|follower| follower.id == *id && !begins);
-                let unknown = Follower { id: *id, log_end_offset: Offset(-1), is_joining: false };
-                known.copied().unwrap_or(unknown)
+                known.copied().unwrap_or_else(|| Follower::unknown(*id))
             })
             .collect();
+        for follower in &mut self.followers {
+            // From now on it counts as one of them.
+            follower.is_joining &= !self.committed.contains(&follower.id);
+        }
     }
 
     pub fn set_min(&mut self, min: usize) {
         self.min = min;
     }
 
-    pub fn fetched(&mut self, id: i32, offset: Offset, is_joining: bool) {
-        if let Some(follower) = self.followers.iter_mut().find(|follower| follower.id == id) {
-            *follower = Follower { id, log_end_offset: offset, is_joining };
+    /// A follower fetched while the leader's log ended at `leader_end`.
+    pub fn fetched(&mut self, fetch: &FollowerFetch, leader_end: Offset, max_lag_ms: u64) {
+        let is_in = self.committed.contains(&fetch.id);
+        let Some(follower) = self.followers.iter_mut().find(|one| one.id == fetch.id) else {
+            return;
+        };
+        if follower.broker_epoch > fetch.broker_epoch {
+            // A fetch of a former life that was on its way for long.
+            return;
+        }
+        if follower.broker_epoch != fetch.broker_epoch {
+            follower.fetched = None;
+        }
+        let caught_up_ms = match follower.fetched {
+            _ if fetch.offset >= leader_end => Some(fetch.now_ms),
+            // It has now what there was at its last fetch.
+            Some((at_ms, end)) if fetch.offset >= end => Some(at_ms),
+            _ => None,
+        };
+        follower.caught_up_ms = follower.caught_up_ms.max(caught_up_ms);
+        follower.fetched = Some((fetch.now_ms, leader_end));
+        (follower.broker_epoch, follower.log_end_offset) = (fetch.broker_epoch, fetch.offset);
+        follower.is_joining = !is_in && follower.keeps_up(fetch.now_ms, max_lag_ms);
+    }
+
+    /// Looks at which followers keep up. `quiet_ms` says when a follower last had everything, as
+    /// its fetch session knows: a session does not look at partitions that do not move.
+    pub fn look_at_lag(
+        &mut self,
+        now_ms: u64,
+        max_lag_ms: u64,
+        quiet_ms: impl Fn(i32) -> Option<u64>,
+    ) {
+        for follower in &mut self.followers {
+            follower.caught_up_ms = follower.caught_up_ms.max(quiet_ms(follower.id));
+            if follower.caught_up_ms.is_none() && self.committed.contains(&follower.id) {
+                // A leader that begins gives it as long as any other.
+                follower.caught_up_ms = Some(now_ms);
+            }
+            follower.is_joining &= follower.keeps_up(now_ms, max_lag_ms);
         }
     }
 
-    pub fn propose(&mut self, isr: &[i32], leader_epoch: LeaderEpoch) -> Option<IsrProposal> {
+    /// The in-sync replicas with one more that has everything up to `needed`, if there is one.
+    pub fn expanded(&self, needed: Offset) -> Option<Vec<IsrMember>> {
+        let mut joining = self.followers.iter().filter(|follower| follower.is_joining);
+        let joins = joining.find(|follower| follower.log_end_offset >= needed)?;
+        let ids = self.committed.iter().copied().chain([joins.id]);
+        Some(ids.map(|id| self.member(id)).collect())
+    }
+
+    /// The in-sync replicas without those that fell behind, if there are any.
+    pub fn shrunk(&self, now_ms: u64, max_lag_ms: u64) -> Option<Vec<IsrMember>> {
+        let lags = |id: &i32| {
+            let follower = self.followers.iter().find(|follower| follower.id == *id);
+            follower.is_some_and(|follower| !follower.keeps_up(now_ms, max_lag_ms))
+        };
+        let stay: Vec<i32> = self.committed.iter().copied().filter(|id| !lags(id)).collect();
+        let is_smaller = stay.len() < self.committed.len();
+        is_smaller.then(|| stay.into_iter().map(|id| self.member(id)).collect())
+    }
+
+    fn member(&self, id: i32) -> IsrMember {
+        let follower = self.followers.iter().find(|follower| follower.id == id);
+        IsrMember { id, broker_epoch: follower.map_or(-1, |follower| follower.broker_epoch) }
+    }
+
+    pub fn propose(
+        &mut self,
+        isr: Vec<IsrMember>,
+        leader_epoch: LeaderEpoch,
+    ) -> Option<IsrProposal> {
         if self.proposal.is_some() {
             return None;
         }
-        let partition_epoch = self.epoch;
-        let proposal = IsrProposal { leader_epoch, partition_epoch, isr: isr.to_vec() };
+        let proposal = IsrProposal { leader_epoch, partition_epoch: self.epoch, isr };
         self.proposal = Some(Box::new(proposal.clone()));
         Some(proposal)
     }
@@ -102,7 +203,17 @@ impl InSync {
     /// Whether fewer replicas are in sync than `min.insync.replicas` asks for, or than there are
     /// if it asks for more.
     pub fn is_under_min(&self) -> bool {
-        self.committed.len() < self.min.min(self.replica_count())
+        self.committed.len() < self.effective_min()
+    }
+
+    /// Whether fewer replicas than that are in sync even if a proposal that is on its way counts.
+    pub fn is_surely_under_min(&self) -> bool {
+        let proposed = self.proposal.as_ref().map_or(0, |proposal| proposal.isr.len());
+        self.committed.len().max(proposed) < self.effective_min()
+    }
+
+    fn effective_min(&self) -> usize {
+        self.min.min(self.replica_count())
     }
 
     /// The lowest end of all replicas that are waited for; the leader's own log ends at
@@ -114,8 +225,8 @@ impl InSync {
 
     fn waits_for(&self, follower: &Follower) -> bool {
         let proposed = self.proposal.iter().flat_map(|proposal| &proposal.isr);
-        let mut maximal = self.committed.iter().chain(proposed);
-        follower.is_joining || maximal.any(|id| *id == follower.id)
+        let mut maximal = self.committed.iter().copied().chain(proposed.map(|member| member.id));
+        follower.is_joining || maximal.any(|id| id == follower.id)
     }
 
     pub fn is_follower(&self, id: i32) -> bool {

@@ -5,6 +5,8 @@ use crate::metadata::image::UNASSIGNED;
 
 const ME: i32 = 1;
 const DIRECTORY: Uuid = Uuid([5; 16]);
+const NOW_MS: u64 = 5_000;
+const LAG_MS: u64 = 100;
 
 fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
     PartitionImage {
@@ -38,6 +40,22 @@ fn leader(isr: &[i32]) -> PartitionState {
     state
 }
 
+/// Replica `id` fetches from `offset`.
+fn fetched(state: &mut PartitionState, id: i32, offset: i64) -> Option<Offset> {
+    fetched_at(state, id, offset, NOW_MS)
+}
+
+fn fetched_at(state: &mut PartitionState, id: i32, offset: i64, now_ms: u64) -> Option<Offset> {
+    let fetch = FollowerFetch { id, broker_epoch: 20, offset: Offset(offset), now_ms };
+    state.follower_fetched(&fetch, LAG_MS)
+}
+
+fn members(isr: &[(i32, i64)]) -> Vec<IsrMember> {
+    isr.iter()
+        .map(|(id, broker_epoch)| IsrMember { id: *id, broker_epoch: *broker_epoch })
+        .collect()
+}
+
 #[test]
 fn alone_the_high_watermark_is_the_log_end() {
     let mut state = leader(&[ME]);
@@ -50,10 +68,10 @@ fn alone_the_high_watermark_is_the_log_end() {
 fn the_high_watermark_is_the_lowest_end_of_the_in_sync_replicas() {
     let mut state = leader(&[ME, 2]);
     assert_eq!(state.high_watermark(), Offset(4));
-    assert_eq!(state.follower_fetched(2, Offset(7), false), Some(Offset(7)));
+    assert_eq!(fetched(&mut state, 2, 7), Some(Offset(7)));
     // Replica 3 is not in sync, so no request waits for it.
-    assert_eq!(state.follower_fetched(3, Offset(5), false), None);
-    assert_eq!(state.follower_fetched(2, Offset(10), false), Some(Offset(10)));
+    assert_eq!(fetched(&mut state, 3, 5), None);
+    assert_eq!(fetched(&mut state, 2, 10), Some(Offset(10)));
 }
 
 #[test]
@@ -66,13 +84,13 @@ fn a_smaller_in_sync_set_lets_the_high_watermark_pass() {
 fn a_fresh_leader_with_followers_is_catching_up_until_its_epoch_is_committed() {
     let mut state = leader(&[ME, 2]);
     assert!(state.is_catching_up());
-    state.follower_fetched(2, Offset(10), false);
+    fetched(&mut state, 2, 10);
     assert!(!state.is_catching_up());
 }
 
 #[test]
 fn a_stranger_that_fetches_moves_nothing() {
-    assert_eq!(leader(&[ME, 2]).follower_fetched(9, Offset(10), true), None);
+    assert_eq!(fetched(&mut leader(&[ME, 2]), 9, 10), None);
 }
 
 #[test]
@@ -177,7 +195,7 @@ fn a_batch_is_committed_in_the_epoch_in_which_it_was_appended_or_lost() {
     let mut state = leader(&[ME, 2]);
     state.log_ended(end(12, 5, 3));
     assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
-    state.follower_fetched(2, Offset(11), false);
+    fetched(&mut state, 2, 11);
     assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
     assert_eq!(state.commit_status(Offset(11), epoch), CommitStatus::Committed);
     assert_eq!(state.commit_status(Offset(11), LeaderEpoch(4)), lost);
@@ -254,32 +272,34 @@ fn the_log_takes_a_new_role_with_a_new_leader_or_epoch_and_no_other_image() {
 #[test]
 fn while_a_proposal_is_on_its_way_both_in_sync_sets_are_waited_for() {
     let mut state = leader(&[ME]);
-    state.follower_fetched(2, Offset(10), false);
-    let proposal = state.propose_isr(&[ME, 2]).unwrap();
+    fetched(&mut state, 2, 10);
+    let proposal = state.expand_isr().unwrap();
     assert_eq!((proposal.leader_epoch, proposal.partition_epoch), (LeaderEpoch(5), 0));
-    assert_eq!(state.propose_isr(&[ME, 2, 3]), None, "one at a time");
+    assert_eq!(state.propose_isr(members(&[(ME, -1), (2, 20), (3, 20)])), None, "one at a time");
     assert_eq!(state.log_ended(end(12, 5, 3)), None, "replica 2 may be in sync already");
     let older = IsrProposal { partition_epoch: -1, ..proposal.clone() };
     assert_eq!(state.isr_refused(&older), None, "the answer to another proposal");
-    assert_eq!(state.isr_refused(&proposal), Some(Offset(12)));
+    assert_eq!(state.isr_refused(&proposal), None, "replica 2 may join later");
+    let late = NOW_MS + LAG_MS + 1;
+    assert_eq!(state.look_at_lag(late, LAG_MS, |_| None), Some(Offset(12)));
 }
 
 #[test]
 fn a_replica_that_a_proposal_takes_out_is_waited_for_until_the_image_has_it() {
     let mut state = leader(&[ME, 2]);
-    state.follower_fetched(2, Offset(10), false);
-    state.propose_isr(&[ME]).unwrap();
+    fetched(&mut state, 2, 10);
+    state.propose_isr(members(&[(ME, -1)])).unwrap();
     assert_eq!(state.log_ended(end(12, 5, 3)), None);
     let accepted = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME]) };
     assert_eq!(state.follow_image(&accepted, None), Some(Offset(12)));
-    assert!(state.propose_isr(&[ME, 2]).is_some());
+    assert!(state.propose_isr(members(&[(ME, -1), (2, 20)])).is_some());
 }
 
 #[test]
 fn only_a_leader_proposes_in_sync_replicas() {
     let mut state = leader(&[ME]);
     state.follow_image(&image(2, 6, &[2]), Some(end(10, 6, 3)));
-    assert_eq!(state.propose_isr(&[ME]), None);
+    assert_eq!(state.propose_isr(members(&[(ME, -1)])), None);
 }
 
 /// KIP-966: a replica that is about to become in sync would otherwise do so without the records
@@ -287,10 +307,11 @@ fn only_a_leader_proposes_in_sync_replicas() {
 #[test]
 fn a_replica_that_is_about_to_join_is_waited_for() {
     let mut state = leader(&[ME]);
-    state.follower_fetched(2, Offset(10), true);
+    fetched(&mut state, 2, 10);
     assert_eq!(state.log_ended(end(12, 5, 3)), None);
-    assert_eq!(state.follower_fetched(2, Offset(11), true), Some(Offset(11)));
-    assert_eq!(state.follower_fetched(2, Offset(11), false), Some(Offset(12)), "it fell behind");
+    assert_eq!(fetched(&mut state, 2, 11), Some(Offset(11)));
+    let late = NOW_MS + LAG_MS + 1;
+    assert_eq!(fetched_at(&mut state, 2, 11, late), Some(Offset(12)), "it fell behind");
 }
 
 /// KIP-966: what is committed is in `min.insync.replicas` replicas.
@@ -303,7 +324,7 @@ fn the_high_watermark_stands_still_below_min_insync_replicas() {
     let few = state.may_append(true).map_err(|refusal| refusal.code);
     assert_eq!(few, Err(ErrorCode::NotEnoughReplicas));
     assert_eq!(state.may_append(false).unwrap(), LeaderEpoch(5));
-    state.follower_fetched(2, Offset(12), false);
+    fetched(&mut state, 2, 12);
     let joined = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME, 2]) };
     assert_eq!(state.follow_image(&joined, None), Some(Offset(12)));
 }
@@ -338,4 +359,78 @@ fn nothing_is_acknowledged_before_the_directory_is_noted() {
         assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
         assert_eq!(state.unassigned_directory(), None);
     }
+}
+
+#[test]
+fn a_follower_that_has_caught_up_is_proposed_in_the_life_that_fetched() {
+    let mut state = leader(&[ME]);
+    state.log_ended(end(12, 5, 3));
+    fetched(&mut state, 2, 11);
+    assert_eq!(state.expand_isr(), None, "one record is missing");
+    fetched(&mut state, 2, 12);
+    let proposal = state.expand_isr().unwrap();
+    assert_eq!(proposal.isr, members(&[(ME, -1), (2, 20)]));
+    assert_eq!(state.expand_isr(), None, "it is on its way");
+}
+
+/// It may hold records of a former leader that no other replica has.
+#[test]
+fn a_follower_joins_no_earlier_than_with_the_first_record_of_the_epoch() {
+    let mut state = opened();
+    let with_two = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME, 3]) };
+    state.follow_image(&with_two, Some(end(10, 5, 2)));
+    fetched(&mut state, 2, 9);
+    assert_eq!(state.expand_isr(), None, "the high watermark is 4, the epoch began at 10");
+    fetched(&mut state, 2, 10);
+    assert!(state.expand_isr().is_some());
+}
+
+#[test]
+fn a_follower_that_had_not_everything_for_long_leaves() {
+    let mut state = leader(&[ME, 2, 3]);
+    // A leader that begins knows nothing of them: their time begins with its first look.
+    state.look_at_lag(NOW_MS, LAG_MS, |_| None);
+    assert_eq!(state.shrink_isr(NOW_MS + LAG_MS, LAG_MS), None);
+    fetched_at(&mut state, 2, 10, NOW_MS + 60);
+    state.log_ended(end(12, 5, 3));
+    // It has what the leader had at its last fetch, so it was up to date then.
+    fetched_at(&mut state, 2, 10, NOW_MS + 90);
+    let late = NOW_MS + LAG_MS + 1;
+    let proposal = state.shrink_isr(late, LAG_MS).unwrap();
+    assert_eq!(proposal.isr, members(&[(ME, -1), (2, 20)]));
+}
+
+/// Its session does not look at a partition that does not move, so no fetch of it comes in.
+#[test]
+fn a_follower_of_an_idle_partition_stays() {
+    let mut state = leader(&[ME, 2]);
+    fetched(&mut state, 2, 10);
+    let late = NOW_MS + 10 * LAG_MS;
+    state.look_at_lag(late, LAG_MS, |_| Some(late - 1));
+    assert_eq!(state.shrink_isr(late, LAG_MS), None);
+    state.look_at_lag(late, LAG_MS, |_| None);
+    assert!(state.shrink_isr(late + 2 * LAG_MS, LAG_MS).is_some());
+}
+
+#[test]
+fn a_fetch_of_a_former_life_acknowledges_nothing() {
+    let mut state = leader(&[ME, 2]);
+    fetched(&mut state, 2, 6);
+    let former = FollowerFetch { id: 2, broker_epoch: 19, offset: Offset(10), now_ms: NOW_MS };
+    assert_eq!(state.follower_fetched(&former, LAG_MS), None);
+    assert_eq!(state.high_watermark(), Offset(6));
+}
+
+#[test]
+fn a_producer_hears_that_too_few_replicas_are_in_sync_by_now() {
+    let epoch = LeaderEpoch(5);
+    let mut state = leader(&[ME, 2]);
+    state.set_rules(false, 2);
+    fetched(&mut state, 2, 10);
+    assert_eq!(state.produce_status(Offset(10), epoch), CommitStatus::Committed);
+    let alone = PartitionImage { partition_epoch: 1, ..image(ME, 5, &[ME]) };
+    state.follow_image(&alone, None);
+    let few = CommitStatus::Lost(ErrorCode::NotEnoughReplicasAfterAppend);
+    assert_eq!(state.produce_status(Offset(10), epoch), few);
+    assert_eq!(state.commit_status(Offset(10), epoch), CommitStatus::Committed);
 }

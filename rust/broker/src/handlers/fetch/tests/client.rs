@@ -176,7 +176,11 @@ impl Client {
     pub fn full(&self, house: &House) -> BTreeMap<Name, (PartitionData, u32)> {
         let all = self.wishes.iter().map(|(name, wish)| {
             let target = self.target(name, wish);
-            let reader = reader(Reader { replica_id: -1, isolation_level: self.isolation_level });
+            let reader = reader(Reader {
+                replica_id: -1,
+                broker_epoch: -1,
+                isolation_level: self.isolation_level,
+            });
             let fetched = match house.partitions.find(&target.topic, target.partition) {
                 Ok(partition) => partition.read(&target, 1 << 20, true, reader),
                 Err(error) => Fetched::refused(error),
@@ -208,7 +212,11 @@ impl Client {
 
     /// Whether a fetch of everything that the client wants now need not wait for `min_bytes`.
     pub fn enough(&self, house: &House, min_bytes: i32) -> Enough {
-        let reader = reader(Reader { replica_id: -1, isolation_level: self.isolation_level });
+        let reader = reader(Reader {
+            replica_id: -1,
+            broker_epoch: -1,
+            isolation_level: self.isolation_level,
+        });
         let (mut counted, mut exact) = (0, 0);
         for (name, wish) in &self.wishes {
             let target = self.target(name, wish);

@@ -1,0 +1,34 @@
+//! What a follower's fetch says: everything before its offsets is on the follower's disk.
+//!
+//! Only a registered broker in its newest life is believed: an acknowledgement may rely on it.
+//! Source: Kafka's `ReplicaManager.readFromLog` and `Partition.updateFollowerFetchState`;
+//! KIP-841, KIP-903.
+
+use crate::fetch_sessions::{Look, Reader};
+use crate::handlers::Rooms;
+use crate::partitions::FollowerFetch;
+
+/// Notes how far a follower is, and proposes it for the in-sync replicas where it has caught up.
+/// High watermarks that move answer who waits for them.
+pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
+    let image = rooms.controller.image();
+    let is_known = |epoch| epoch == who.broker_epoch;
+    if !image.brokers.get(&who.replica_id).is_some_and(|broker| is_known(broker.epoch)) {
+        return;
+    }
+    let now_ms = rooms.clock.monotonic_ms();
+    for Look { target, .. } in looks {
+        let Ok(partition) = rooms.partitions.find(&target.topic, target.partition) else {
+            continue;
+        };
+        let fetch = FollowerFetch {
+            id: who.replica_id,
+            broker_epoch: who.broker_epoch,
+            offset: kafkalite_protocol::Offset(target.fetch_offset),
+            now_ms,
+        };
+        if let Some(proposal) = partition.follower_fetched(target, &fetch) {
+            rooms.partitions.propose_isr(&partition, proposal);
+        }
+    }
+}

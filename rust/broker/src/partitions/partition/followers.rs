@@ -1,0 +1,91 @@
+//! What a leader learns of its followers from their fetches, and which of them are in sync.
+//!
+//! Source: Kafka's `Partition.updateFollowerFetchState`, `maybeExpandIsr` and `maybeShrinkIsr`.
+
+use super::{FetchReader, Partition};
+use crate::fetch_sessions::FetchTarget;
+use crate::partitions::partition_state::{FollowerFetch, IsrProposal};
+use kafkalite_log::LogError;
+use kafkalite_protocol::Offset;
+
+/// `replica.lag.time.max.ms`
+pub const MAX_LAG_MS: u64 = 30_000;
+
+impl Partition {
+    /// A follower fetches what `target` says: what is before is on its disk, if its log did not
+    /// part from this one. Returns the in-sync replicas to propose, if it has caught up.
+    pub fn follower_fetched(
+        &self,
+        target: &FetchTarget,
+        fetch: &FollowerFetch,
+    ) -> Option<IsrProposal> {
+        let plan = self.plan(target, FetchReader::Follower(fetch.id)).ok()?;
+        if plan.is_diverging() {
+            return None;
+        }
+        let (moved, proposal) = {
+            let mut state = self.state.lock();
+            let moved = state.follower_fetched(fetch, MAX_LAG_MS);
+            self.publish(&state);
+            (moved, state.expand_isr())
+        };
+        if moved.is_some() {
+            self.tell_everyone();
+        }
+        proposal
+    }
+
+    /// Looks at which followers keep up. Returns the in-sync replicas to propose, if they change.
+    pub fn look_at_followers(&self, now_ms: u64) -> Option<IsrProposal> {
+        let waiters = &self.fetch_waiters;
+        let quiet_ms = |id| waiters.caught_up_ms(id).and_then(|ms| u64::try_from(ms).ok());
+        let (moved, proposal) = {
+            let mut state = self.state.lock();
+            if !state.is_leader() || !state.has_followers() {
+                return None;
+            }
+            let moved = state.look_at_lag(now_ms, MAX_LAG_MS, quiet_ms);
+            self.publish(&state);
+            let shrunk = state.shrink_isr(now_ms, MAX_LAG_MS);
+            (moved, shrunk.or_else(|| state.expand_isr()))
+        };
+        if moved.is_some() {
+            self.tell_everyone();
+        }
+        proposal
+    }
+
+    /// The controller refused the proposal, and will refuse it again.
+    pub fn isr_refused(&self, proposal: &IsrProposal) {
+        let moved = {
+            let mut state = self.state.lock();
+            let moved = state.isr_refused(proposal);
+            self.publish(&state);
+            moved
+        };
+        if moved.is_some() {
+            self.tell_everyone();
+        }
+    }
+
+    /// Whether this broker leads it and others follow.
+    #[must_use]
+    pub fn is_led_with_followers(&self) -> bool {
+        let state = self.state.lock();
+        state.is_leader() && state.has_followers()
+    }
+
+    /// The leader's log starts at `start`: records before it go here as well, as far as they are
+    /// committed.
+    ///
+    /// # Errors
+    /// A full or failing disk.
+    pub fn follow_log_start(&self, start: Offset, now_ms: i64) -> Result<(), LogError> {
+        let start = start.min(self.high_watermark());
+        if start > self.log_start_offset() {
+            self.log.delete_records(start, now_ms)?;
+            self.fetch_waiters.check();
+        }
+        Ok(())
+    }
+}
