@@ -107,6 +107,43 @@ fn a_disk_that_fails_as_a_log_is_made_gets_no_more_logs() {
     broker.stop();
 }
 
+/// A new log was tried again and again on a disk that was full, and never on the one with room.
+#[test]
+fn a_new_log_that_finds_a_disk_full_is_made_on_another_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = config(directory.path(), &[("log.dirs", &two(directory.path()))]);
+    // No room for any file of one log, and room for the first files of the other.
+    let begun = ["two/b-0", "two/c-0"].map(|name| directory.path().join(name));
+    let full =
+        [begun[0].join("partition.metadata.tmp"), begun[1].join("leader-epoch-checkpoint.tmp")];
+    let storage = Asking::new(move |_, path| {
+        if full.iter().any(|it| it == path) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
+        }
+    });
+    let broker = Broker::start_with(settings, Arc::new(SystemClock::new()), storage).unwrap();
+    let mut client = Client::connect(&broker);
+    let produced = |client: &mut Client, topic| {
+        let produced = client.produce(topic, batch(&["value"], None), -1);
+        (produced.error_code, produced.base_offset)
+    };
+    for topic in ["a", "b", "c"] {
+        create_topic(&broker, topic, 1, &[]);
+        assert_eq!(produced(&mut client, topic), (0, 0), "{topic}");
+    }
+    assert_eq!(begun.each_ref().map(|path| path.exists()), [true, true]);
+    broker.stop();
+    let broker = start(directory.path(), &[("log.dirs", &two(directory.path()))]);
+    let mut client = Client::connect(&broker);
+    for topic in ["a", "b", "c"] {
+        assert_eq!(produced(&mut client, topic), (0, 1), "{topic}");
+    }
+    assert_eq!(begun.each_ref().map(|path| path.exists()), [false, false]);
+    broker.stop();
+}
+
 /// The flush after a roll writes a small file. When it found the disk full, acknowledgements waited
 /// for the next append, also when there was room again; who sends a batch again appends nothing.
 #[test]

@@ -136,16 +136,18 @@ impl LogDirs {
 
     /// Where partition `index` of the topic is, or will be. `assigned` is what the metadata say of
     /// it. What another topic left there is put aside, and so is a log that was begun and never
-    /// written where there is a second one.
+    /// written where there is a second one. The directories of `full` have no room for a new log:
+    /// what was begun there does not count.
     pub(super) fn place(
         &self,
         topic: &str,
         topic_id: Uuid,
         index: i32,
         assigned: Assignment,
+        full: &[Uuid],
     ) -> Result<Place<'_>, LogError> {
         let name = &*format!("{topic}-{index}");
-        if let Some(found) = self.find(name, topic_id, assigned)? {
+        if let Some(found) = self.find(name, topic_id, assigned, full)? {
             return Ok(found);
         }
         // Looked at after the search: a directory that fails meanwhile was not searched.
@@ -160,7 +162,8 @@ impl LogDirs {
             Assignment::Unknown => self.check_never_written(topic, topic_id, index)?,
             Assignment::Unassigned => {}
         }
-        let fewest = online().min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
+        let with_room = online().filter(|directory| !full.contains(&directory.id));
+        let fewest = with_room.min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
         let directory = fewest.ok_or_else(|| self.away())?;
         // What is noted of a log that was here before says nothing about the new one.
         let checkpoints = self.here.iter().map(LogDirectory::checkpoints);
@@ -174,11 +177,14 @@ impl LogDirs {
         name: &str,
         topic_id: Uuid,
         assigned: Assignment,
+        full: &[Uuid],
     ) -> Result<Option<Place<'_>>, LogError> {
         let mut found = Vec::new();
         for directory in self.here.iter().filter(|directory| !directory.log_dir().is_offline()) {
             let path = directory.path().join(name);
-            if !directory.has_directory(&path)? {
+            if !directory.has_directory(&path)?
+                || (full.contains(&directory.id) && !directory.was_written(name)?)
+            {
                 continue;
             }
             let stored = read_topic_id(directory.log_dir().storage().as_ref(), &path);

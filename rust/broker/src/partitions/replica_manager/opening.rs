@@ -221,19 +221,32 @@ impl ReplicaManager {
         may_be_clean: bool,
     ) -> Result<CommitLog, LogError> {
         let name = format!("{}-{index}", topic.name);
-        let place = {
-            let partition = topic.partition(index);
-            let assigned = partition.map(|partition| partition.assignment(self.config.local_id));
-            let assigned = assigned.unwrap_or(Assignment::Unassigned);
-            // New logs are made side by side, and go where the fewest are.
-            let is_new = assigned == Assignment::Unassigned;
-            let _placing = is_new.then(|| self.placing.lock());
-            let place = self.dirs.place(&topic.name, topic.id, index, assigned)?;
-            self.dirs.count(place.directory.log_dir(), true);
-            place
-        };
-        let opened = self.open_at(&place, &name, topic, index, may_be_clean);
-        opened.inspect_err(|_| self.dirs.count(place.directory.log_dir(), false))
+        let partition = topic.partition(index);
+        let assigned = partition.map(|partition| partition.assignment(self.config.local_id));
+        let assigned = assigned.unwrap_or(Assignment::Unassigned);
+        let is_new = assigned == Assignment::Unassigned;
+        let (mut full, mut refused) = (Vec::new(), None);
+        loop {
+            let place = {
+                // New logs are made side by side, and go where the fewest are.
+                let _placing = is_new.then(|| self.placing.lock());
+                let place = self.dirs.place(&topic.name, topic.id, index, assigned, &full);
+                // No directory has room.
+                let place = place.map_err(|error| refused.unwrap_or(error))?;
+                self.dirs.count(place.directory.log_dir(), true);
+                place
+            };
+            let opened = self.open_at(&place, &name, topic, index, may_be_clean);
+            let Err(error) = opened else { return opened };
+            self.dirs.count(place.directory.log_dir(), false);
+            let id = place.directory.id();
+            let is_full = matches!(error, LogError::DiskFull { .. });
+            if !is_new || !is_full || full.contains(&id) {
+                return Err(error);
+            }
+            full.push(id);
+            refused = Some(error);
+        }
     }
 
     fn open_at(
