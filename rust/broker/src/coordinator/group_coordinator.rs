@@ -5,11 +5,10 @@
 //! does not lead it, NOT_COORDINATOR.
 //! Source: Kafka's `GroupCoordinatorService`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::describe_groups::DescribedGroup;
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -17,6 +16,7 @@ use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRespon
 use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use kafkalite_protocol::messages::list_groups::ListedGroup;
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::Mutex;
 
 use super::classic::group_state::State;
@@ -127,18 +127,15 @@ impl GroupCoordinator {
             self.follow();
         }
         let gone = before.topics.deleted_in(&after.topics);
-        let (ids, names): (HashSet<_>, HashSet<_>) =
-            gone.map(|topic| (topic.id, topic.name.to_string())).unzip();
-        if ids.is_empty() {
+        let mut deleted: HashMap<String, HashSet<Uuid>> = HashMap::new();
+        for topic in gone {
+            deleted.entry(topic.name.to_string()).or_default().insert(topic.id);
+        }
+        if deleted.is_empty() {
             return;
         }
-        let deleted = Arc::new((ids, names));
-        self.runtime.step_all(move |turn| {
-            Groups::topics_deleted(turn, |id, name| match id.is_zero() {
-                true => deleted.1.contains(name),
-                false => deleted.0.contains(&id),
-            });
-        });
+        let deleted = Arc::new(deleted);
+        self.runtime.step_all(move |turn| Groups::topics_deleted(turn, &deleted));
     }
 
     /// Whether `__consumer_offsets` is known here.

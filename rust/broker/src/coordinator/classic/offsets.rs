@@ -8,7 +8,7 @@
 //! was committed for another topic of the name is not there for who asks, and goes.
 //! Source: Kafka's `OffsetMetadataManager` and `OffsetExpirationConditionImpl`.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::{Offset, Uuid};
@@ -148,6 +148,27 @@ impl GroupOffsets {
         let mut meant: Vec<TopicPartition> =
             meant.map(|(topic, index, _)| (topic.to_owned(), index)).collect();
         meant.sort();
+        meant
+    }
+
+    /// As [`Self::of`], below these topics only: a topic is looked up, whatever else there is.
+    pub fn of_topics<'a>(
+        &self,
+        topics: impl IntoIterator<Item = &'a str>,
+        is_meant: impl Fn(&str, &OffsetCommitValue) -> bool,
+    ) -> Vec<TopicPartition> {
+        let mut meant = Vec::new();
+        for topic in topics {
+            let committed = self.topics.get(topic).into_iter().flat_map(BTreeMap::keys);
+            let uncommitted = self.uncommitted.keys().filter(|(name, _)| name == topic);
+            let all = committed.chain(uncommitted.map(|(_, index)| index));
+            let all: BTreeSet<i32> = all.copied().collect();
+            let is_meant = |index: &i32| {
+                self.newest_of(topic, *index).is_some_and(|value| is_meant(topic, value))
+            };
+            let all = all.into_iter().filter(is_meant);
+            meant.extend(all.map(|index| (topic.to_owned(), index)));
+        }
         meant
     }
 

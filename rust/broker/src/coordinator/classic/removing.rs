@@ -1,7 +1,9 @@
 //! Offsets and groups that go: deleted by a client, with their topics, or by their age.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use kafkalite_protocol::messages::group_records::OffsetCommitValue;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
 use super::group::Group;
@@ -139,15 +141,20 @@ impl Groups {
         });
     }
 
-    /// Topics were deleted, of which this tells by id, or by name where a record has no id: their
-    /// offsets go as well.
+    /// Topics with these names and ids were deleted: their offsets go as well. A record without an
+    /// id goes by its name.
     pub fn topics_deleted(
         Turn { state: groups, effects, .. }: Turn<'_, Self>,
-        is_deleted: impl Fn(Uuid, &str) -> bool,
+        deleted: &HashMap<String, HashSet<Uuid>>,
     ) {
+        let is_deleted = |topic: &str, value: &OffsetCommitValue| {
+            let id = value.topic_id;
+            id.is_zero() || deleted.get(topic).is_some_and(|ids| ids.contains(&id))
+        };
         for id in groups.ids() {
             groups.on_group(&id, effects, |group, effects| {
-                let gone = group.offsets.of(|topic, _, value| is_deleted(value.topic_id, topic));
+                let names = deleted.keys().map(String::as_str);
+                let gone = group.offsets.of_topics(names, is_deleted);
                 remove_offsets(group, effects, gone, |_| {});
             });
         }

@@ -111,3 +111,18 @@ fn an_older_record_does_not_replace_a_newer_one() {
     offsets.store("t", 0, Offset(9), None);
     assert_eq!(offsets.get("t", 0).map(|value| value.offset), Some(2));
 }
+
+#[test]
+fn offsets_of_topics_are_looked_up_and_no_others_asked_about() {
+    let mut offsets = offsets();
+    let value = |offset| Some(OffsetCommitValue { offset, ..OffsetCommitValue::default() });
+    offsets.add_uncommitted("old", 3, Offset(1), value(1));
+    offsets.add_uncommitted("old", 0, Offset(2), None);
+    let asked = std::cell::RefCell::new(Vec::new());
+    let found = offsets.of_topics(["old", "missing"], |topic, value| {
+        asked.borrow_mut().push((topic.to_owned(), value.offset));
+        true
+    });
+    assert_eq!(found, [("old".to_owned(), 3)], "partition 0 has a tombstone on its way");
+    assert_eq!(asked.into_inner(), [("old".to_owned(), 1)]);
+}
