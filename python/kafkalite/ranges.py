@@ -80,6 +80,7 @@ class RangeReader:
         batch_rows: int = 16_384,
         may_lose: bool = False,
         stall_timeout: float = 120.0,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> Iterator[ColumnBatch]:
         """Yield the records of ``ranges``; those of one partition in the order of their offsets.
 
@@ -95,17 +96,23 @@ class RangeReader:
                 passed over, and so are partitions that are gone; otherwise they are an error.
             stall_timeout: Seconds in which no fetch brings anything, or no broker is reached: then
                 it is an error. Markers and aborted records are something.
+            topic_ids: The ids of the topics that the offsets are of, as far as they are known. A
+                topic that was deleted and made again since is gone, whatever its new log has.
 
         Yields:
             Batches with ``__arrow_c_array__`` and ``__arrow_c_stream__``, each to be taken once.
 
         Raises:
-            KafkaliteError: ``OFFSET_OUT_OF_RANGE`` for offsets that are gone, ``REQUEST_TIMED_OUT``
-                after ``stall_timeout``, or what keeps it from reading.
-            ValueError: A column that does not exist.
+            KafkaliteError: ``OFFSET_OUT_OF_RANGE`` for offsets that are gone, ``UNKNOWN_TOPIC_ID``
+                for a topic that is, ``REQUEST_TIMED_OUT`` after ``stall_timeout``, or what keeps it
+                from reading.
+            ValueError: A column that does not exist, or an id that is none.
         """
         wanted = list(ranges)
-        self._native.start(wanted, list(columns), batch_bytes, batch_rows, may_lose, stall_timeout)
+        limits = (batch_bytes, batch_rows)
+        self._native.start(
+            wanted, list(columns), *limits, may_lose, stall_timeout, dict(topic_ids or {})
+        )
         return self._batches()
 
     def _batches(self) -> Iterator[ColumnBatch]:

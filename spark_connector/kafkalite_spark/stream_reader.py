@@ -294,9 +294,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         until = from_json(end)
         begun = self._first_start(end) if start == self._first_told else from_json(start)
         ranges = plan.ranges_between({**dict.fromkeys(until, 0), **begun}, until)
+        ids = notes_of(end).ids
         if end != self._answered:
-            ranges = self._of_the_same_topics(ranges, notes_of(end).ids)
-        return in_tasks(ranges, self._options, self._asked())
+            ranges = self._of_the_same_topics(ranges, ids)
+        return in_tasks(ranges, self._options, self._asked(), ids)
 
     def _of_the_same_topics(
         self, ranges: list[plan.Range], ids: Mapping[str, str]

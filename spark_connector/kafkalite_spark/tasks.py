@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +38,23 @@ class TaskRanges(InputPartition):
     """The ranges of one task."""
 
     ranges: tuple[Range, ...]
+    #: The ids of their topics, as far as they are known: nothing is read of a topic made since.
+    topic_ids: dict[str, str]
 
-    def __init__(self, ranges: list[Range]) -> None:
+    def __init__(self, ranges: list[Range], topic_ids: Mapping[str, str]) -> None:
         """Hold plain data: it is pickled."""
         super().__init__(None)
         self.ranges = tuple(ranges)
+        read = {one.topic for one in ranges}
+        self.topic_ids = {topic: one for topic, one in topic_ids.items() if topic in read}
 
 
-def in_tasks(ranges: list[Range], options: ReadOptions, cluster: Cluster) -> list[InputPartition]:
+def in_tasks(
+    ranges: list[Range],
+    options: ReadOptions,
+    cluster: Cluster,
+    topic_ids: Mapping[str, str] | None = None,
+) -> list[InputPartition]:
     """Share ranges out to tasks; return what Spark asks for, one for each task.
 
     Spark's planning process does not know how many tasks its cluster runs at once.
@@ -60,7 +69,7 @@ def in_tasks(ranges: list[Range], options: ReadOptions, cluster: Cluster) -> lis
         record_bytes=cluster.record_bytes({one.topic for one in ranges}) if packs else None,
         parallelism=parallelism,
     )
-    return [TaskRanges(one) for one in planned]
+    return [TaskRanges(one, topic_ids or {}) for one in planned]
 
 
 def _cores() -> int:
@@ -113,6 +122,7 @@ def read_ranges(
                 batch_rows=BATCH_ROWS,
                 may_lose=not options.fail_on_data_loss,
                 stall_timeout=options.stall_timeout_s,
+                topic_ids=partition.topic_ids,
             )
             for batch in batches:
                 yield pa.record_batch(batch)
@@ -125,7 +135,7 @@ def read_ranges(
 def _advice(error: Exception) -> str:
     if "CORRUPT_MESSAGE" in str(error):
         return ". End before it with endingOffsets, and begin behind it with startingOffsets"
-    if "OFFSET_OUT_OF_RANGE" in str(error):
+    if "OFFSET_OUT_OF_RANGE" in str(error) or "UNKNOWN_TOPIC_ID" in str(error):
         return (
             ". Records were deleted before they were read, or the topic was created again. With "
             "failOnDataLoss=false what is gone is passed over with a warning"

@@ -44,6 +44,32 @@ def test_ranges_are_read_to_their_ends_and_a_reader_goes_on_with_others(
         assert max(map(len, batches), default=0) <= 64
 
 
+def test_nothing_is_read_of_a_topic_that_was_made_again(broker: Process, topic: str) -> None:
+    with (
+        AdminClient(bootstrap_servers=broker.ready) as admin,
+        RangeReader(bootstrap_servers=broker.ready) as reader,
+    ):
+        ids = {topic: str(admin.describe_topic(topic).topic_id)}
+        assert sum(map(len, reader.read([(topic, 0, 0, 9)], topic_ids=ids))) == 9
+        admin.delete_topic(topic)
+        admin.create_topic(topic)
+        producer = Producer({"bootstrap.servers": broker.ready})
+        for _ in range(20):
+            producer.produce(topic, b"of another topic")
+        assert producer.flush(30) == 0
+        with pytest.raises(KafkaliteError, match=r"UNKNOWN_TOPIC_ID.*deleted and made again"):
+            list(reader.read([(topic, 0, 9, 12)], topic_ids=ids))
+        assert list(reader.read([(topic, 0, 9, 12)], topic_ids=ids, may_lose=True)) == []
+        assert reader.lost == 3
+        ids = {topic: str(admin.describe_topic(topic).topic_id)}
+        assert sum(map(len, reader.read([(topic, 0, 9, 12)], topic_ids=ids))) == 3
+
+
+def test_an_id_that_is_none_is_refused(topic: str, reader: RangeReader) -> None:
+    with pytest.raises(ValueError, match="`x` is no id of a topic"):
+        reader.read([(topic, 0, 0, 1)], topic_ids={topic: "x"})
+
+
 def test_a_reader_that_stops_early_may_read_something_else(topic: str, reader: RangeReader) -> None:
     batches = reader.read([(topic, 0, 0, 1_000)], batch_rows=10)
     assert len(next(batches)) == 10

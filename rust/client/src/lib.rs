@@ -35,7 +35,7 @@ pub use config::{ClientConfig, ClientKind, ConsumerConfig, ProducerConfig};
 pub use consumer::Consumer;
 pub use error::ClientError;
 pub use kafkalite_connection::PartitionImage;
-pub use kafkalite_protocol::{ErrorCode, LeaderEpoch};
+pub use kafkalite_protocol::{ErrorCode, LeaderEpoch, Uuid};
 pub use producer::Producer;
 pub use runtime::Runtime;
 pub use topic_partition::TopicPartition;

@@ -8,10 +8,11 @@
 //! connections stay.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kafkalite_connection::Wanted;
-use kafkalite_protocol::ErrorCode;
+use kafkalite_connection::{ClusterImage, Wanted};
+use kafkalite_protocol::{ErrorCode, Uuid};
 
 use crate::clock::Clock;
 use crate::config::{ConsumerConfig, IsolationLevel};
@@ -44,6 +45,9 @@ pub struct OffsetRange {
     pub start: i64,
     /// The first one that is not.
     pub end: i64,
+    /// The id of the topic that the offsets are of; zero if it is not known. Nothing is read of
+    /// another topic of the name.
+    pub topic_id: Uuid,
 }
 
 /// What to do, and for how long.
@@ -71,6 +75,8 @@ pub struct RangeReader {
     consumer: Consumer,
     options: RangeOptions,
     ends: BTreeMap<TopicPartition, i64>,
+    /// Ranges of topics whose ids are known.
+    of_topics: Vec<OffsetRange>,
     /// The sum of the offsets that are fetched next, wrapped: while it changes, something comes.
     reached: i64,
     last_progress: Instant,
@@ -104,6 +110,7 @@ impl RangeReader {
             consumer: Consumer::new(config)?,
             options,
             ends: BTreeMap::new(),
+            of_topics: Vec::new(),
             reached: 0,
             last_progress: now,
             doubted: now,
@@ -138,11 +145,14 @@ impl RangeReader {
                 return Err(refused(format!("{} has two", range.partition)));
             }
         }
+        let of_topics = ranges.iter().filter(|range| !range.topic_id.is_zero());
+        self.of_topics = of_topics.cloned().collect();
         let empty = ranges.iter().filter(|range| range.start >= range.end);
         for range in empty {
             self.ends.remove(&range.partition);
         }
         self.consumer.assign(&self.ends.keys().cloned().collect())?;
+        self.of_topics.retain(|range| self.ends.contains_key(&range.partition));
         for range in ranges.iter().filter(|range| range.start < range.end) {
             let mut subscription = self.consumer.shared().subscription.lock();
             if let Some(state) = subscription.get_mut(&range.partition) {
@@ -160,6 +170,7 @@ impl RangeReader {
     /// Nothing more is wanted of the ranges.
     pub fn stop(&mut self) {
         self.ends.clear();
+        self.of_topics.clear();
         // Closed, or in another process: there is nothing to stop.
         let _ = self.consumer.assign(&BTreeSet::new());
     }
@@ -182,10 +193,14 @@ impl RangeReader {
                 return Ok(Step::End);
             }
             let until = deadline.min(Instant::now() + LOOK_EVERY);
-            let taken = self.consumer.next(limits, until).map(|next| match next {
+            let mut taken = self.consumer.next(limits, until).map(|next| match next {
                 Next::Records(taken) => taken.keep(),
                 Next::Event(_) | Next::Nothing => Vec::new(),
             });
+            let others = self.look_for_other_topics()?;
+            if let Ok(slices) = &mut taken {
+                slices.retain(|slice| !others.contains(slice.block.cursor().partition()));
+            }
             match taken {
                 Ok(slices) if !slices.is_empty() => {
                     let slices = self.within(slices);
@@ -281,6 +296,57 @@ impl RangeReader {
         Err(ClientError::Timeout { what, after_ms: waited.as_millis() as u64 })
     }
 
+    /// The partitions that were read of other topics than the ranges are of. Such a topic
+    /// - case A: was made again since: the rest of the range is gone, an error or passed over
+    /// - case B: was there before, and is all that this reader knows: the range begins again
+    fn look_for_other_topics(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
+        let is_other = |range: &&OffsetRange| {
+            let subscription = self.consumer.shared().subscription.lock();
+            let known = subscription.get(&range.partition).map_or(Uuid::ZERO, |one| one.topic_id());
+            !known.is_zero() && known != range.topic_id
+        };
+        let others: Vec<_> = self.of_topics.iter().filter(is_other).cloned().collect();
+        let partitions = others.iter().map(|range| range.partition.clone()).collect();
+        if others.is_empty() {
+            return Ok(partitions);
+        }
+        let image = self.ask_for_topics()?;
+        for OffsetRange { partition, start, end, topic_id } in others {
+            let there = image.as_ref().and_then(|image| image.topic(&partition.topic));
+            if there.is_none_or(|topic| topic.id.is_zero() || topic.id == topic_id) {
+                self.consumer.seek(&partition, Position::at(start))?;
+                continue;
+            }
+            if !self.options.may_lose {
+                let about = format!(
+                    "{partition}, of which offsets {start} to {} are read: its topic was deleted \
+                     and made again",
+                    end - 1
+                );
+                return Err(ClientError::broker(ErrorCode::UnknownTopicId, about));
+            }
+            self.lost += (end - start) as u64;
+            tracing::warn!(%partition, start, end, "the topic of a range is gone");
+            self.leave(std::slice::from_ref(&partition))?;
+        }
+        Ok(partitions)
+    }
+
+    /// Asks for the topics that are still read; `None` if no broker could say, and waiting may
+    /// help.
+    fn ask_for_topics(&self) -> Result<Option<Arc<ClusterImage>>, ClientError> {
+        let names: BTreeSet<_> = self.ends.keys().map(|one| one.topic.to_string()).collect();
+        let cluster = self.consumer.shared().cluster.clone();
+        let deadline = self.look_until();
+        let wanted = Wanted::Topics(names.into_iter().collect());
+        let asked = async move { Ok(cluster.refresh(wanted).await?) };
+        match self.consumer.runtime().call(asked, deadline) {
+            Ok(image) => Ok(Some(image)),
+            Err(error) if error.retriable() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What of the slices is in the ranges: batches come whole.
     fn within(&self, slices: Vec<RecordSlice>) -> Vec<RecordSlice> {
         let cut = |mut slice: RecordSlice| {
@@ -323,22 +389,14 @@ impl RangeReader {
         for partition in partitions {
             self.ends.remove(partition);
         }
+        self.of_topics.retain(|range| self.ends.contains_key(&range.partition));
         // What came along behind their ends goes with them.
         self.consumer.assign(&self.ends.keys().cloned().collect())
     }
 
     /// Asks which partitions are there. One that stays away is an error, or passed over.
     fn look_for_missing(&mut self) -> Result<(), ClientError> {
-        let names: BTreeSet<_> = self.ends.keys().map(|one| one.topic.to_string()).collect();
-        let cluster = self.consumer.shared().cluster.clone();
-        let deadline = self.look_until();
-        let wanted = Wanted::Topics(names.into_iter().collect());
-        let asked = async move { Ok(cluster.refresh(wanted).await?) };
-        let image = match self.consumer.runtime().call(asked, deadline) {
-            Ok(image) => image,
-            Err(error) if error.retriable() => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(image) = self.ask_for_topics()? else { return Ok(()) };
         let is_missing =
             |one: &&TopicPartition| image.is_missing(&one.topic) || lacks(&image, one).is_some();
         let missing: BTreeSet<_> = self.ends.keys().filter(is_missing).cloned().collect();
@@ -417,7 +475,7 @@ impl RangeReader {
     ) -> Result<Option<BTreeMap<TopicPartition, i64>>, ClientError> {
         let there = self.ends.keys().filter(|partition| !self.missing.contains_key(partition));
         let wanted = there.map(|partition| (partition.clone(), about)).collect();
-        let shared = std::sync::Arc::clone(self.consumer.shared());
+        let shared = Arc::clone(self.consumer.shared());
         let all = IsolationLevel::ReadUncommitted;
         let asked = calls::offsets_as_seen(shared, wanted, all, deadline);
         match self.consumer.runtime().call(asked, deadline) {

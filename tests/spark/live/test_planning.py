@@ -87,6 +87,16 @@ def test_the_end_of_the_first_micro_batch_records_where_the_query_begins() -> No
     assert read(reader, end, second) == [(0, 80, 90)]
 
 
+def test_tasks_know_the_ids_of_the_topics_that_were_planned() -> None:
+    # The records of a topic that was created again meanwhile were read, and later once more.
+    reader, cluster = stream(startingOffsets="earliest")
+    first = reader.initialOffset()
+    end = reader.latestOffset(first)
+    cluster.id = "second"
+    tasks = reader.partitions(first, end)
+    assert [task.topic_ids for task in tasks] == [{"a": "first"}]
+
+
 def test_a_stream_that_has_nothing_new_after_its_first_micro_batch_tells_the_same_text() -> None:
     reader, cluster = stream(startingOffsets="earliest")
     end = reader.latestOffset(reader.initialOffset())

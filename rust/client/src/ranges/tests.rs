@@ -44,7 +44,7 @@ fn options(may_lose: bool) -> RangeOptions {
 }
 
 fn range(start: i64, end: i64) -> OffsetRange {
-    OffsetRange { partition: x(), start, end }
+    OffsetRange { partition: x(), start, end, topic_id: Uuid::ZERO }
 }
 
 fn read_all(reader: &mut RangeReader) -> Result<Vec<i64>, ClientError> {
@@ -288,7 +288,7 @@ fn partitions_that_are_gone_are_an_error_or_counted_and_passed_over() {
         let look =
             move || began + Duration::from_millis(100 * looks.fetch_add(1, Ordering::SeqCst));
         let mut reader = reader_with_clock(&broker, Box::new(look));
-        let lost = OffsetRange { partition: partition.clone(), start: 2, end: 6 };
+        let lost = OffsetRange { partition: partition.clone(), ..range(2, 6) };
         let options = RangeOptions { may_lose, stall_timeout: Duration::from_secs(1_000_000) };
         reader.start(&[range(0, 9), lost], options).expect("ranges");
         if may_lose {
@@ -299,6 +299,51 @@ fn partitions_that_are_gone_are_an_error_or_counted_and_passed_over() {
             assert_eq!(error.code(), Some(unknown), "{error}");
         }
     }
+}
+
+/// A broker that tells these ids of topic `x` one after the other. The last one stays.
+fn broker_of(ids: &'static [u8]) -> FakeBroker {
+    let log = Log { start: 0, end: 9, epoch: 0 };
+    let asked_before = AtomicU64::new(0);
+    FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Fetch) {
+            return fetch(asked, |partition, offset| log.fetch(partition, offset));
+        } else if !asked.is(ApiKey::Metadata) {
+            return Answer::Usual;
+        }
+        let names = asked.read::<MetadataRequest>().topics.unwrap_or_default().into_iter();
+        let mut told = metadata(&asked.place, names.filter_map(|topic| topic.name));
+        for topic in &mut told.topics {
+            let at = asked_before.fetch_add(1, Ordering::SeqCst) as usize;
+            topic.topic_id = Uuid([ids[at.min(ids.len() - 1)]; 16]);
+        }
+        asked.answer::<MetadataRequest>(&told)
+    })
+}
+
+/// A task read records of a topic that was made again since its range was planned. They were read
+/// once more when the query began the new topic.
+#[test]
+fn nothing_is_read_of_another_topic_of_the_name() {
+    let planned = OffsetRange { topic_id: Uuid([1; 16]), ..range(2, 6) };
+    let of_another = broker_of(&[2]);
+    let mut reader = reader(&of_another);
+    reader.start(std::slice::from_ref(&planned), options(false)).expect("a range");
+    let error = read_all(&mut reader).expect_err("the topic is another one");
+    assert_eq!(error.code(), Some(ErrorCode::UnknownTopicId), "{error}");
+    reader.start(&[planned], options(true)).expect("a range");
+    assert_eq!(read_all(&mut reader), Ok(Vec::new()));
+    assert_eq!(reader.lost(), 4);
+}
+
+#[test]
+fn a_reader_that_knows_an_earlier_topic_of_the_name_begins_again() {
+    let planned = OffsetRange { topic_id: Uuid([2; 16]), ..range(2, 6) };
+    let renewed = broker_of(&[1, 2]);
+    let mut reader = reader(&renewed);
+    reader.start(&[planned], options(false)).expect("a range");
+    assert_eq!(read_all(&mut reader), Ok((2..6).collect()));
+    assert_eq!(reader.lost(), 0);
 }
 
 #[test]

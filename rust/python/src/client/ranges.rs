@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use kafkalite_client::consumer::Limits;
 use kafkalite_client::ranges::{self, OffsetRange, RangeOptions, Step};
-use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition};
+use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition, Uuid};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,7 +61,8 @@ impl RangeReader {
         self.warnings.clone()
     }
 
-    /// Begins with these ranges and forgets those before; columns are given by name.
+    /// Begins with these ranges and forgets those before; columns are given by name, and ids of
+    /// topics as far as they are known.
     #[expect(clippy::too_many_arguments, reason = "Python's class gives them names")]
     fn start(
         &self,
@@ -72,13 +73,20 @@ impl RangeReader {
         batch_rows: usize,
         may_lose: bool,
         stall_timeout: Seconds,
+        topic_ids: BTreeMap<String, String>,
     ) -> PyResult<()> {
         let fields = columns.iter().map(|name| Field::named(name)).collect::<PyResult<_>>()?;
+        let ids = topic_ids.into_iter().map(|(topic, id)| {
+            let no_id = || PyValueError::new_err(format!("topic_ids: `{id}` is no id of a topic"));
+            Ok((topic, Uuid::parse(&id).ok_or_else(no_id)?))
+        });
+        let ids = ids.collect::<PyResult<BTreeMap<_, _>>>()?;
         let ranges: Vec<_> = ranges
             .into_iter()
             .map(|(topic, partition, start, end)| {
+                let topic_id = ids.get(&topic).copied().unwrap_or(Uuid::ZERO);
                 let partition = TopicPartition::new(topic, partition);
-                OffsetRange { partition, start, end }
+                OffsetRange { partition, start, end, topic_id }
             })
             .collect();
         let options = RangeOptions { may_lose, stall_timeout: stall_timeout.duration() };
