@@ -2,7 +2,7 @@
 
 1. every flight becomes a JSON record in the topic ``flights``
 2. Spark types them and adds each to Parquet, with its partition and offset
-3. Spark counts them by carrier and hour and averages their delays; every change of a window is a
+3. Spark counts them by carrier and hour and averages their delays. Every change of a window is a
    record in the topic ``flights_by_hour``, keyed by carrier and hour
 4. the results are compared with a plain count in Python, and drawn
 

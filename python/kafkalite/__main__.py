@@ -13,8 +13,8 @@ def main() -> None:
     """Run the command on the command line; ``serve`` returns when the broker stopped.
 
     Raises:
-        SystemExit: Always: 0 done, 1 refused (also: directory locked, port taken), 2 usage
-            or a bad configuration, 3 unreachable, 4 partly, 5 not found, 130 interrupted.
+        SystemExit: Always. 0 done, 1 refused (also: directory locked, port taken), 2 usage
+            or a bad configuration. 3 unreachable, 4 partly, 5 not found, 130 interrupted.
     """
     try:
         _run(sys.argv[1:])

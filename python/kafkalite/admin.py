@@ -336,8 +336,8 @@ class AdminClient(GroupAdmin):
         Args:
             partitions: Pairs of a topic's name and a number.
             at: ``latest`` is the end, exclusive; ``earliest`` the first record there is;
-                ``max_timestamp`` the newest by time; a time in milliseconds since 1970 or a
-                ``datetime`` with a zone finds the first record that is not older.
+                ``max_timestamp`` the newest by time. A time finds the first record that is not
+                older: milliseconds since 1970, or a ``datetime`` with a zone.
             isolation_level: Whether ``latest`` stops at the first open transaction.
             timeout: In seconds.
 

@@ -346,8 +346,8 @@ def _end(pid: int, engine: _Engine, directory: str | None, held: list[socket.soc
 def _hold(host: str, port: int, held: list[socket.socket]) -> int:
     """Keep a port, a free one for 0: bound but not listening, beside the listener.
 
-    While a broker is down its clients try to reach it from ports that the system chooses;
-    one that is not held could be chosen, and be lost.
+    While a broker is down its clients try to reach it from ports that the system chooses.
+    The system could choose the broker's own port if it were not held.
 
     Returns:
         The port; as given, if it cannot be held.

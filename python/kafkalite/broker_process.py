@@ -1,8 +1,8 @@
 """A broker in a process of its own: ``python -m kafkalite serve``, started and watched.
 
 The child binds its ports itself and tells them in its lines ``ready:``; ``serving`` is the
-last line. It watches this process and stops when this process ends, however it ends, even if a
-worker that was forked off lives on with copies of the pipes. A thread reads its stderr, so
+last line. It watches this process and stops when this process ends in any way. That holds even if
+a forked worker lives on with copies of the pipes. A thread reads its stderr, so
 that it never waits for a reader; the last lines are kept.
 """
 

@@ -2,8 +2,8 @@
 
 A key is Kafka's, with dots in ``config=`` and with underscores as a keyword; both spellings mean
 the same key everywhere. Keywords win over ``config=``. Names, types, ranges and defaults stand in
-one table in the binary, which checks everything; the types below only tell editors and type
-checkers of it.
+one table in the binary, which checks everything. The types below are for editors and type
+checkers only.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
 
         Raises:
             RebalanceError: The group went on without this member since the last call that reads,
-                or rebalances; or the member does not hold a partition any more, or lost the
-                partition and got it back after it had read the record or batch.
+                or rebalances. Or the member does not hold a partition any more. Or it lost the
+                partition after it had read the record or batch, and got the partition back.
             UnknownTopicError: A partition is gone; all others are committed.
             IllegalStateError: There is no group.
         """
@@ -305,8 +305,8 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
         """Commit what was handed out, leave the group, end the thread. Closing twice does nothing.
 
         Args:
-            timeout: How long it may take, in seconds; half of it for a rebalance that is under
-                way, so that the last commit is not refused.
+            timeout: Time limit in seconds. Half of it is for a rebalance in progress, so that
+                the last commit is not refused.
             commit: Whether the records of the last call count as done; those of earlier calls do.
                 Only with ``enable_auto_commit``.
 

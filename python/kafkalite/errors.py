@@ -43,8 +43,8 @@ Catch a branch of this tree, or all of it::
             ├── RebalanceError         the group forms anew, or did without this member
             └── FencedInstanceError    another member has this ``group.instance.id``; fatal
 
-Every exception's text begins with a name in capitals, Kafka's own where it has one; that of a
-broker that does not start says what ``kafkalite serve`` says. Which code of Kafka becomes
+Every exception's text begins with a name in capitals, Kafka's own where it has one. The text of a
+broker that does not start is that of ``kafkalite serve``. Which code of Kafka becomes
 which class stands in one place, in the binary.
 """
 

@@ -79,7 +79,7 @@ def logger_name(module: str) -> str:
 def forward_logs(level: str | int = "info") -> None:
     """Give the log lines of all brokers in this process to Python's ``logging``.
 
-    Asking again with a level that lets more through widens it; one that lets less
+    A second call with a level that lets more through widens it. A level that lets less
     through changes nothing, because another broker may have asked for more. What is
     shown is up to the configuration of ``logging``, as ever.
 
@@ -118,8 +118,8 @@ def tail(most: int) -> list[str]:
 def emit(level: str, module: str, message: str) -> None:
     """Hand one line to the logger of its module.
 
-    It is called on threads of ours, which must go on: what a handler or a filter of the program
-    raises is written to stderr, as ``logging`` does with what it catches itself.
+    It is called on threads of ours, which must go on. Exceptions of the program's handlers and
+    filters are written to stderr, as ``logging`` does with exceptions that it catches.
 
     Args:
         level: ``ERROR``, ``WARN``, ``INFO``, ``DEBUG`` or ``TRACE``.
@@ -132,8 +132,8 @@ def emit(level: str, module: str, message: str) -> None:
         if logger.isEnabledFor(number):
             logger.handle(logger.makeRecord(logger.name, number, module, 0, message, (), None))
     except BaseException:  # noqa: BLE001
-        # Not even sys.exit() in a handler may end the thread: the lines behind it would be lost,
-        # and a child that writes to a pipe which nothing reads stands still.
+        # Not even sys.exit() in a handler may end the thread: later lines would be lost. A child
+        # that writes to a pipe without a reader stands still.
         _tell_failure()
 
 

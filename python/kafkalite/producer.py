@@ -1,7 +1,7 @@
 """The producer: records in, batches out, on a thread of its own.
 
-Nothing needs to be polled. Records of one partition stay in the order in which they were sent, also
-where batches are sent again, and with ``enable_idempotence`` (the default) none is written twice.
+Nothing needs to be polled. Records of one partition stay in the order in which they were sent, even
+if batches are sent again. With ``enable_idempotence`` (the default) none is written twice.
 
 Source:
     Kafka protocol, Produce (key 0) and InitProducerId (key 22); KIP-98, KIP-360, KIP-794.

@@ -16,8 +16,8 @@ fixture                      scope     what it is
 ===========================  ========  ====================================================
 
 ``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
-A failed test that used the broker gets two sections more: the tail of the broker's log, and
-the last requests of the test with the time each took in every stage.
+A failed test that used the broker gets two more sections: the tail of the broker's log, and
+the last requests of the test. Each request has its time in every stage.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ class RangeReader:
             columns: Which of ``COLUMNS``, in this order.
             batch_bytes: Bytes of keys, values and headers in a batch, give or take a record.
             batch_rows: Records in a batch at most.
-            may_lose: Offsets that the log does not have any more are counted in ``lost`` and
-                passed over, and so are partitions that are gone; otherwise they are an error.
+            may_lose: Skip offsets and partitions that are gone, and count them in ``lost``.
+                Otherwise they are an error.
             stall_timeout: Seconds in which no fetch brings anything, or no broker is reached: then
                 it is an error. Markers and aborted records are something.
             topic_ids: The ids of the topics that the offsets are of, as far as they are known. A

@@ -1,7 +1,7 @@
 """From values to bytes: what a producer's ``key_serializer`` and ``value_serializer`` may be.
 
-A serializer is any callable that takes a value and returns bytes; ``None`` is never handed to it,
-as a tombstone is one in every format.
+A serializer is any callable that takes a value and returns bytes. It never gets ``None``, because
+a tombstone is the same in every format.
 """
 
 from __future__ import annotations

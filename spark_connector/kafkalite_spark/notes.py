@@ -10,8 +10,8 @@ So the offsets carry notes, in the name of a topic without partitions, which no 
 
     {"orders": {"0": 7}, "notes {\"ids\":{\"orders\":\"…\"},\"began\":{\"orders\":{\"0\":0}}}": {}}
 
-Programs that read offsets in this shape pass over a topic without partitions: Spark's own
-connector, and the versions of this one that wrote no notes.
+Other readers of this format skip a topic without partitions. They are Spark's own connector, and
+the versions of this one that wrote no notes.
 
 Spark's own connector keeps the start in a file of the checkpoint, ``sources/<number>/0``:
 a zero byte, ``v1``, a line feed, and the offsets. Source: Spark's `KafkaSourceInitialOffsetWriter`.

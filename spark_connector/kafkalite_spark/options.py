@@ -44,8 +44,8 @@ _BYTES = re.compile(r"(\d+)\s*([kmg]?)b?")
 class At:
     """Where reading begins or ends.
 
-    Either one place for all (`everywhere`: -2 earliest, -1 latest), a time for all (`timestamp`,
-    ms), an offset for each (`offsets`), or a time for each (`timestamps`, ms).
+    Either one place for all (`everywhere`: -2 earliest, -1 latest) or a time for all (`timestamp`,
+    ms). Or an offset for each (`offsets`), or a time for each (`timestamps`, ms).
     """
 
     everywhere: int | None = None

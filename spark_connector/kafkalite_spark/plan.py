@@ -58,8 +58,8 @@ def limited(start: Mapping[Partition, int], end: Mapping[Partition, int], most: 
     Args:
         start: Where the micro-batch begins.
         end: What there is.
-        most: Offsets at most; where there are more partitions than that, one of each goes all the
-            same, as in Spark's own source: none starves.
+        most: Offsets at most. If there are more partitions than that, one offset of each is read,
+            as in Spark's own source, so that none starves.
     """
     waiting = {(one.topic, one.partition): one.size for one in ranges_between(start, end)}
     total = sum(waiting.values())
@@ -99,8 +99,8 @@ def tasks(
 
     Large ranges are split in proportion when fewer than ``min_partitions`` would come of it, and
     wherever they pass ``max_records``. Small ones are packed, first fit, up to ``rows_per_task``
-    (and ``max_records``) and ``bytes_per_task``, as long as ``min_partitions`` tasks are left, and
-    as many as run at once.
+    (and ``max_records``) and ``bytes_per_task``. At least ``min_partitions`` tasks are left, and at
+    least as many as run at once.
 
     Args:
         ranges: What is read.

@@ -102,8 +102,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
 
         Spark asks for the first end and again for the first micro-batch; what came between is read.
         After a restart Spark asks once more if that micro-batch was not finished. That answer is
-        not used: the checkpoint has it. So what keeps it from being found out is no error yet: a
-        new query hears of it from `latestOffset`.
+        not used: the checkpoint has it. So a failure to find it is no error yet: a
+        new query gets the error from `latestOffset`.
         """
         if self._first_told is None:
             try:
@@ -382,7 +382,7 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
 class RefusedStreamReader(DataSourceStreamReader):
     """Answers every question with the error that it was made of.
 
-    Raised where the reader is made it would be hidden: Spark then stops a reader that it never got,
+    An error while the reader is made would be hidden. Spark then stops a reader that it never got,
     and ends the query with an ``UnboundLocalError``.
     """
 

@@ -1,8 +1,8 @@
 """Hostile frames from a seed: garbage, lies about lengths, and mutations of valid requests.
 
 The valid requests under the mutations cover every API key and version there is a schema for.
-They ask for things that are refused (an invalid topic name, ``ValidateOnly``), so that what the
-broker holds afterwards was caused by the attack and not by a wish that it granted.
+They ask for things that are refused (an invalid topic name, ``ValidateOnly``). So the broker's
+memory afterwards comes from the attack, and not from a granted request.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python tests/conformance/prerequisites.py`` names each prerequisite that is missing, with a
 hint, and exits 1 if there is one. With ``--install`` it installs system packages through
-apt-get (as root or by sudo) and then fills the cache: the jars of Apache Kafka by Maven, the
+apt-get (as root or by sudo). Then it fills the cache: the jars of Apache Kafka by Maven, the
 compiled Go programs, kafkajs by npm. ``--only JDK`` is for Spark's tests, which need no more.
 """
 

@@ -1,7 +1,7 @@
 """The checker is proven first: every planted bug has to be caught, and a right run is clean.
 
-The model below is a broker in a few lines with one switch for each bug; a seeded run of it makes
-the history that the checker judges.
+The model below is a broker in a few lines with one switch for each bug. A seeded run of the model
+makes the history that the checker judges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Real input: the flights table through the broker and back, while the broker is killed.
 
-Produced by confluent-kafka (idempotent) at a pace, keyed by carrier into six partitions; read
-back by four clients; equal row for row, in the order of each key.
+confluent-kafka (idempotent) produces at a pace, keyed by carrier into six partitions. Four
+clients read the rows back, and they have to be equal, in the order of each key.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Faust: a table comes back from its changelog topic, a stream at the offsets committed.
 
-Words are sent to a worker that is ready, never before. A record that lies there when recovery
-ends is sometimes lost and often counted twice by faust-streaming 0.15, on Apache Kafka 4.3 as
-on ours: it lets streams read, only then seeks to what was committed, and last of all empties
-the streams' queues (`faust/tables/recovery.py`, `on_recovery_completed`), so that what came
-before the seek comes again, and what came after it is thrown away. Two workers of one app are
-not judged for the same reason: after each rebalance there is such a recovery.
+Words are sent to a worker that is ready, never before. Release 0.15 of faust-streaming sometimes
+loses a record that lies there when recovery ends, and often counts it twice. It does so on Apache
+Kafka 4.3 as well. It lets streams read, then seeks to the committed offsets, and at last empties
+the streams' queues (`faust/tables/recovery.py`, `on_recovery_completed`). So records from before
+the seek come again, and records from after it are thrown away. Two workers of one app are not
+judged for the same reason: after each rebalance there is such a recovery.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Brokers to judge: ours, Apache Kafka's, or one that is running already.
 
-Each kind starts on a free port of 127.0.0.1 with a data directory, answers ``ready`` once the
-first ApiVersions request is served, and can be stopped (SIGTERM), killed (SIGKILL) and started
+Each kind starts on a free port of 127.0.0.1 with a data directory. It answers ``ready`` once the
+first ApiVersions request is served. It can be stopped (SIGTERM), killed (SIGKILL) and started
 again with its data on the same port.
 """
 

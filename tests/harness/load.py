@@ -27,8 +27,8 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
 def wait_until_led(bootstrap: str, topic: str, partitions: int) -> None:
     """Wait until the leader of each partition answers.
 
-    Kafka shows a leader in its metadata before that leader has opened the log; who produces
-    meanwhile with acks=0 loses records, and who has no idempotence may see them reordered.
+    Kafka shows a leader in its metadata before that leader has opened the log. Meanwhile a producer
+    with acks=0 loses records, and one without idempotence may see them reordered.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     parts = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}

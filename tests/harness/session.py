@@ -79,8 +79,8 @@ class Session:
     def settle(self) -> None:
         """Return once the broker has applied every change that was answered before.
 
-        Kafka answers from the controller; its broker applies the metadata log a little later,
-        batch by batch, and of a batch the topics before the configs. So the first new topic may
+        Kafka answers from the controller. Its broker applies the metadata log a little later,
+        batch by batch, and in each batch the topics before the configs. So the first new topic may
         be there before what was altered; the second is of a later batch.
         """
         self.topic()

@@ -24,8 +24,10 @@ _PYTHON_FUNCTION = re.compile(r"^(\s*)(?:async )?def (\w+)")
 
 
 def rust_function_end(lines: list[str], start: int, indent: str) -> int:
-    """The last line of the function that begins at ``start``: rustfmt puts its closing brace
-    under its first letter, unless all of it is one line, or it is declared only.
+    """The last line of the function that begins at ``start``.
+
+    rustfmt puts the closing brace under the function's first letter, unless the function is one
+    line, or is only declared.
     """
     if lines[start].rstrip().endswith((";", "}")):
         return start

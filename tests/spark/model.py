@@ -1,7 +1,7 @@
 """A Kafka with transactions and a Spark with micro-batches, in which everything that can fail does.
 
-All in one thread. Who lingers (a task that was given up, a driver that was replaced) goes on in the
-middle of somebody else's call: there the world decides, by a seeded generator, what happens.
+All in one thread. A task that was given up and a driver that was replaced go on in the middle of
+another one's call. There the world decides, by a seeded generator, what happens.
 """
 
 from __future__ import annotations

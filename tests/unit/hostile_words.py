@@ -1,7 +1,7 @@
 """Runs command lines one after the other, each as a process would: for ``test_hostile_words``.
 
 Reads a JSON list of lists of words from stdin. For each it writes a line before it begins, so that
-the reader knows which one did not end, and a line with what came of it.
+the reader knows which one did not end. Then it writes a line with the outcome.
 """
 
 from __future__ import annotations

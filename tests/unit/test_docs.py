@@ -1,6 +1,6 @@
 """The blocks of the README and of the guides run.
 
-A block of ``python`` runs as a program in an empty directory; one whose first line names a file is
+A block of ``python`` runs as a program in an empty directory. If its first line names a file, it is
 written to that file, and pytest runs it. A block of ``sh`` runs beside a broker, whose addresses
 are in ``$BOOTSTRAP`` and ``$ADMIN``. Blocks of ``console`` are for reading.
 """

@@ -1,7 +1,7 @@
 """A second voice on the wire: the codec that judges brokers, driven by Kafka's own definitions.
 
 It shares no line with the Rust codec. Both read ``tests/golden/messages.txt`` and must write the
-same bytes again (the Rust side does so in ``messages/tests/vectors.rs``), so a field at the wrong
+same bytes again; the Rust side does so in ``messages/tests/vectors.rs``. So a field at the wrong
 place or version fails here.
 """
 

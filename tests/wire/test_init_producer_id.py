@@ -45,7 +45,7 @@ def test_ids_that_copied_segments_hold_are_never_given_out(
 ) -> None:
     """Ids start from zero in every cluster, so a copied log may hold those that come next here.
 
-    A new producer with such an id was taken for the old one: its first batch was out of order, or
+    A new producer with such an id was taken for the old one. Its first batch was out of order, or
     worse, "in the log already" and not stored.
     """
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"

@@ -283,8 +283,8 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
     async def _show(self, handover: Handover) -> None:
         """Let listeners see what changes hands, then let it happen.
 
-        A task of its own does it: a caller that is cancelled ends neither the last commit of what
-        is given up nor a listener that is about to seek.
+        A task of its own does it. So a cancelled caller ends neither the last commit of lost
+        partitions nor a listener that is about to seek.
         """
         self._shown = asyncio.create_task(self._shown_to_listeners(handover))
         await self._seen()

@@ -88,6 +88,9 @@ pub struct Chunk {
 /// # Errors
 /// The place cannot be read, or holds no segment.
 pub fn segments(path: &Path) -> Result<Vec<SegmentEntry>, LogError> {
+    if !path.exists() {
+        return Err(LogError::bad_file(path, "no such file or directory"));
+    }
     let none = || LogError::bad_file(path, format!("no segments here: no {LOG_SUFFIX} files"));
     if path.is_file() {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

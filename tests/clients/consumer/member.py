@@ -1,8 +1,8 @@
 """A member of a group as a process of its own, ours or confluent-kafka's, that tells all it does.
 
-Each line on stdout is ``<ns of the monotonic clock> <what> <partition> [<value>]``; what is
-``assign``, ``revoke``, ``lost`` or ``record``, and from confluent-kafka's ``committed`` or
-``refused``, which is what came of a commit. SIGTERM closes it, SIGKILL is SIGKILL.
+Each line on stdout is ``<ns of the monotonic clock> <what> <partition> [<value>]``. ``what`` is
+``assign``, ``revoke``, ``lost`` or ``record``. From confluent-kafka's member it is also
+``committed`` or ``refused``, the outcome of a commit. SIGTERM closes it, SIGKILL is SIGKILL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tell(what: str, partition: int, value: str = "") -> None:
     os.write(1, f"{time.monotonic_ns()} {what} {partition} {value}\n".encode())
 
 
-def teller(what: str) -> Callable[[Iterable[Any]], None]:
+def listener_of(what: str) -> Callable[[Iterable[Any]], None]:
     """Return a listener."""
 
     def listener(partitions: Iterable[Any]) -> None:
@@ -68,9 +68,9 @@ def ours(plan: Plan) -> None:
         auto_offset_reset="earliest",
         auto_commit_interval_ms=100,
         group_instance_id=plan.instance or None,
-        on_assign=teller("assign"),
-        on_revoke=teller("revoke"),
-        on_lost=teller("lost"),
+        on_assign=listener_of("assign"),
+        on_revoke=listener_of("revoke"),
+        on_lost=listener_of("lost"),
     ) as consumer:
         while running:
             if record := consumer.poll(0.05):
@@ -100,7 +100,7 @@ def confluent(plan: Plan) -> None:
     consumer = Consumer(settings)
 
     def shown(what: str) -> Callable[[Any, Iterable[Any]], None]:
-        listener = teller(what)
+        listener = listener_of(what)
         return lambda _, partitions: listener(partitions)
 
     consumer.subscribe(

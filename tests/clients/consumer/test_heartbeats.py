@@ -41,7 +41,7 @@ def test_heartbeats_go_on_while_a_call_into_c_keeps_the_interpreter(
     quick_broker: Process, quick: Cluster
 ) -> None:
     """A record that came in woke the loop with the interpreter's help, and the client's thread
-    waited for whoever kept it, heartbeats and all.
+    waited for the interpreter, and its heartbeats with it.
     """
     topic, group = quick.topic(), quick.group()
     seen: list[str] = []

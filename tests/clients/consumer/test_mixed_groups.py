@@ -195,7 +195,7 @@ class Group:
     def was_refused(self, value: str) -> bool:
         """Return whether a record was processed twice as the first commit of it was refused.
 
-        That is how Kafka's clients go in the middle of a rebalance, and ours do not: they commit
+        Kafka's clients leave in the middle of a rebalance like this. Ours do not: they commit
         again in the next generation, and report no commit here.
         """
         processed = sorted(

@@ -1,8 +1,8 @@
 """Random programs side by side: ``python -m tests.conformance.chance --seconds 60``.
 
-Starts our broker and Apache Kafka, or takes them with ``--ours`` and ``--kafka HOST:PORT``, plays
-one program after the other on both, and prints where they first answer differently: raw requests,
-or with ``--clients`` what a user of confluent-kafka sees. 0: nowhere.
+Starts our broker and Apache Kafka, or takes them with ``--ours`` and ``--kafka HOST:PORT``. Plays
+one program after the other on both, and prints the first different answer. Programs are raw
+requests, or with ``--clients`` calls of confluent-kafka. Exit status 0: no difference.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random programs of what a user of confluent-kafka does, from a seed alone.
 
 A step is a method of ``User`` and its arguments; what it returns is what the user saw: offsets,
-records, errors by name. Members of groups come, go and stay; records are of every codec, some
-large; topics are cut from the front, grown, altered, deleted and made again.
+records, errors by name. Members of groups come, go and stay. Records are of every codec, some
+large. Topics are cut from the front, grown, altered, deleted and created again.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def _order(item: Any) -> str:
 def _merged(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The topics of a fetch or a produce, each once, as one may be named twice.
 
-    Kafka tells of a fetch's errors and records in turn, and a produce request that names a topic
-    twice is answered here as it stands, there by topic.
+    Kafka answers a fetch's errors and records in turn. If a produce request names a topic twice,
+    this broker answers in the request's order, and Kafka by topic.
     """
     merged: dict[str, dict[str, Any]] = {}
     for topic in topics:

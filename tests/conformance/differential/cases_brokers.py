@@ -247,7 +247,7 @@ QUOTAS: dict[str, list[dict[str, Any]]] = {
     "an empty kind": [{"EntityType": "", "MatchType": 0, "Match": "u"}],
     "the same kind twice": [{"EntityType": "user", "MatchType": 0, "Match": "u"}] * 2,
     "an unknown match": [{"EntityType": "user", "MatchType": 9, "Match": "u"}],
-    "exactly nobody": [{"EntityType": "user", "MatchType": 0, "Match": None}],
+    "exactly no user": [{"EntityType": "user", "MatchType": 0, "Match": None}],
     "an address and a user": [{"EntityType": "ip", "MatchType": 2, "Match": None},
                               {"EntityType": "user", "MatchType": 2, "Match": None}],
 }  # fmt: skip
@@ -339,7 +339,7 @@ def an_election_of_an_unknown_topic(s: Session) -> Any:
 
 REASSIGNMENTS: dict[str, tuple[int, list[int] | None]] = {
     "to where it is": (0, []),
-    "to nobody": (0, [99]),
+    "to an unknown broker": (0, [99]),
     "to a broker twice": (0, [-7, -7]),
     "to a negative broker": (0, [-1]),
     "cancelled": (0, None),

@@ -56,7 +56,7 @@ def offsets_of_an_unknown_group_are_deleted_for_a_partition_that_is(s: Session, 
 
 
 @each([6, 7, 9])
-def who_may_not_join_hears_of_no_protocol(s: Session, version: int) -> Any:
+def a_refused_member_gets_no_protocol(s: Session, version: int) -> Any:
     return [join(s, s.name(), version=version, timeout_ms=1),
             join(s, s.name(), "nobody", version=version)]  # fmt: skip
 
@@ -192,7 +192,7 @@ def described(s: Session, kind: int, name: str, *keys: str) -> dict[str, Any]:
 
 
 @case
-def configs_of_a_topic_are_told_as_written_and_as_understood(s: Session) -> Any:
+def configs_of_a_topic_as_written_and_as_understood(s: Session) -> Any:
     name = s.name()
     configs = [{"Name": key, "Value": value} for key, value in ODDLY_WRITTEN.items()]
     new = {"Name": name, "NumPartitions": 1, "ReplicationFactor": 1, "Configs": configs}
@@ -203,13 +203,13 @@ def configs_of_a_topic_are_told_as_written_and_as_understood(s: Session) -> Any:
 
 
 @each(["0", "1", "1e-9", "0.0012", ".5"])
-def a_fraction_is_told_as_java_writes_it(s: Session, text: str) -> Any:
+def a_fraction_as_java_writes_it(s: Session, text: str) -> Any:
     topic = s.topic(min_cleanable_dirty_ratio=text)
     return described(s, 2, topic, "min.cleanable.dirty.ratio")
 
 
 @each([False, True])
-def configs_are_told_as_written_and_as_understood_of_a_broker(s: Session, for_all: bool) -> Any:
+def configs_of_a_broker_as_written_and_as_understood(s: Session, for_all: bool) -> Any:
     name = "" if for_all else str(s.broker_id())
     values = {"log.cleaner.delete.retention.ms": " 86400000 ", "log.cleanup.policy": " delete ",
               "log.cleaner.min.cleanable.ratio": "0.50"}  # fmt: skip

@@ -188,7 +188,7 @@ def a_fetch_session_tells_only_what_is_new(s: Session) -> Any:
 
 @each({"unknown": (12345, 1), "unknown at its start": (12345, 0), "zero at one": (0, 1),
        "unknown at its end": (12345, -1), "negative": (-5, 3)})  # fmt: skip
-def a_fetch_session_that_nobody_opened(s: Session, ids: tuple[int, int]) -> Any:
+def a_fetch_session_that_was_not_opened(s: Session, ids: tuple[int, int]) -> Any:
     topic = s.topic()
     return seen(s.fetch(topic, 0, SessionId=ids[0], SessionEpoch=ids[1]))
 

@@ -89,7 +89,7 @@ def sync_says_which_protocol_it_means(s: Session, named: tuple[str | None, str |
 
 
 @case
-def operations_on_a_group_that_everybody_left(s: Session) -> Any:
+def operations_on_a_group_that_all_members_left(s: Session) -> Any:
     group = s.name()
     member, generation = member_of(s, group)
     s.call("LeaveGroup", 2, GroupId=group, MemberId=member)

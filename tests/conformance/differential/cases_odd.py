@@ -20,7 +20,7 @@ def committed(s: Session) -> tuple[str, str]:
 
 
 def offsets_of(groups: list[dict[str, Any]]) -> Any:
-    """What an OffsetFetch tells of each group, without names."""
+    """What an OffsetFetch answers about each group, without names."""
     return [
         (one["ErrorCode"],
          sorted((p["PartitionIndex"], p["CommittedOffset"], p["Metadata"], p["ErrorCode"])
@@ -203,7 +203,7 @@ def offset_for_leader_epoch_as(s: Session, replica: int) -> Any:
 PARTITIONS: dict[str, tuple[int, list[list[int]] | None]] = {
     "very many": (2_000_000, None),
     "assigned to one twice": (2, [[-7, -7]]),
-    "assigned to nobody": (2, [[]]),
+    "assigned to no broker": (2, [[]]),
     "assigned to more than asked": (2, [[-7], [-7]]),
     "assigned, none more": (1, [[-7]]),
     "an empty assignment": (2, []),

@@ -33,7 +33,7 @@ MASKED = {
     "Port", "MemberId", "Leader", "ProducerId", "CoordinatorId", "ClusterAuthorizedOperations_",
     "LastTimestamp", "ResourceName", "GroupId", "ClientHost", "PartitionSize",
 }  # fmt: skip
-#: Texts for people: whether there is one, and what it says, is nobody's business but theirs.
+#: Texts for people: brokers may differ in whether there is one, and in its words.
 TEXTS = {"ErrorMessage", "BatchIndexErrorMessage", "Documentation"}
 #: Node ids: -1 says "none" and stays, any other number is "a node".
 NODES = {"NodeId", "ControllerId", "LeaderId", "ReplicaNodes", "IsrNodes", "BrokerId"}

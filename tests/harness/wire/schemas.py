@@ -1,7 +1,7 @@
 """Kafka's message schemas as data.
 
-They are read at run time out of the kafka-clients jar, or, where there is no jar, out of the
-kafka-python wheel, which carries those a client needs. Nothing of them is copied here.
+They are read at run time out of the kafka-clients jar. Without the jar they come out of the
+kafka-python wheel, which has those that a client needs. Nothing of them is copied here.
 Source: ``common/message/*.json``; the syntax is in the ``README.md`` beside them in Kafka.
 """
 

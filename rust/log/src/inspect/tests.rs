@@ -145,8 +145,14 @@ fn a_check_ends_when_its_caller_gives_up() {
 #[test]
 fn a_place_without_segments_is_refused() {
     let (fixture, path) = closed();
-    assert!(segments(fixture.temp.path()).is_err());
-    assert!(segments(&path.join("leader-epoch-checkpoint")).is_err());
+    for (place, why) in [
+        (fixture.temp.path(), "no segments here"),
+        (&path.join("leader-epoch-checkpoint"), "no segments here"),
+        (&path.join("away"), "no such file or directory"),
+    ] {
+        let refused = segments(place).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
     assert_eq!(segments(&segments(&path).unwrap()[1].path).unwrap().len(), 1);
 }
 
