@@ -178,18 +178,15 @@ impl ProducerState {
         Some(Undo { producer_id, before })
     }
 
-    /// Takes over the older batches of each producer whose newest batch is the same in `noted`.
+    /// Takes over from `noted` each producer of which it knows more: a newer batch, or more batches
+    /// up to the same one. Compaction removes batches that a producer may still send again.
     pub(crate) fn recall(&mut self, noted: Self) {
-        let newest = |entry: &ProducerEntry| {
-            let batch = entry.batches.back()?;
-            Some((entry.epoch, batch.last_sequence, batch.last_offset))
+        let known = |entry: &ProducerEntry| {
+            (entry.batches.back().map(|newest| newest.last_offset), entry.batches.len())
         };
         for (id, noted) in noted.producers {
-            if let Some(entry) = self.producers.get_mut(&id)
-                && newest(entry) == newest(&noted)
-                && entry.batches.len() < noted.batches.len()
-            {
-                entry.batches = noted.batches;
+            if self.producers.get(&id).is_none_or(|entry| known(entry) < known(&noted)) {
+                self.producers.insert(id, noted);
             }
         }
     }

@@ -30,20 +30,20 @@ pub(super) fn recover_unclean(
         // An overlap is damage. Compaction leaves gaps. Any other gap means that a power cut took
         // the end of a segment, and later records must not outlive earlier ones. Below the log's
         // start a gap is what a power cut left of a deletion.
-        let gap = index > first
-            && segment.base_offset() > end.max(state.log_start_offset)
-            && !config.cleanup_compact;
-        if segment.base_offset() < end || gap {
+        let gap = index > first && segment.base_offset() > end.max(state.log_start_offset);
+        if segment.base_offset() < end || (gap && !config.cleanup_compact) {
             remove_from(dir, &mut segments, index, &mut report)?;
             break;
         }
         end = segment.base_offset();
-        if snapshot.take() != Some(end) && !producers.is_empty() {
-            // Compaction removes batches that a producer may still send again.
-            if let Some(noted) = read_snapshot(dir, end)? {
+        if snapshot.take() != Some(end) {
+            // Behind a gap the snapshot knows batches that a power cut took.
+            if let Some(noted) = read_snapshot(dir, end)?.filter(|_| !gap) {
                 producers.recall(noted);
             }
-            write_snapshot(dir, &producers, end)?;
+            if !producers.is_empty() {
+                write_snapshot(dir, &producers, end)?;
+            }
         }
         let size = segment.size();
         let mut seen = Seen { producers: &mut producers, epochs: &mut epochs, end: &mut end };
