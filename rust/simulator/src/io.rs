@@ -13,7 +13,7 @@ pub enum Tick {
     /// A broker: register or send a heartbeat.
     Heartbeat,
     /// A broker: fetch as a follower of this partition.
-    Follow(usize),
+    Follow,
     /// A broker: look after the in-sync replicas.
     Replicas,
     /// A broker: the timer may have something due.

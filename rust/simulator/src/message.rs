@@ -6,11 +6,12 @@ use bytes::Bytes;
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::metadata::controller::IsrMember;
 use kafkalite_broker::metadata::records::RecordsBatch;
+use kafkalite_broker::replication::{Answer, Question};
 use kafkalite_protocol::messages::heartbeat::HeartbeatRequest;
 use kafkalite_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 use kafkalite_protocol::messages::leave_group::LeaveGroupRequest;
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records, Uuid};
 use std::sync::Arc;
 
 /// Who sends and receives.
@@ -159,6 +160,10 @@ pub enum Message {
     Fetch(Fetch),
     /// The answer.
     Fetched(Fetched),
+    /// A follower's, to its leader.
+    Ask(Box<Question>),
+    /// The answer.
+    Answer(Box<Answer>),
     /// To the coordinator of the group.
     Group(GroupRequest),
     /// The answer.
@@ -205,6 +210,8 @@ impl Message {
             Self::Altered(..) => ("Altered", 12),
             Self::Change(_) => ("Change", 13),
             Self::Changed(_) => ("Changed", 14),
+            Self::Ask(_) => ("Ask", 15),
+            Self::Answer(_) => ("Answer", 16),
         }
     }
 
@@ -221,11 +228,38 @@ impl Message {
                 offset(fetched.high_watermark) << 20 ^ fetched.batches.len() as u64
             }
             Self::Registered(epoch) | Self::Heartbeat { offset: epoch, .. } => epoch.unsigned_abs(),
+            Self::Ask(question) => content_of_question(question),
+            Self::Answer(answer) => content_of_answer(answer),
             Self::Metadata(batches) => batches.len() as u64,
             Self::AlterPartition(alter) => alter.isr.len() as u64,
             Self::Altered(_, answer) => u64::from(answer.is_ok()),
             Self::Changed(answer) => u64::from(answer.is_ok()),
             Self::Group(_) | Self::GroupAnswer(_) | Self::Register | Self::Change(_) => 0,
         }
+    }
+}
+
+fn content_of_question(question: &Question) -> u64 {
+    match question {
+        Question::Fetch(request) => {
+            let asked = request.topics.iter().flat_map(|topic| &topic.partitions);
+            asked.fold(0, |hash, one| (hash * 31) ^ one.fetch_offset.unsigned_abs())
+        }
+        Question::Epochs(_) => 1,
+        Question::Starts(_) => 2,
+    }
+}
+
+fn content_of_answer(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Fetch(response) => {
+            let told = response.responses.iter().flat_map(|topic| &topic.partitions);
+            told.fold(0, |hash, one| {
+                let length = one.records.as_ref().map_or(0, Records::len);
+                (hash * 31) ^ one.high_watermark.unsigned_abs() << 20 ^ length as u64
+            })
+        }
+        Answer::Epochs(_) => 1,
+        Answer::Starts(_) => 2,
     }
 }

@@ -51,11 +51,18 @@ pub enum Planted {
     UnknownTakenForRejected,
     /// A restarted controller does not find the last batch of its log.
     MetadataLogLosesItsEnd,
+    /// A follower fetches from behind records that are not on its disk, though `flush.messages`
+    /// asks for that.
+    FollowerAcknowledgesUnflushed,
+    /// The controller lets any replica lead that is alive.
+    UncleanLeaderElected,
+    /// Records count as committed while fewer replicas than `min.insync.replicas` have them.
+    HighWatermarkMovesBelowMin,
 }
 
 impl Planted {
     /// Every bug.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::AckBeforeAppend,
         Self::CrcSkipped,
         Self::HighWatermarkPastFollower,
@@ -79,6 +86,9 @@ impl Planted {
         Self::OvertakenProposalCommits,
         Self::UnknownTakenForRejected,
         Self::MetadataLogLosesItsEnd,
+        Self::FollowerAcknowledgesUnflushed,
+        Self::UncleanLeaderElected,
+        Self::HighWatermarkMovesBelowMin,
     ];
 
     /// The bug of this name, as `Debug` writes it.

@@ -1,83 +1,279 @@
-//! A replica that follows: a plain model of a replica fetcher. Production has none yet.
+//! The followers on a simulated broker: production's `Fetcher` for each leader, over logs in
+//! memory.
 //!
-//! It names the epoch of its last record in every fetch. If the logs part, the leader says where,
-//! and the follower cuts its log back (KIP-595's fetch, KIP-279's rule).
+//! The network may lose a question or its answer: after a while the fetcher learns that it failed.
 
-use super::replica::{InFlight, Replica};
+use super::Broker;
+use super::replica::Replica;
 use crate::io::Io;
 use crate::log::Checks;
-use crate::message::{Fetch, Fetched};
+use crate::message::{Fetch, Message, Node};
 use crate::planted::Planted;
+use kafkalite_broker::replication::{
+    Answer, FetchedRecords, Fetcher, FetcherConfig, LocalReplicas, Next, Position, Question,
+    ReplicaKey,
+};
 use kafkalite_log::Role;
-use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use kafkalite_protocol::messages::fetch::{
+    EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchableTopicResponse,
+    PartitionData,
+};
+use kafkalite_protocol::messages::list_offsets::{
+    ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
+};
+use kafkalite_protocol::messages::offset_for_leader_epoch as for_epoch;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Records, Uuid};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
-/// A fetch without an answer is given up after this, ms.
-const FETCH_MS: u64 = 60;
+/// A question without an answer is given up after this, ms.
+const ANSWER_MS: u64 = 40;
+/// Between two questions after a failure, ms.
+const BACKOFF_MS: u64 = 5;
+/// Stands for both topics of the run: partitions have numbers of their own.
+const TOPIC: Uuid = Uuid([8; 16]);
 
-impl Replica {
-    /// The next fetch, with the broker to ask, if one is due. `id` names it.
-    pub fn next_fetch(&mut self, id: u64, broker_epoch: i64, now_ms: u64) -> Option<(i32, Fetch)> {
-        let image = self.image.as_ref()?;
-        let (leader, claimed) = (image.leader, image.leader_epoch);
-        if leader == self.me || leader == -1 {
-            self.in_flight = None;
-            return None;
-        }
-        let waits = |one: &InFlight| one.epoch == claimed && now_ms < one.sent_ms + FETCH_MS;
-        if self.in_flight.as_ref().is_some_and(waits) {
-            return None;
-        }
-        self.in_flight = Some(InFlight { id, leader, epoch: claimed, sent_ms: now_ms });
-        let fetch = Fetch {
-            partition: self.partition,
-            offset: self.log.end(),
-            claimed,
-            last_fetched: self.log.latest_epoch(),
-            broker_epoch: Some(broker_epoch),
-        };
-        Some((leader, fetch))
+fn key(partition: usize) -> ReplicaKey {
+    ReplicaKey { topic_id: TOPIC, partition: i32::try_from(partition).unwrap_or(0) }
+}
+
+fn place(partition: i32) -> usize {
+    usize::try_from(partition).unwrap_or(0)
+}
+
+/// What follows one leader.
+pub struct Following {
+    fetcher: Fetcher,
+    /// The question under way, and when it was sent.
+    asked: Option<(u64, u64)>,
+}
+
+impl Following {
+    fn new(replica_id: i32, broker_epoch: i64) -> Self {
+        let ids = FetcherConfig { replica_id, broker_epoch, ..FetcherConfig::default() };
+        let fetcher = Fetcher::new(FetcherConfig { backoff_ms: BACKOFF_MS, ..ids });
+        Self { fetcher, asked: None }
+    }
+}
+
+/// The logs of a broker.
+struct Logs<'a> {
+    replicas: RefCell<&'a mut [Replica]>,
+    planted: Option<Planted>,
+    /// Some log is another one than before.
+    moved: Cell<bool>,
+}
+
+impl<'a> Logs<'a> {
+    fn new(replicas: &'a mut [Replica], io: &Io<'_>) -> Self {
+        Self { replicas: RefCell::new(replicas), planted: io.planted, moved: Cell::new(false) }
     }
 
-    /// Takes the answer of broker `from` to fetch `id`. Whether there may be more at once.
-    pub fn take_fetched(&mut self, from: i32, id: u64, fetched: &Fetched, io: &Io<'_>) -> bool {
-        let has_fence = !io.has(Planted::EpochFenceDropped);
-        let asked = self.in_flight.filter(|one| one.id == id && one.leader == from);
-        let epoch = match asked {
-            Some(asked) => asked.epoch,
-            None if has_fence => return false,
-            None => LeaderEpoch(i32::MAX),
-        };
-        self.in_flight = None;
-        let is_current = self.log.role() == Role::Follower(epoch);
-        if !is_current && has_fence || fetched.error != ErrorCode::None {
-            return false;
-        }
-        if let Some((epoch, end)) = fetched.diverging {
-            if !io.has(Planted::TruncationSkipped) {
-                self.truncate_to_diverging(epoch, end);
+    /// Changes a log that follows in `epoch`.
+    fn change(
+        &self,
+        key: ReplicaKey,
+        epoch: LeaderEpoch,
+        change: impl FnOnce(&mut Replica) -> Option<()>,
+    ) -> Option<Position> {
+        {
+            let mut replicas = self.replicas.borrow_mut();
+            let replica = replicas.get_mut(place(key.partition))?;
+            let is_current = replica.log.role() == Role::Follower(epoch);
+            if !is_current && self.planted != Some(Planted::EpochFenceDropped) {
+                return None;
             }
-            return true;
+            change(replica)?;
         }
-        let checks = Checks { crc: !io.has(Planted::CrcSkipped), epochs: has_fence };
-        let appended = self.log.append_as_follower(&fetched.batches, epoch, checks);
-        let Ok(mut end) = appended else { return false };
-        if self.settings.flush_messages {
-            // A follower says that it holds what is on its disk.
-            self.log.flush();
-            end = self.log.log_end();
+        self.position(key)
+    }
+}
+
+impl LocalReplicas for Logs<'_> {
+    fn position(&self, key: ReplicaKey) -> Option<Position> {
+        let mut replicas = self.replicas.borrow_mut();
+        let replica = replicas.get_mut(place(key.partition))?;
+        let is_forgotten = self.planted == Some(Planted::FollowerAcknowledgesUnflushed);
+        if replica.settings.flush_messages && !is_forgotten {
+            replica.make_durable();
         }
-        self.state.followed(end, fetched.high_watermark);
-        !fetched.batches.is_empty()
+        let (end, latest_epoch) = (replica.log.end(), replica.log.latest_epoch());
+        Some(Position { start: Offset::ZERO, end, latest_epoch })
     }
 
-    /// The leader's records of `epoch` end at `end`, and what follows here is not the leader's.
-    fn truncate_to_diverging(&mut self, epoch: LeaderEpoch, end: Offset) {
-        let own = self.log.end_of_epoch(epoch);
-        let to = match own {
-            Some(own) if own.epoch == epoch => own.end_offset.min(end),
-            Some(own) => own.end_offset,
-            None => end,
+    fn end_of_epoch(&self, key: ReplicaKey, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
+        let replicas = self.replicas.borrow();
+        let end = replicas.get(place(key.partition))?.log.end_of_epoch(epoch)?;
+        Some((end.epoch, end.end_offset))
+    }
+
+    fn append(
+        &self,
+        key: ReplicaKey,
+        epoch: LeaderEpoch,
+        fetched: &FetchedRecords,
+    ) -> Option<Position> {
+        let has_fence = self.planted != Some(Planted::EpochFenceDropped);
+        let crc = self.planted != Some(Planted::CrcSkipped);
+        self.change(key, epoch, |replica| {
+            let FetchedRecords { records, high_watermark, .. } = fetched;
+            let checks = Checks { crc, epochs: has_fence };
+            let end = replica.log.append_as_follower(records, epoch, checks).ok()?;
+            replica.state.followed(end, *high_watermark);
+            self.moved.set(self.moved.get() || !records.is_empty());
+            Some(())
+        })
+    }
+
+    fn truncate(&self, key: ReplicaKey, epoch: LeaderEpoch, to: Offset) -> Option<Position> {
+        let is_skipped = self.planted == Some(Planted::TruncationSkipped);
+        self.change(key, epoch, |replica| {
+            if !is_skipped {
+                replica.truncate_to(to);
+                self.moved.set(true);
+            }
+            Some(())
+        })
+    }
+
+    fn restart(&self, _: ReplicaKey, _: LeaderEpoch, _: Offset) -> Option<Position> {
+        // No log of the simulator begins above 0.
+        None
+    }
+}
+
+impl Broker {
+    /// Follows the leader that a partition has by its newest image.
+    pub(super) fn follow_leader(&mut self, partition: usize) {
+        let Some(image) = &self.replicas[partition].image else { return };
+        let (leader, epoch, me) = (image.leader, image.leader_epoch, self.id);
+        let others = self.following.iter_mut().filter(|(id, _)| **id != leader);
+        others.for_each(|(_, other)| other.fetcher.unfollow(key(partition)));
+        if leader >= 0 && leader != me {
+            let broker_epoch = self.epoch.unwrap_or(-1);
+            let new = || Following::new(me, broker_epoch);
+            let following = self.following.entry(leader).or_insert_with(new);
+            following.fetcher.follow(key(partition), &Arc::from("t"), epoch);
+        }
+    }
+
+    /// Asks every leader that owes no answer.
+    pub(super) fn ask_leaders(&mut self, io: &mut Io<'_>) {
+        let leaders: Vec<i32> = self.following.keys().copied().collect();
+        leaders.into_iter().for_each(|leader| self.ask_leader(leader, io));
+    }
+
+    fn ask_leader(&mut self, leader: i32, io: &mut Io<'_>) {
+        let id = self.new_id();
+        let Some(following) = self.following.get_mut(&leader) else { return };
+        if let Some((_, sent_ms)) = following.asked {
+            if io.now_ms < sent_ms + ANSWER_MS {
+                return;
+            }
+            following.asked = None;
+            following.fetcher.failed(io.now_ms);
+        }
+        let logs = Logs::new(&mut self.replicas, io);
+        if let Next::Ask(question) = following.fetcher.next(io.now_ms, &logs) {
+            following.asked = Some((id, io.now_ms));
+            io.send(Node::Broker(leader), id, Message::Ask(Box::new(question)));
+        }
+    }
+
+    /// Takes the answer of a leader to question `id`.
+    pub(super) fn take_answer(&mut self, leader: i32, id: u64, answer: Answer, io: &mut Io<'_>) {
+        let Some(following) = self.following.get_mut(&leader) else { return };
+        let is_asked = following.asked.take_if(|(asked, _)| *asked == id).is_some();
+        if !is_asked && !io.has(Planted::EpochFenceDropped) {
+            return;
+        }
+        let logs = Logs::new(&mut self.replicas, io);
+        following.fetcher.answered(io.now_ms, answer, &logs);
+        if logs.moved.get() {
+            self.ask_leader(leader, io);
+        }
+    }
+
+    /// Answers a follower.
+    pub(super) fn answer(&mut self, follower: i32, id: u64, question: &Question, io: &mut Io<'_>) {
+        let answer = match question {
+            Question::Fetch(request) => Answer::Fetch(self.fetched(follower, request, io)),
+            Question::Epochs(request) => Answer::Epochs(self.epochs(request)),
+            Question::Starts(request) => Answer::Starts(self.starts(request)),
         };
-        self.truncate_to(to.min(self.log.end()));
+        io.send(Node::Broker(follower), id, Message::Answer(Box::new(answer)));
+    }
+
+    fn fetched(&mut self, follower: i32, request: &FetchRequest, io: &mut Io<'_>) -> FetchResponse {
+        let broker_epoch = Some(request.replica_state.replica_epoch);
+        let mut partitions = Vec::new();
+        for asked in request.topics.iter().flat_map(|topic| &topic.partitions) {
+            let FetchPartition { partition, fetch_offset, .. } = *asked;
+            let fetch = Fetch {
+                partition: place(partition),
+                offset: Offset(fetch_offset),
+                claimed: LeaderEpoch(asked.current_leader_epoch),
+                last_fetched: LeaderEpoch(asked.last_fetched_epoch),
+                broker_epoch,
+            };
+            let told = self.replicas[fetch.partition].read(Some(follower), &fetch, io);
+            let diverging = told
+                .diverging
+                .map(|(epoch, end)| EpochEndOffset { epoch: epoch.0, end_offset: end.0 });
+            partitions.push(PartitionData {
+                partition_index: partition,
+                error_code: told.error.code(),
+                high_watermark: told.high_watermark.0,
+                log_start_offset: 0,
+                diverging_epoch: diverging.unwrap_or_default(),
+                records: Some(Records::Bytes(told.batches)),
+                ..PartitionData::default()
+            });
+        }
+        let topic = FetchableTopicResponse { topic_id: TOPIC, partitions, ..Default::default() };
+        FetchResponse { responses: vec![topic], ..FetchResponse::default() }
+    }
+
+    fn check_leader(&self, partition: i32, claimed: i32) -> ErrorCode {
+        let checked = self.replicas[place(partition)].state.check_leader(LeaderEpoch(claimed));
+        checked.err().unwrap_or(ErrorCode::None)
+    }
+
+    fn epochs(
+        &self,
+        request: &for_epoch::OffsetForLeaderEpochRequest,
+    ) -> for_epoch::OffsetForLeaderEpochResponse {
+        let end = |asked: &for_epoch::OffsetForLeaderPartition| {
+            let log = &self.replicas[place(asked.partition)].log;
+            let end = log.end_of_epoch(LeaderEpoch(asked.leader_epoch));
+            for_epoch::EpochEndOffset {
+                error_code: self.check_leader(asked.partition, asked.current_leader_epoch).code(),
+                partition: asked.partition,
+                leader_epoch: end.map_or(-1, |end| end.epoch.0),
+                end_offset: end.map_or(-1, |end| end.end_offset.0),
+            }
+        };
+        let topics = request.topics.iter().map(|topic| for_epoch::OffsetForLeaderTopicResult {
+            topic: topic.topic.clone(),
+            partitions: topic.partitions.iter().map(end).collect(),
+        });
+        for_epoch::OffsetForLeaderEpochResponse { topics: topics.collect(), ..Default::default() }
+    }
+
+    fn starts(&self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let topics = request.topics.iter().map(|topic| ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions: (topic.partitions.iter())
+                .map(|asked| ListOffsetsPartitionResponse {
+                    partition_index: asked.partition_index,
+                    error_code: self
+                        .check_leader(asked.partition_index, asked.current_leader_epoch)
+                        .code(),
+                    offset: 0,
+                    ..ListOffsetsPartitionResponse::default()
+                })
+                .collect(),
+        });
+        ListOffsetsResponse { topics: topics.collect(), ..ListOffsetsResponse::default() }
     }
 }

@@ -1,6 +1,6 @@
 //! One process of a simulated broker.
 //!
-//! Production's machines in it: `PartitionState`, `GroupCoordinator` with `GroupState`,
+//! Production's machines in it: `PartitionState`, `Fetcher`, `GroupCoordinator` with `GroupState`,
 //! `Publisher` with `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the validation of
 //! batches. A plain model joins them: one event at a time comes in, and what follows from it goes
 //! out.
@@ -20,6 +20,7 @@ use crate::message::{Message, Node};
 use crate::planted::Planted;
 use bytes::Bytes;
 use coordinating::{Coordination, Desk};
+use following::Following;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_broker::partitions::GroupCommit;
@@ -61,6 +62,8 @@ pub struct Broker {
     /// Its broker epoch; `None` until it is registered.
     epoch: Option<i64>,
     replicas: Vec<Replica>,
+    /// What follows each leader.
+    following: BTreeMap<i32, Following>,
     timer: Arc<Timer>,
     /// When the next tick of the timer comes.
     timer_tick_ms: Option<u64>,
@@ -100,7 +103,7 @@ impl Broker {
         io.after(0, Tick::Heartbeat);
         io.after(30, Tick::Replicas);
         io.after(50, Tick::Flush);
-        settings.all().for_each(|partition| io.after(1, Tick::Follow(partition)));
+        io.after(1, Tick::Follow);
         let metadata = Metadata::new();
         let desk = Desk::new(io.planted, metadata.publisher());
         let timer = Timer::without_thread(timer_clock);
@@ -112,6 +115,7 @@ impl Broker {
             metadata,
             epoch: None,
             replicas: disks.into_iter().enumerate().map(open).collect(),
+            following: BTreeMap::new(),
             timer,
             timer_tick_ms: None,
             next_timer: 0,
@@ -198,10 +202,10 @@ impl Broker {
                 let pause = io.rng.between(25, 45);
                 io.after(pause, Tick::Heartbeat);
             }
-            Tick::Follow(partition) => {
-                self.fetch(partition, io);
-                let pause = io.rng.between(12, 25);
-                io.after(pause, Tick::Follow(partition));
+            Tick::Follow => {
+                self.ask_leaders(io);
+                let pause = io.rng.between(4, 10);
+                io.after(pause, Tick::Follow);
             }
             Tick::Replicas => {
                 self.propose(io);
@@ -264,6 +268,7 @@ impl Broker {
         io: &mut Io<'_>,
     ) {
         let changed = self.replicas[partition].follow(image, io);
+        self.follow_leader(partition);
         if changed && partition == self.settings.group_partition() {
             self.change_coordinator(io);
         }
@@ -343,14 +348,6 @@ impl Broker {
             if let Some(alter) = self.replicas[partition].propose(id, epoch, io) {
                 io.send(Node::Controller, id, Message::AlterPartition(alter));
             }
-        }
-    }
-
-    fn fetch(&mut self, partition: usize, io: &mut Io<'_>) {
-        let Some(epoch) = self.epoch else { return };
-        let id = self.new_id();
-        if let Some((leader, fetch)) = self.replicas[partition].next_fetch(id, epoch, io.now_ms) {
-            io.send(Node::Broker(leader), id, Message::Fetch(fetch));
         }
     }
 }

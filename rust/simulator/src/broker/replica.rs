@@ -12,7 +12,7 @@ use crate::message::Node;
 use crate::planted::Planted;
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::partitions::{CommitStatus, FollowerFetch, PartitionState};
-use kafkalite_log::{LogEnd, Role};
+use kafkalite_log::LogEnd;
 use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::collections::BTreeMap;
 
@@ -32,19 +32,6 @@ pub struct Waiting {
     pub id: u64,
 }
 
-/// A fetch on its way to the leader.
-#[derive(Clone, Copy, Debug)]
-pub struct InFlight {
-    /// Its id.
-    pub id: u64,
-    /// The leader that was asked.
-    pub leader: i32,
-    /// The epoch it was asked in.
-    pub epoch: LeaderEpoch,
-    /// When, ms.
-    pub sent_ms: u64,
-}
-
 /// One partition on one broker.
 pub struct Replica {
     pub(super) me: i32,
@@ -59,7 +46,6 @@ pub struct Replica {
     /// The last fetch of each follower.
     pub(super) last_fetches: BTreeMap<i32, FollowerFetch>,
     pub(super) waiting: Vec<Waiting>,
-    pub(super) in_flight: Option<InFlight>,
 }
 
 impl Replica {
@@ -82,7 +68,6 @@ impl Replica {
             proposal: None,
             last_fetches: BTreeMap::new(),
             waiting: Vec::new(),
-            in_flight: None,
         }
     }
 
@@ -137,7 +122,6 @@ impl Replica {
     /// Follows the control plane: the log takes its role before the state does. Whether this broker
     /// began to lead, or ceased to.
     pub fn follow(&mut self, image: &PartitionImage, io: &Io<'_>) -> bool {
-        let has_no_fence = io.has(Planted::EpochFenceDropped);
         let newest = self.image.as_ref().map_or(-1, |known| known.partition_epoch);
         if image.partition_epoch <= newest {
             return false;
@@ -145,8 +129,8 @@ impl Replica {
         let led = self.leads().then(|| self.epoch());
         let role = self.state.new_role(image);
         let log_end = role.map(|role| self.log.take_role(role));
-        if matches!(role, Some(Role::Leader(_))) && !has_no_fence {
-            self.in_flight = None;
+        if io.has(Planted::HighWatermarkMovesBelowMin) {
+            self.state.set_rules(self.settings.flush_messages, 1);
         }
         self.state.follow_image(image, log_end);
         // A newer partition epoch shows the outcome of the proposal.
@@ -165,6 +149,14 @@ impl Replica {
         let end = self.log.truncate_to(offset);
         self.state.log_ended(end);
         self.checkpoint = self.checkpoint.min(end.offset);
+    }
+
+    /// Puts what is not there yet on the disk, before a follower says that it holds it.
+    pub fn make_durable(&mut self) {
+        if self.log.log_end().durable < self.log.end() {
+            let durable = self.log.flush();
+            self.state.flushed(durable);
+        }
     }
 
     /// Puts the log and the high watermark on the disk.

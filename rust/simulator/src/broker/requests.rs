@@ -22,11 +22,14 @@ impl Broker {
         match message {
             Message::Produce(produce) => self.admit(from, id, produce, io),
             Message::Fetch(fetch) => self.read(from, id, &fetch, io),
-            Message::Fetched(fetched) => {
-                let Node::Broker(leader) = from else { return };
-                let replica = &mut self.replicas[fetched.partition];
-                if replica.take_fetched(leader, id, &fetched, io) {
-                    self.fetch(fetched.partition, io);
+            Message::Ask(question) => {
+                if let Node::Broker(follower) = from {
+                    self.answer(follower, id, &question, io);
+                }
+            }
+            Message::Answer(answer) => {
+                if let Node::Broker(leader) = from {
+                    self.take_answer(leader, id, *answer, io);
                 }
             }
             Message::Group(request) => {
@@ -37,11 +40,7 @@ impl Broker {
     }
 
     fn read(&mut self, from: Node, id: u64, fetch: &Fetch, io: &mut Io<'_>) {
-        let reader = match from {
-            Node::Broker(follower) => Some(follower),
-            _ => None,
-        };
-        let fetched = self.replicas[fetch.partition].read(reader, fetch, io);
+        let fetched = self.replicas[fetch.partition].read(None, fetch, io);
         io.send(from, id, Message::Fetched(fetched));
     }
 

@@ -10,7 +10,7 @@ use crate::message::AlterPartition;
 use crate::planted::Planted;
 use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_broker::metadata::controller::{
-    Elections, IsrChange, IsrMember, Leaving, alter_partitions,
+    ElectionKind, Elections, IsrChange, IsrMember, Leaving, alter_partitions,
 };
 use kafkalite_broker::metadata::records::{
     ListenerRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord,
@@ -71,6 +71,8 @@ pub struct Deciding<'a> {
     pub image: &'a MetadataImage,
     /// Who is there.
     pub roster: &'a Roster,
+    /// Any replica that is alive may lead: a planted bug.
+    pub is_unclean: bool,
 }
 
 impl Deciding<'_> {
@@ -103,7 +105,15 @@ impl Deciding<'_> {
     /// leader gets one if it can.
     #[must_use]
     pub fn balance(&self) -> Vec<MetadataRecord> {
-        self.elections(|now| now.balance())
+        let records = self.elections(|now| now.balance());
+        let partitions = self.settings.all().filter(|_| self.is_unclean && records.is_empty());
+        let elected: Vec<MetadataRecord> = partitions
+            .filter_map(|partition| {
+                let (topic, index) = place(self.settings, partition);
+                self.elections(|now| now.elect(topic, index, ElectionKind::Unclean)).ok()
+            })
+            .collect();
+        records.into_iter().chain(elected).collect()
     }
 
     /// What a leader wants its in-sync replicas to be.

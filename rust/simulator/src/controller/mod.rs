@@ -88,6 +88,8 @@ pub struct Controller {
     /// Topic ids are numbers here: a seed gives the same ones each time.
     ids: Arc<AtomicU64>,
     is_balancing: bool,
+    /// The bug of this run lets any replica lead.
+    is_unclean: bool,
 }
 
 impl Controller {
@@ -132,6 +134,7 @@ impl Controller {
             next_proposal: 0,
             ids,
             is_balancing: false,
+            is_unclean: false,
         }
     }
 
@@ -193,6 +196,7 @@ impl Controller {
 
     /// A tick of the controller.
     pub fn tick(&mut self, tick: Tick, io: &mut Io<'_>) {
+        self.is_unclean = io.has(Planted::UncleanLeaderElected);
         match tick {
             Tick::Sessions => self.look_at_sessions(io),
             Tick::Proposal(number) => self.conclude(number, io),
@@ -237,9 +241,10 @@ impl Controller {
         answer: impl FnOnce(Result<(), ErrorCode>) -> Answer + Send + 'static,
     ) {
         let (settings, roster) = (self.settings, Arc::clone(&self.roster));
+        let is_unclean = self.is_unclean;
         let decide = move |image: &MetadataImage| -> Decision<()> {
             let roster = roster.lock();
-            match decide(&Deciding { settings: &settings, image, roster: &roster }) {
+            match decide(&Deciding { settings: &settings, image, roster: &roster, is_unclean }) {
                 Ok(records) => (records, vec![Ok(())]),
                 Err(error) => (Vec::new(), vec![Err(error.into())]),
             }
@@ -298,7 +303,8 @@ impl Controller {
         let image = self.publisher.image();
         let is_balanced = {
             let roster = self.roster.lock();
-            let now = Deciding { settings: &self.settings, image: &image, roster: &roster };
+            let (settings, is_unclean) = (&self.settings, self.is_unclean);
+            let now = Deciding { settings, image: &image, roster: &roster, is_unclean };
             now.balance().is_empty()
         };
         if !is_balanced && !std::mem::replace(&mut self.is_balancing, true) {

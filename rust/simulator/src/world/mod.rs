@@ -245,7 +245,7 @@ impl World {
                 let number = match tick {
                     Tick::Append(number) => 100 + number,
                     Tick::Report { end, .. } => 1 << 32 | end.offset.0.unsigned_abs(),
-                    Tick::Follow(partition) => 50 + *partition as u64,
+                    Tick::Follow => 50,
                     Tick::Heartbeat => 1,
                     Tick::Replicas => 2,
                     Tick::Timer => 3,

@@ -6,6 +6,8 @@ use crate::message::{Message, Node};
 use crate::rng::Rng;
 use crate::schedule::Schedule;
 use bytes::{Bytes, BytesMut};
+use kafkalite_broker::replication::Answer;
+use kafkalite_protocol::Records;
 use kafkalite_protocol::record_batch::Batches;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,9 +39,12 @@ fn channel(message: &Message) -> Option<Channel> {
         Message::AlterPartition(_) | Message::Altered(..) => Some(Channel::Proposals),
         Message::Group(_) | Message::GroupAnswer(_) => Some(Channel::Group),
         Message::Change(_) | Message::Changed(_) => Some(Channel::Changes),
-        Message::Produce(_) | Message::Produced(_) | Message::Fetch(_) | Message::Fetched(_) => {
-            None
-        }
+        Message::Produce(_)
+        | Message::Produced(_)
+        | Message::Fetch(_)
+        | Message::Fetched(_)
+        | Message::Ask(_)
+        | Message::Answer(_) => None,
     }
 }
 
@@ -119,6 +124,16 @@ fn damaged(message: Message, how: u64) -> Message {
         Message::Fetched(mut fetched) => {
             fetched.batches = flipped(&fetched.batches, how);
             Message::Fetched(fetched)
+        }
+        Message::Answer(mut answer) => {
+            if let Answer::Fetch(response) = &mut *answer {
+                let told = response.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+                for records in told.filter_map(|one| one.records.as_mut()) {
+                    let bytes = std::mem::take(records).into_bytes();
+                    *records = Records::Bytes(flipped(&bytes, how));
+                }
+            }
+            Message::Answer(answer)
         }
         other => other,
     }

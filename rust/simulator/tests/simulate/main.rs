@@ -78,6 +78,12 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         }
         Planted::UnknownTakenForRejected => &["refused-change"],
         Planted::MetadataLogLosesItsEnd => &["change-lost", "image-went-back", "image-differs"],
+        Planted::FollowerAcknowledgesUnflushed
+        | Planted::UncleanLeaderElected
+        | Planted::HighWatermarkMovesBelowMin => {
+            // A leader that never flushed what it followed commits nothing.
+            &["committed-lost", "lost-write", "ahead-of-replica", "mark-went-back", "not-healed"]
+        }
     }
 }
 
