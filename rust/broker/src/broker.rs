@@ -35,6 +35,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 mod directories;
 mod following;
+mod freed_memory;
 
 use directories::Directories;
 use following::{

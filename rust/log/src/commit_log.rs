@@ -78,7 +78,7 @@ pub(crate) struct Writer {
     /// Nothing is appended before this truncation is completed.
     unfinished: Option<Box<truncate::Unfinished>>,
     /// Nothing is truncated or compacted before this compacted segment is in its place.
-    pub(crate) unfinished_swap: Option<UnfinishedSwap>,
+    pub(crate) unfinished_swap: Option<Box<UnfinishedSwap>>,
 }
 
 /// One partition's log.

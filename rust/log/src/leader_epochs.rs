@@ -53,6 +53,10 @@ impl LeaderEpochs {
         while self.entries.last().is_some_and(|last| last.start_offset >= start_offset) {
             self.entries.pop();
         }
+        if self.entries.is_empty() {
+            // Most idle logs never have a second one.
+            self.entries.reserve_exact(1);
+        }
         self.entries.push(EpochStart { epoch, start_offset });
         true
     }

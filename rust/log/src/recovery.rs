@@ -133,7 +133,8 @@ fn list_segments(
     dir: &Arc<PartitionDir>,
     entries: &[DirEntry],
 ) -> Result<Vec<Arc<Segment>>, LogError> {
-    let mut segments: Vec<Arc<Segment>> = Vec::new();
+    // Most idle logs have one.
+    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(1);
     let mut bytes_before = 0;
     for entry in entries {
         let Some(base_offset) = offset_in_name(&entry.name, LOG_SUFFIX) else { continue };

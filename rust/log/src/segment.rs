@@ -131,7 +131,6 @@ impl Segment {
         self.slot
             .get(self.dir.log_dir.files(), open)
             .map_err(|error| self.dir.failed(path.clone(), error))?;
-        self.set_indexes(Self::fresh_indexes());
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Events that reach the rooms from below: a new image from the control plane, a failure of a disk.
 
+use super::freed_memory;
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, TopicValues};
 use crate::metadata::controller::altered_config;
@@ -10,6 +11,9 @@ use crate::purgatory::Timer;
 use crate::replication::{ReplicaFetchers, ReplicaFetchersConfig};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+
+/// A start with so many partitions leaves much free memory behind, and so does their deletion.
+const MANY_PARTITIONS: usize = 1_000;
 
 /// Answers the requests that wait at a partition when its disk fails. A task of its own does it,
 /// because a disk may fail under any lock.
@@ -114,6 +118,11 @@ pub(super) fn follow_images(
         partitions.follow_image(before, after);
         if altered {
             partitions.renew_settings();
+        }
+        if before.topics.partition_count().abs_diff(after.topics.partition_count())
+            >= MANY_PARTITIONS
+        {
+            freed_memory::give_back();
         }
     }));
 }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Weak};
 pub struct WatchList {
     /// Of both kinds; subscriptions of sessions that are gone count until the next look.
     count: AtomicUsize,
-    linked: Mutex<Linked>,
+    /// `None` until the first comes: most partitions have none.
+    linked: Mutex<Option<Box<Linked>>>,
 }
 
 #[derive(Default)]
@@ -43,9 +44,10 @@ impl WatchList {
             |waiter: &dyn Waiting| more_bytes.is_none_or(|bytes| waiter.add_bytes(bytes));
         let (waiters, subscriptions) = {
             let mut linked = self.linked.lock();
+            let Some(linked) = linked.as_deref_mut() else { return 0 };
             let asked = linked.waiters.iter().map(|(_, waiter)| waiter);
             let asked = asked.filter(|waiter| worth_asking(&***waiter)).cloned();
-            (asked.collect::<SmallVec<[Arc<dyn Waiting>; 8]>>(), self.subscriptions(&mut linked))
+            (asked.collect::<SmallVec<[Arc<dyn Waiting>; 8]>>(), self.subscriptions(linked))
         };
         let satisfied = waiters.iter().filter(|waiter| waiter.complete_if_satisfied()).count();
         let in_sessions = subscriptions.iter().map(|subscription| {
@@ -73,9 +75,10 @@ impl WatchList {
     pub fn subscribe(&self, subscription: &Arc<PartitionSubscription>) {
         {
             let mut linked = self.linked.lock();
+            let linked = linked.get_or_insert_default();
             if linked.subscriptions.len() == linked.subscriptions.capacity() {
                 // Before the list grows, subscriptions of sessions that are gone make room.
-                drop(self.subscriptions(&mut linked));
+                drop(self.subscriptions(linked));
             }
             linked.subscriptions.push(Arc::downgrade(subscription));
             self.count.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +91,7 @@ impl WatchList {
     /// ms of monotonic time. `None` if none of them does.
     #[must_use]
     pub fn caught_up_ms(&self, replica_id: i32) -> Option<i64> {
-        let all = self.subscriptions(&mut self.linked.lock());
+        let all = self.subscriptions(self.linked.lock().as_deref_mut()?);
         let its = all.iter().filter(|one| one.notifier().replica_id() == replica_id);
         its.filter_map(|one| one.caught_up_ms()).max()
     }
@@ -97,7 +100,7 @@ impl WatchList {
     pub fn add(&self, waiter: Arc<dyn Waiting>) -> usize {
         let mut linked = self.linked.lock();
         self.count.fetch_add(1, Ordering::Relaxed);
-        linked.waiters.insert(waiter)
+        linked.get_or_insert_default().waiters.insert(waiter)
     }
 
     /// Takes the operation at `place` off.
@@ -105,7 +108,7 @@ impl WatchList {
         let removed = {
             let mut linked = self.linked.lock();
             self.count.fetch_sub(1, Ordering::Relaxed);
-            linked.waiters.try_remove(place)
+            linked.as_deref_mut().and_then(|linked| linked.waiters.try_remove(place))
         };
         drop(removed);
     }
@@ -114,7 +117,8 @@ impl WatchList {
     pub fn stop(&self) {
         let waiters: Vec<_> = {
             let linked = self.linked.lock();
-            linked.waiters.iter().map(|(_, waiter)| Arc::clone(waiter)).collect()
+            let waiters = linked.iter().flat_map(|linked| &linked.waiters);
+            waiters.map(|(_, waiter)| Arc::clone(waiter)).collect()
         };
         for waiter in waiters {
             waiter.stop();

@@ -144,7 +144,6 @@ impl CommitLog {
         renamed.map_err(|error| self.dir.failed(self.dir.file(&old), error))?;
         writer.active.close_file();
         let active = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
-        active.set_indexes(Segment::fresh_indexes());
         active.set_bytes_before(writer.active.bytes_before());
         let active = Arc::new(active);
         *self.segments.write() = vec![active.clone()];

@@ -115,7 +115,6 @@ impl CommitLog {
             segment.hide_from(cut.next, *size);
         }
         let active = Arc::new(Segment::new(self.dir.clone(), cut.next, 0, now_ms));
-        active.set_indexes(Segment::fresh_indexes());
         if let Some(last) = kept.last() {
             active.set_bytes_before(last.bytes_before() + u64::from(last.size()));
         }

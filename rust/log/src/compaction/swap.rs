@@ -53,13 +53,13 @@ impl CommitLog {
         self.rename_all(&cleaned, CLEANED_SUFFIX, SWAP_SUFFIX)?;
         let synced = self.sync_dir();
         let mut writer = self.writer.lock();
-        writer.unfinished_swap = Some(UnfinishedSwap {
+        writer.unfinished_swap = Some(Box::new(UnfinishedSwap {
             group: group.to_vec(),
             cleaned: Arc::new(cleaned),
             on_disk: synced.is_ok(),
             renamed: None,
             now_ms: rules.now_ms,
-        });
+        }));
         synced?;
         self.check_open()?;
         let counts = self.finish_swap(&mut writer)?;

@@ -60,7 +60,10 @@ impl Segment {
     pub(crate) fn indexes(&self) -> Result<IndexesGuard<'_>, LogError> {
         let mut held = self.indexes.lock();
         if held.is_none() {
-            *held = Some(Box::new(self.load_indexes()?));
+            // Files of an empty segment are left from a crash.
+            let indexes =
+                if self.size() == 0 { Self::fresh_indexes() } else { self.load_indexes()? };
+            *held = Some(Box::new(indexes));
         }
         Ok(IndexesGuard(held))
     }
@@ -136,8 +139,10 @@ impl Segment {
         indexes
     }
 
+    /// Takes over what recovery noted. An empty segment keeps none: an idle partition costs no
+    /// index memory.
     pub(crate) fn set_indexes(&self, indexes: Indexes) {
-        *self.indexes.lock() = Some(Box::new(indexes));
+        *self.indexes.lock() = (self.size() > 0).then(|| Box::new(indexes));
     }
 
     /// Where the batch that holds `offset` starts, or the next one if compaction removed it.
