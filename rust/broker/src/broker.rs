@@ -6,8 +6,9 @@
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::{Clock, SystemClock};
+use crate::cluster::join::JoinError;
 use crate::cold_reads::{self, ColdReads};
-use crate::config::{BrokerConfig, RequestInline};
+use crate::config::{BrokerConfig, ConfigError};
 use crate::coordinator::classic::GroupsConfig;
 use crate::coordinator::{
     GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts, LoaderThread,
@@ -21,27 +22,31 @@ use crate::meta_properties::MetaPropertiesError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
-use crate::network::{BindError, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::network::{BindError, Network, NetworkParts};
 use crate::partitions::{LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig};
 use crate::purgatory::{Purgatory, Timer};
-use crate::request_queue::{Audience, InlineMode, LaneBounds, Request, RequestQueue};
+use crate::request_queue::{LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
 use kafkalite_log::LogError;
 use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 mod directories;
 mod following;
 mod freed_memory;
+mod front;
+mod joining;
 
 use directories::Directories;
 use following::{
     follow_images, note_directories, propose_in_sync, start_fetchers, tell_when_offline,
     topic_settings,
 };
+use front::{Doors, Front, network_config};
+use joining::Settled;
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -61,6 +66,12 @@ pub enum StartError {
     /// The data directory belongs to another cluster or node.
     #[error(transparent)]
     MetaProperties(#[from] MetaPropertiesError),
+    /// The broker cannot join its cluster.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The id that the broker has in its cluster cannot be one.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The metadata log cannot be used.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -135,44 +146,44 @@ impl Broker {
     ) -> Result<Self, StartError> {
         crate::error::panics::log_them();
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
-        let network_config = network_config(&config);
-        let listeners = Network::bind(&network_config)?;
-        let directories =
-            directories::open(&config, &storage, &listeners, clock.clone(), controller)?;
+        let listeners = Network::bind(&network_config(&config))?;
+        let settled = Settled::new(&config, storage.as_ref(), &listeners)?;
+        let opened = directories::open(&settled, &storage, &listeners, &clock, controller)?;
+        let cluster = opened.cluster.clone();
         // What was altered in an earlier life counts from the first thread on.
-        let config = following::in_force(&config, &directories.controller.image());
-        let network_config = self::network_config(&config);
+        let mut config = following::in_force(&settled.config, &cluster.controller().image());
 
         // The queue calls the rooms. The rooms hold purgatories, whose deadlines run on the queue.
         // One reference of this circle is weak, so that a stopped broker can be dropped.
-        let rooms: Arc<OnceLock<Weak<Rooms>>> = Arc::default();
-        let queue = request_queue(&config, rooms.clone(), clock.clone(), metrics.clone());
+        let doors = Arc::new(Doors::default());
+        doors.cluster.get_or_init(|| Arc::downgrade(&cluster));
+        let queue = request_queue(&config, doors.clone(), clock.clone(), metrics.clone());
         queue.parked().set_max_bytes(config.memory_budget_bytes);
         let expired = queue.clone();
         let timer = Timer::start(clock.clone(), Arc::new(move |task| expired.execute(task)))
             .map_err(system("the purgatory timer"))?;
-        let foundation = Foundation {
-            config: &config,
-            clock: &clock,
-            metrics: &metrics,
-            timer: &timer,
-            queue: &queue,
-        };
+        let (on_panic, clock) = (handlers::on_panic, clock);
+        let parts = NetworkParts { queue, on_panic, clock, metrics };
+        let mut front = Front::Bound(listeners);
+        if cluster.has_company() {
+            // The voters of a cluster that starts need each other before any of them is ready.
+            front = front.open(&config, &parts)?;
+        }
+        let directories = opened.register()?;
+        config = following::in_force(&config, &cluster.controller().image());
+        let NetworkParts { queue, clock, metrics, .. } = &parts;
+        let foundation = Foundation { config: &config, clock, metrics, timer: &timer, queue };
+        let broker_epoch = directories.broker_epoch;
         let built = Arc::new(foundation.rooms(directories)?);
-        rooms.get_or_init(|| Arc::downgrade(&built));
-        let io_threads = IoThreads::start(config.num_io_threads, queue.clone(), &clock, &metrics)
-            .map_err(system("the I/O threads"))?;
+        doors.rooms.get_or_init(|| Arc::downgrade(&built));
         let intervals = maintenance(&config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
         let figures = figures(&built, config.node_id);
-        figures.show_in(&metrics);
-        let parts = NetworkParts { queue, on_panic: handlers::on_panic, clock, metrics };
-        let network = Network::start(network_config, listeners, parts)
-            .map_err(system("the network threads"))?;
+        figures.show_in(metrics);
+        let (network, io_threads) = front.opened(&config, &parts)?;
         following::bound_connections(&built.controller, &built.config, network.limits());
-        let image = built.controller.image();
-        let broker_epoch = image.brokers.get(&config.node_id).map_or(0, |broker| broker.epoch);
+        cluster.serve(broker_epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
         let dirs = built.partitions.dirs().iter().map(|dir| dir.path().display().to_string());
         let data_dir = dirs.collect::<Vec<_>>().join(",");
@@ -238,6 +249,7 @@ impl Broker {
     /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs
     /// are closed cleanly.
     pub fn stop(&self) {
+        self.rooms.cluster.leave();
         let clock = &self.rooms.clock;
         let deadline_ns =
             clock.monotonic_ns().saturating_add(self.stop_timeout_ms.saturating_mul(1_000_000));
@@ -272,6 +284,7 @@ impl Broker {
         self.log_manager.stop();
         self.rooms.partitions.committer().stop();
         self.rooms.controller.stop();
+        self.rooms.cluster.stop();
     }
 }
 
@@ -356,7 +369,8 @@ impl Foundation<'_> {
     /// Opens the logs, begins to load the groups, and puts the rooms together.
     fn rooms(&self, directories: Directories) -> Result<Rooms, StartError> {
         let &Self { config, clock, metrics, timer, queue } = self;
-        let Directories { controller, log_dirs } = directories;
+        let Directories { cluster, log_dirs, .. } = directories;
+        let controller = cluster.controller().clone();
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
         let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
         let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
@@ -402,6 +416,7 @@ impl Foundation<'_> {
             clock: clock.clone(),
             metrics: metrics.clone(),
             controller,
+            cluster,
             partitions,
             fetchers,
             requests: Arc::clone(queue),
@@ -423,7 +438,7 @@ impl Foundation<'_> {
 
 fn request_queue(
     config: &BrokerConfig,
-    rooms: Arc<OnceLock<Weak<Rooms>>>,
+    doors: Arc<Doors>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Arc<RequestQueue> {
@@ -434,10 +449,8 @@ fn request_queue(
     let help = "Requests that could not be decoded: their connections were closed.";
     let malformed = metrics.counter("kafkalite_malformed_requests", help, vec![]);
     let run = move |request: Request| {
-        // Nothing is accepted before the rooms are there.
-        let Some(rooms) = rooms.get().and_then(Weak::upgrade) else { return };
         let peer = request.context.peer;
-        if let Err(error) = handlers::run(&rooms, request) {
+        if let Err(error) = doors.run(request) {
             malformed.add(1);
             tracing::warn!(%peer, %error, "connection is closed");
         }
@@ -458,38 +471,5 @@ fn maintenance(config: &BrokerConfig) -> Maintenance {
         recovery_points_ms: interval(config.recovery_point_checkpoint_interval_ms),
         log_starts_ms: interval(config.log_start_offset_checkpoint_interval_ms),
         high_watermarks_ms: interval(config.high_watermark_checkpoint_interval_ms),
-    }
-}
-
-fn network_config(config: &BrokerConfig) -> NetworkConfig {
-    let listeners = config.listeners.iter().map(|listener| ListenerConfig {
-        name: listener.name.clone(),
-        host: listener.host.clone(),
-        port: listener.port,
-        audience: match config.inter_broker_listener() == Some(listener.name.as_str()) {
-            true => Audience::Brokers,
-            false => Audience::Clients,
-        },
-    });
-    NetworkConfig {
-        listeners: listeners.collect(),
-        network_threads: config.num_network_threads,
-        backlog: config.socket_listen_backlog_size,
-        max_frame_bytes: config.socket_request_max_bytes,
-        send_buffer_bytes: config.socket_send_buffer_bytes,
-        receive_buffer_bytes: config.socket_receive_buffer_bytes,
-        max_connections: config.max_connections,
-        max_connections_per_ip: config.max_connections_per_ip,
-        max_idle_ms: config.connections_max_idle_ms.unwrap_or(u64::MAX),
-        half_frame_timeout_ms: config.frame_deadline_ms,
-        half_frame_min_bytes_per_s: config.frame_min_bytes_per_second,
-        half_frame_bytes: config.memory_budget_bytes,
-        inline: match config.request_inline {
-            RequestInline::Auto => InlineMode::Auto,
-            RequestInline::Never => InlineMode::Never,
-            RequestInline::Always => InlineMode::Always,
-        },
-        inline_max_bytes: config.request_inline_max_bytes,
-        sendfile_min_bytes: config.fetch_sendfile_min_bytes,
     }
 }

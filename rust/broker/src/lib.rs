@@ -10,6 +10,7 @@ mod admin_http;
 mod awaited;
 pub mod broker;
 pub mod clock;
+pub mod cluster;
 mod cold_reads;
 pub mod config;
 pub mod coordinator;

@@ -57,11 +57,11 @@ pub fn is_there(directory: &Path) -> bool {
     directory.join(FILE).exists()
 }
 
-/// The cluster that `directory` belongs to; `None` if the file is not there or cannot be read.
+/// What the file in `directory` says; `None` if it is not there or cannot be read.
 #[must_use]
-pub fn cluster_id(storage: &dyn Storage, directory: &Path) -> Option<String> {
+pub fn read(storage: &dyn Storage, directory: &Path) -> Option<MetaProperties> {
     let bytes = read_file(storage, &directory.join(FILE)).ok()?;
-    parse(&bytes).map(|found| found.cluster_id)
+    parse(&bytes)
 }
 
 /// Reads the file in `directory`, or makes it for `node_id`.

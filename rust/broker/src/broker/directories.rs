@@ -8,37 +8,52 @@
 //! partitions and no metadata log nothing starts: a new one would call all of them strays.
 //! Source: Kafka's `LogManager.createAndValidateLogDirs` and `MetaPropertiesEnsemble`.
 
+use super::joining::{Settled, advertised, endpoint};
 use super::{StartError, system};
 use crate::clock::Clock;
+use crate::cluster::{Cluster, Identity, QUORUM};
 use crate::config::BrokerConfig;
 use crate::meta_properties::{self, MetaProperties, MetaPropertiesError};
-use crate::metadata::Controller;
-use crate::metadata::controller::ControllerOptions;
-use crate::metadata::records::ListenerRecord;
+use crate::metadata::controller::{ControllerOptions, Registration};
+use crate::metadata::metadata_log::delete_log;
+use crate::metadata::{Controller, MetadataError};
 use crate::network::Listener;
 use crate::partitions::{Checkpoints, LogDirs, is_partition_name};
 use kafkalite_log::checkpoint::PARTITION_METADATA_FILE;
 use kafkalite_log::storage::Storage;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::Uuid;
+use kafkalite_quorum::VoterId;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What stands in the directories.
 pub(super) struct Directories {
-    pub(super) controller: Arc<Controller>,
+    pub(super) cluster: Arc<Cluster>,
     pub(super) log_dirs: LogDirs,
+    /// The epoch of this broker's registration.
+    pub(super) broker_epoch: i64,
 }
 
-/// Opens them all. Without a `controller` the metadata log in one of them is opened, too.
+/// Directories of a broker that may have to be registered yet.
+pub(super) struct Opened {
+    pub(super) cluster: Arc<Cluster>,
+    broker: Registration,
+    here: Vec<(Uuid, Checkpoints)>,
+    lost: Vec<PathBuf>,
+}
+
+/// Opens them all. A broker of a cluster takes part in its quorum from now on. With a `controller`
+/// no metadata log is opened.
 pub(super) fn open(
-    config: &BrokerConfig,
+    settled: &Settled,
     storage: &Arc<dyn Storage>,
     listeners: &[Listener],
-    clock: Arc<dyn Clock>,
+    clock: &Arc<dyn Clock>,
     controller: Option<Arc<Controller>>,
-) -> Result<Directories, StartError> {
+) -> Result<Opened, StartError> {
+    let config = &settled.config;
     let limit = getrlimit(Resource::Nofile).current;
     let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
     let files = files.max(1);
@@ -47,10 +62,14 @@ pub(super) fn open(
     let paths: Vec<PathBuf> = config.data_dirs.iter().map(|path| absolute(path)).collect();
     let any_known = paths.iter().any(|path| meta_properties::is_there(path));
     // A new directory belongs to the cluster of the others, also where it is named first.
-    let cluster_of = |path: &PathBuf| meta_properties::cluster_id(storage.as_ref(), path);
-    let mut cluster_id = config.cluster_id.clone().or_else(|| paths.iter().find_map(cluster_of));
+    let cluster_of = |path: &PathBuf| {
+        meta_properties::read(storage.as_ref(), path).map(|found| found.cluster_id)
+    };
+    let known = || paths.iter().find_map(cluster_of);
+    let mut cluster_id = settled.cluster_id().or_else(known);
+    settled.prepare(storage.as_ref(), &paths)?;
     for path in paths {
-        let opened = open_one(config, storage, &path, files, cluster_id.as_deref());
+        let opened = open_one(settled, storage, &path, files, cluster_id.as_deref());
         match opened {
             Ok((checkpoints, meta)) => {
                 cluster_id = Some(meta.cluster_id);
@@ -64,37 +83,114 @@ pub(super) fn open(
         }
     }
     let ids: Vec<Uuid> = here.iter().map(|(id, _)| *id).collect();
-    let controller = match controller {
-        Some(controller) => controller,
-        None => {
-            let options = ControllerOptions {
-                node_id: config.node_id,
-                cluster_id: cluster_id.unwrap_or_default(),
-                dir: metadata_dir(&here, any_known && !lost.is_empty())?,
-                listeners: advertised(config, listeners),
-                rack: config.broker_rack.clone(),
-                log_dirs: ids.clone(),
-                min_insync_replicas: config.min_insync_replicas,
-            };
-            Arc::new(Controller::open(options, storage.clone(), clock)?)
+    let dir = match &controller {
+        Some(_) => PathBuf::new(),
+        None => metadata_dir(&here, any_known && !lost.is_empty())?,
+    };
+    let holder = here.iter().find(|(_, one)| dir.starts_with(one.directory().path()));
+    let directory_id = holder.map_or(Uuid::ZERO, |(id, _)| *id);
+    let broker = Registration {
+        broker_id: config.node_id,
+        listeners: advertised(config, listeners),
+        rack: config.broker_rack.clone(),
+        log_dirs: ids.clone(),
+        quorum_dir: directory_id,
+        fenced: false,
+    };
+    let identity = Identity {
+        cluster_id: cluster_id.unwrap_or_default(),
+        voter: VoterId { node_id: config.node_id, directory_id },
+        at: endpoint(config, listeners),
+        listener: config.inter_broker_listener_name.clone().unwrap_or_default(),
+        metadata_dir: dir,
+    };
+    let cluster = if let Some(controller) = controller {
+        Cluster::alone(identity, controller, storage.clone(), clock.clone())
+    } else if is_member(storage.as_ref(), &identity.metadata_dir)? {
+        join_in(identity, storage, clock)?
+    } else {
+        begin_alone(config, identity, broker.clone(), storage, clock)?
+    };
+    Ok(Opened { cluster, broker, here, lost })
+}
+
+impl Opened {
+    /// Waits until the cluster has taken this broker in.
+    pub(super) fn register(self) -> Result<Directories, StartError> {
+        let Self { cluster, broker, here, lost } = self;
+        let (broker_id, ids) = (broker.broker_id, broker.log_dirs.clone());
+        if cluster.has_company() {
+            cluster.register(&Registration { fenced: true, ..broker })?;
+        }
+        let image = cluster.controller().image();
+        let broker = image.brokers.get(&broker_id);
+        let known = broker.map(|broker| &broker.log_dirs[..]).unwrap_or_default();
+        let away: Vec<&Uuid> = known.iter().filter(|known| !ids.contains(known)).collect();
+        if !away.is_empty() {
+            let hint = "its partitions answer KAFKA_STORAGE_ERROR until it is back in log.dirs.";
+            tracing::error!(directory_ids = ?away, hint, "a log directory is not here any more");
+        }
+        let log_dirs = LogDirs::new(here, lost, !away.is_empty());
+        let broker_epoch = broker.map_or(0, |broker| broker.epoch);
+        Ok(Directories { cluster, log_dirs, broker_epoch })
+    }
+}
+
+/// A broker whose metadata log is its own.
+fn begin_alone(
+    config: &BrokerConfig,
+    identity: Identity,
+    broker: Registration,
+    storage: &Arc<dyn Storage>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<Cluster>, StartError> {
+    let options = ControllerOptions {
+        cluster_id: identity.cluster_id.clone(),
+        dir: identity.metadata_dir.clone(),
+        broker,
+        min_insync_replicas: config.min_insync_replicas,
+    };
+    let controller = Controller::open(options, storage.clone(), clock.clone())?;
+    Ok(Cluster::alone(identity, Arc::new(controller), storage.clone(), clock.clone()))
+}
+
+/// A broker that belongs to a quorum.
+fn join_in(
+    identity: Identity,
+    storage: &Arc<dyn Storage>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<Cluster>, StartError> {
+    // A crash may have come between the first snapshot of the quorum and the end of the log before.
+    delete_log(storage.as_ref(), &identity.metadata_dir)?;
+    Ok(Cluster::member(identity, storage.clone(), clock.clone())?)
+}
+
+/// Whether the quorum in `dir` is in force, and not the log of a single broker.
+fn is_member(disk: &dyn Storage, dir: &Path) -> Result<bool, StartError> {
+    let list = |path: &Path| match disk.list(path) {
+        Ok(entries) => Ok(Some(entries)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => {
+            let path = path.to_owned();
+            Err(MetadataError::Io { action: "read", path, source })
         }
     };
-    let image = controller.image();
-    let known = image.brokers.get(&config.node_id).map(|broker| &broker.log_dirs[..]);
-    let away: Vec<&Uuid> =
-        known.unwrap_or_default().iter().filter(|known| !ids.contains(known)).collect();
-    if !away.is_empty() {
-        let hint = "its partitions answer KAFKA_STORAGE_ERROR until it is back in log.dirs.";
-        tracing::error!(directory_ids = ?away, hint, "a log directory is not here any more");
+    let Some(quorum) = list(&dir.join(QUORUM))? else { return Ok(false) };
+    let is_log = |name: &str| name.ends_with(".snapshot") || name.ends_with(".raft");
+    if quorum.iter().any(|entry| is_log(&entry.name)) {
+        return Ok(true);
     }
-    let log_dirs = LogDirs::new(here, lost, !away.is_empty());
-    Ok(Directories { controller, log_dirs })
+    let before = list(dir)?.unwrap_or_default();
+    Ok(!before.iter().any(|entry| is_metadata(&entry.name)))
 }
+
+/// The name of the metadata log in its directory.
+pub(super) const METADATA: &str = "__cluster_metadata-0";
 
 /// Where the metadata log is, or will be. `may_be_away`: a directory that was used before cannot be
 /// read, and may be the one that has it.
 fn metadata_dir(here: &[(Uuid, Checkpoints)], may_be_away: bool) -> Result<PathBuf, StartError> {
-    const NAME: &str = "__cluster_metadata-0";
+    const NAME: &str = METADATA;
     let failed = |why: String| system("the metadata log")(std::io::Error::other(why));
     let (mut found, mut with_partitions) = (None, None);
     for directory in here.iter().map(|(_, checkpoints)| checkpoints.directory()) {
@@ -103,7 +199,7 @@ fn metadata_dir(here: &[(Uuid, Checkpoints)], may_be_away: bool) -> Result<PathB
         let entries = list(directory.path())?;
         let log = directory.path().join(NAME);
         let is_here = entries.iter().any(|entry| entry.name == NAME)
-            && list(&log)?.iter().any(|entry| is_metadata(&entry.name));
+            && list(&log)?.iter().any(|entry| is_metadata(&entry.name) || entry.name == QUORUM);
         if let Some(other) = is_here.then(|| found.replace(log)).flatten() {
             let why = "there is another one; take the one away that is not in use";
             return Err(failed(format!("{}: {why}", other.display())));
@@ -144,17 +240,15 @@ fn open_segments(asked: usize, limit: Option<u64>) -> usize {
 }
 
 fn open_one(
-    config: &BrokerConfig,
+    settled: &Settled,
     storage: &Arc<dyn Storage>,
     path: &Path,
     max_open_files: usize,
     cluster_id: Option<&str>,
 ) -> Result<(Checkpoints, MetaProperties), StartError> {
     let log_dir = LogDir::open(path, storage.clone(), max_open_files)?;
-    let mut random = [0; 32];
-    getrandom::fill(&mut random)
-        .map_err(|error| system("the random numbers")(std::io::Error::other(error)))?;
-    let node_id = config.node_id;
+    let random = settled.random(path)?;
+    let node_id = settled.config.node_id;
     let meta =
         meta_properties::load_or_create(storage.as_ref(), path, node_id, cluster_id, random)?;
     Ok((Checkpoints::read(log_dir)?, meta))
@@ -169,24 +263,8 @@ fn is_failing_disk(error: &StartError) -> bool {
     )
 }
 
-/// Where clients of each listener are sent: what `advertised.listeners` says of it, or where it
-/// listens.
-fn advertised(config: &BrokerConfig, listeners: &[Listener]) -> Vec<ListenerRecord> {
-    let address = |listener: &Listener| {
-        let bound = listener.address();
-        let mut advertised = config.advertised_listeners.iter();
-        let told = advertised.find(|told| *told.name == **listener.name());
-        ListenerRecord {
-            name: listener.name().to_string(),
-            host: told.map_or_else(|| bound.ip().to_string(), |told| told.host.clone()),
-            port: told.map(|told| told.port).filter(|port| *port != 0).unwrap_or(bound.port()),
-        }
-    };
-    listeners.iter().map(address).collect()
-}
-
 /// An absolute path, so that a later change of the working directory changes nothing.
-fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 

@@ -63,6 +63,23 @@ macro_rules! fields {
                 })
             }
 
+            /// Whether a file, a variable or a flag says which node this is.
+            #[must_use]
+            pub fn names_node(&self) -> bool {
+                ["node.id", "broker.id"].iter().any(|key| !self.values.settings(key).is_empty())
+            }
+
+            /// The same for the node `node_id`, which `origin` says.
+            ///
+            /// # Errors
+            /// A broker cannot have this id.
+            pub fn of_node(&self, node_id: i32, origin: &str) -> Result<Self, ConfigError> {
+                let mut values = self.values.clone();
+                let source = super::values::ConfigSource::StaticBroker;
+                values.set("node.id", &node_id.to_string(), source, origin)?;
+                Self::new(values)
+            }
+
             /// The listener that brokers alone use: `inter.broker.listener.name`, if clients have
             /// another.
             #[must_use]
@@ -86,6 +103,8 @@ fields! {
     data_dirs: Vec<PathBuf> = data_dirs();
     /// `kafkalite.cluster.id`, for a data directory that is new.
     cluster_id: Option<String> = text("kafkalite.cluster.id");
+    /// `kafkalite.join`, for a data directory that is new.
+    join: Option<String> = text("kafkalite.join");
 
     /// `num.network.threads`
     num_network_threads: usize = number("num.network.threads");

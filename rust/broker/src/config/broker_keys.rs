@@ -162,6 +162,8 @@ pub const OWN: &[ConfigKey] = keys! {
         "Address of metrics and health.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
         "Cluster id of a new data directory. Unset: a random id.";
+    Medium ReadOnly String "kafkalite.join" = Null, NotEmpty,
+        "HOST:PORT of any broker of the cluster that a broker with a new data directory joins.";
     Low ReadOnly Boolean "kafkalite.disk.sync" = Text("true"), Any,
         "false: do not sync the disk, for temporary data. A power cut loses the data.";
     Low ReadOnly Int "kafkalite.recent.requests" = Text("0"), Between(0, 65_536),

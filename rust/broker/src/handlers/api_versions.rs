@@ -5,7 +5,8 @@
 //! keep to the classic groups and the first transactions.
 //! Source: Kafka's `ApiVersionManager`, KIP-511 for the software's name, KIP-584 for features.
 
-use super::{Call, Rooms, SERVED, frame};
+use super::{Call, PRIVATE, Rooms, SERVED, frame};
+use crate::metadata::MetadataImage;
 use crate::request_queue::Request;
 use crate::response_queue::{Piece, Response};
 use kafkalite_protocol::messages::api_versions::{
@@ -13,8 +14,16 @@ use kafkalite_protocol::messages::api_versions::{
 };
 use kafkalite_protocol::{ApiKey, ErrorCode};
 
+/// The name of kafkalite's own connections, brokers among them: their list has the private APIs.
+const SOFTWARE: &str = "kafkalite";
+
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<ApiVersionsRequest>) {
+    answer(&rooms.controller.image(), call);
+}
+
+/// Handles one request; the rooms may not be there yet.
+pub fn answer(image: &MetadataImage, call: Call<ApiVersionsRequest>) {
     let Call { request, reply } = call;
     let named = is_software_name(&request.client_software_name)
         && is_software_name(&request.client_software_version);
@@ -22,7 +31,8 @@ pub fn handle(rooms: &Rooms, call: Call<ApiVersionsRequest>) {
         let error_code = ErrorCode::InvalidRequest.code();
         return reply.send(&ApiVersionsResponse { error_code, ..ApiVersionsResponse::default() });
     }
-    let image = rooms.controller.image();
+    let is_ours = request.client_software_name == SOFTWARE;
+    let told = SERVED.iter().filter(|api| is_ours || !PRIVATE.contains(*api));
     let finalized = || image.features.iter().map(|(name, level)| (name.clone(), *level));
     let supported = finalized().map(|(name, max_version)| SupportedFeatureKey {
         name,
@@ -35,7 +45,7 @@ pub fn handle(rooms: &Rooms, call: Call<ApiVersionsRequest>) {
         min_version_level: level,
     });
     reply.send(&ApiVersionsResponse {
-        api_keys: SERVED.iter().copied().map(range).collect(),
+        api_keys: told.copied().map(range).collect(),
         supported_features: supported.collect(),
         finalized_features_epoch: image.offset,
         finalized_features: levels.collect(),

@@ -6,6 +6,7 @@
 use super::authorized_operations::{Resource, answer};
 use super::endpoint::endpoint;
 use super::{Call, Rooms};
+use crate::metadata::BrokerImage;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
@@ -25,10 +26,11 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeClusterRequest>) {
         });
     }
     let image = rooms.controller.image();
-    let brokers = image.brokers.values().map(|broker| {
+    let is_told = |broker: &&BrokerImage| request.include_fenced_brokers || !broker.fenced;
+    let brokers = image.brokers.values().filter(is_told).map(|broker| {
         let (host, port) = endpoint(rooms, &reply.context, broker);
         let (broker_id, rack) = (broker.id, broker.rack.clone());
-        DescribeClusterBroker { broker_id, host, port, rack, is_fenced: false }
+        DescribeClusterBroker { broker_id, host, port, rack, is_fenced: broker.fenced }
     });
     let response = DescribeClusterResponse {
         cluster_id: image.cluster_id.to_string(),

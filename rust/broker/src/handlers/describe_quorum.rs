@@ -47,20 +47,23 @@ fn describe(status: &QuorumStatus, now_ms: i64, topic: &TopicData) -> TopicDataR
 }
 
 fn quorum(status: &QuorumStatus, now_ms: i64) -> PartitionDataResponse {
-    let voters = status.voters.iter().map(|(replica_id, log_end_offset)| ReplicaState {
+    // What is not known has the default of the protocol: only the leader knows of others.
+    let state = |(replica_id, log_end_offset): &(i32, i64)| ReplicaState {
         replica_id: *replica_id,
         log_end_offset: *log_end_offset,
-        last_fetch_timestamp: now_ms,
-        last_caught_up_timestamp: now_ms,
+        last_fetch_timestamp: if *log_end_offset < 0 { -1 } else { now_ms },
+        last_caught_up_timestamp: if *log_end_offset < status.high_watermark { -1 } else { now_ms },
         ..ReplicaState::default()
-    });
+    };
+    let states = |all: &[(i32, i64)]| all.iter().map(state).collect();
     PartitionDataResponse {
         partition_index: 0,
         error_message: Some(String::new()),
         leader_id: status.leader_id,
         leader_epoch: status.leader_epoch,
         high_watermark: status.high_watermark,
-        current_voters: voters.collect(),
+        current_voters: states(&status.voters),
+        observers: states(&status.observers),
         ..PartitionDataResponse::default()
     }
 }

@@ -151,7 +151,7 @@ fn partition(
     partition_index: i32,
     partition: &PartitionImage,
 ) -> DescribeTopicPartitionsResponsePartition {
-    let led = image.brokers.contains_key(&partition.leader);
+    let led = image.is_alive(partition.leader);
     let error = if led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
     DescribeTopicPartitionsResponsePartition {
         error_code: error.code(),

@@ -1,4 +1,4 @@
-//! FindCoordinator: which broker looks after a group. On one node: this one.
+//! FindCoordinator: which broker looks after a group: the leader of the partition that holds it.
 //!
 //! The first request creates `__consumer_offsets`. It is answered when the topic exists, so that
 //! the answer can be used at once. Transactions have no coordinator here. They get
@@ -10,14 +10,15 @@
 use super::endpoint::endpoint;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms};
-use crate::coordinator::GroupCoordinator;
-use crate::metadata::ApiError;
+use crate::coordinator::{GroupCoordinator, partition_of};
 use crate::metadata::controller::OFFSETS_TOPIC;
+use crate::metadata::{ApiError, Controller};
 use crate::request_queue::RequestContext;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const GROUP: i8 = 0;
@@ -32,17 +33,16 @@ const CREATION_TIMEOUT_MS: u64 = 30_000;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FindCoordinatorRequest>) {
     let Call { request, reply } = call;
-    let found = find(rooms, &reply.context, request.key_type);
-    let groups = Arc::clone(&rooms.groups);
-    if found.error_code != 0 || groups.knows_topic() {
-        return answer(reply, request, &found, &groups);
+    let found = Found::new(rooms, &reply.context, request.key_type);
+    if found.refusal.is_some() || rooms.groups.knows_topic() {
+        return answer(reply, request, &found);
     }
     // Also if another request makes the topic at this moment: this change comes after that one.
     let config = rooms.config();
     let ask = |done| rooms.controller.create_automatically(&[OFFSETS_TOPIC], &config, done);
     park(rooms, reply.memory_bytes, CREATION_TIMEOUT_MS, ask, move |answers| {
         report(answers);
-        answer(reply, request, &found, &groups);
+        answer(reply, request, &found);
     });
 }
 
@@ -55,22 +55,12 @@ fn report(answers: Result<Vec<Result<(), ApiError>>, ApiError>) {
     }
 }
 
-/// A partition that this broker does not coordinate costs its own groups and no others.
-fn answer(
-    reply: Reply<FindCoordinatorRequest>,
-    request: FindCoordinatorRequest,
-    found: &Coordinator,
-    groups: &GroupCoordinator,
-) {
-    let of = |key: &str| match found.error_code != 0 || groups.coordinates(key) {
-        true => found.clone(),
-        false => not_available(),
-    };
+fn answer(reply: Reply<FindCoordinatorRequest>, request: FindCoordinatorRequest, found: &Found) {
     if reply.version < BATCH_VERSION {
-        return reply.send(&of_one(of(&request.key)));
+        return reply.send(&of_one(found.of(&request.key)));
     }
     let keys = request.coordinator_keys.into_iter();
-    let coordinators = keys.map(|key| Coordinator { key: key.clone(), ..of(&key) });
+    let coordinators = keys.map(|key| Coordinator { key: key.clone(), ..found.of(&key) });
     reply.send_each(&FindCoordinatorResponse::default(), coordinators);
 }
 
@@ -88,21 +78,64 @@ fn not_available() -> Coordinator {
     no_coordinator(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
 }
 
-/// Who coordinates every group that can be coordinated.
-fn find(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Coordinator {
-    if key_type == TRANSACTION {
-        let message = "This broker does not serve transactions.";
-        return no_coordinator(ErrorCode::TransactionalIdAuthorizationFailed, message);
+/// What an answer is made of.
+struct Found {
+    /// The one answer to every key.
+    refusal: Option<Coordinator>,
+    local_id: i32,
+    /// The brokers, as this client reaches them.
+    brokers: BTreeMap<i32, Coordinator>,
+    controller: Arc<Controller>,
+    groups: Arc<GroupCoordinator>,
+}
+
+impl Found {
+    fn new(rooms: &Rooms, context: &RequestContext, key_type: i8) -> Self {
+        let place = |broker| {
+            let (host, port) = endpoint(rooms, context, broker);
+            (broker.id, Coordinator { node_id: broker.id, host, port, ..Coordinator::default() })
+        };
+        Self {
+            refusal: refusal(key_type),
+            local_id: rooms.config().node_id,
+            brokers: rooms.controller.image().brokers.values().map(place).collect(),
+            controller: Arc::clone(&rooms.controller),
+            groups: Arc::clone(&rooms.groups),
+        }
     }
-    if key_type != GROUP {
-        let message = "No coordinator of this type is served here.";
-        return no_coordinator(ErrorCode::InvalidRequest, message);
+
+    /// The leader of the partition that holds the group. A partition that this broker should
+    /// coordinate and does not costs its own groups and no others.
+    fn of(&self, group: &str) -> Coordinator {
+        if let Some(refusal) = &self.refusal {
+            return refusal.clone();
+        }
+        let image = self.controller.image();
+        let topic = image.topic(OFFSETS_TOPIC);
+        let partition =
+            topic.and_then(|topic| topic.partition(partition_of(group, topic.partition_count())));
+        let leader = partition.map_or(-1, |partition| partition.leader);
+        let coordinates = match leader == self.local_id {
+            true => self.groups.coordinates(group),
+            false => image.is_alive(leader),
+        };
+        let broker = self.brokers.get(&leader).filter(|_| coordinates);
+        broker.cloned().unwrap_or_else(not_available)
     }
-    let image = rooms.controller.image();
-    let node_id = rooms.config().node_id;
-    let Some(broker) = image.brokers.get(&node_id) else { return not_available() };
-    let (host, port) = endpoint(rooms, context, broker);
-    Coordinator { node_id, host, port, ..Coordinator::default() }
+}
+
+fn refusal(key_type: i8) -> Option<Coordinator> {
+    match key_type {
+        GROUP => None,
+        TRANSACTION => {
+            let message = "This broker does not serve transactions.";
+            Some(no_coordinator(ErrorCode::TransactionalIdAuthorizationFailed, message))
+        }
+        _ => {
+            let message = "No coordinator of this type is served here.";
+            Some(no_coordinator(ErrorCode::InvalidRequest, message))
+        }
+    }
 }
 
 /// The answer before version 4, whose message says even that nothing is wrong.

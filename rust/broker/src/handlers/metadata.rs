@@ -40,7 +40,7 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
     }
     // Of before the topics are made that are not there.
     let image = rooms.controller.image();
-    let brokers = image.brokers.values().map(|broker| {
+    let brokers = image.alive_brokers().map(|broker| {
         let (host, port) = endpoint(rooms, &reply.context, broker);
         MetadataResponseBroker { node_id: broker.id, host, port, rack: broker.rack.clone() }
     });
@@ -215,7 +215,7 @@ fn partition(
     index: i32,
     partition: &PartitionImage,
 ) -> MetadataResponsePartition {
-    let led = image.brokers.contains_key(&partition.leader);
+    let led = image.is_alive(partition.leader);
     let error = if led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
     MetadataResponsePartition {
         error_code: error.code(),
@@ -231,5 +231,5 @@ fn partition(
 /// The replicas whose brokers are not there.
 pub(super) fn offline(image: &MetadataImage, partition: &PartitionImage) -> Vec<i32> {
     let replicas = partition.replicas.iter().copied();
-    replicas.filter(|id| !image.brokers.contains_key(id)).collect()
+    replicas.filter(|id| !image.is_alive(*id)).collect()
 }

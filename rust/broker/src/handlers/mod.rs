@@ -22,6 +22,7 @@ pub mod alter_partition_reassignments;
 pub mod alter_replica_log_dirs;
 pub mod api_versions;
 pub mod authorized_operations;
+pub mod broker_heartbeat;
 pub mod create_acls;
 pub mod create_delegation_token;
 pub mod create_partitions;
@@ -49,6 +50,7 @@ pub mod find_coordinator;
 pub mod heartbeat;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
+pub mod join_cluster;
 pub mod join_group;
 pub mod leave_group;
 pub mod list_config_resources;
@@ -64,6 +66,8 @@ pub mod offset_for_leader_epoch;
 mod panicked;
 mod parked_change;
 pub mod produce;
+pub mod propose_records;
+pub mod quorum;
 pub mod renew_delegation_token;
 mod rooms;
 pub mod sasl_authenticate;
@@ -73,7 +77,7 @@ mod table;
 
 pub use panicked::on_panic;
 pub use rooms::Rooms;
-pub use table::{SERVED, policy, required, run};
+pub use table::{PRIVATE, SERVED, policy, required, run, run_early};
 
 /// Whether a change of the cluster's metadata is over before it began: Kafka's controller finds
 /// its deadline passed, and changes nothing.

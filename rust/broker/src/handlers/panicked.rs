@@ -65,5 +65,9 @@ whole! {
         DescribeUserScramCredentialsResponse, 0..;
     DescribeQuorum, describe_quorum, DescribeQuorumResponse, 0..;
     DescribeCluster, describe_cluster, DescribeClusterResponse, 0..;
+    BrokerHeartbeat, broker_heartbeat, BrokerHeartbeatResponse, 0..;
+    Quorum, quorum, QuorumResponse, 0..;
+    ProposeRecords, propose_records, ProposeRecordsResponse, 0..;
+    JoinCluster, join_cluster, JoinClusterResponse, 0..;
     ListConfigResources, list_config_resources, ListConfigResourcesResponse, 0..;
 }

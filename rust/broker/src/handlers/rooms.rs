@@ -2,6 +2,7 @@
 
 use super::init_producer_id::ProducerIds;
 use crate::clock::Clock;
+use crate::cluster::Cluster;
 use crate::cold_reads::ColdReads;
 use crate::config::BrokerConfig;
 use crate::coordinator::GroupCoordinator;
@@ -25,6 +26,8 @@ pub struct Rooms {
     pub metrics: Arc<Metrics>,
     /// The control plane.
     pub controller: Arc<Controller>,
+    /// This broker among others.
+    pub cluster: Arc<Cluster>,
     /// The replicas on this broker.
     pub partitions: Arc<ReplicaManager>,
     /// What keeps those of them up that follow.

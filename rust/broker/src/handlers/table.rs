@@ -2,6 +2,7 @@
 
 use super::authorized_operations::{Operation, Resource};
 use super::{Call, Rooms};
+use crate::cluster::Cluster;
 use crate::error::HandlerError;
 use crate::request_queue::{ApiPolicy, Lane, Request};
 use crate::response_queue::Overlap;
@@ -118,9 +119,17 @@ apis! {
     DescribeQuorum => describe_quorum: Control, Alone, queued, Describe Cluster;
     DescribeCluster => describe_cluster: Control, Alone, queued, Describe Cluster;
     DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
+    BrokerHeartbeat => broker_heartbeat: Control, Alone, queued, ClusterAction Cluster;
     ListConfigResources => list_config_resources: Control, Alone, queued, DescribeConfigs Cluster;
     DescribeTopicPartitions => describe_topic_partitions: Control, Alone, queued, Describe Topic;
+    Quorum => quorum: Control, Alone, queued, ClusterAction Cluster;
+    ProposeRecords => propose_records: Control, Alone, queued, ClusterAction Cluster;
+    JoinCluster => join_cluster: Control, Alone, queued, ClusterAction Cluster;
 }
+
+/// What brokers ask each other. The list for clients lacks these.
+pub const PRIVATE: [ApiKey; 4] =
+    [ApiKey::BrokerHeartbeat, ApiKey::Quorum, ApiKey::ProposeRecords, ApiKey::JoinCluster];
 
 fn unsupported(request: &Request) -> HandlerError {
     let (api_key, api_version) = (request.header.api_key, request.header.api_version);
@@ -143,6 +152,28 @@ pub fn run(rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
         }
         _ => Err(unsupported(&request)),
     }
+}
+
+/// Runs a request that came before this broker's rooms are there: the voters of a cluster need each
+/// other to start. Other
+/// connections are closed, and clients try again.
+///
+/// # Errors
+/// The request cannot be understood; its connection is closed.
+pub fn run_early(cluster: &Cluster, request: Request) -> Result<(), HandlerError> {
+    let Some(api) = request.header.api() else { return Err(unsupported(&request)) };
+    if !api.versions().contains(request.header.api_version) {
+        return Err(unsupported(&request));
+    }
+    match api {
+        ApiKey::ApiVersions => {
+            super::api_versions::answer(&cluster.controller().image(), Call::decode(request)?);
+        }
+        ApiKey::Quorum => super::quorum::answer(cluster, Call::decode(request)?),
+        ApiKey::ProposeRecords => super::propose_records::answer(cluster, Call::decode(request)?),
+        _ => drop(request),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 
 mod auto_creation;
 mod blocking;
+mod brokers;
 mod changes;
+mod cluster;
 mod configs;
 mod directories;
 mod elections;
@@ -24,14 +26,11 @@ use super::error::{ApiError, MetadataError};
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::publisher::{OnImage, Publisher};
-use super::quorum::{MetadataQuorum, Outcome, Proposal, QuorumOfOne};
-use super::records::{
-    ClusterRecord, ControllerEpochRecord, ListenerRecord, MetadataRecord, ProducerIdsRecord,
-    RaiseLeaderEpochsRecord, RegisterBrokerRecord,
-};
+use super::quorum::{MetadataQuorum, Outcome, Proposal, QuorumOfOne, QuorumSwitch};
+use super::records::{ClusterRecord, ControllerEpochRecord, MetadataRecord, ProducerIdsRecord};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
-use changes::{Change, Changes, fitting};
+use changes::{Change, Changes};
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::HashSet;
@@ -40,6 +39,8 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use blocking::Blocking;
+pub use brokers::{Joined, Joining, Registration};
+pub(in crate::metadata) use changes::fitting;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
 pub use elections::{ElectionKind, Elections, Leaving};
@@ -58,18 +59,12 @@ pub const PRODUCER_ID_BLOCK_LEN: i64 = 1_000;
 /// What the controller of a node needs to know of it.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
-    /// `broker.id`.
-    pub node_id: i32,
     /// The data directory's cluster id, 22 characters.
     pub cluster_id: String,
     /// `DATA_DIR/__cluster_metadata-0`.
     pub dir: PathBuf,
-    /// Where clients of each listener find this broker; one at least.
-    pub listeners: Vec<ListenerRecord>,
-    /// `broker.rack`.
-    pub rack: Option<String>,
-    /// The ids of the log directories that it has now.
-    pub log_dirs: Vec<Uuid>,
+    /// This broker, as it registers.
+    pub broker: Registration,
     /// `min.insync.replicas`, for a cluster that has none yet.
     pub min_insync_replicas: i32,
 }
@@ -90,7 +85,7 @@ pub type OnAnswers<T> = Box<dyn FnOnce(Vec<Result<T, ApiError>>) + Send>;
 
 /// The active controller.
 pub struct Controller {
-    quorum: Arc<dyn MetadataQuorum>,
+    quorum: Arc<QuorumSwitch>,
     publisher: Arc<Publisher>,
     changes: Arc<Changes>,
     draw_id: DrawId,
@@ -120,7 +115,7 @@ impl Controller {
             return Err(MetadataError::ClusterId { expected, found });
         }
         let removed_topics = log.removed_topics().clone();
-        let (dir, node_id) = (options.dir.clone(), options.node_id);
+        let (dir, node_id) = (options.dir.clone(), options.broker.broker_id);
         let records = fitting(&image, first_records(&image, options))?;
         // The quorum hands batches to the publisher and gets images from it. One reference of this
         // circle is weak.
@@ -149,7 +144,9 @@ impl Controller {
         clock: Arc<dyn Clock>,
         draw_id: DrawId,
     ) -> Self {
-        let changes = Changes::new(clock, Arc::clone(&quorum), Arc::clone(&publisher));
+        let quorum = QuorumSwitch::new(quorum);
+        let proposes_to: Arc<dyn MetadataQuorum> = quorum.clone();
+        let changes = Changes::new(clock, proposes_to, Arc::clone(&publisher));
         Self { quorum, publisher, changes, draw_id, removed_topics: HashSet::new() }
     }
 
@@ -381,7 +378,7 @@ impl Controller {
 
 /// Whether a broker may lead, and be in sync.
 fn is_alive(image: &MetadataImage, broker: i32) -> bool {
-    image.brokers.contains_key(&broker)
+    image.is_alive(broker)
 }
 
 /// Takes the answer to a change of one item.
@@ -432,7 +429,7 @@ impl Drop for Controller {
 
 /// What a controller writes first: its epoch, its broker, and new leader epochs.
 fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<MetadataRecord> {
-    let broker_id = options.node_id;
+    let broker_id = options.broker.broker_id;
     let mut records = Vec::new();
     if image.offset < 0 {
         let record = ClusterRecord { cluster_id: options.cluster_id };
@@ -440,20 +437,7 @@ fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<Metad
     }
     let record = ControllerEpochRecord { controller_id: broker_id, epoch: image.epoch + 1 };
     records.push(MetadataRecord::ControllerEpoch(record));
-    // A directory is never forgotten: one that is away may hold partitions.
-    let mut log_dirs = options.log_dirs;
-    let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
-    log_dirs.extend(known.unwrap_or_default());
-    log_dirs.sort();
-    log_dirs.dedup();
-    records.push(MetadataRecord::RegisterBroker(RegisterBrokerRecord {
-        broker_id,
-        epoch: -1,
-        rack: options.rack,
-        listeners: options.listeners,
-        log_dirs,
-    }));
-    records.push(MetadataRecord::RaiseLeaderEpochs(RaiseLeaderEpochsRecord { broker_id }));
+    records.extend(brokers::register(image, &options.broker));
     records.extend(configs::safety_records(image, broker_id, options.min_insync_replicas));
     records
 }

@@ -114,6 +114,21 @@ pub enum MetadataError {
         /// The last offset of the log.
         found: i64,
     },
+    /// No broker leads the controller quorum, or none that this one reaches.
+    #[error("no controller was found: {reason}")]
+    NoController {
+        /// What was seen.
+        reason: String,
+    },
+    /// Another broker's records do not fit, or the quorum refuses them.
+    #[error("the controller refused: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The log of the controller quorum cannot be used.
+    #[error("the controller quorum cannot be used: {0}")]
+    Quorum(#[from] kafkalite_quorum::QuorumError),
     /// An earlier write or fsync failed; nothing is written any more until the broker is started
     /// again.
     #[error("the metadata log is offline since an earlier failure: {reason}")]
@@ -126,6 +141,10 @@ pub enum MetadataError {
 impl From<MetadataError> for ApiError {
     /// To a client every failure of the metadata log is a storage error, which it may try again.
     fn from(error: MetadataError) -> Self {
-        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+        let code = match error {
+            MetadataError::NoController { .. } => ErrorCode::NotController,
+            _ => ErrorCode::KafkaStorageError,
+        };
+        Self::new(code, error.to_string())
     }
 }

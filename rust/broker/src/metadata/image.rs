@@ -7,13 +7,15 @@
 //! Source: the role of Kafka's `MetadataImage`.
 
 mod assignment;
+mod brokers;
 
 pub use assignment::{Assignment, UNASSIGNED};
+pub use brokers::BrokerImage;
 
 use super::error::MetadataError;
 use super::records::{
-    ConfigResource, ConfigResourceType, CreateTopicRecord, ListenerRecord, MetadataRecord,
-    PartitionRecord, RecordsBatch, RegisterBrokerRecord, SetConfigRecord,
+    ConfigResource, ConfigResourceType, CreateTopicRecord, MetadataRecord, PartitionRecord,
+    RecordsBatch, SetConfigRecord,
 };
 use super::shared_map::SharedMap;
 use kafkalite_protocol::{LeaderEpoch, Uuid};
@@ -53,33 +55,6 @@ pub struct MetadataImage {
     pub next_producer_id: i64,
     /// Finalized features and their levels.
     pub features: Arc<BTreeMap<String, i16>>,
-}
-
-/// A registered broker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BrokerImage {
-    /// `broker.id`.
-    pub id: i32,
-    /// The host told to clients that came in through another broker.
-    pub host: String,
-    /// The port beside it.
-    pub port: u16,
-    /// Where clients of each listener find it; the first is `host` and `port`.
-    pub listeners: Vec<ListenerRecord>,
-    /// `broker.rack`.
-    pub rack: Option<String>,
-    /// The offset of its registration: a newer start has a greater one.
-    pub epoch: i64,
-    /// The ids of all log directories that it has, or ever had.
-    pub log_dirs: Vec<Uuid>,
-}
-
-impl BrokerImage {
-    /// Where clients of the listener of this name find it, or else those of its first.
-    pub fn endpoint(&self, listener: &str) -> (&str, u16) {
-        let named = self.listeners.iter().find(|one| one.name == listener);
-        named.map_or((&self.host, self.port), |one| (&one.host, one.port))
-    }
 }
 
 /// All topics, found by name and by id.
@@ -213,6 +188,15 @@ impl MetadataImage {
                 self.epoch = record.epoch;
             }
             MetadataRecord::RegisterBroker(record) => self.register(offset, record)?,
+            MetadataRecord::UnregisterBroker(record) => {
+                self.unregister(record.broker_id, record.epoch)?;
+            }
+            MetadataRecord::FenceBroker(record) => {
+                self.fence(record.broker_id, record.epoch, true)?;
+            }
+            MetadataRecord::UnfenceBroker(record) => {
+                self.fence(record.broker_id, record.epoch, false)?;
+            }
             MetadataRecord::RaiseLeaderEpochs(record) => {
                 self.topics.raise_leader_epochs(record.broker_id)?;
             }
@@ -239,21 +223,6 @@ impl MetadataImage {
                 }
             }
         }
-        Ok(())
-    }
-
-    fn register(&mut self, offset: i64, record: &RegisterBrokerRecord) -> Result<(), String> {
-        let first = record.listeners.first().ok_or("a broker without a listener")?;
-        let broker = BrokerImage {
-            id: record.broker_id,
-            host: first.host.clone(),
-            port: first.port,
-            listeners: record.listeners.clone(),
-            rack: record.rack.clone(),
-            epoch: if record.epoch < 0 { offset } else { record.epoch },
-            log_dirs: record.log_dirs.clone(),
-        };
-        Arc::make_mut(&mut self.brokers).insert(record.broker_id, broker);
         Ok(())
     }
 

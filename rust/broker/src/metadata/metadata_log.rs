@@ -28,6 +28,7 @@ use frames::{FramesFile, Header, io_error};
 pub use frames::AppendFailure;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
+pub use snapshot::{image_bytes, image_of};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,6 +177,16 @@ impl MetadataLog {
         let stale_logs = files.logs.iter().rev().skip(1);
         delete(disk, stale_logs.chain(files.checkpoints.iter().rev().skip(1)))
     }
+}
+
+/// Deletes the log in `dir`: something else took its place.
+///
+/// # Errors
+/// The disk refuses.
+pub fn delete_log(disk: &dyn Storage, dir: &Path) -> Result<(), MetadataError> {
+    let files = list(disk, dir)?;
+    delete(disk, files.checkpoints.iter().chain(&files.logs))?;
+    disk.sync_dir(dir).map_err(io_error("fsync", dir))
 }
 
 fn delete<'a>(

@@ -22,5 +22,5 @@ pub use image::{
     BrokerImage, CLUSTER_METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, TopicsImage,
 };
 pub use publisher::{OnImage, Publisher};
-pub use quorum::{MetadataQuorum, QuorumOfOne};
+pub use quorum::{MetadataQuorum, QuorumOfOne, QuorumOfRaft};
 pub use records::{ConfigResource, ConfigResourceType, MetadataRecord};

@@ -35,6 +35,7 @@ pub type QuorumWork = Box<dyn FnOnce() -> Option<RecordsBatch> + Send>;
 
 enum Task {
     Apply(RecordsBatch),
+    Replace(Arc<MetadataImage>),
     Work(QuorumWork),
     /// One more follower, and a call that reports that the follower ran with the present image.
     Follow(OnImage, Box<dyn FnOnce() + Send>),
@@ -94,6 +95,12 @@ impl Publisher {
         self.worker.push(Task::Apply(batch));
     }
 
+    /// A whole image in place of the batches that lead to it: this broker was too far behind for
+    /// them. One that is not newer changes nothing.
+    pub fn replace(&self, image: Arc<MetadataImage>) {
+        self.worker.push(Task::Replace(image));
+    }
+
     /// Does `work` on the publisher's thread, in its turn among the batches.
     pub fn execute(&self, work: QuorumWork) {
         self.worker.push(Task::Work(work));
@@ -142,6 +149,13 @@ impl Shared {
         let mut followers: Vec<OnImage> = Vec::new();
         move |task| match task {
             Task::Apply(batch) => self.apply(&batch, &followers, &swapped),
+            Task::Replace(image) => {
+                let before = self.image.load_full();
+                let is_newer = image.offset > before.offset;
+                if is_newer && self.waiting.lock().broken.is_none() {
+                    self.publish(&before, image, &followers, &swapped);
+                }
+            }
             Task::Work(work) => {
                 if let Some(batch) = work() {
                     self.apply(&batch, &followers, &swapped);
@@ -166,21 +180,28 @@ impl Shared {
         }
         let before = self.image.load_full();
         match before.with_batch(batch) {
-            Ok(after) => {
-                let after = Arc::new(after);
-                self.image.store(Arc::clone(&after));
-                swapped(&after);
-                for follower in followers {
-                    tell(follower, &before, &after);
-                }
-                self.complete(after.offset);
-            }
+            Ok(after) => self.publish(&before, Arc::new(after), followers, swapped),
             Err(error) => {
                 // The controller proposes what fits only: this broker and the log disagree.
                 tracing::error!(%error, "committed metadata cannot be applied; nothing more is");
                 self.give_up(error.to_string());
             }
         }
+    }
+
+    fn publish(
+        &self,
+        before: &Arc<MetadataImage>,
+        after: Arc<MetadataImage>,
+        followers: &[OnImage],
+        swapped: &dyn Fn(&Arc<MetadataImage>),
+    ) {
+        self.image.store(Arc::clone(&after));
+        swapped(&after);
+        for follower in followers {
+            tell(follower, before, &after);
+        }
+        self.complete(after.offset);
     }
 
     fn complete(&self, offset: i64) {

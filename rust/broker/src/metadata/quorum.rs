@@ -5,6 +5,8 @@
 //! controller decides; the quorum only keeps order and promises.
 
 mod of_one;
+mod of_raft;
+mod switch;
 
 use super::error::MetadataError;
 use super::image::MetadataImage;
@@ -12,6 +14,8 @@ use super::records::MetadataRecord;
 use std::sync::Arc;
 
 pub use of_one::QuorumOfOne;
+pub use of_raft::{Accepted, Forward, Forwarded, QuorumOfRaft, RaftOptions};
+pub use switch::QuorumSwitch;
 
 /// Records to commit, all or none.
 #[derive(Debug)]
@@ -67,4 +71,6 @@ pub struct QuorumStatus {
     pub high_watermark: i64,
     /// The voters: broker id and log end offset.
     pub voters: Vec<(i32, i64)>,
+    /// Those who have the log and no vote.
+    pub observers: Vec<(i32, i64)>,
 }

@@ -15,9 +15,10 @@ use kafkalite_protocol::{DecodeError, Reader, Writer};
 
 pub use kafkalite_protocol::messages::metadata_records::{
     AssignReplicasRecord, AssignedTopic, ClusterRecord, ControllerEpochRecord,
-    CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, ListenerRecord,
-    PartitionChangeRecord, PartitionRecord, ProducerIdsRecord, RaiseLeaderEpochsRecord,
-    RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
+    CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, FenceBrokerRecord,
+    ListenerRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
+    RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
+    UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 
 /// What a dynamic config belongs to; the numbers are the wire's.
@@ -169,6 +170,13 @@ records! {
     /// Replicas of a broker are in this one of its log directories. One record for all of them, or
     /// a topic would cost one per partition.
     12 AssignReplicas(AssignReplicasRecord),
+    /// A broker left the cluster and does not come back.
+    13 UnregisterBroker(UnregisterBrokerRecord),
+    /// A broker is not there, or stops: clients are not sent to it. Of another epoch than the
+    /// broker's it does not fit, so a later life of the broker is never hit.
+    14 FenceBroker(FenceBrokerRecord),
+    /// The broker serves again.
+    15 UnfenceBroker(UnfenceBrokerRecord),
 }
 
 fn encode<R: Versioned>(record_type: u16, body: &R) -> Bytes {

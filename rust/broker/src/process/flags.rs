@@ -14,6 +14,7 @@ Runs a Kafka broker until SIGTERM, SIGINT or SIGHUP. A second signal ends the br
   --listen HOST:PORT     Address to listen on (127.0.0.1:9092). Port 0 lets the system choose.
   --advertise HOST:PORT  Address that clients connect to, if it is not the listener's.
   --data-dir DIR         Directory of the records (kafkalite-data). Created if it is missing.
+  --join HOST:PORT       Broker of the cluster to join with a new data directory.
   --admin-port N         Port of metrics and health on loopback (9644). 0 lets the system choose,
                          -1 turns them off.
   --config FILE          Configuration file: a server.properties or a kafkalite.toml.
@@ -102,6 +103,7 @@ const FLAGS: &[&str] = &[
     "--listen",
     "--advertise",
     "--data-dir",
+    "--join",
     "--admin-port",
     "--config",
     "--set",
@@ -119,6 +121,10 @@ fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
         "--listen" => set("listeners", &endpoint(flag, value)?),
         "--advertise" => set("advertised.listeners", &destination(flag, value)?),
         "--data-dir" => set("log.dirs", &directory(value)?),
+        "--join" => {
+            destination(flag, value)?;
+            set("kafkalite.join", value);
+        }
         "--admin-port" => set("kafkalite.admin.port", value),
         "--config" => sources.file = Some(PathBuf::from(value)),
         "--profile" => sources.profile = Some(value.to_owned()),

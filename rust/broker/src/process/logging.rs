@@ -29,6 +29,10 @@ pub fn start() {
 
 /// What `wanted` lets through; what cannot be read counts as `info`.
 pub(super) fn filter(wanted: &str) -> Targets {
-    let info = || Targets::new().with_default(LevelFilter::INFO);
+    // The library of the quorum tells each of its steps at this level.
+    let info = || {
+        let all = Targets::new().with_default(LevelFilter::INFO);
+        all.with_target("openraft", LevelFilter::ERROR)
+    };
     if wanted.is_empty() { info() } else { wanted.parse().unwrap_or_else(|_| info()) }
 }

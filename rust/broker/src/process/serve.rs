@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,10 +25,11 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     logging::start();
     warn_about(&config);
     raise_descriptor_limit();
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     // Bound before the broker starts: a taken port is found out before a log is touched.
     let admin = bind_admin_if_free(&config)?;
-    let broker = Arc::new(Broker::start(config)?);
+    let Some(broker) = signals.start(config)? else { return Ok(()) };
+    let broker = Arc::new(broker);
     let admin = start_admin(admin, &broker).and_then(|admin| {
         broker.create_topics(&order.topics)?;
         Ok(admin)
@@ -202,6 +204,9 @@ fn end_of_stdin() -> Result<oneshot::Receiver<()>, Failure> {
     }
 }
 
+/// How long a start may take after a signal came. What it leaves behind is what a crash leaves.
+const START_AFTER_SIGNAL: Duration = Duration::from_secs(5);
+
 /// What else than a signal stops the broker.
 struct Ends {
     stdin: Option<oneshot::Receiver<()>>,
@@ -219,7 +224,7 @@ struct Signals {
 
 impl Signals {
     fn catch() -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let refused = |error: std::io::Error| {
             Failure::refused(
                 "cannot catch signals".to_owned(),
@@ -235,6 +240,42 @@ impl Signals {
         let hangup = hangup.transpose().map_err(refused)?;
         drop(entered);
         Ok(Self { runtime, terminate, interrupt, hangup })
+    }
+
+    /// Starts the broker, on a thread of its own: it may wait for others. `None`: a signal came
+    /// first, and the start did not end soon.
+    fn start(&mut self, config: BrokerConfig) -> Result<Option<Broker>, Failure> {
+        let (done, mut started) = oneshot::channel();
+        let start = move || {
+            // An error says that a signal came meanwhile.
+            let _ = done.send(Broker::start(config));
+        };
+        let thread = std::thread::Builder::new().name("start".to_owned()).spawn(start);
+        thread.map_err(|error| gave_up(&error.to_string()))?;
+        let Self { runtime, terminate, interrupt, hangup } = self;
+        let started = runtime.block_on(async {
+            tokio::select! {
+                started = &mut started => return Some(started),
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                Some(_) = next(hangup) => {}
+            }
+            let soon = tokio::time::timeout(START_AFTER_SIGNAL, started).await;
+            soon.ok().inspect(|started| {
+                if let Ok(Ok(broker)) = started {
+                    broker.stop();
+                }
+            });
+            None
+        });
+        match started {
+            None => {
+                tracing::info!("stopped before it served");
+                Ok(None)
+            }
+            Some(Ok(started)) => Ok(Some(started?)),
+            Some(Err(_)) => Err(gave_up("the start panicked")),
+        }
     }
 
     /// Waits for a signal, or the end of stdin or of the parent, and stops the broker; a second

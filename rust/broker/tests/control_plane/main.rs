@@ -20,6 +20,7 @@ mod describe_quorum;
 mod describe_topic_partitions;
 mod elect_leaders;
 mod incremental_alter_configs;
+mod join_cluster;
 mod list_config_resources;
 mod metadata;
 mod no_security;

@@ -80,7 +80,8 @@ impl MetadataQuorum for Voter {
 
     fn status(&self) -> QuorumStatus {
         let high_watermark = self.0.0.lock().image.offset + 1;
-        QuorumStatus { leader_id: 1, leader_epoch: 1, high_watermark, voters: vec![] }
+        let (voters, observers) = (vec![], vec![]);
+        QuorumStatus { leader_id: 1, leader_epoch: 1, high_watermark, voters, observers }
     }
 
     fn stop(&self) {}

@@ -152,7 +152,8 @@ impl MetadataQuorum for Quorum {
 
     fn status(&self) -> QuorumStatus {
         let high_watermark = self.image().offset + 1;
-        QuorumStatus { leader_id: 0, leader_epoch: 1, high_watermark, voters: Vec::new() }
+        let (voters, observers) = (Vec::new(), Vec::new());
+        QuorumStatus { leader_id: 0, leader_epoch: 1, high_watermark, voters, observers }
     }
 
     fn stop(&self) {

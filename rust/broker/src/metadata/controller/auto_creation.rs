@@ -12,6 +12,10 @@ use crate::config::BrokerConfig;
 /// The topic that holds the groups' committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
+/// Replicas of that topic at most, until a fenced broker loses its leaderships: before that a
+/// second replica only holds up commits.
+const OFFSETS_REPLICAS: i16 = 1;
+
 impl TopicDefaults {
     /// What `config` has for -1.
     pub const fn of(config: &BrokerConfig) -> Self {
@@ -35,7 +39,7 @@ pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> O
         let reserved = name == CLUSTER_METADATA_TOPIC || INTERNAL_TOPICS.contains(&name);
         return (!reserved).then_some(topic);
     }
-    let registered = i16::try_from(image.brokers.len()).unwrap_or(i16::MAX);
+    let registered = i16::try_from(image.alive_brokers().count()).unwrap_or(i16::MAX);
     let own = |(key, value): (&str, String)| (key.to_owned(), Some(value));
     let configs = [
         ("cleanup.policy", "compact".to_owned()),
@@ -45,7 +49,10 @@ pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> O
     Some(NewTopic {
         name: name.to_owned(),
         num_partitions: config.offsets_topic_num_partitions,
-        replication_factor: config.offsets_topic_replication_factor.min(registered),
+        replication_factor: config
+            .offsets_topic_replication_factor
+            .min(registered)
+            .min(OFFSETS_REPLICAS),
         assignments: Vec::new(),
         configs: configs.map(own).to_vec(),
     })

@@ -24,12 +24,13 @@ pub fn place(
     replication_factor: i16,
 ) -> Result<Vec<PartitionRecord>, ApiError> {
     let wanted = usize::try_from(replication_factor).unwrap_or(0);
-    if wanted > image.brokers.len() || wanted == 0 {
+    let alive = image.alive_brokers().count();
+    if wanted > alive || wanted == 0 {
         let message = format!(
             "Unable to replicate the partition {replication_factor} time(s): The target \
              replication factor of {replication_factor} cannot be reached because only {} \
              broker(s) are registered or some brokers have all their log directories cordoned.",
-            image.brokers.len()
+            alive
         );
         return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));
     }
@@ -46,10 +47,10 @@ struct Candidate<'a> {
     rack: Result<&'a str, i32>,
 }
 
-/// All brokers, one of each rack after the other.
+/// All brokers that serve, one of each rack after the other.
 fn circle(image: &MetadataImage) -> Vec<Candidate<'_>> {
     let mut racks: BTreeMap<Result<&str, i32>, VecDeque<Candidate<'_>>> = BTreeMap::new();
-    for broker in image.brokers.values() {
+    for broker in image.alive_brokers() {
         let rack = broker.rack.as_deref().ok_or(broker.id);
         racks.entry(rack).or_default().push_back(Candidate { id: broker.id, rack });
     }

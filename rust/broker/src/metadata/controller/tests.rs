@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use super::super::records::ConfigResource;
+use super::super::records::{ConfigResource, ListenerRecord};
 use super::*;
 use crate::clock::ManualClock;
 use kafkalite_log::storage::RealStorage;
@@ -14,15 +14,16 @@ pub(super) const DEFAULTS: TopicDefaults =
 
 pub(super) fn open(dir: &Path) -> Controller {
     let options = ControllerOptions {
-        node_id: 1,
         cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
         dir: dir.to_owned(),
-        listeners: vec![listener("PLAINTEXT", 9092)],
-        rack: None,
-        log_dirs: vec![],
+        broker: broker(vec![listener("PLAINTEXT", 9092)], vec![]),
         min_insync_replicas: 1,
     };
     Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()
+}
+
+fn broker(listeners: Vec<ListenerRecord>, log_dirs: Vec<Uuid>) -> Registration {
+    Registration { broker_id: 1, listeners, log_dirs, ..Registration::default() }
 }
 
 fn listener(name: &str, port: u16) -> ListenerRecord {
@@ -264,12 +265,12 @@ fn a_registration_tells_every_listener_and_never_forgets_a_log_directory() {
     let dir = tempfile::tempdir().unwrap();
     let register = |log_dirs: &[u8]| {
         let options = ControllerOptions {
-            node_id: 1,
             cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
             dir: dir.path().to_owned(),
-            listeners: vec![listener("INSIDE", 1), listener("OUTSIDE", 2)],
-            rack: None,
-            log_dirs: log_dirs.iter().map(|id| Uuid([*id; 16])).collect(),
+            broker: broker(
+                vec![listener("INSIDE", 1), listener("OUTSIDE", 2)],
+                log_dirs.iter().map(|id| Uuid([*id; 16])).collect(),
+            ),
             min_insync_replicas: 1,
         };
         let clock = Arc::new(ManualClock::new(0));
@@ -288,12 +289,9 @@ fn the_log_of_another_cluster_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));
     let options = ControllerOptions {
-        node_id: 1,
         cluster_id: "BAAAAAAAAAAAAAAAAAAAAA".to_owned(),
         dir: dir.path().to_owned(),
-        listeners: vec![listener("PLAINTEXT", 9092)],
-        rack: None,
-        log_dirs: vec![],
+        broker: broker(vec![listener("PLAINTEXT", 9092)], vec![]),
         min_insync_replicas: 1,
     };
     let opened = Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0)));
@@ -306,12 +304,9 @@ fn a_cluster_stores_min_insync_replicas_once_and_takes_over_a_brokers_own() {
     let dir = tempfile::tempdir().unwrap();
     let open = |min_insync_replicas| {
         let options = ControllerOptions {
-            node_id: 1,
             cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
             dir: dir.path().to_owned(),
-            listeners: vec![listener("PLAINTEXT", 9092)],
-            rack: None,
-            log_dirs: vec![],
+            broker: broker(vec![listener("PLAINTEXT", 9092)], vec![]),
             min_insync_replicas,
         };
         Controller::open(options, Arc::new(RealStorage), Arc::new(ManualClock::new(0))).unwrap()

@@ -208,6 +208,7 @@ fn registration(
         rack,
         listeners: listeners.collect(),
         log_dirs: log_dirs.into_iter().map(Uuid).collect(),
+        ..RegisterBrokerRecord::default()
     })
 }
 

@@ -7,7 +7,9 @@ use super::super::records::{
     PartitionRecord, ProducerIdsRecord, RecordsBatch, RegisterBrokerRecord, TopicConfig,
 };
 use super::frames::{FramesFile, Header};
+use bytes::Bytes;
 use kafkalite_log::storage::Storage;
+use kafkalite_protocol::{Reader, Writer};
 use std::path::Path;
 
 /// Records a frame of a snapshot holds, so that neither side needs the whole of it in memory.
@@ -63,6 +65,40 @@ pub fn read(storage: &dyn Storage, path: &Path) -> Result<Snapshot, MetadataErro
     Ok(Snapshot { image, len: file.len(), is_legacy: file.is_legacy() })
 }
 
+/// An image as bytes, for a quorum that keeps snapshots itself; its offset is kept elsewhere.
+pub fn image_bytes(image: &MetadataImage) -> Vec<u8> {
+    let mut records = records_of(image).peekable();
+    let (mut writer, mut base_offset) = (Writer::new(), 0);
+    writer.i32(image.epoch);
+    while records.peek().is_some() {
+        let records: Vec<_> = records.by_ref().take(RECORDS_PER_FRAME).collect();
+        let count = records.len() as i64;
+        let batch = RecordsBatch { base_offset, epoch: image.epoch, timestamp_ms: 0, records };
+        writer.bytes(&batch.encode(), false);
+        base_offset += count;
+    }
+    writer.into_bytes().to_vec()
+}
+
+/// The image that [`image_bytes`] made these bytes of, whose next record has offset `end`.
+///
+/// # Errors
+/// The bytes are not those of an image.
+pub fn image_of(end: i64, bytes: Bytes) -> Result<MetadataImage, String> {
+    let mut reader = Reader::new(bytes);
+    let epoch = reader.i32().map_err(|error| error.to_string())?;
+    let mut image = MetadataImage::default();
+    while reader.remaining() > 0 {
+        let batch = reader.bytes(false).map_err(|error| error.to_string())?;
+        let batch = RecordsBatch::decode(batch);
+        let batch = batch.map_err(|(offset, error)| format!("record {offset}: {error:?}"))?;
+        image = image.with_batch(&batch).map_err(|error| error.to_string())?;
+    }
+    image.offset = end - 1;
+    image.epoch = epoch;
+    Ok(image)
+}
+
 pub fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord> + '_ {
     let (controller_id, epoch) = (image.controller_id, image.epoch);
     let (broker_id, next_producer_id) = (-1, image.next_producer_id);
@@ -92,6 +128,8 @@ fn registration(broker: &BrokerImage) -> MetadataRecord {
         rack: broker.rack.clone(),
         listeners: broker.listeners.clone(),
         log_dirs: broker.log_dirs.clone(),
+        fenced: broker.fenced,
+        quorum_dir: broker.quorum_dir,
     })
 }
 

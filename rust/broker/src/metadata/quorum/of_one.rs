@@ -105,6 +105,7 @@ impl MetadataQuorum for QuorumOfOne {
             leader_epoch: self.epoch,
             high_watermark: end,
             voters: vec![(self.node_id, end)],
+            observers: Vec::new(),
         }
     }
 

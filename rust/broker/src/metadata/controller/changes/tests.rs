@@ -18,7 +18,8 @@ impl MetadataQuorum for ByHand {
     fn published(&self, _: &Arc<MetadataImage>) {}
 
     fn status(&self) -> QuorumStatus {
-        QuorumStatus { leader_id: 1, leader_epoch: 1, high_watermark: 0, voters: vec![] }
+        let (voters, observers) = (vec![], vec![]);
+        QuorumStatus { leader_id: 1, leader_epoch: 1, high_watermark: 0, voters, observers }
     }
 
     fn stop(&self) {}

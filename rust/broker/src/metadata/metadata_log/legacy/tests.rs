@@ -52,7 +52,10 @@ impl From<&MetadataRecord> for Record {
                 partition_index: record.partition_index,
                 partition: Partition::from(&record.partition),
             },
-            MetadataRecord::AssignReplicas(_) => panic!("format 1 has no such record"),
+            MetadataRecord::AssignReplicas(_)
+            | MetadataRecord::UnregisterBroker(_)
+            | MetadataRecord::FenceBroker(_)
+            | MetadataRecord::UnfenceBroker(_) => panic!("format 1 has no such record"),
             MetadataRecord::RemoveTopic(record) => {
                 Self::RemoveTopic { topic_id: record.topic_id.0 }
             }
@@ -125,6 +128,7 @@ fn one_of_each() -> Vec<MetadataRecord> {
             rack: Some("r".to_owned()),
             listeners: vec![listener("A", 1), listener("B", 2)],
             log_dirs: vec![id(8), id(9)],
+            ..RegisterBrokerRecord::default()
         }),
         create("kept", 1),
         create("gone", 2),

@@ -1,0 +1,455 @@
+//! This broker among others: the quorum that it belongs to, and who is alive.
+//!
+//! A single broker has no company, and nothing here runs. When the first other one asks to join,
+//! its metadata log becomes the first voter of a quorum, while it serves. From then on a thread
+//! holds the connections to the other brokers, and every broker tells the leader that it is alive.
+//! Source: the roles of Kafka's `BrokerLifecycleManager` and `BrokerHeartbeatManager`; the way in
+//! is ours.
+
+pub mod join;
+mod membership;
+pub mod peers;
+mod sessions;
+
+use crate::clock::Clock;
+use crate::metadata::controller::{Joined, Joining, Registration};
+use crate::metadata::metadata_log::delete_log;
+use crate::metadata::quorum::{Accepted, RaftOptions};
+use crate::metadata::{
+    ApiError, Controller, MetadataError, MetadataImage, MetadataQuorum, QuorumOfRaft,
+};
+use bytes::Bytes;
+use kafkalite_log::storage::Storage;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::broker_heartbeat::{
+    BrokerHeartbeatRequest, BrokerHeartbeatResponse,
+};
+use kafkalite_quorum::{Endpoint, QuorumOptions, Status, Timing, VoterId};
+use parking_lot::Mutex;
+use peers::Peers;
+use sessions::Sessions;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Weak, mpsc};
+use std::time::Duration;
+
+/// Between two looks of the leader at its cluster.
+const TURN: Duration = Duration::from_millis(250);
+/// A heartbeat is sent every so many turns.
+const TURNS_PER_BEAT: u32 = 2;
+/// How long a stop waits until the cluster knows of it.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Between two attempts to register.
+const REGISTER_RETRY: Duration = Duration::from_millis(250);
+/// The broker has no epoch: it does not serve.
+const NO_EPOCH: i64 = -1;
+
+/// Who this broker is to the others.
+#[derive(Clone)]
+pub struct Identity {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// This broker, and the directory that holds its part of the quorum.
+    pub voter: VoterId,
+    /// Where the others reach it.
+    pub at: Endpoint,
+    /// The listener of brokers; empty for the first one.
+    pub listener: String,
+    /// `DATA_DIR/__cluster_metadata-0`.
+    pub metadata_dir: PathBuf,
+}
+
+impl Identity {
+    /// Where the log of the quorum is.
+    #[must_use]
+    pub fn quorum_dir(&self) -> PathBuf {
+        self.metadata_dir.join(QUORUM)
+    }
+
+    fn options(&self) -> QuorumOptions {
+        QuorumOptions {
+            cluster_id: self.cluster_id.clone(),
+            me: self.voter,
+            dir: self.quorum_dir(),
+            timing: Timing::default(),
+        }
+    }
+}
+
+/// The directory of the quorum, in that of the metadata log.
+pub const QUORUM: &str = "quorum";
+
+/// This broker and its cluster.
+pub struct Cluster {
+    identity: Identity,
+    controller: Arc<Controller>,
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    member: Mutex<Option<Arc<Member>>>,
+    /// Held by the change from one broker to several.
+    changing_over: Mutex<()>,
+    /// The epoch in which this broker serves.
+    epoch: AtomicI64,
+}
+
+/// What runs in a broker that has company.
+struct Member {
+    raft: Arc<QuorumOfRaft>,
+    peers: Arc<Peers>,
+    sessions: Mutex<Sessions>,
+    /// Whether a change of the membership is under way.
+    changing: AtomicBool,
+}
+
+impl Member {
+    fn new(raft: Arc<QuorumOfRaft>, peers: Arc<Peers>) -> Arc<Self> {
+        let (sessions, changing) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { raft, peers, sessions, changing })
+    }
+
+    fn leads(status: &Status) -> bool {
+        status.leader.as_ref().is_some_and(|(id, _)| *id == status.me)
+    }
+}
+
+impl Cluster {
+    /// A broker without company.
+    pub fn alone(
+        identity: Identity,
+        controller: Arc<Controller>,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let epoch = AtomicI64::new(NO_EPOCH);
+        let (member, changing_over) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { identity, controller, storage, clock, member, changing_over, epoch })
+    }
+
+    /// A broker of a cluster. It takes part in the quorum from now on; see [`Self::register`].
+    ///
+    /// # Errors
+    /// The log of the quorum cannot be used, or the system has no thread.
+    pub fn member(
+        identity: Identity,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, MetadataError> {
+        let peers = start_peers(&identity)?;
+        let dir = identity.metadata_dir.clone();
+        let (controller, raft) = Controller::member(&dir, clock.clone(), |publisher| {
+            let options = raft_options(&identity, &storage, publisher, &peers);
+            Ok(QuorumOfRaft::start(options)?)
+        })?;
+        let this = Self::alone(identity, Arc::new(controller), storage, clock);
+        this.run(Member::new(raft, peers));
+        Ok(this)
+    }
+
+    /// The control plane of this broker.
+    pub const fn controller(&self) -> &Arc<Controller> {
+        &self.controller
+    }
+
+    /// Whether the broker belongs to a quorum of several, or of one that may grow.
+    pub fn has_company(&self) -> bool {
+        self.member.lock().is_some()
+    }
+
+    fn running(&self) -> Option<Arc<Member>> {
+        self.member.lock().clone()
+    }
+
+    fn run(self: &Arc<Self>, member: Arc<Member>) {
+        let (this, runtime) = (Arc::downgrade(self), member.peers.runtime().clone());
+        *self.member.lock() = Some(member);
+        drop(runtime.spawn(turns(this)));
+    }
+
+    /// Registers this broker until the cluster has taken it in, and answers with its epoch.
+    ///
+    /// # Errors
+    /// The broker stops.
+    pub fn register(&self, broker: &Registration) -> Result<i64, MetadataError> {
+        let mut attempts = 0_u32;
+        loop {
+            let (told, heard) = mpsc::sync_channel(1);
+            let done = move |answer| _ = told.send(answer);
+            self.controller.register(broker.clone(), Box::new(done));
+            match heard.recv() {
+                Ok(Ok(epoch)) => return Ok(epoch),
+                Ok(Err(error)) => {
+                    if attempts.is_multiple_of(20) {
+                        let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
+                        tracing::info!(why, "waiting for the cluster to register");
+                    }
+                }
+                Err(_) => {
+                    let reason = "the broker stops".to_owned();
+                    return Err(MetadataError::Offline { reason });
+                }
+            }
+            attempts += 1;
+            std::thread::sleep(REGISTER_RETRY);
+        }
+    }
+
+    /// The broker serves in `epoch` from now on. The other brokers send it clients.
+    pub fn serve(&self, epoch: i64) {
+        self.epoch.store(epoch, Ordering::Release);
+        if self.has_company() {
+            self.fence_self(false, Box::new(|_| ()));
+        }
+    }
+
+    fn fence_self(&self, fenced: bool, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+        let epoch = self.controller.image().brokers.get(&self.id()).map(|broker| broker.epoch);
+        match epoch {
+            Some(epoch) => self.controller.fence(self.id(), epoch, fenced, done),
+            None => done(Err(ErrorCode::BrokerIdNotRegistered.into())),
+        }
+    }
+
+    const fn id(&self) -> i32 {
+        self.identity.voter.node_id
+    }
+
+    /// Tells the cluster that this broker stops, and hands its lead of the quorum on.
+    pub fn leave(&self) {
+        let Some(member) = self.running() else { return };
+        if self.epoch.swap(NO_EPOCH, Ordering::AcqRel) == NO_EPOCH {
+            return;
+        }
+        let image = self.controller.image();
+        if image.alive_brokers().all(|broker| broker.id == self.id()) {
+            return;
+        }
+        let (told, heard) = mpsc::sync_channel(1);
+        self.fence_self(true, Box::new(move |result| _ = told.send(result)));
+        if !matches!(heard.recv_timeout(LEAVE_TIMEOUT), Ok(Ok(()))) {
+            tracing::warn!("the cluster did not hear in time that this broker stops");
+        }
+        let status = member.raft.raft_status();
+        let others = status.voters.iter().filter(|voter| voter.id != status.me);
+        let next = others.max_by_key(|voter| voter.matched).map(|voter| voter.id);
+        if let Some(next) = next.filter(|_| Member::leads(&status)) {
+            let (told, heard) = mpsc::sync_channel(1);
+            member.raft.transfer(next, move |result| _ = told.send(result));
+            // Without an answer the others elect a leader after a moment.
+            let _ = heard.recv_timeout(LEAVE_TIMEOUT);
+        }
+    }
+
+    /// Ends what runs; to be called after the controller was stopped.
+    pub fn stop(&self) {
+        if let Some(member) = self.member.lock().take() {
+            member.peers.stop();
+        }
+    }
+
+    /// Answers a call of a voter; `None` is for a broker without a quorum.
+    pub fn answer(&self, request: Bytes, done: impl FnOnce(Option<Bytes>) + Send + 'static) {
+        match self.running() {
+            Some(member) => member.raft.answer(request, |answer| done(Some(answer))),
+            None => done(None),
+        }
+    }
+
+    /// Takes records that another broker decided.
+    pub fn accept(
+        &self,
+        cluster_id: &str,
+        expected: i64,
+        batch: Bytes,
+        done: impl FnOnce(Accepted) + Send + 'static,
+    ) {
+        let member = self.running().filter(|_| *cluster_id == *self.identity.cluster_id);
+        match member {
+            Some(member) => member.raft.accept(expected, batch, done),
+            None => done(Accepted::NotLeader),
+        }
+    }
+
+    /// A broker tells that it is alive.
+    pub fn heartbeat(&self, request: &BrokerHeartbeatRequest) -> BrokerHeartbeatResponse {
+        let refused = |error: ErrorCode| {
+            let error_code = error.code();
+            BrokerHeartbeatResponse { error_code, is_fenced: true, ..Default::default() }
+        };
+        let Some(member) = self.running() else { return refused(ErrorCode::NotController) };
+        if !Member::leads(&member.raft.raft_status()) {
+            return refused(ErrorCode::NotController);
+        }
+        let image = self.controller.image();
+        let Some(broker) = image.brokers.get(&request.broker_id) else {
+            return refused(ErrorCode::BrokerIdNotRegistered);
+        };
+        if broker.epoch != request.broker_epoch {
+            return refused(ErrorCode::StaleBrokerEpoch);
+        }
+        member.sessions.lock().heard(broker.id, self.clock.monotonic_ns());
+        BrokerHeartbeatResponse {
+            is_caught_up: request.current_metadata_offset >= broker.epoch,
+            is_fenced: broker.fenced,
+            ..Default::default()
+        }
+    }
+
+    /// Takes a broker into the cluster. The first one turns this broker into the first voter.
+    pub fn join(
+        self: &Arc<Self>,
+        joining: Joining,
+        done: impl FnOnce(Result<Joined, ApiError>) + Send + 'static,
+    ) {
+        if let Err(error) = self.controller.may_join(&joining) {
+            return done(Err(error));
+        }
+        if self.has_company() {
+            return self.controller.join(joining, Box::new(done));
+        }
+        let this = Arc::clone(self);
+        let change_over = move || match this.change_over() {
+            Ok(()) => this.controller.join(joining, Box::new(done)),
+            Err(error) => done(Err(error)),
+        };
+        let spawned = std::thread::Builder::new().name("change-over".to_owned()).spawn(change_over);
+        if let Err(error) = spawned {
+            tracing::error!(%error, "no thread to take in a broker");
+        }
+    }
+
+    /// Makes the metadata log of this broker the first voter's.
+    fn change_over(self: &Arc<Self>) -> Result<(), ApiError> {
+        let _one_at_a_time = self.changing_over.lock();
+        if self.has_company() {
+            return Ok(());
+        }
+        let peers = start_peers(&self.identity)?;
+        let (identity, storage) = (self.identity.clone(), Arc::clone(&self.storage));
+        let (raft_told, raft) = mpsc::sync_channel(1);
+        let connected = Arc::clone(&peers);
+        let start = move |image: &Arc<MetadataImage>, publisher: &Arc<_>| {
+            let at = identity.at.clone();
+            QuorumOfRaft::form(&storage, &identity.options(), at, image)?;
+            let options = raft_options(&identity, &storage, publisher, &connected);
+            let raft = QuorumOfRaft::start(options)?;
+            if let Err(error) = delete_log(storage.as_ref(), &identity.metadata_dir) {
+                tracing::warn!(%error, "the log of the single broker stays until the next start");
+            }
+            let _ = raft_told.send(Arc::clone(&raft));
+            Ok(raft as Arc<dyn MetadataQuorum>)
+        };
+        let (told, heard) = mpsc::sync_channel(1);
+        self.controller.change_over(Box::new(start), Box::new(move |result| _ = told.send(result)));
+        let stopped = |_| ApiError::from(ErrorCode::UnknownServerError);
+        heard.recv().map_err(stopped)??;
+        let raft = raft.recv().map_err(stopped)?;
+        tracing::info!("this broker is the first voter of a cluster");
+        self.run(Member::new(raft, peers));
+        Ok(())
+    }
+
+    /// What the leader does now and then.
+    fn lead(&self, member: &Arc<Member>, status: &Status) {
+        let (image, now_ns) = (self.controller.image(), self.clock.monotonic_ns());
+        let over = {
+            let mut sessions = member.sessions.lock();
+            sessions.lead(status.term);
+            sessions.heard(self.id(), now_ns);
+            sessions.over(&image, now_ns)
+        };
+        let epoch = member.raft.epoch(status.term);
+        if image.controller_id != self.id() || image.epoch < epoch {
+            self.controller.begin_epoch(self.id(), epoch);
+        }
+        for (broker_id, epoch) in over {
+            tracing::warn!(broker_id, "a broker sends no heartbeats and is fenced");
+            self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
+        }
+        let next = membership::next_change(&image, status, &self.identity.listener);
+        let Some(next) = next else { return };
+        if member.changing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (changed, told) = (Arc::clone(member), format!("{next:?}"));
+        member.raft.change(next, move |result| {
+            match result {
+                Ok(()) => tracing::info!(change = told, "the quorum has changed"),
+                // A learner is not far enough yet, or a change before this one is not committed.
+                Err(error) => tracing::debug!(change = told, %error, "the quorum did not change"),
+            }
+            changed.changing.store(false, Ordering::Release);
+        });
+    }
+
+    /// The heartbeat that is due, and where to send it.
+    fn heartbeat_due(&self, status: &Status) -> Option<(Endpoint, BrokerHeartbeatRequest)> {
+        let broker_epoch = self.epoch.load(Ordering::Acquire);
+        let (leader, at) = status.leader.clone()?;
+        let image = self.controller.image();
+        let broker = image.brokers.get(&self.id()).filter(|_| broker_epoch != NO_EPOCH)?;
+        if broker.fenced && broker.epoch == broker_epoch {
+            self.fence_self(false, Box::new(|_| ()));
+        }
+        let request = BrokerHeartbeatRequest {
+            broker_id: self.id(),
+            broker_epoch,
+            current_metadata_offset: image.offset,
+            want_fence: false,
+            want_shut_down: false,
+        };
+        (leader != status.me).then_some((at, request))
+    }
+}
+
+/// Runs a broker's turns until the broker is gone.
+async fn turns(cluster: Weak<Cluster>) {
+    let mut turn = 0_u32;
+    loop {
+        tokio::time::sleep(TURN).await;
+        let Some(this) = cluster.upgrade() else { return };
+        let Some(member) = this.running() else { return };
+        let status = member.raft.raft_status();
+        match Member::leads(&status) {
+            true => this.lead(&member, &status),
+            false => member.sessions.lock().follow(),
+        }
+        turn = turn.wrapping_add(1);
+        if !turn.is_multiple_of(TURNS_PER_BEAT) {
+            continue;
+        }
+        if let Some((at, request)) = this.heartbeat_due(&status) {
+            let peers = Arc::clone(&member.peers);
+            // Not waited for: a leader that hangs must not hold up the next look for one.
+            drop(tokio::spawn(async move {
+                if let Err(error) = peers.ask(&at, request).await {
+                    tracing::debug!(%error, "a heartbeat was not answered");
+                }
+            }));
+        }
+    }
+}
+
+fn start_peers(identity: &Identity) -> Result<Arc<Peers>, MetadataError> {
+    let started = Peers::start(&identity.cluster_id, identity.voter.node_id);
+    started.map_err(|source| MetadataError::Io {
+        action: "start the threads of",
+        path: identity.metadata_dir.clone(),
+        source,
+    })
+}
+
+fn raft_options(
+    identity: &Identity,
+    storage: &Arc<dyn Storage>,
+    publisher: &Arc<crate::metadata::Publisher>,
+    peers: &Arc<Peers>,
+) -> RaftOptions {
+    RaftOptions {
+        quorum: identity.options(),
+        storage: Arc::clone(storage),
+        publisher: Arc::clone(publisher),
+        transport: peers.clone(),
+        forward: peers.clone(),
+        runtime: peers.runtime().clone(),
+    }
+}

@@ -1,0 +1,134 @@
+//! A broker without a cluster asks one to take it in.
+
+use super::peers::connection_config;
+use crate::metadata::controller::{Joined, Joining};
+use crate::metadata::records::ListenerRecord;
+use kafkalite_connection::{Connection, ConnectionError, HostPort};
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::join_cluster::{
+    JoinClusterRequest, JoinClusterResponse, JoinListener,
+};
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+
+/// How long one question may take, with the first broker's change to a quorum of several.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two questions.
+const RETRY: Duration = Duration::from_millis(250);
+/// Between two lines in the log.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// Why a broker does not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The cluster said no.
+    #[error("the cluster at {address} refuses this broker: {why}")]
+    Refused {
+        /// Where it was asked.
+        address: String,
+        /// Its words.
+        why: String,
+    },
+    /// What is to be joined is no address.
+    #[error("kafkalite.join wants HOST:PORT, not {0}")]
+    Address(String),
+    /// The others could not reach this broker.
+    #[error("a broker that joins a cluster needs an address for the others: set --advertise")]
+    NoAddress,
+    /// The directory was used by a broker of its own.
+    #[error("the data directory has a metadata log of its own and cannot join {cluster_id}")]
+    HasMetadata {
+        /// The cluster that is to be joined.
+        cluster_id: String,
+    },
+    /// The system refuses a thread or a socket.
+    #[error("cannot ask the cluster: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Asks the broker at `place` until it answers.
+///
+/// # Errors
+/// The cluster refuses this broker.
+pub fn join(place: &HostPort, joining: &Joining) -> Result<Joined, JoinError> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut told: Option<Instant> = None;
+        loop {
+            match ask(place, joining).await {
+                Ok(Answer::Joined(joined)) => return Ok(joined),
+                Ok(Answer::Refused(why)) => {
+                    return Err(JoinError::Refused { address: place.to_string(), why });
+                }
+                Ok(Answer::Later(why)) => tell(&mut told, place, &why),
+                Err(error) => tell(&mut told, place, &error.to_string()),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    })
+}
+
+fn tell(told: &mut Option<Instant>, place: &HostPort, why: &str) {
+    if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+        tracing::info!(address = %place, why, "waiting for the cluster to join");
+        *told = Some(Instant::now());
+    }
+}
+
+enum Answer {
+    Joined(Joined),
+    Refused(String),
+    /// It may answer otherwise in a moment.
+    Later(String),
+}
+
+async fn ask(place: &HostPort, joining: &Joining) -> Result<Answer, ConnectionError> {
+    let config = connection_config();
+    let connection = Connection::open(place, &config, Duration::from_secs(5)).await?;
+    let request = request(joining);
+    let answer = connection.send_with::<JoinClusterRequest>(0, ANSWER_TIMEOUT, |_| request);
+    answer.await.map(|(_, answer)| read(answer))
+}
+
+fn request(joining: &Joining) -> JoinClusterRequest {
+    let listeners = joining.listeners.iter().map(|one| JoinListener {
+        name: one.name.clone(),
+        host: one.host.clone(),
+        port: one.port,
+    });
+    JoinClusterRequest {
+        cluster_id: joining.cluster_id.clone(),
+        node_id: joining.broker_id.unwrap_or(-1),
+        directory_id: joining.quorum_dir,
+        rack: joining.rack.clone(),
+        listeners: listeners.collect(),
+    }
+}
+
+/// The broker that joins, from its request.
+pub fn joining(request: JoinClusterRequest) -> Joining {
+    let listeners = request.listeners.into_iter();
+    let listener = |JoinListener { name, host, port }| ListenerRecord { name, host, port };
+    Joining {
+        cluster_id: request.cluster_id,
+        broker_id: (request.node_id >= 0).then_some(request.node_id),
+        quorum_dir: request.directory_id,
+        rack: request.rack,
+        listeners: listeners.map(listener).collect(),
+    }
+}
+
+fn read(answer: JoinClusterResponse) -> Answer {
+    let JoinClusterResponse { error_code, error_message, cluster_id, node_id } = answer;
+    if error_code == 0 {
+        return Answer::Joined(Joined { cluster_id, broker_id: node_id });
+    }
+    let code = ErrorCode::from_code(error_code);
+    let why = error_message.unwrap_or_else(|| code.name().to_owned());
+    match code {
+        ErrorCode::InconsistentClusterId
+        | ErrorCode::DuplicateBrokerRegistration
+        | ErrorCode::InvalidRequest => Answer::Refused(why),
+        _ => Answer::Later(why),
+    }
+}

@@ -1,0 +1,56 @@
+//! Which brokers sent the controller a heartbeat lately.
+//!
+//! Times are monotonic: a jump of the wall clock fences no broker.
+
+use crate::metadata::MetadataImage;
+use std::collections::BTreeMap;
+
+/// A broker that sends no heartbeat for so long is fenced, in nanoseconds.
+pub const SESSION_NS: u64 = 3_000_000_000;
+
+/// When each broker sent its last heartbeat, for the leader of one term.
+#[derive(Default)]
+pub struct Sessions {
+    /// The term that this broker leads in.
+    term: Option<u64>,
+    heard: BTreeMap<i32, u64>,
+}
+
+impl Sessions {
+    /// This broker leads in `term`; whether it just began to. Every broker has a full session then.
+    pub fn lead(&mut self, term: u64) -> bool {
+        let begins = self.term.replace(term) != Some(term);
+        if begins {
+            self.heard.clear();
+        }
+        begins
+    }
+
+    /// This broker does not lead.
+    pub fn follow(&mut self) {
+        self.term = None;
+        self.heard.clear();
+    }
+
+    /// A broker sent a heartbeat.
+    pub fn heard(&mut self, broker_id: i32, now_ns: u64) {
+        self.heard.insert(broker_id, now_ns);
+    }
+
+    /// The brokers whose session is over, with their epochs.
+    pub fn over(&mut self, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
+        self.heard.retain(|id, _| image.is_alive(*id));
+        let mut over = Vec::new();
+        for broker in image.alive_brokers() {
+            // The session of a broker without a heartbeat begins with this look.
+            let heard = *self.heard.entry(broker.id).or_insert(now_ns);
+            if now_ns.saturating_sub(heard) > SESSION_NS {
+                over.push((broker.id, broker.epoch));
+            }
+        }
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use super::*;
+use crate::metadata::records::{
+    FenceBrokerRecord, ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
+};
+
+fn image(fenced: Option<i32>) -> MetadataImage {
+    let listener = ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port: 1 };
+    let register = |broker_id| {
+        MetadataRecord::RegisterBroker(RegisterBrokerRecord {
+            broker_id,
+            epoch: i64::from(broker_id) * 10,
+            listeners: vec![listener.clone()],
+            ..RegisterBrokerRecord::default()
+        })
+    };
+    let fence = fenced.map(|broker_id| {
+        let epoch = i64::from(broker_id) * 10;
+        MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id, epoch })
+    });
+    let records = [1, 2].map(register).into_iter().chain(fence).collect();
+    let batch = RecordsBatch { base_offset: 0, epoch: 1, timestamp_ms: 0, records };
+    MetadataImage::default().with_batch(&batch).expect("the records fit")
+}
+
+#[test]
+fn a_silent_broker_is_due_when_its_session_is_over() {
+    let mut sessions = Sessions::default();
+    let image = image(None);
+    sessions.lead(1);
+    assert_eq!(sessions.over(&image, 5), []);
+    sessions.heard(1, SESSION_NS);
+    assert_eq!(sessions.over(&image, SESSION_NS + 5), []);
+    assert_eq!(sessions.over(&image, SESSION_NS + 6), [(2, 20)]);
+}
+
+#[test]
+fn a_fenced_broker_is_not_due_again() {
+    let mut sessions = Sessions::default();
+    sessions.lead(1);
+    assert_eq!(sessions.over(&image(None), 0), []);
+    assert_eq!(sessions.over(&image(Some(2)), 2 * SESSION_NS), [(1, 10)]);
+}
+
+/// What an earlier leader heard says nothing: a broker whose heartbeats went elsewhere is alive.
+#[test]
+fn a_new_leader_gives_every_broker_a_full_session() {
+    let mut sessions = Sessions::default();
+    let image = image(None);
+    sessions.lead(1);
+    assert_eq!(sessions.over(&image, 0), []);
+    sessions.follow();
+    sessions.lead(3);
+    assert_eq!(sessions.over(&image, 2 * SESSION_NS), []);
+    sessions.lead(5);
+    assert_eq!(sessions.over(&image, 4 * SESSION_NS), []);
+}

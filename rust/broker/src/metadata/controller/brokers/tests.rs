@@ -1,0 +1,91 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::metadata::records::{ClusterRecord, RecordsBatch};
+
+fn listener(port: u16) -> ListenerRecord {
+    ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port }
+}
+
+fn with(image: &MetadataImage, records: Vec<MetadataRecord>) -> MetadataImage {
+    let base_offset = image.offset + 1;
+    let batch = RecordsBatch { base_offset, epoch: 1, timestamp_ms: 0, records };
+    image.with_batch(&batch).unwrap()
+}
+
+fn joining(directory: u8) -> Joining {
+    let quorum_dir = Uuid([directory; 16]);
+    Joining { quorum_dir, listeners: vec![listener(u16::from(directory))], ..Joining::default() }
+}
+
+/// A cluster of the broker 1, whose directory is 1.
+fn cluster() -> MetadataImage {
+    let record = ClusterRecord { cluster_id: "cluster".to_owned() };
+    let image = with(&MetadataImage::default(), vec![MetadataRecord::Cluster(record)]);
+    let broker = Registration {
+        broker_id: 1,
+        listeners: vec![listener(1)],
+        quorum_dir: Uuid([1; 16]),
+        ..Registration::default()
+    };
+    with(&image, register(&image, &broker))
+}
+
+#[test]
+fn a_broker_that_joins_gets_the_next_id_and_begins_fenced() {
+    let image = cluster();
+    let (records, joined) = join(&image, &joining(7)).unwrap();
+    assert_eq!(joined, Joined { cluster_id: "cluster".to_owned(), broker_id: 2 });
+    let image = with(&image, records);
+    assert!(image.brokers[&2].fenced && !image.is_alive(2) && image.is_alive(1));
+}
+
+#[test]
+fn a_broker_that_asks_again_gets_the_same_id_and_no_record() {
+    let image = cluster();
+    let (records, first) = join(&image, &joining(7)).unwrap();
+    let image = with(&image, records);
+    let (records, again) = join(&image, &joining(7)).unwrap();
+    assert_eq!((records, again), (vec![], first));
+    assert_eq!(join(&image, &joining(8)).unwrap().1.broker_id, 3);
+}
+
+#[test]
+fn a_directory_of_another_cluster_is_refused_with_both_ids() {
+    let other = Joining { cluster_id: Some("other".to_owned()), ..joining(7) };
+    let error = join(&cluster(), &other).unwrap_err();
+    assert_eq!(error.code, ErrorCode::InconsistentClusterId);
+    let message = error.message.unwrap();
+    assert!(message.contains("cluster other") && message.contains("cluster cluster"), "{message}");
+}
+
+#[test]
+fn an_id_of_another_directory_is_refused() {
+    let taken = Joining { broker_id: Some(1), ..joining(7) };
+    let error = join(&cluster(), &taken).unwrap_err();
+    assert_eq!(error.code, ErrorCode::DuplicateBrokerRegistration);
+}
+
+#[test]
+fn a_broker_without_a_directory_or_a_listener_is_refused() {
+    let nowhere = Joining { listeners: vec![], ..joining(7) };
+    let everywhere = Joining { listeners: vec![listener(1); 65], ..joining(7) };
+    let wordy = Joining { rack: Some("r".repeat(1_001)), ..joining(7) };
+    for bad in [joining(0), nowhere, everywhere, wordy] {
+        assert_eq!(join(&cluster(), &bad).unwrap_err().code, ErrorCode::InvalidRequest);
+    }
+}
+
+#[test]
+fn a_fence_hits_one_life_of_a_broker_only() {
+    let image = cluster();
+    let epoch = image.brokers[&1].epoch;
+    assert_eq!(fence(&image, 1, epoch - 1, true), []);
+    let fenced = with(&image, fence(&image, 1, epoch, true));
+    assert!(!fenced.is_alive(1));
+    assert_eq!(fence(&fenced, 1, epoch, true), []);
+    assert!(with(&fenced, fence(&fenced, 1, epoch, false)).is_alive(1));
+    let record = FenceBrokerRecord { broker_id: 1, epoch: epoch - 1 };
+    let records = vec![MetadataRecord::FenceBroker(record)];
+    let batch = RecordsBatch { base_offset: image.offset + 1, epoch: 1, timestamp_ms: 0, records };
+    assert!(image.with_batch(&batch).is_err(), "a record of an earlier life does not fit");
+}

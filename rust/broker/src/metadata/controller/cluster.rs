@@ -1,0 +1,136 @@
+//! The controller of a broker among others: which quorum is in force, and which brokers serve.
+
+use super::brokers::{self, Joined, Joining, Registration};
+use super::changes::Change;
+use super::{Controller, no_thread, only, random_id};
+use crate::clock::Clock;
+use crate::metadata::error::{ApiError, MetadataError};
+use crate::metadata::image::MetadataImage;
+use crate::metadata::publisher::Publisher;
+use crate::metadata::quorum::{MetadataQuorum, QuorumSwitch};
+use crate::metadata::records::{ControllerEpochRecord, MetadataRecord};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Controller {
+    /// A controller over one voter of several, which `start` starts with the publisher that it is
+    /// to fill. The image is empty until the quorum tells more.
+    ///
+    /// # Errors
+    /// The system has no thread, or `start` fails.
+    pub fn member<Q: MetadataQuorum + 'static>(
+        dir: &Path,
+        clock: Arc<dyn Clock>,
+        start: impl FnOnce(&Arc<Publisher>) -> Result<Arc<Q>, MetadataError>,
+    ) -> Result<(Self, Arc<Q>), MetadataError> {
+        let publisher = Publisher::start(MetadataImage::default(), |_| ());
+        let publisher = Arc::new(publisher.map_err(no_thread(dir))?);
+        let quorum = start(&publisher)?;
+        let over = Self::over(quorum.clone(), publisher, clock, Box::new(random_id));
+        Ok((over, quorum))
+    }
+
+    /// Puts the quorum that `start` makes in force: of the newest image, with no change under way.
+    pub fn change_over(
+        &self,
+        start: StartQuorum,
+        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+    ) {
+        let (switch, publisher) = (Arc::clone(&self.quorum), Arc::clone(&self.publisher));
+        let (start, result) = (Some(start), Ok(()));
+        self.changes.submit(Box::new(Replacement { switch, publisher, start, result, done }));
+    }
+
+    /// Writes down that this broker leads the quorum, in `epoch`.
+    pub fn begin_epoch(&self, controller_id: i32, epoch: i32) {
+        let decide = move |image: &MetadataImage| {
+            let record = ControllerEpochRecord { controller_id, epoch };
+            let is_told = image.controller_id == controller_id && image.epoch >= epoch;
+            let records = (!is_told).then_some(MetadataRecord::ControllerEpoch(record));
+            (records.into_iter().collect(), vec![Ok(())])
+        };
+        self.change(false, 1, decide, Box::new(|_| ()));
+    }
+
+    /// Registers this broker in its cluster, and answers with its epoch. Every partition that it
+    /// leads gets a new leader epoch.
+    pub fn register(
+        &self,
+        broker: Registration,
+        done: Box<dyn FnOnce(Result<i64, ApiError>) + Send>,
+    ) {
+        let decide = move |image: &MetadataImage| {
+            let records = brokers::register(image, &broker);
+            (records, vec![Ok(image.offset + 1)])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Fences a broker, or ends that. One that has another epoch by now is left as it is.
+    pub fn fence(
+        &self,
+        broker_id: i32,
+        epoch: i64,
+        fenced: bool,
+        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+    ) {
+        let decide = move |image: &MetadataImage| {
+            (brokers::fence(image, broker_id, epoch, fenced), vec![Ok(())])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Whether the cluster, as it is now, takes a broker in.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_join(&self, joining: &Joining) -> Result<(), ApiError> {
+        brokers::join(&self.image(), joining).map(drop)
+    }
+
+    /// Takes a broker into the cluster: it gets an id, and begins fenced.
+    pub fn join(&self, joining: Joining, done: Box<dyn FnOnce(Result<Joined, ApiError>) + Send>) {
+        let decide = move |image: &MetadataImage| match brokers::join(image, &joining) {
+            Ok((records, joined)) => (records, vec![Ok(joined)]),
+            Err(error) => (vec![], vec![Err(error)]),
+        };
+        self.change(false, 1, decide, only(done));
+    }
+}
+
+/// Starts a quorum that holds `image`, whose records go to the publisher.
+pub type StartQuorum = Box<
+    dyn FnOnce(
+            &Arc<MetadataImage>,
+            &Arc<Publisher>,
+        ) -> Result<Arc<dyn MetadataQuorum>, MetadataError>
+        + Send,
+>;
+
+/// Another quorum takes over, in the turn of a change: nothing is under way then.
+struct Replacement {
+    switch: Arc<QuorumSwitch>,
+    publisher: Arc<Publisher>,
+    start: Option<StartQuorum>,
+    result: Result<(), ApiError>,
+    done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+}
+
+impl Change for Replacement {
+    fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord> {
+        let Some(start) = self.start.take() else { return Vec::new() };
+        let end = self.switch.status().high_watermark;
+        self.result = if end == image.offset + 1 {
+            let started = start(&Arc::new(image.clone()), &self.publisher);
+            started.map(|quorum| self.switch.replace(quorum)).map_err(ApiError::from)
+        } else {
+            let reason = format!("the image ends at {}, the log at {end}", image.offset + 1);
+            Err(MetadataError::Offline { reason }.into())
+        };
+        Vec::new()
+    }
+
+    fn answer(self: Box<Self>, result: Result<(), ApiError>) {
+        (self.done)(result.and(self.result));
+    }
+}

@@ -1,0 +1,89 @@
+//! Brokers in the image: where they are, and whether they serve.
+
+use super::MetadataImage;
+use crate::metadata::records::{ListenerRecord, RegisterBrokerRecord};
+use kafkalite_protocol::Uuid;
+use std::sync::Arc;
+
+/// A registered broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BrokerImage {
+    /// `broker.id`.
+    pub id: i32,
+    /// The host told to clients that came in through another broker.
+    pub host: String,
+    /// The port beside it.
+    pub port: u16,
+    /// Where clients of each listener find it; the first is `host` and `port`.
+    pub listeners: Vec<ListenerRecord>,
+    /// `broker.rack`.
+    pub rack: Option<String>,
+    /// The offset of its registration: a newer start has a greater one.
+    pub epoch: i64,
+    /// The ids of all log directories that it has, or ever had.
+    pub log_dirs: Vec<Uuid>,
+    /// Whether clients are not sent to it: it starts, it stops, or it sends no heartbeats.
+    pub fenced: bool,
+    /// The id of the directory that holds its part of the controller quorum; zero while the broker
+    /// has no company.
+    pub quorum_dir: Uuid,
+}
+
+impl BrokerImage {
+    /// Where clients of the listener of this name find it, or else those of its first.
+    pub fn endpoint(&self, listener: &str) -> (&str, u16) {
+        let named = self.listeners.iter().find(|one| one.name == listener);
+        named.map_or((&self.host, self.port), |one| (&one.host, one.port))
+    }
+}
+
+impl MetadataImage {
+    /// Whether a broker is registered and not fenced.
+    pub fn is_alive(&self, broker_id: i32) -> bool {
+        self.brokers.get(&broker_id).is_some_and(|broker| !broker.fenced)
+    }
+
+    /// The brokers that serve, by rising id.
+    pub fn alive_brokers(&self) -> impl Iterator<Item = &BrokerImage> {
+        self.brokers.values().filter(|broker| !broker.fenced)
+    }
+
+    pub(super) fn register(
+        &mut self,
+        offset: i64,
+        record: &RegisterBrokerRecord,
+    ) -> Result<(), String> {
+        let first = record.listeners.first().ok_or("a broker without a listener")?;
+        let broker = BrokerImage {
+            id: record.broker_id,
+            host: first.host.clone(),
+            port: first.port,
+            listeners: record.listeners.clone(),
+            rack: record.rack.clone(),
+            epoch: if record.epoch < 0 { offset } else { record.epoch },
+            log_dirs: record.log_dirs.clone(),
+            fenced: record.fenced,
+            quorum_dir: record.quorum_dir,
+        };
+        Arc::make_mut(&mut self.brokers).insert(record.broker_id, broker);
+        Ok(())
+    }
+
+    pub(super) fn unregister(&mut self, broker_id: i32, epoch: i64) -> Result<(), String> {
+        self.registered(broker_id, epoch)?;
+        Arc::make_mut(&mut self.brokers).remove(&broker_id);
+        Ok(())
+    }
+
+    pub(super) fn fence(&mut self, broker_id: i32, epoch: i64, fenced: bool) -> Result<(), String> {
+        self.registered(broker_id, epoch)?.fenced = fenced;
+        Ok(())
+    }
+
+    /// The broker, if this is its epoch.
+    fn registered(&mut self, broker_id: i32, epoch: i64) -> Result<&mut BrokerImage, String> {
+        let broker = Arc::make_mut(&mut self.brokers).get_mut(&broker_id);
+        let broker = broker.filter(|broker| broker.epoch == epoch);
+        broker.ok_or_else(|| format!("broker {broker_id} is not registered with epoch {epoch}"))
+    }
+}

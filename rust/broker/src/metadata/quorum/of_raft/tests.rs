@@ -1,0 +1,324 @@
+//! Three controllers of one process, over a transport in memory.
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::awaited;
+use crate::clock::ManualClock;
+use crate::faulty_storage::{Fault, FaultyStorage};
+use crate::metadata::controller::{
+    Controller, ControllerOptions, NewTopic, NoRules, Registration, TopicDefaults,
+};
+use crate::metadata::metadata_log::MetadataLog;
+use crate::metadata::records::{ListenerRecord, MetadataRecord, RemoveTopicRecord};
+use kafkalite_log::storage::RealStorage;
+use kafkalite_protocol::Uuid;
+use kafkalite_quorum::{Answer, Lane, Timing, VoterId};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Weak, mpsc};
+
+const CLUSTER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+const DEFAULTS: TopicDefaults = TopicDefaults { num_partitions: 2, replication_factor: 1 };
+
+/// The voters of this process, by port.
+#[derive(Clone, Default)]
+struct Local(Arc<Mutex<BTreeMap<u16, Weak<QuorumOfRaft>>>>);
+
+impl Local {
+    fn find(&self, to: &Endpoint) -> Option<Arc<QuorumOfRaft>> {
+        self.0.lock().get(&to.port).and_then(Weak::upgrade)
+    }
+}
+
+impl Transport for Local {
+    fn call(&self, to: &Endpoint, _: Lane, request: Bytes) -> Answer {
+        let target = self.find(to);
+        Box::pin(async move {
+            let (told, answer) = oneshot::channel();
+            target.ok_or("the voter is away")?.answer(request, move |answer| _ = told.send(answer));
+            answer.await.map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl Forward for Local {
+    fn forward(
+        &self,
+        to: &Endpoint,
+        expected: i64,
+        batch: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Forwarded> + Send>> {
+        let target = self.find(to);
+        Box::pin(async move {
+            let Some(target) = target else { return Forwarded::Unreached("away".to_owned()) };
+            let (told, answer) = oneshot::channel();
+            target.accept(expected, batch, move |accepted| _ = told.send(accepted));
+            match answer.await {
+                Ok(accepted) => Forwarded::Answered(accepted),
+                Err(error) => Forwarded::Unreached(error.to_string()),
+            }
+        })
+    }
+}
+
+struct House {
+    local: Local,
+    runtime: Handle,
+    /// Dropped with the house, which ends the runtime.
+    _stop: oneshot::Sender<()>,
+    dirs: [tempfile::TempDir; 3],
+}
+
+fn voter(number: u8) -> VoterId {
+    VoterId { node_id: i32::from(number), directory_id: Uuid([number; 16]) }
+}
+
+fn at(number: u8) -> Endpoint {
+    Endpoint { host: "localhost".to_owned(), port: u16::from(number) }
+}
+
+impl House {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        std::thread::spawn(move || drop(runtime.block_on(stopped)));
+        let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        Self { local: Local::default(), runtime: handle, _stop: stop, dirs }
+    }
+
+    fn dir(&self, number: u8) -> &Path {
+        self.dirs[usize::from(number) - 1].path()
+    }
+
+    fn quorum_options(&self, number: u8) -> QuorumOptions {
+        QuorumOptions {
+            cluster_id: CLUSTER.to_owned(),
+            me: voter(number),
+            dir: self.dir(number).join("quorum"),
+            timing: Timing::default(),
+        }
+    }
+
+    fn options(&self, number: u8, publisher: &Arc<Publisher>) -> RaftOptions {
+        RaftOptions {
+            quorum: self.quorum_options(number),
+            storage: Arc::new(RealStorage),
+            publisher: Arc::clone(publisher),
+            transport: Arc::new(self.local.clone()),
+            forward: Arc::new(self.local.clone()),
+            runtime: self.runtime.clone(),
+        }
+    }
+
+    fn meet(&self, number: u8, quorum: &Arc<QuorumOfRaft>) {
+        self.local.0.lock().insert(u16::from(number), Arc::downgrade(quorum));
+    }
+
+    fn alone(&self, storage: Arc<dyn Storage>) -> Controller {
+        let broker = Registration {
+            broker_id: 1,
+            listeners: vec![listener()],
+            quorum_dir: voter(1).directory_id,
+            ..Registration::default()
+        };
+        let options = ControllerOptions {
+            cluster_id: CLUSTER.to_owned(),
+            dir: self.dir(1).to_owned(),
+            broker,
+            min_insync_replicas: 1,
+        };
+        Controller::open(options, storage, Arc::new(ManualClock::new(0))).unwrap()
+    }
+
+    /// The first controller's log becomes the first voter's, while it runs.
+    fn change_over(&self, controller: &Controller) -> Arc<QuorumOfRaft> {
+        let quorum = self.quorum_options(1);
+        let made: Arc<Mutex<Option<Arc<QuorumOfRaft>>>> = Arc::default();
+        let told = Arc::clone(&made);
+        let (local, runtime) = (self.local.clone(), self.runtime.clone());
+        let (done, heard) = mpsc::channel();
+        let start = move |image: &Arc<MetadataImage>, publisher: &Arc<Publisher>| {
+            let storage: Arc<dyn Storage> = Arc::new(RealStorage);
+            QuorumOfRaft::form(&storage, &quorum, at(1), image)?;
+            let raft = QuorumOfRaft::start(RaftOptions {
+                quorum,
+                storage,
+                publisher: Arc::clone(publisher),
+                transport: Arc::new(local.clone()),
+                forward: Arc::new(local),
+                runtime,
+            })?;
+            *told.lock() = Some(Arc::clone(&raft));
+            Ok(raft as Arc<dyn MetadataQuorum>)
+        };
+        controller.change_over(Box::new(start), Box::new(move |result| _ = done.send(result)));
+        awaited::received("the change-over", &heard).unwrap();
+        let raft = made.lock().take().unwrap();
+        self.meet(1, &raft);
+        raft
+    }
+
+    fn member(&self, number: u8) -> (Controller, Arc<QuorumOfRaft>) {
+        let clock = Arc::new(ManualClock::new(0));
+        let started = Controller::member(self.dir(number), clock, |publisher| {
+            Ok(QuorumOfRaft::start(self.options(number, publisher))?)
+        });
+        let (controller, raft) = started.unwrap();
+        self.meet(number, &raft);
+        (controller, raft)
+    }
+}
+
+fn listener() -> ListenerRecord {
+    ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port: 1 }
+}
+
+/// Makes a change of the membership, again until the quorum takes it.
+fn changed(raft: &QuorumOfRaft, change: &MembershipChange) {
+    awaited::until("the membership changes", || {
+        let (told, heard) = mpsc::channel();
+        raft.change(change.clone(), move |result| _ = told.send(result));
+        awaited::received("an answer", &heard).is_ok()
+    });
+}
+
+fn create(controller: &Controller, name: &str) {
+    let topic = NewTopic {
+        name: name.to_owned(),
+        num_partitions: -1,
+        replication_factor: -1,
+        ..NewTopic::default()
+    };
+    let answers = controller.blocking().create_topics(&[topic], DEFAULTS, &NoRules, false);
+    answers.into_iter().for_each(|answer| drop(answer.unwrap()));
+}
+
+#[test]
+fn a_single_broker_grows_to_three_and_each_of_them_changes_metadata() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    create(&first, "before");
+    let epoch = first.image().epoch;
+    let raft = house.change_over(&first);
+    create(&first, "after");
+    assert!(first.image().epoch > epoch, "epochs go on");
+    let others = [2, 3].map(|number| house.member(number));
+    for number in [2, 3] {
+        changed(&raft, &MembershipChange::AddLearner(voter(number), at(number)));
+        changed(&raft, &MembershipChange::Promote(voter(number)));
+    }
+    for (number, (controller, _)) in (2..).zip(&others) {
+        // Decided where the image is older than the leader's: it is overtaken, and decided again.
+        create(controller, &format!("by-{number}"));
+        assert!(controller.image().topic(&format!("by-{number}")).is_some());
+    }
+    let end = others[1].0.image().offset;
+    for controller in [&first, &others[0].0] {
+        awaited::until("every image is the same", || controller.image().offset >= end);
+        assert_eq!(*controller.image(), *others[1].0.image());
+    }
+    let status = first.quorum().status();
+    assert_eq!((status.leader_id, status.voters.len()), (1, 3));
+    // Without its leader the quorum elects another one, and goes on.
+    house.local.0.lock().remove(&1);
+    first.stop();
+    create(&others[0].0, "without-the-first");
+    others.iter().for_each(|(controller, _)| controller.stop());
+}
+
+#[test]
+fn a_member_that_starts_again_has_the_image_that_it_had() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    create(&first, "before");
+    drop(house.change_over(&first));
+    create(&first, "after");
+    let before = first.image();
+    first.stop();
+    drop(first);
+    let (again, _raft) = house.member(1);
+    awaited::until("the image is back", || again.image().offset >= before.offset);
+    assert_eq!(*again.image(), *before);
+    create(&again, "more");
+    again.stop();
+}
+
+/// Before the first snapshot has its name the old log is in force, and from then on the quorum is.
+#[test]
+fn a_crash_at_any_change_of_the_disk_leaves_the_old_log_or_the_quorum() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    create(&first, "kept");
+    let image = first.image();
+    first.stop();
+    drop(first);
+    for fault in 0.. {
+        let storage = FaultyStorage::default();
+        storage.plan(fault, Fault::Crash);
+        let (shared, options) = (Arc::new(storage) as Arc<dyn Storage>, house.quorum_options(1));
+        let result = QuorumOfRaft::form(&shared, &options, at(1), &image);
+        let (_, left) = MetadataLog::open(Arc::new(RealStorage), house.dir(1)).unwrap();
+        assert_eq!(left.topics, image.topics, "the old log stays until the quorum is there");
+        match result {
+            Ok(()) | Err(QuorumError::Exists { .. }) => break,
+            Err(_) => assert!(fault < 100, "the quorum is formed sooner or later"),
+        }
+    }
+    let (again, _raft) = house.member(1);
+    awaited::until("the quorum has the image", || again.image().offset >= image.offset);
+    assert_eq!(again.image().topics, image.topics);
+    again.stop();
+}
+
+/// Else the next start would find a quorum that lacks what the old log got since.
+#[test]
+fn a_quorum_that_cannot_be_formed_leaves_nothing() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    let image = first.image();
+    for fault in 0.. {
+        let storage = FaultyStorage::default();
+        storage.plan(fault, Fault::Fail(5));
+        let (shared, options) = (Arc::new(storage) as Arc<dyn Storage>, house.quorum_options(1));
+        if QuorumOfRaft::form(&shared, &options, at(1), &image).is_ok() {
+            break;
+        }
+        let left = RealStorage.list(&options.dir).unwrap_or_default();
+        assert!(left.is_empty(), "{left:?} is left after fault {fault}");
+        assert!(fault < 100, "the quorum is formed sooner or later");
+    }
+    first.stop();
+}
+
+#[test]
+fn records_that_do_not_fit_are_refused_before_the_quorum_has_them() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    let raft = house.change_over(&first);
+    awaited::until("it leads", || raft.raft_status().leader.is_some());
+    let accepted = |expected, bytes: Bytes| {
+        let (told, heard) = mpsc::channel();
+        raft.accept(expected, bytes, move |accepted| told.send(accepted).unwrap());
+        awaited::received("an answer", &heard)
+    };
+    let offset = first.image().offset;
+    let record = MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id: Uuid([9; 16]) });
+    let batch = |records| {
+        let base_offset = offset + 1;
+        RecordsBatch { base_offset, epoch: 0, timestamp_ms: 0, records }.encode()
+    };
+    for bytes in [batch(vec![record]), batch(vec![]), Bytes::from_static(b"nonsense"), Bytes::new()]
+    {
+        let answer = accepted(offset, bytes);
+        let refused =
+            matches!(answer, Accepted::Outcome(Outcome::Rejected(MetadataError::Refused { .. })));
+        assert!(refused, "{answer:?}");
+    }
+    let late = accepted(offset - 1, batch(vec![]));
+    let overtaken =
+        matches!(late, Accepted::Outcome(Outcome::Rejected(MetadataError::Overtaken { .. })));
+    assert!(overtaken, "{late:?}");
+    create(&first, "it-goes-on");
+    first.stop();
+}
