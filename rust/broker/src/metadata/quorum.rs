@@ -20,7 +20,7 @@ pub use switch::QuorumSwitch;
 /// Records to commit, all or none.
 #[derive(Debug)]
 pub struct Proposal {
-    /// The records.
+    /// The records; none in a shared quorum asks whether `expected` is the end.
     pub records: Vec<MetadataRecord>,
     /// The offset of the last record of the image that they were decided upon: they count directly
     /// behind it, or not at all.
@@ -49,6 +49,12 @@ pub type OnOutcome = Box<dyn FnOnce(Outcome) + Send>;
 pub trait MetadataQuorum: Send + Sync {
     /// Begins to commit a proposal. Never waits; `done` gets the outcome.
     fn propose(&self, proposal: Proposal, done: OnOutcome);
+
+    /// Whether other brokers propose as well. Then the image of this one may be behind, and a
+    /// decision without records counts only if a proposal of no records is not overtaken.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// The image that was published last: a moment for a snapshot.
     fn published(&self, image: &Arc<MetadataImage>);

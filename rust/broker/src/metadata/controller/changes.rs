@@ -6,6 +6,8 @@
 //!
 //! A change that was overtaken, by a controller on another broker, was not made and never will be:
 //! it is decided again when the image has what overtook it. Its client hears nothing of that.
+//! Where several brokers decide, a change without records is proposed as well. So no refusal is
+//! decided on an image that is behind.
 
 use crate::clock::Clock;
 use crate::error::panics;
@@ -118,7 +120,7 @@ impl Changes {
         });
         let decided = decided.unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()));
         let records = match decided {
-            Ok(records) if !records.is_empty() => records,
+            Ok(records) if !records.is_empty() || self.quorum.is_shared() => records,
             other => {
                 answer(change, other.map(drop));
                 return false;

@@ -201,6 +201,10 @@ impl MetadataQuorum for QuorumOfRaft {
         drop(self.runtime.spawn(async move { done(shared.decided(proposal).await) }));
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn published(&self, _: &Arc<MetadataImage>) {}
 
     fn status(&self) -> QuorumStatus {
@@ -276,6 +280,8 @@ impl Shared {
         }
         match status.leader {
             None => Err("no voter leads".to_owned()),
+            // The records were to be decided on the leader's own image.
+            Some((id, _)) if id == status.me && count == 0 => Ok(Outcome::Committed(expected)),
             Some((id, _)) if id == status.me => {
                 self.lead(expected, count, batch).await.ok_or_else(|| "it led no more".to_owned())
             }
@@ -324,8 +330,10 @@ impl Shared {
             return Accepted::NotLeader;
         }
         let batch = match RecordsBatch::decode(bytes.clone()) {
-            Ok(batch) if !batch.records.is_empty() => batch,
-            Ok(_) => return refused("no records".to_owned()),
+            Ok(batch) if batch.records.is_empty() => {
+                return Accepted::Outcome(Outcome::Committed(expected));
+            }
+            Ok(batch) => batch,
             Err((offset, error)) => return refused(format!("record {offset}: {error:?}")),
         };
         let count = batch.records.len() as u32;

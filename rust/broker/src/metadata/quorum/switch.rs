@@ -26,6 +26,10 @@ impl MetadataQuorum for QuorumSwitch {
         self.0.load().propose(proposal, done);
     }
 
+    fn is_shared(&self) -> bool {
+        self.0.load().is_shared()
+    }
+
     fn published(&self, image: &Arc<MetadataImage>) {
         self.0.load().published(image);
     }

@@ -308,13 +308,15 @@ fn records_that_do_not_fit_are_refused_before_the_quorum_has_them() {
         let base_offset = offset + 1;
         RecordsBatch { base_offset, epoch: 0, timestamp_ms: 0, records }.encode()
     };
-    for bytes in [batch(vec![record]), batch(vec![]), Bytes::from_static(b"nonsense"), Bytes::new()]
-    {
+    for bytes in [batch(vec![record]), Bytes::from_static(b"nonsense"), Bytes::new()] {
         let answer = accepted(offset, bytes);
         let refused =
             matches!(answer, Accepted::Outcome(Outcome::Rejected(MetadataError::Refused { .. })));
         assert!(refused, "{answer:?}");
     }
+    let current = accepted(offset, batch(vec![]));
+    let confirmed = matches!(current, Accepted::Outcome(Outcome::Committed(at)) if at == offset);
+    assert!(confirmed, "no records ask whether the offset is the end: {current:?}");
     let late = accepted(offset - 1, batch(vec![]));
     let overtaken =
         matches!(late, Accepted::Outcome(Outcome::Rejected(MetadataError::Overtaken { .. })));
