@@ -61,7 +61,9 @@ impl RecentRequest {
     #[must_use]
     pub fn times(&self, now_ns: u64) -> StageTimes {
         let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_MS as f64;
-        let (handled, answered) = (self.handled_ns, self.answered_ns);
+        let answered = self.answered_ns;
+        // An answer may be on its way before the handler returns.
+        let handled = self.handled_ns.map(|at| answered.map_or(at, |answered| at.min(answered)));
         StageTimes {
             age_ms: ms(self.received_ns, now_ns),
             queue_ms: ms(self.received_ns, self.started_ns),

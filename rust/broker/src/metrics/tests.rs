@@ -102,3 +102,15 @@ fn counters_gauges_and_computed_values_are_enumerated_with_their_labels() {
     ];
     assert_eq!(seen, expected);
 }
+
+#[test]
+fn the_stages_of_a_request_that_is_answered_before_its_handler_returns_add_up() {
+    let mut early = request(1, 1);
+    early.handled_ns = Some(50_000);
+    early.answered_ns = Some(10_000);
+    early.sent_ns = Some(60_000);
+    let times = early.times(60_000);
+    let stages = [times.handler_ms, times.waited_ms, times.sending_ms];
+    assert_eq!(stages, [Some(0.01), Some(0.0), Some(0.05)]);
+    assert_eq!(times.total_ms, Some(0.06));
+}
