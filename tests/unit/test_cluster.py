@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
+import pytest
+from confluent_kafka import Consumer, ElectionType, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -55,6 +58,127 @@ def consume(address: str, topic: str, group: str, count: int) -> set[str]:
     consumer.commit(asynchronous=False)
     consumer.close()
     return values
+
+
+class Load:
+    """An idempotent producer that sends 0, 1, 2, ... with acks=all, and when each was answered."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        settings = {"bootstrap.servers": ",".join(addresses), "enable.idempotence": True}
+        self._producer = Producer({**settings, "linger.ms": 0})
+        self.sent = 0
+        self.acknowledged: dict[int, float] = {}
+        self.failed: list[object] = []
+
+    def _answered(self, error: object, message: Message) -> None:
+        value = message.value()
+        assert value is not None
+        if error:
+            self.failed.append((value, error))
+        else:
+            self.acknowledged[int(value)] = time.monotonic()
+
+    def send_until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Send, with a hundred records under way at most, until the condition holds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "a condition did not come true under load"
+            if len(self._producer) < 100:
+                self._producer.produce("t", str(self.sent), on_delivery=self._answered)
+                self.sent += 1
+            self._producer.poll(0.002)
+
+    def send(self, count: int) -> None:
+        """Send until so many more are acknowledged."""
+        wanted = len(self.acknowledged) + count
+        self.send_until(lambda: len(self.acknowledged) >= wanted)
+
+    def finish(self) -> None:
+        """Wait until all is acknowledged."""
+        assert (self._producer.flush(20), self.failed) == (0, [])
+        assert len(self.acknowledged) == self.sent
+
+
+def values_of(address: str, topic: str, end: str) -> list[int]:
+    """All values of partition 0 up to a value, in the order of the log."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[int] = []
+
+    def has_end() -> bool:
+        for message in consumer.consume(1_000, 0.2):
+            value = message.value()
+            assert message.error() is None
+            assert value is not None
+            values.append(int(value))
+        return bool(values) and str(values[-1]) == end
+
+    eventually(has_end)
+    values.extend(int(message.value() or b"") for message in consumer.consume(1_000, 0.5))
+    consumer.close()
+    return values
+
+
+def committed(addresses: list[str], offset: int | None = None) -> int:
+    """The offset that a group has committed for partition 0, or commits now."""
+    consumer = Consumer({"bootstrap.servers": ",".join(addresses), "group.id": "kept"})
+    place = TopicPartition("t", 0)
+    if offset is not None:
+        place.offset = offset
+        consumer.commit(offsets=[place], asynchronous=False)
+    found = consumer.committed([place], timeout=20)[0]
+    assert found.error is None
+    consumer.close()
+    return int(found.offset)
+
+
+# The first broker is also the controller.
+@pytest.mark.parametrize("leader", [1, 2])
+def test_what_is_acknowledged_survives_its_leader(
+    processes: Processes, tmp_path: Path, leader: int
+) -> None:
+    words = ["--set", "offsets.topic.replication.factor=3"]
+    started = [processes.serve(*words, data_dir=tmp_path / "1")]
+    for name in "23":
+        joined = processes.serve(*words, "--join", started[0].ready, data_dir=tmp_path / name)
+        started.append(joined)
+    eventually(lambda: started[0].stderr.count("Promote(") == 2)
+    addresses = [process.ready for process in started]
+    others = [address for at, address in enumerate(addresses, 1) if at != leader]
+    eventually(lambda: all(len(brokers(address)) == 3 for address in addresses))
+    admin = AdminClient({"bootstrap.servers": ",".join(others)})
+    replicas = [leader, *({1, 2, 3} - {leader})]
+    config = {"min.insync.replicas": "2"}
+    topic = NewTopic("t", 1, replica_assignment=[replicas], config=config)
+    admin.create_topics([topic])["t"].result(20)
+
+    def partition() -> tuple[int, list[int]]:
+        found = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        return found.leader, sorted(found.isrs)
+
+    assert partition() == (leader, [1, 2, 3])
+    load = Load(addresses)
+    load.send(300)
+    assert committed(addresses, 100) == 100
+    started[leader - 1].end(signal.SIGKILL)
+    killed_at, first = time.monotonic(), load.sent
+    load.send_until(lambda: any(value >= first for value in load.acknowledged))
+    after_ms = round(1_000 * (time.monotonic() - killed_at))
+    print(f"kill to first acknowledged produce: {after_ms} ms")
+    load.send(300)
+    assert committed(others) == 100
+    assert partition()[0] != leader
+    listen = ["--listen", addresses[leader - 1], "--admin-port", "0"]
+    directory = ["--data-dir", str(tmp_path / str(leader))]
+    processes.start("serve", *words, *listen, *directory).wait_ready()
+    load.send_until(lambda: partition()[1] == [1, 2, 3])
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("t", 0)]).result(20)
+    assert [result for result in elected.values() if result is not None] == []
+    load.send_until(lambda: partition() == (leader, [1, 2, 3]))
+    load.send(100)
+    load.finish()
+    # Each once, and in order: a producer sends again what got no answer.
+    assert values_of(others[0], "t", str(load.sent - 1)) == list(range(load.sent))
 
 
 def test_three_brokers_serve_as_one(processes: Processes) -> None:

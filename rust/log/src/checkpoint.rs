@@ -234,18 +234,24 @@ pub fn write_clean_shutdown(
         .map_err(|error| LogError::io(&path, error))
 }
 
-/// Whether the last stop was clean; removes the note, so that a crash from now on is unclean.
+/// The epoch of the broker that noted a clean stop; -1 where the note has none, as of an earlier
+/// release. Removes the note, so that a crash from now on is unclean.
 ///
 /// # Errors
 /// Whatever the disk says.
-pub fn take_clean_shutdown(storage: &dyn Storage, log_dir: &Path) -> Result<bool, LogError> {
+pub fn take_clean_shutdown(storage: &dyn Storage, log_dir: &Path) -> Result<Option<i64>, LogError> {
     let path = log_dir.join(CLEAN_SHUTDOWN_FILE);
-    match storage.remove_file(&path) {
-        Ok(()) => {
-            storage.sync_dir(log_dir).map_err(|error| LogError::io(log_dir, error))?;
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(LogError::io(&path, error)),
-    }
+    let text = match read_file(storage, &path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LogError::io(&path, error)),
+    };
+    storage.remove_file(&path).map_err(|error| LogError::io(&path, error))?;
+    storage.sync_dir(log_dir).map_err(|error| LogError::io(log_dir, error))?;
+    Ok(Some(noted_epoch(&text).unwrap_or(-1)))
+}
+
+fn noted_epoch(text: &[u8]) -> Option<i64> {
+    let (_, after) = std::str::from_utf8(text).ok()?.split_once("\"brokerEpoch\":")?;
+    after.trim().strip_suffix('}')?.trim().parse().ok()
 }

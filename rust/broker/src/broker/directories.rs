@@ -96,6 +96,7 @@ pub(super) fn open(
         log_dirs: ids.clone(),
         quorum_dir: directory_id,
         fenced: false,
+        clean_epoch: clean_epoch(&here).filter(|_| lost.is_empty()),
     };
     let identity = Identity {
         cluster_id: cluster_id.unwrap_or_default(),
@@ -134,6 +135,13 @@ impl Opened {
         let broker_epoch = broker.map_or(0, |broker| broker.epoch);
         Ok(Directories { cluster, log_dirs, broker_epoch })
     }
+}
+
+/// The epoch of the life that left all directories complete.
+fn clean_epoch(here: &[(Uuid, Checkpoints)]) -> Option<i64> {
+    let mut epochs = here.iter().map(|(_, checkpoints)| checkpoints.clean_epoch());
+    let first = epochs.next().flatten();
+    first.filter(|_| epochs.all(|epoch| epoch == first))
 }
 
 /// A broker whose metadata log is its own.

@@ -311,26 +311,27 @@ impl Controller {
     ) {
         let count = changes.len();
         let decide = move |image: &MetadataImage| {
-            let is_alive = |id| is_alive(image, id);
+            let is_alive = |id| image.is_alive(id);
             let elections = Elections { image, is_alive: &is_alive };
             alter_partitions(&elections, broker_id, broker_epoch, &changes)
         };
         self.change(false, count, decide, done);
     }
 
-    /// Elects leaders of partitions, by topic and index; each is answered for itself.
+    /// Elects leaders of partitions, by topic and index, each named once; each is answered for
+    /// itself.
     pub fn elect_leaders(
         &self,
         kind: ElectionKind,
-        partitions: Vec<(String, i32)>,
+        partitions: Vec<(Arc<str>, i32)>,
         done: OnAnswers<()>,
     ) {
         let count = partitions.len();
         let decide = move |image: &MetadataImage| {
-            let is_alive = |id| is_alive(image, id);
+            let is_alive = |id| image.is_alive(id);
             let elections = Elections { image, is_alive: &is_alive };
             let mut records = Vec::new();
-            let elect = |(topic, index): &(String, i32)| {
+            let elect = |(topic, index): &(Arc<str>, i32)| {
                 elections.elect(topic, *index, kind).map(|record| records.push(record))
             };
             let answers = partitions.iter().map(elect).collect();
@@ -374,11 +375,6 @@ impl Controller {
         let answers = Vec::new();
         self.changes.submit(Box::new(Requested { decide, validate_only, count, answers, done }));
     }
-}
-
-/// Whether a broker may lead, and be in sync.
-fn is_alive(image: &MetadataImage, broker: i32) -> bool {
-    image.is_alive(broker)
 }
 
 /// Takes the answer to a change of one item.

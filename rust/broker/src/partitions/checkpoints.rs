@@ -28,7 +28,8 @@ use noted::guard;
 /// The checkpoints of one log directory.
 pub struct Checkpoints {
     directory: Arc<LogDir>,
-    clean: bool,
+    /// The broker's epoch in the life that ended cleanly.
+    clean_epoch: Option<i64>,
     /// The files as the last run left them.
     found: Mutex<Noted>,
     /// What was written last; one at a time replaces a file, with what holds then.
@@ -119,11 +120,17 @@ impl Checkpoints {
             read => read?,
         };
         // Taken away once all else is read: a start that fails before leaves it to the next one.
-        clean &= take_clean_shutdown(storage, directory.path())?;
+        let clean_epoch = take_clean_shutdown(storage, directory.path())?.filter(|_| clean);
         // What is on the disk already need not be written once more.
         let written = Written { topics: topics.clone().unwrap_or_default(), ..Written::default() };
         let found = Mutex::new(Noted { offsets, topics });
-        Ok(Self { directory, clean, found, written: Mutex::new(written) })
+        Ok(Self { directory, clean_epoch, found, written: Mutex::new(written) })
+    }
+
+    /// The broker's epoch in its last life, if that one left every log here complete.
+    #[must_use]
+    pub const fn clean_epoch(&self) -> Option<i64> {
+        self.clean_epoch
     }
 
     /// The directory they are in.
@@ -196,7 +203,7 @@ impl Checkpoints {
     pub fn open_state(&self, topic: &str, topic_id: Uuid, index: i32) -> OpenState {
         let of = |which| self.noted(which, topic, topic_id, index).unwrap_or_default();
         OpenState {
-            clean: self.clean,
+            clean: self.clean_epoch.is_some(),
             recovery_point: of(Checkpoint::RecoveryPoint),
             log_start_offset: of(Checkpoint::LogStart),
             cleaned_to: of(Checkpoint::Cleaner),

@@ -92,6 +92,10 @@ fn a_clean_stop_is_taken_once() {
     let dir = tempfile::tempdir().unwrap();
     write_clean_shutdown(&RealStorage, dir.path(), 5).unwrap();
     assert_eq!(written(&dir.path().join(CLEAN_SHUTDOWN_FILE)), "{\"version\":0,\"brokerEpoch\":5}");
-    assert!(take_clean_shutdown(&RealStorage, dir.path()).unwrap());
-    assert!(!take_clean_shutdown(&RealStorage, dir.path()).unwrap());
+    assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(5));
+    assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), None);
+    for other in ["", "{\"version\":0}", "{\"version\":0,\"brokerEpoch\":x}", "\u{ff}"] {
+        std::fs::write(dir.path().join(CLEAN_SHUTDOWN_FILE), other).unwrap();
+        assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(-1), "{other}");
+    }
 }

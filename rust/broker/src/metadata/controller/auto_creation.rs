@@ -12,10 +12,6 @@ use crate::config::BrokerConfig;
 /// The topic that holds the groups' committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
-/// Replicas of that topic at most, until a fenced broker loses its leaderships: before that a
-/// second replica only holds up commits.
-const OFFSETS_REPLICAS: i16 = 1;
-
 impl TopicDefaults {
     /// What `config` has for -1.
     pub const fn of(config: &BrokerConfig) -> Self {
@@ -49,10 +45,7 @@ pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> O
     Some(NewTopic {
         name: name.to_owned(),
         num_partitions: config.offsets_topic_num_partitions,
-        replication_factor: config
-            .offsets_topic_replication_factor
-            .min(registered)
-            .min(OFFSETS_REPLICAS),
+        replication_factor: config.offsets_topic_replication_factor.min(registered),
         assignments: Vec::new(),
         configs: configs.map(own).to_vec(),
     })

@@ -8,6 +8,7 @@ use super::super::records::{
     FenceBrokerRecord, ListenerRecord, MetadataRecord, RaiseLeaderEpochsRecord,
     RegisterBrokerRecord, UnfenceBrokerRecord,
 };
+use super::elections::{Elections, Leaving};
 use kafkalite_protocol::{ErrorCode, Uuid};
 
 /// Listeners of a broker that joins, and bytes of a name: more is a mistake or an attack.
@@ -27,8 +28,10 @@ pub struct Registration {
     pub log_dirs: Vec<Uuid>,
     /// The directory of its part of the controller quorum; zero for a broker without company.
     pub quorum_dir: Uuid,
-    /// Whether it does not serve yet.
+    /// Whether it does not serve yet. It leads nothing until it does.
     pub fenced: bool,
+    /// The epoch of its last life, if that one ended with all logs on the disk.
+    pub clean_epoch: Option<i64>,
 }
 
 /// A broker that asks to belong to the cluster.
@@ -56,13 +59,14 @@ pub struct Joined {
 }
 
 /// The records of a broker that starts. Across a crash one (epoch, offset) must never name two
-/// records, so every partition that it leads gets a new leader epoch.
+/// records, so every partition that it leads gets a new leader epoch. A fenced one leads nothing:
+/// others take over.
 pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRecord> {
     let broker_id = broker.broker_id;
+    let known = image.brokers.get(&broker_id);
     // A directory is never forgotten: one that is away may hold partitions.
     let mut log_dirs = broker.log_dirs.clone();
-    let known = image.brokers.get(&broker_id).map(|broker| broker.log_dirs.clone());
-    log_dirs.extend(known.unwrap_or_default());
+    log_dirs.extend(known.map(|known| known.log_dirs.clone()).unwrap_or_default());
     log_dirs.sort();
     log_dirs.dedup();
     let record = RegisterBrokerRecord {
@@ -74,11 +78,21 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
     };
-    let raise = RaiseLeaderEpochsRecord { broker_id };
-    vec![MetadataRecord::RegisterBroker(record), MetadataRecord::RaiseLeaderEpochs(raise)]
+    let mut records = vec![MetadataRecord::RegisterBroker(record)];
+    if broker.fenced {
+        let is_clean = known.is_some_and(|known| broker.clean_epoch == Some(known.epoch));
+        let why = if is_clean { Leaving::Away } else { Leaving::Restarted };
+        let is_alive = |id| image.is_alive(id);
+        records.extend(Elections { image, is_alive: &is_alive }.leave(broker_id, why));
+    } else {
+        let raise = RaiseLeaderEpochsRecord { broker_id };
+        records.push(MetadataRecord::RaiseLeaderEpochs(raise));
+    }
+    records
 }
 
-/// The record that fences the broker in this epoch, or ends that; none if there is nothing to do.
+/// The records that fence the broker in this epoch, or end that, with the elections that follow;
+/// none if there is nothing to do.
 pub fn fence(
     image: &MetadataImage,
     broker_id: i32,
@@ -86,11 +100,19 @@ pub fn fence(
     fenced: bool,
 ) -> Vec<MetadataRecord> {
     let is_due = |broker: &&BrokerImage| broker.epoch == epoch && broker.fenced != fenced;
-    let record = || match fenced {
-        true => MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id, epoch }),
-        false => MetadataRecord::UnfenceBroker(UnfenceBrokerRecord { broker_id, epoch }),
+    if image.brokers.get(&broker_id).filter(is_due).is_none() {
+        return Vec::new();
+    }
+    let is_alive = |id| if id == broker_id { !fenced } else { image.is_alive(id) };
+    let elections = Elections { image, is_alive: &is_alive };
+    let (record, elected) = if fenced {
+        let record = MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id, epoch });
+        (record, elections.leave(broker_id, Leaving::Away))
+    } else {
+        let record = MetadataRecord::UnfenceBroker(UnfenceBrokerRecord { broker_id, epoch });
+        (record, elections.balance())
     };
-    image.brokers.get(&broker_id).filter(is_due).map(|_| record()).into_iter().collect()
+    std::iter::once(record).chain(elected).collect()
 }
 
 /// The records that take a broker in. One that asks again, from the same directory, gets the id
@@ -136,6 +158,7 @@ pub fn join(
                 log_dirs: vec![joining.quorum_dir],
                 quorum_dir: joining.quorum_dir,
                 fenced: true,
+                clean_epoch: None,
             };
             Ok((register(image, &broker), joined))
         }

@@ -52,8 +52,8 @@ impl Controller {
         self.change(false, 1, decide, Box::new(|_| ()));
     }
 
-    /// Registers this broker in its cluster, and answers with its epoch. Every partition that it
-    /// leads gets a new leader epoch.
+    /// Registers this broker in its cluster, and answers with its epoch. Other brokers lead what it
+    /// led.
     pub fn register(
         &self,
         broker: Registration,
@@ -66,7 +66,8 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
-    /// Fences a broker, or ends that. One that has another epoch by now is left as it is.
+    /// Fences a broker, or ends that, and elects leaders by who is alive then. A broker that has
+    /// another epoch by now is left as it is.
     pub fn fence(
         &self,
         broker_id: i32,

@@ -6,7 +6,7 @@ use super::super::error::ApiError;
 use super::super::image::{MetadataImage, TopicImage};
 use super::super::records::{CreatePartitionsRecord, MetadataRecord, PartitionRecord};
 use super::Decision;
-use super::placement::{new_partition, place, validate_assignment};
+use super::placement::{assigned, place};
 use super::topics::{MAX_PARTITIONS_PER_REQUEST, excessive};
 use kafkalite_protocol::{ErrorCode, Uuid};
 
@@ -94,8 +94,7 @@ fn by_hand(
         return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
     }
     let expected = usize::try_from(replication_factor(topic)).ok();
-    for replicas in assignments {
-        validate_assignment(image, replicas, expected)?;
-    }
-    Ok(assignments.iter().map(|replicas| new_partition(replicas.clone())).collect())
+    let indexes = topic.partition_count()..;
+    let placed = indexes.zip(assignments);
+    placed.map(|(index, replicas)| assigned(image, index, replicas, expected)).collect()
 }

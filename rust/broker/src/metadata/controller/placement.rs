@@ -83,7 +83,7 @@ fn replicas(circle: &[Candidate<'_>], turn: usize, count: usize) -> Vec<i32> {
 
 /// A new, empty partition: all replicas are in sync, the first one leads, and each broker may
 /// choose the directory of its replica.
-pub fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
+fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
     PartitionRecord {
         leader: replicas.first().copied().unwrap_or(-1),
         isr: replicas.clone(),
@@ -91,6 +91,28 @@ pub fn new_partition(replicas: Vec<i32>) -> PartitionRecord {
         replicas,
         ..PartitionRecord::default()
     }
+}
+
+/// A new partition where the request says. Replicas on fenced brokers are not in sync.
+///
+/// # Errors
+/// `INVALID_REPLICA_ASSIGNMENT`: it cannot be there, or no broker of them serves.
+pub fn assigned(
+    image: &MetadataImage,
+    index: i32,
+    replicas: &[i32],
+    replication_factor: Option<usize>,
+) -> Result<PartitionRecord, ApiError> {
+    validate_assignment(image, replicas, replication_factor)?;
+    let isr: Vec<i32> = replicas.iter().copied().filter(|id| image.is_alive(*id)).collect();
+    let Some(&leader) = isr.first() else {
+        let message = format!(
+            "All brokers specified in the manual partition assignment for partition {index} are \
+             fenced or in controlled shutdown."
+        );
+        return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
+    };
+    Ok(PartitionRecord { leader, isr, ..new_partition(replicas.to_vec()) })
 }
 
 /// Whether a partition can be put where the request says.

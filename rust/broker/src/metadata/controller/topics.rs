@@ -10,7 +10,7 @@ use super::super::records::{
 use super::Decision;
 use super::configs::ConfigRules;
 use super::names::{TakenNames, invalid_topic_name};
-use super::placement::{new_partition, place, validate_assignment};
+use super::placement::{assigned, place};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -213,9 +213,9 @@ fn place_by_hand(
                 format!("Found multiple manual partition assignments for partition {index}");
             return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
         }
-        validate_assignment(image, replicas, replication_factor)?;
+        let partition = assigned(image, *index, replicas, replication_factor)?;
         replication_factor = Some(replicas.len());
-        by_index.insert(*index, new_partition(replicas.clone()));
+        by_index.insert(*index, partition);
     }
     if !by_index.keys().copied().eq(0..i32::try_from(by_index.len()).unwrap_or(i32::MAX)) {
         let message = "partitions should be a consecutive 0-based integer sequence";

@@ -136,6 +136,6 @@ fn nothing_is_believed_if_it_cannot_be_read_whose_it_is() {
     drop(checkpoints);
     std::fs::write(temp.path().join(TOPIC_IDS_FILE), "0\n7\n").unwrap();
     let checkpoints = open(&temp);
-    assert!(!checkpoints.clean);
+    assert_eq!(checkpoints.clean_epoch(), None);
     assert_eq!(noted(&checkpoints, Checkpoint::LogStart), [None, None]);
 }

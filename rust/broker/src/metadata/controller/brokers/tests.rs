@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::metadata::records::{ClusterRecord, RecordsBatch};
+use crate::metadata::records::{ClusterRecord, CreateTopicRecord, PartitionRecord, RecordsBatch};
 
 fn listener(port: u16) -> ListenerRecord {
     ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port }
@@ -88,4 +88,73 @@ fn a_fence_hits_one_life_of_a_broker_only() {
     let records = vec![MetadataRecord::FenceBroker(record)];
     let batch = RecordsBatch { base_offset: image.offset + 1, epoch: 1, timestamp_ms: 0, records };
     assert!(image.with_batch(&batch).is_err(), "a record of an earlier life does not fit");
+}
+
+/// Brokers 1 to 3 that serve, and topic `t`: partition 0 on all of them, partition 1 on broker 1.
+fn replicated() -> MetadataImage {
+    let mut image = cluster();
+    for directory in [2, 3] {
+        image = with(&image, join(&image, &joining(directory)).unwrap().0);
+        let (id, epoch) = (i32::from(directory), image.brokers[&i32::from(directory)].epoch);
+        image = with(&image, fence(&image, id, epoch, false));
+    }
+    let partition = |replicas: Vec<i32>| PartitionRecord {
+        leader: 1,
+        isr: replicas.clone(),
+        directories: vec![Uuid([9; 16]); replicas.len()],
+        replicas,
+        ..PartitionRecord::default()
+    };
+    let topic = CreateTopicRecord {
+        name: "t".to_owned(),
+        topic_id: Uuid([7; 16]),
+        partitions: vec![partition(vec![1, 2, 3]), partition(vec![1])],
+        configs: vec![],
+    };
+    with(&image, vec![MetadataRecord::CreateTopic(topic)])
+}
+
+/// Leader, leader epoch, in-sync and eligible replicas.
+fn standing(image: &MetadataImage, index: i32) -> (i32, i32, Vec<i32>, Vec<i32>) {
+    let now = image.partition("t", index).unwrap();
+    (now.leader, now.leader_epoch.0, now.isr.clone(), now.elr.clone())
+}
+
+#[test]
+fn others_take_over_from_a_fenced_broker_until_it_serves_again() {
+    let image = replicated();
+    let epoch = image.brokers[&1].epoch;
+    let fenced = with(&image, fence(&image, 1, epoch, true));
+    assert_eq!(standing(&fenced, 0), (2, 1, vec![2, 3], vec![]));
+    assert_eq!(standing(&fenced, 1), (-1, 1, vec![], vec![1]));
+    let back = with(&fenced, fence(&fenced, 1, epoch, false));
+    assert_eq!(standing(&back, 0), (2, 1, vec![2, 3], vec![]), "it has to catch up first");
+    assert_eq!(standing(&back, 1), (1, 2, vec![1], vec![]));
+}
+
+#[test]
+fn a_broker_that_starts_leads_nothing_and_may_have_lost_the_ends_of_its_logs() {
+    let image = replicated();
+    let epoch = image.brokers[&1].epoch;
+    let starts = |clean_epoch| Registration {
+        broker_id: 1,
+        listeners: vec![listener(1)],
+        quorum_dir: Uuid([1; 16]),
+        fenced: true,
+        clean_epoch,
+        ..Registration::default()
+    };
+    for (clean_epoch, isr, elr) in [
+        (Some(epoch), vec![], vec![1]),
+        (Some(epoch - 1), vec![1], vec![]),
+        (None, vec![1], vec![]),
+    ] {
+        let started = with(&image, register(&image, &starts(clean_epoch)));
+        assert!(!started.is_alive(1));
+        assert_eq!(standing(&started, 0), (2, 1, vec![2, 3], vec![]));
+        assert_eq!(standing(&started, 1), (-1, 1, isr, elr), "{clean_epoch:?}");
+        let epoch = started.brokers[&1].epoch;
+        let serves = with(&started, fence(&started, 1, epoch, false));
+        assert_eq!(standing(&serves, 1), (1, 2, vec![1], vec![]), "the last one has all there is");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::metadata::records::{
-    ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
+    FenceBrokerRecord, ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
 };
 
 /// Brokers 1, 2, ... in these racks.
@@ -70,4 +70,25 @@ fn more_replicas_than_brokers_are_refused() {
     let refused = place(&cluster(&[None; 2]), 0, 1, 3).unwrap_err();
     assert_eq!(refused.code, ErrorCode::InvalidReplicationFactor);
     assert!(refused.message.unwrap().contains("only 2 broker(s) are registered"));
+}
+
+#[test]
+fn replicas_on_fenced_brokers_are_not_in_sync_and_none_is_placed_there() {
+    let image = cluster(&[None; 3]);
+    let fence = |broker_id| {
+        let epoch = image.brokers[&broker_id].epoch;
+        MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id, epoch })
+    };
+    let records = vec![fence(1), fence(3)];
+    let batch = RecordsBatch { base_offset: image.offset + 1, epoch: 1, timestamp_ms: 0, records };
+    let image = image.with_batch(&batch).unwrap();
+    assert_eq!(placed(&image, 0, 2, 1), [[2], [2]]);
+    assert!(place(&image, 0, 1, 2).is_err());
+    let partition = assigned(&image, 0, &[1, 2, 3], None).unwrap();
+    assert_eq!((partition.leader, partition.isr), (2, vec![2]));
+    assert_eq!(partition.replicas, [1, 2, 3]);
+    let refused = assigned(&image, 4, &[1, 3], None).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::InvalidReplicaAssignment);
+    let message = refused.message.unwrap();
+    assert!(message.contains("for partition 4 are fenced"), "{message}");
 }
