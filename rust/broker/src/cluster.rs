@@ -348,6 +348,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Finds out which brokers take connections. The port of a process that died refuses at once.
+    fn reach_brokers(&self, member: &Arc<Member>, image: &MetadataImage) {
+        for broker in image.alive_brokers().filter(|broker| broker.id != self.id()) {
+            let (id, at) = (broker.id, membership::endpoint(broker, &self.identity.listener));
+            let (told, peers) = (Arc::downgrade(member), Arc::clone(&member.peers));
+            let clock = Arc::clone(&self.clock);
+            drop(tokio::spawn(async move {
+                let is_reached = peers.reach(&at).await.is_ok();
+                if let Some(member) = told.upgrade() {
+                    member.sessions.lock().reached(id, is_reached, clock.monotonic_ns());
+                }
+            }));
+        }
+    }
+
     /// What the leader does now and then.
     fn lead(&self, member: &Arc<Member>, status: &Status) {
         let (image, now_ns) = (self.controller.image(), self.clock.monotonic_ns());
@@ -365,6 +380,7 @@ impl Cluster {
             tracing::warn!(broker_id, "a broker sends no heartbeats and is fenced");
             self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
         }
+        self.reach_brokers(member, &image);
         let next = membership::next_change(&image, status, &self.identity.listener);
         let Some(next) = next else { return };
         if member.changing.swap(true, Ordering::AcqRel) {

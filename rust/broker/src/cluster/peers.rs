@@ -129,6 +129,11 @@ impl Peers {
         answer.await.map(|(_, response)| response)
     }
 
+    /// Connects to the broker at `to`, if there is no connection to it.
+    pub async fn reach(&self, to: &Endpoint) -> Result<(), ConnectionError> {
+        self.lanes.connection(&self.lanes.control, to).await.map(drop)
+    }
+
     /// Ends the thread; calls under way are dropped.
     pub fn stop(&self) {
         let Some((stop, thread)) = self.running.lock().take() else { return };

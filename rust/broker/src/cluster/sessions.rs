@@ -8,12 +8,18 @@ use std::collections::BTreeMap;
 /// A broker that sends no heartbeat for so long is fenced, in nanoseconds.
 pub const SESSION_NS: u64 = 3_000_000_000;
 
+/// A broker is fenced sooner when it takes no connection for so long and sends no heartbeat
+/// meanwhile: more than one of them is missing then.
+pub const UNREACHED_NS: u64 = 1_000_000_000;
+
 /// When each broker sent its last heartbeat, for the leader of one term.
 #[derive(Default)]
 pub struct Sessions {
     /// The term that this broker leads in.
     term: Option<u64>,
     heard: BTreeMap<i32, u64>,
+    /// Since when a broker takes no connection.
+    unreached: BTreeMap<i32, u64>,
 }
 
 impl Sessions {
@@ -22,6 +28,7 @@ impl Sessions {
         let begins = self.term.replace(term) != Some(term);
         if begins {
             self.heard.clear();
+            self.unreached.clear();
         }
         begins
     }
@@ -30,21 +37,35 @@ impl Sessions {
     pub fn follow(&mut self) {
         self.term = None;
         self.heard.clear();
+        self.unreached.clear();
     }
 
     /// A broker sent a heartbeat.
     pub fn heard(&mut self, broker_id: i32, now_ns: u64) {
         self.heard.insert(broker_id, now_ns);
+        self.unreached.remove(&broker_id);
+    }
+
+    /// A broker takes connections, or refused one at this time.
+    pub fn reached(&mut self, broker_id: i32, is_reached: bool, now_ns: u64) {
+        if is_reached {
+            self.unreached.remove(&broker_id);
+        } else {
+            self.unreached.entry(broker_id).or_insert(now_ns);
+        }
     }
 
     /// The brokers whose session is over, with their epochs.
     pub fn over(&mut self, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
         self.heard.retain(|id, _| image.is_alive(*id));
+        self.unreached.retain(|id, _| image.is_alive(*id));
         let mut over = Vec::new();
         for broker in image.alive_brokers() {
             // The session of a broker without a heartbeat begins with this look.
             let heard = *self.heard.entry(broker.id).or_insert(now_ns);
-            if now_ns.saturating_sub(heard) > SESSION_NS {
+            let unreached = *self.unreached.get(&broker.id).unwrap_or(&now_ns);
+            let is_silent = now_ns.saturating_sub(heard) > SESSION_NS;
+            if is_silent || now_ns.saturating_sub(unreached) > UNREACHED_NS {
                 over.push((broker.id, broker.epoch));
             }
         }

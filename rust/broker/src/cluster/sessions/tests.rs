@@ -54,3 +54,22 @@ fn a_new_leader_gives_every_broker_a_full_session() {
     sessions.lead(5);
     assert_eq!(sessions.over(&image, 4 * SESSION_NS), []);
 }
+
+#[test]
+fn a_broker_that_takes_no_connection_and_sends_nothing_is_due_sooner() {
+    let mut sessions = Sessions::default();
+    let image = image(None);
+    sessions.lead(1);
+    sessions.reached(2, false, 10);
+    sessions.reached(2, false, UNREACHED_NS);
+    assert_eq!(sessions.over(&image, 10 + UNREACHED_NS), []);
+    assert_eq!(sessions.over(&image, 11 + UNREACHED_NS), [(2, 20)]);
+    sessions.heard(2, 11 + UNREACHED_NS);
+    assert_eq!(sessions.over(&image, 12 + UNREACHED_NS), [], "a heartbeat came");
+    sessions.reached(2, false, 20 + UNREACHED_NS);
+    sessions.reached(2, true, 30 + UNREACHED_NS);
+    assert_eq!(sessions.over(&image, 21 + 2 * UNREACHED_NS), [], "it takes connections again");
+    sessions.reached(2, false, 40 + UNREACHED_NS);
+    sessions.lead(2);
+    assert_eq!(sessions.over(&image, 41 + 2 * UNREACHED_NS), [], "another term");
+}
