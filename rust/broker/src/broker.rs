@@ -249,6 +249,9 @@ impl Broker {
     /// Stops: no more requests, those begun are answered within `kafkalite.stop.timeout.ms`, logs
     /// are closed cleanly.
     pub fn stop(&self) {
+        // A broker that leaves must not follow the next leaders. They would wait for it as for one
+        // that is about to be in sync.
+        self.rooms.fetchers.stop();
         self.rooms.cluster.leave();
         let clock = &self.rooms.clock;
         let deadline_ns =
