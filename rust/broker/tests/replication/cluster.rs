@@ -46,6 +46,9 @@ impl Quorum {
             return Outcome::Rejected(MetadataError::Overtaken { expected, found });
         }
         let Proposal { records, timestamp_ms, .. } = proposal;
+        if records.is_empty() {
+            return Outcome::Committed(found);
+        }
         let batch = RecordsBatch { base_offset: found + 1, epoch: 1, timestamp_ms, records };
         state.image = state.image.with_batch(&batch).unwrap();
         // Under the lock: every broker gets the batches in the order of the log.
@@ -57,9 +60,6 @@ impl Quorum {
         let outcome = || {
             let image = self.0.lock().image.clone();
             let records = decide(&image);
-            if records.is_empty() {
-                return true;
-            }
             let proposal = Proposal { records, expected: image.offset, timestamp_ms: 0 };
             matches!(self.commit(proposal), Outcome::Committed(_))
         };
@@ -74,6 +74,10 @@ impl MetadataQuorum for Voter {
     fn propose(&self, proposal: Proposal, done: OnOutcome) {
         let quorum = Arc::clone(&self.0);
         std::thread::spawn(move || done(quorum.commit(proposal)));
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn published(&self, _: &Arc<MetadataImage>) {}
