@@ -26,9 +26,15 @@ fn produce(cluster: &Cluster, value: &str, acks: i16) -> Result<i64, ErrorCode> 
 fn produce_many(cluster: &Cluster, values: std::ops::Range<usize>) {
     let mut client = Client::connect(cluster.broker(cluster.leader()));
     for value in values {
-        let answer = client.produce("t", batch(&[&value.to_string()], None), ACKS_ALL);
-        assert_eq!(answer.error_code, 0, "record {value}");
-        assert_eq!(answer.base_offset, value as i64);
+        // A leader may hear later than the quorum that enough replicas are in sync.
+        awaited::until("enough in-sync replicas", || {
+            let answer = client.produce("t", batch(&[&value.to_string()], None), ACKS_ALL);
+            if answer.error_code == ErrorCode::NotEnoughReplicas as i16 {
+                return false;
+            }
+            assert_eq!((answer.error_code, answer.base_offset), (0, value as i64));
+            true
+        });
     }
 }
 
