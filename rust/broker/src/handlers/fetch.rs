@@ -14,8 +14,8 @@ use crate::request_queue::parked::ParkedBytes;
 use answers::Answers;
 use delayed_fetch::{DelayedFetch, FetchLimits};
 use kafkalite_log::FileSlice;
-use kafkalite_protocol::ApiKey;
 use kafkalite_protocol::messages::fetch::{FetchRequest, FetchResponse};
+use kafkalite_protocol::{ApiKey, ErrorCode};
 use std::sync::Arc;
 
 mod answers;
@@ -31,6 +31,11 @@ const MAX_LARGE_WAIT_MS: u64 = 30_000;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let Call { request, reply } = call;
+    let who = Reader::of(&request, reply.version);
+    if who.is_follower() && followers::is_ahead(rooms, who) {
+        let error_code = ErrorCode::StaleBrokerEpoch as i16;
+        return reply.send(&FetchResponse { error_code, ..FetchResponse::default() });
+    }
     // Monotonic: a follower must not seem to lag when the clock is set.
     let now_ms = i64::try_from(rooms.clock.monotonic_ms()).unwrap_or(i64::MAX);
     // Only a fetch that opens a session needs an id for it; randomness is a system call.
@@ -43,7 +48,6 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
             return reply.send(&FetchResponse { error_code, ..FetchResponse::default() });
         }
     };
-    let who = Reader::of(&request, reply.version);
     let reader = reader(who);
     if who.is_follower() {
         followers::note(rooms, who, &looks);

@@ -8,6 +8,14 @@ use crate::fetch_sessions::{Look, Reader};
 use crate::handlers::Rooms;
 use crate::partitions::FollowerFetch;
 
+/// Whether a registered follower is in a life that the image here does not have yet. Its fetch
+/// cannot be noted, and a session would not look at a quiet partition again. So the follower has
+/// to open a new session.
+pub(super) fn is_ahead(rooms: &Rooms, who: Reader) -> bool {
+    let image = rooms.controller.image();
+    image.brokers.get(&who.replica_id).is_some_and(|known| known.epoch < who.broker_epoch)
+}
+
 /// Notes how far a follower is, and proposes it for the in-sync replicas where it has caught up.
 /// High watermarks that move answer who waits for them.
 pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
