@@ -113,6 +113,8 @@ impl Changes {
 
     /// Decides one change; whether a proposal of it is under way.
     fn begin(self: &Arc<Self>, mut change: Box<dyn Change>) -> bool {
+        // Before the decision: one of them puts another quorum in force, and was made alone.
+        let is_shared = self.quorum.is_shared();
         let image = self.publisher.image();
         let decided = panics::contain("a change of metadata", || {
             let records = change.decide(&image);
@@ -120,7 +122,7 @@ impl Changes {
         });
         let decided = decided.unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()));
         let records = match decided {
-            Ok(records) if !records.is_empty() || self.quorum.is_shared() => records,
+            Ok(records) if !records.is_empty() || is_shared => records,
             other => {
                 answer(change, other.map(drop));
                 return false;
