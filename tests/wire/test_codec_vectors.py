@@ -18,6 +18,8 @@ from tests.harness.wire import codec, schemas
 GOLDEN = Path(__file__).parents[1] / "golden" / "messages.txt"
 #: Messages that kafka-python 3.0 does not define, and why. It has every version of the others.
 LACKING = {
+    "BrokerHeartbeatRequest": "brokers send it; no client does",
+    "BrokerHeartbeatResponse": "brokers send it; no client does",
     "GroupMetadataKey": "the coordinator keeps it; no client reads it",
     "GroupMetadataValue": "the coordinator keeps it; no client reads it",
     "OffsetCommitKey": "the coordinator keeps it; no client reads it",
