@@ -47,6 +47,12 @@ pub enum ImportError {
         /// Counted from 0 in its array.
         row: usize,
     },
+    /// More rows than memory can hold. Rows of nulls take no memory of their maker.
+    #[error("no memory for {rows} rows of an Arrow array")]
+    Memory {
+        /// How many rows.
+        rows: usize,
+    },
     /// What was handed over contradicts itself.
     #[error("an Arrow array that cannot be: {0}")]
     Invalid(&'static str),

@@ -69,7 +69,7 @@ impl<'a> Column<'a> {
     pub fn bytes(&self, out: &mut Vec<Option<&'a [u8]>>) -> Result<(), ImportError> {
         let wrong = || self.wrong("bytes or text");
         let data = self.data.ok_or_else(wrong)?;
-        out.reserve(self.rows);
+        self.make_room(out)?;
         match data.data_type() {
             DataType::Null => out.resize(out.len() + self.rows, None),
             DataType::Binary => self.spans::<i32>(data, out)?,
@@ -95,6 +95,7 @@ impl<'a> Column<'a> {
     /// If it holds no numbers, or one beyond 2^63.
     pub fn numbers(&self, out: &mut Vec<Option<i64>>) -> Result<(), ImportError> {
         let data = self.data.ok_or_else(|| self.wrong("integers or timestamps"))?;
+        self.make_room(out)?;
         match data.data_type() {
             DataType::Null => out.resize(out.len() + self.rows, None),
             DataType::Dictionary(keys, _) => self.looked_up(data, keys, out, Self::numbers)?,
@@ -155,6 +156,11 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
+    /// Reserves memory for the rows: the maker claims their number, and may have none for them.
+    fn make_room<T>(&self, out: &mut Vec<T>) -> Result<(), ImportError> {
+        out.try_reserve(self.rows).map_err(|_| ImportError::Memory { rows: self.rows })
+    }
+
     fn wrong(&self, expected: &'static str) -> ImportError {
         let of = || self.data.map(|data| type_name(data.data_type())).unwrap_or_default();
         let found = self.found.map_or_else(of, str::to_owned);
@@ -200,7 +206,7 @@ impl<'a> Column<'a> {
         scale: impl Fn(i64) -> Option<i64>,
     ) -> Result<(), ImportError> {
         let numbers = &data.buffer::<T>(0)[self.first..][..self.rows];
-        out.reserve(self.rows);
+        self.make_room(out)?;
         let nulls = data.nulls();
         for (row, number) in (self.first..).zip(numbers) {
             let scaled = || (*number).try_into().ok().and_then(&scale);
@@ -225,7 +231,6 @@ impl<'a> Column<'a> {
         let (data_of, rows) = (Some(dictionary), dictionary.len());
         read(&Column { found: None, data: data_of, first: 0, rows, ..*self }, &mut words)?;
         self.numbers_as(keys, data, &mut indices)?;
-        out.reserve(self.rows);
         for index in indices {
             let word = |index| usize::try_from(index).ok().and_then(|index| words.get(index));
             out.push(match index {

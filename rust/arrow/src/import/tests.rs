@@ -380,6 +380,23 @@ fn lengths_buffers_and_children_that_cannot_be_are_refused() {
     }
 }
 
+/// The process was aborted: rows without a value need no memory of their maker.
+#[test]
+fn more_rows_than_memory_holds_are_refused() {
+    let rows = 1 << 47;
+    let nulls = || wrong(DataType::Null, rows, 0, vec![]);
+    let empty = wrong(DataType::FixedSizeBinary(0), rows, 0, vec![Buffer::from(b"")]);
+    let of = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Null));
+    let indices = wrong(of, 1, 0, vec![Buffer::from_slice_ref([0_i8])]);
+    // SAFETY: only the import reads the array.
+    let words = unsafe { indices.into_builder().child_data(vec![nulls()]).build_unchecked() };
+    for data in [nulls(), empty, words] {
+        assert_eq!(reads(&data), Err(ImportError::Memory { rows }), "{}", data.data_type());
+    }
+    let refused = take_over(&nulls()).unwrap().column("").unwrap().numbers(&mut Vec::new());
+    assert_eq!(refused, Err(ImportError::Memory { rows }));
+}
+
 #[test]
 fn offsets_that_are_not_aligned_are_refused_and_other_buffers_need_no_alignment() {
     let odd = |bytes: Vec<u8>| Buffer::from_vec([vec![0], bytes].concat()).slice(1);

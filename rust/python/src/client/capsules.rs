@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, Schema};
 use kafkalite_arrow::{
     FFI_ArrowArray, FFI_ArrowArrayStream, FFI_ArrowSchema, ImportError, Stream, export,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
@@ -58,6 +58,7 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &'static CStr) -> PyResult<*mut 
 pub fn refused(error: ImportError) -> PyErr {
     match error {
         ImportError::Type { .. } => PyTypeError::new_err(error.to_string()),
+        ImportError::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     }
 }
