@@ -329,9 +329,8 @@ impl Cluster {
         let connected = Arc::clone(&peers);
         let start = move |image: &Arc<MetadataImage>, publisher: &Arc<_>| {
             let at = identity.at.clone();
-            QuorumOfRaft::form(&storage, &identity.options(), at, image)?;
             let options = raft_options(&identity, &storage, publisher, &connected);
-            let raft = QuorumOfRaft::start(options)?;
+            let raft = QuorumOfRaft::begin(options, at, image)?;
             if let Err(error) = delete_log(storage.as_ref(), &identity.metadata_dir) {
                 tracing::warn!(%error, "the log of the single broker stays until the next start");
             }

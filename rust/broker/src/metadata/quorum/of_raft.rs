@@ -99,7 +99,7 @@ struct Shared {
 }
 
 /// What the first voter begins with: `image`, and the epochs after its own.
-pub fn first_state(image: &MetadataImage) -> State {
+fn first_state(image: &MetadataImage) -> State {
     State { end: image.offset + 1, bytes: state_bytes(image.epoch, image).into() }
 }
 
@@ -112,25 +112,27 @@ fn state_bytes(first_epoch: i32, image: &MetadataImage) -> Vec<u8> {
 }
 
 impl QuorumOfRaft {
-    /// Makes the log of the first voter, with `image` to begin with.
+    /// Makes the log of the first voter, with `image` to begin with, and takes part.
     ///
     /// # Errors
-    /// There is one already, or the disk refuses; nothing of it is left then, if the disk allows.
-    pub fn form(
-        storage: &Arc<dyn Storage>,
-        options: &QuorumOptions,
+    /// There is one already, or what [`Self::start`] fails with; nothing of it is left then, if the
+    /// disk allows.
+    pub fn begin(
+        options: RaftOptions,
         at: Endpoint,
         image: &MetadataImage,
-    ) -> Result<(), QuorumError> {
-        let dir = &options.dir;
-        let formed = Quorum::form(storage, dir, options.me, at, &first_state(image));
-        if let Err(error) = &formed
+    ) -> Result<Arc<Self>, QuorumError> {
+        let (storage, quorum) = (Arc::clone(&options.storage), options.quorum.clone());
+        let formed = Quorum::form(&storage, &quorum.dir, quorum.me, at, &first_state(image));
+        let begun = formed.and_then(|()| Self::start(options));
+        if let Err(error) = &begun
             && !matches!(error, QuorumError::Exists { .. })
         {
-            // A snapshot that has its name would be in force at the next start.
-            clear(storage.as_ref(), dir);
+            // A snapshot that has its name would be in force at the next start, without what the
+            // old log got since.
+            clear(storage.as_ref(), &quorum.dir);
         }
-        formed
+        begun
     }
 
     /// Opens the log and takes part.

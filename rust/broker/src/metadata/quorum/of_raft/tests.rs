@@ -131,6 +131,17 @@ impl House {
         Controller::open(options, storage, Arc::new(ManualClock::new(0))).unwrap()
     }
 
+    /// Begins a quorum on this storage, with nothing else in force.
+    fn begin(
+        &self,
+        storage: FaultyStorage,
+        image: &MetadataImage,
+    ) -> Result<Arc<QuorumOfRaft>, QuorumError> {
+        let publisher = Arc::new(Publisher::start(image.clone(), |_| ()).unwrap());
+        let options = self.options(1, &publisher);
+        QuorumOfRaft::begin(RaftOptions { storage: Arc::new(storage), ..options }, at(1), image)
+    }
+
     /// The first controller's log becomes the first voter's, while it runs.
     fn change_over(&self, controller: &Controller) -> Arc<QuorumOfRaft> {
         let quorum = self.quorum_options(1);
@@ -139,16 +150,15 @@ impl House {
         let (local, runtime) = (self.local.clone(), self.runtime.clone());
         let (done, heard) = mpsc::channel();
         let start = move |image: &Arc<MetadataImage>, publisher: &Arc<Publisher>| {
-            let storage: Arc<dyn Storage> = Arc::new(RealStorage);
-            QuorumOfRaft::form(&storage, &quorum, at(1), image)?;
-            let raft = QuorumOfRaft::start(RaftOptions {
+            let options = RaftOptions {
                 quorum,
-                storage,
+                storage: Arc::new(RealStorage),
                 publisher: Arc::clone(publisher),
                 transport: Arc::new(local.clone()),
                 forward: Arc::new(local),
                 runtime,
-            })?;
+            };
+            let raft = QuorumOfRaft::begin(options, at(1), image)?;
             *told.lock() = Some(Arc::clone(&raft));
             Ok(raft as Arc<dyn MetadataQuorum>)
         };
@@ -256,12 +266,11 @@ fn a_crash_at_any_change_of_the_disk_leaves_the_old_log_or_the_quorum() {
     for fault in 0.. {
         let storage = FaultyStorage::default();
         storage.plan(fault, Fault::Crash);
-        let (shared, options) = (Arc::new(storage) as Arc<dyn Storage>, house.quorum_options(1));
-        let result = QuorumOfRaft::form(&shared, &options, at(1), &image);
+        let result = house.begin(storage, &image);
         let (_, left) = MetadataLog::open(Arc::new(RealStorage), house.dir(1)).unwrap();
         assert_eq!(left.topics, image.topics, "the old log stays until the quorum is there");
         match result {
-            Ok(()) | Err(QuorumError::Exists { .. }) => break,
+            Ok(_) | Err(QuorumError::Exists { .. }) => break,
             Err(_) => assert!(fault < 100, "the quorum is formed sooner or later"),
         }
     }
@@ -273,20 +282,20 @@ fn a_crash_at_any_change_of_the_disk_leaves_the_old_log_or_the_quorum() {
 
 /// Else the next start would find a quorum that lacks what the old log got since.
 #[test]
-fn a_quorum_that_cannot_be_formed_leaves_nothing() {
+fn a_quorum_that_cannot_begin_leaves_nothing() {
     let house = House::new();
     let first = house.alone(Arc::new(RealStorage));
     let image = first.image();
     for fault in 0.. {
         let storage = FaultyStorage::default();
         storage.plan(fault, Fault::Fail(5));
-        let (shared, options) = (Arc::new(storage) as Arc<dyn Storage>, house.quorum_options(1));
-        if QuorumOfRaft::form(&shared, &options, at(1), &image).is_ok() {
+        if let Ok(raft) = house.begin(storage, &image) {
+            raft.stop();
             break;
         }
-        let left = RealStorage.list(&options.dir).unwrap_or_default();
+        let left = RealStorage.list(&house.quorum_options(1).dir).unwrap_or_default();
         assert!(left.is_empty(), "{left:?} is left after fault {fault}");
-        assert!(fault < 100, "the quorum is formed sooner or later");
+        assert!(fault < 100, "the quorum begins sooner or later");
     }
     first.stop();
 }
