@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .descriptions import NewTopic as NewTopic
     from .descriptions import PartitionDescription as PartitionDescription
     from .descriptions import PartitionLag as PartitionLag
+    from .descriptions import QuorumDescription as QuorumDescription
+    from .descriptions import QuorumReplica as QuorumReplica
     from .descriptions import Reassignment as Reassignment
     from .descriptions import ReplicaDescription as ReplicaDescription
     from .descriptions import Subtract as Subtract
@@ -156,6 +158,8 @@ __all__ = [
     "PolicyViolationError",
     "Producer",
     "ProducerFencedError",
+    "QuorumDescription",
+    "QuorumReplica",
     "RangeReader",
     "Reading",
     "Reassignment",
@@ -243,6 +247,8 @@ _HOMES = {
     "PolicyViolationError": "kafkalite.errors",
     "Producer": "kafkalite.producer",
     "ProducerFencedError": "kafkalite.errors",
+    "QuorumDescription": "kafkalite.descriptions",
+    "QuorumReplica": "kafkalite.descriptions",
     "RangeReader": "kafkalite.ranges",
     "Reading": "kafkalite.reading",
     "Reassignment": "kafkalite.descriptions",

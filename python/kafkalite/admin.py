@@ -18,6 +18,7 @@ from .descriptions import (
     ListedOffset,
     LogDirDescription,
     NewTopic,
+    QuorumDescription,
     Reassignment,
     TopicDescription,
 )
@@ -387,6 +388,14 @@ class AdminClient(GroupAdmin):
             Kafka protocol, DescribeCluster (key 60).
         """
         return self._wait(admin_calls.describe_cluster(self._native, timeout))
+
+    def describe_quorum(self, *, timeout: float | None = None) -> QuorumDescription:
+        """Return who votes on metadata, who leads, and how far each has come.
+
+        Source:
+            Kafka protocol, DescribeQuorum (key 55).
+        """
+        return self._wait(admin_calls.describe_quorum(self._native, timeout))
 
     def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None

@@ -391,6 +391,22 @@ def describe_cluster(native: AdminClient, timeout: float | None) -> Call[told.Cl
     return Call(native.describe_cluster(timeout), finish)
 
 
+def describe_quorum(native: AdminClient, timeout: float | None) -> Call[told.QuorumDescription]:
+    """Start describing the controller quorum."""
+
+    def finish(fields: Any) -> told.QuorumDescription:
+        leader, epoch, high_watermark, voters, observers = fields
+        return told.QuorumDescription(
+            leader,
+            epoch,
+            high_watermark,
+            tuple(told.QuorumReplica(*voter) for voter in voters),
+            tuple(told.QuorumReplica(*observer) for observer in observers),
+        )
+
+    return Call(native.describe_quorum(timeout), finish)
+
+
 def describe_log_dirs(
     native: AdminClient, brokers: Iterable[int] | None, timeout: float | None
 ) -> Call[dict[int, list[told.LogDirDescription]]]:

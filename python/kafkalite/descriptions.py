@@ -31,6 +31,8 @@ __all__ = [
     "NewTopic",
     "PartitionDescription",
     "PartitionLag",
+    "QuorumDescription",
+    "QuorumReplica",
     "Reassignment",
     "ReplicaDescription",
     "Subtract",
@@ -261,6 +263,27 @@ class ClusterDescription:
     cluster_id: str | None
     controller: int | None
     brokers: tuple[BrokerDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A node with the metadata log; ``None`` where the leader does not tell."""
+
+    id: int
+    log_end_offset: int | None
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The controller quorum: what stands below ``high_watermark`` is committed."""
+
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
 
 
 @dataclass(frozen=True, slots=True)

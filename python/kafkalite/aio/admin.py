@@ -21,6 +21,7 @@ from ..descriptions import (
     LogDirDescription,
     NewTopic,
     PartitionLag,
+    QuorumDescription,
     Reassignment,
     TopicDescription,
 )
@@ -226,6 +227,10 @@ class AsyncAdminClient:
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id, controller and brokers."""
         return await self._wait(admin_calls.describe_cluster(self._native, timeout))
+
+    async def describe_quorum(self, *, timeout: float | None = None) -> QuorumDescription:
+        """Return who votes on metadata, who leads, and how far each has come."""
+        return await self._wait(admin_calls.describe_quorum(self._native, timeout))
 
     async def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None

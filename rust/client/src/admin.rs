@@ -10,6 +10,7 @@ mod configs;
 mod group_offsets;
 mod groups;
 mod offsets;
+mod quorum;
 mod reassignments;
 mod topics;
 
@@ -28,6 +29,7 @@ pub use configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, Co
 pub use group_offsets::{CommittedOffset, PartitionLag};
 pub use groups::{GroupDescription, GroupListing, MemberDescription};
 pub use offsets::{EARLIEST, LATEST, ListedOffset, MAX_TIMESTAMP};
+pub use quorum::{QuorumDescription, QuorumReplica};
 pub use reassignments::Reassignment;
 pub use topics::{CreatedTopic, NewTopic, TopicDescription};
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -228,6 +229,24 @@ def test_the_cluster_lists_its_brokers(admin: kl.AdminClient, kafkalite_bootstra
     assert cluster.cluster_id
     assert kafkalite_bootstrap in [broker.address for broker in cluster.brokers]
     assert cluster.controller in [broker.id for broker in cluster.brokers]
+
+
+def test_the_leader_of_the_quorum_is_the_controller(
+    admin: kl.AdminClient, kafkalite_bootstrap: str
+) -> None:
+    quorum = admin.describe_quorum()
+    assert quorum.leader == admin.describe_cluster().controller
+    (leader,) = [voter for voter in quorum.voters if voter.id == quorum.leader]
+    assert leader.log_end_offset is not None
+    assert leader.log_end_offset >= quorum.high_watermark > 0
+
+    async def ask() -> kl.QuorumDescription:
+        async with kl.AsyncAdminClient(bootstrap_servers=kafkalite_bootstrap) as other:
+            return await other.describe_quorum()
+
+    assert [voter.id for voter in asyncio.run(ask()).voters] == [
+        voter.id for voter in quorum.voters
+    ]
 
 
 def test_brokers_list_their_directories(

@@ -237,6 +237,12 @@ impl AdminClient {
         self.begin(py, "describing the cluster", call, convert)
     }
 
+    fn describe_quorum(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
+        let call = |admin: Admin| async move { admin.describe_quorum(limit(timeout)).await };
+        let convert = |py: Python<'_>, told| object(py, convert::quorum(told));
+        self.begin(py, "describing the quorum", call, convert)
+    }
+
     fn describe_log_dirs(
         &self,
         py: Python<'_>,

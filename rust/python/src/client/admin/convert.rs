@@ -4,8 +4,8 @@ use crate::error::client_exception;
 use kafkalite_client::PartitionImage;
 use kafkalite_client::admin::{
     ClusterDescription, CommittedOffset, ConfigEntry, CreatedTopic, Each, GroupDescription,
-    GroupListing, ListedOffset, LogDirDescription, MemberDescription, PartitionLag, Reassignment,
-    TopicDescription,
+    GroupListing, ListedOffset, LogDirDescription, MemberDescription, PartitionLag,
+    QuorumDescription, QuorumReplica, Reassignment, TopicDescription,
 };
 use kafkalite_client::{ClientError, TopicPartition};
 use pyo3::IntoPyObjectExt;
@@ -96,6 +96,17 @@ pub fn cluster(told: ClusterDescription) -> (Option<String>, Option<i32>, Vec<Br
     let brokers = told.brokers.into_iter();
     let brokers = brokers.map(|b| (b.id, b.place.host, b.place.port, b.rack, b.fenced));
     (told.cluster_id, told.controller, brokers.collect())
+}
+
+type QuorumReplicaTuple = (i32, Option<i64>, Option<i64>, Option<i64>);
+type QuorumTuple = (i32, i32, i64, Vec<QuorumReplicaTuple>, Vec<QuorumReplicaTuple>);
+
+pub fn quorum(told: QuorumDescription) -> QuorumTuple {
+    let replica =
+        |one: QuorumReplica| (one.id, one.log_end_offset, one.last_fetch_ms, one.last_caught_up_ms);
+    let all = |replicas: Vec<QuorumReplica>| replicas.into_iter().map(replica).collect();
+    let (voters, observers) = (all(told.voters), all(told.observers));
+    (told.leader, told.leader_epoch, told.high_watermark, voters, observers)
 }
 
 type SynonymTuple = (String, Option<String>, i8);
