@@ -5,7 +5,7 @@
 //! reverse order.
 //! Source: the role of Kafka's `BrokerServer`.
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::cluster::join::JoinError;
 use crate::cold_reads::{self, ColdReads};
 use crate::config::{BrokerConfig, ConfigError};
@@ -19,28 +19,31 @@ use crate::figures::Figures;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
 use crate::meta_properties::MetaPropertiesError;
+use crate::metadata::MetadataError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
-use crate::metadata::{Controller, MetadataError};
 use crate::metrics::Metrics;
 use crate::network::{BindError, Network, NetworkParts};
 use crate::partitions::{LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig};
 use crate::purgatory::{Purgatory, Timer};
 use crate::request_queue::{LaneBounds, Request, RequestQueue};
 use arc_swap::ArcSwap;
+use kafkalite_connection::CutLinks;
 use kafkalite_log::LogError;
-use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
+use kafkalite_log::storage::Storage;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 mod directories;
+mod environment;
 mod following;
 mod freed_memory;
 mod front;
 mod joining;
 
 use directories::Directories;
+pub use environment::Environment;
 use following::{
     follow_images, note_directories, propose_in_sync, start_fetchers, tell_when_offline,
     topic_settings,
@@ -93,6 +96,18 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether the cluster that the broker belongs to was not there in time.
+    #[must_use]
+    pub const fn is_without_cluster(&self) -> bool {
+        matches!(
+            self,
+            Self::Join(JoinError::Late { .. })
+                | Self::Metadata(MetadataError::NotRegistered { .. })
+        )
+    }
+}
+
 fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
@@ -116,9 +131,8 @@ impl Broker {
     /// # Errors
     /// See [`StartError`]; nothing of it runs then.
     pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
-        let storage: Arc<dyn Storage> =
-            if config.disk_sync { Arc::new(RealStorage) } else { Arc::new(UnsyncedStorage) };
-        Self::start_with(config, Arc::new(SystemClock::new()), storage)
+        let environment = Environment::of(&config);
+        Self::start_in(config, environment)
     }
 
     /// Starts a broker on a clock and a file system of the caller's.
@@ -130,25 +144,20 @@ impl Broker {
         clock: Arc<dyn Clock>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, StartError> {
-        Self::start_over(config, clock, storage, None)
+        Self::start_in(config, Environment { clock, storage, controller: None, links: None })
     }
 
-    /// As [`Self::start_with`]. A `controller` takes the place of a metadata log of this broker's
-    /// own, and stops with the broker.
+    /// Starts a broker in an environment of the caller's.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub fn start_over(
-        config: BrokerConfig,
-        clock: Arc<dyn Clock>,
-        storage: Arc<dyn Storage>,
-        controller: Option<Arc<Controller>>,
-    ) -> Result<Self, StartError> {
+    pub fn start_in(config: BrokerConfig, environment: Environment) -> Result<Self, StartError> {
         crate::error::panics::log_them();
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let listeners = Network::bind(&network_config(&config))?;
-        let settled = Settled::new(&config, storage.as_ref(), &listeners)?;
-        let opened = directories::open(&settled, &storage, &listeners, &clock, controller)?;
+        let settled = Settled::new(&config, environment.storage.as_ref(), &listeners)?;
+        let opened = directories::open(&settled, &listeners, &environment)?;
+        let clock = environment.clock;
         let cluster = opened.cluster.clone();
         // What was altered in an earlier life counts from the first thread on.
         let mut config = following::in_force(&settled.config, &cluster.controller().image());
@@ -169,19 +178,20 @@ impl Broker {
             // The voters of a cluster that starts need each other before any of them is ready.
             front = front.open(&config, &parts)?;
         }
-        let directories = opened.register()?;
+        let directories = opened.register(config.registration_timeout_ms)?;
         config = following::in_force(&config, &cluster.controller().image());
         let NetworkParts { queue, clock, metrics, .. } = &parts;
-        let foundation = Foundation { config: &config, clock, metrics, timer: &timer, queue };
+        let (config, links) = (&config, environment.links);
+        let foundation = Foundation { config, clock, metrics, timer: &timer, queue, links };
         let broker_epoch = directories.broker_epoch;
         let built = Arc::new(foundation.rooms(directories)?);
         doors.rooms.get_or_init(|| Arc::downgrade(&built));
-        let intervals = maintenance(&config);
+        let intervals = maintenance(config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
         let figures = figures(&built, config.node_id);
         figures.show_in(metrics);
-        let (network, io_threads) = front.opened(&config, &parts)?;
+        let (network, io_threads) = front.opened(config, &parts)?;
         following::bound_connections(&built.controller, &built.config, network.limits());
         cluster.serve(broker_epoch);
         let stop_timeout_ms = config.stop_timeout_ms;
@@ -366,12 +376,13 @@ struct Foundation<'a> {
     metrics: &'a Arc<Metrics>,
     timer: &'a Arc<Timer>,
     queue: &'a Arc<RequestQueue>,
+    links: Option<Arc<CutLinks>>,
 }
 
 impl Foundation<'_> {
     /// Opens the logs, begins to load the groups, and puts the rooms together.
     fn rooms(&self, directories: Directories) -> Result<Rooms, StartError> {
-        let &Self { config, clock, metrics, timer, queue } = self;
+        let &Self { config, clock, metrics, timer, queue, ref links } = self;
         let Directories { cluster, log_dirs, .. } = directories;
         let controller = cluster.controller().clone();
         let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
@@ -391,7 +402,7 @@ impl Foundation<'_> {
         note_directories(&controller, &partitions, config.node_id);
         propose_in_sync(&controller, &partitions, config.node_id);
         follow_images(&controller, &partitions, &swapped);
-        let fetchers = start_fetchers(config, &controller, &partitions, clock);
+        let fetchers = start_fetchers(config, &controller, &partitions, clock, links.clone());
         let topic = OffsetsPartitions {
             local_id: config.node_id,
             partitions: partitions.clone(),

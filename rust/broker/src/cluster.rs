@@ -9,16 +9,18 @@
 pub mod join;
 mod membership;
 pub mod peers;
+mod registering;
 mod sessions;
 
 use crate::clock::Clock;
-use crate::metadata::controller::{Joined, Joining, Registration};
+use crate::metadata::controller::{Joined, Joining};
 use crate::metadata::metadata_log::delete_log;
 use crate::metadata::quorum::{Accepted, RaftOptions};
 use crate::metadata::{
     ApiError, Controller, MetadataError, MetadataImage, MetadataQuorum, QuorumOfRaft,
 };
 use bytes::Bytes;
+use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::broker_heartbeat::{
@@ -32,6 +34,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 /// Between two looks of the leader at its cluster.
 const TURN: Duration = Duration::from_millis(250);
@@ -39,8 +43,6 @@ const TURN: Duration = Duration::from_millis(250);
 const TURNS_PER_BEAT: u32 = 2;
 /// How long a stop waits until the cluster knows of it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two attempts to register.
-const REGISTER_RETRY: Duration = Duration::from_millis(250);
 /// The broker has no epoch: it does not serve.
 const NO_EPOCH: i64 = -1;
 
@@ -57,6 +59,8 @@ pub struct Identity {
     pub listener: String,
     /// `DATA_DIR/__cluster_metadata-0`.
     pub metadata_dir: PathBuf,
+    /// Which of the others it cannot reach, if a test says so.
+    pub links: Option<Arc<CutLinks>>,
 }
 
 impl Identity {
@@ -99,12 +103,14 @@ struct Member {
     sessions: Mutex<Sessions>,
     /// Whether a change of the membership is under way.
     changing: AtomicBool,
+    /// Brokers came or went, or a change ended: the next look does not wait for its turn.
+    looks: Notify,
 }
 
 impl Member {
     fn new(raft: Arc<QuorumOfRaft>, peers: Arc<Peers>) -> Arc<Self> {
         let (sessions, changing) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { raft, peers, sessions, changing })
+        Arc::new(Self { raft, peers, sessions, changing, looks: Notify::new() })
     }
 
     fn leads(status: &Status) -> bool {
@@ -161,36 +167,14 @@ impl Cluster {
 
     fn run(self: &Arc<Self>, member: Arc<Member>) {
         let (this, runtime) = (Arc::downgrade(self), member.peers.runtime().clone());
+        let told = Arc::downgrade(&member);
+        self.controller.watch(Box::new(move |before, after| {
+            if let Some(member) = told.upgrade().filter(|_| before.brokers != after.brokers) {
+                member.looks.notify_one();
+            }
+        }));
         *self.member.lock() = Some(member);
         drop(runtime.spawn(turns(this)));
-    }
-
-    /// Registers this broker until the cluster has taken it in, and answers with its epoch.
-    ///
-    /// # Errors
-    /// The broker stops.
-    pub fn register(&self, broker: &Registration) -> Result<i64, MetadataError> {
-        let mut attempts = 0_u32;
-        loop {
-            let (told, heard) = mpsc::sync_channel(1);
-            let done = move |answer| _ = told.send(answer);
-            self.controller.register(broker.clone(), Box::new(done));
-            match heard.recv() {
-                Ok(Ok(epoch)) => return Ok(epoch),
-                Ok(Err(error)) => {
-                    if attempts.is_multiple_of(20) {
-                        let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
-                        tracing::info!(why, "waiting for the cluster to register");
-                    }
-                }
-                Err(_) => {
-                    let reason = "the broker stops".to_owned();
-                    return Err(MetadataError::Offline { reason });
-                }
-            }
-            attempts += 1;
-            std::thread::sleep(REGISTER_RETRY);
-        }
     }
 
     /// The broker serves in `epoch` from now on. The other brokers send it clients.
@@ -387,12 +371,16 @@ impl Cluster {
         }
         let (changed, told) = (Arc::clone(member), format!("{next:?}"));
         member.raft.change(next, move |result| {
+            let is_done = result.is_ok();
             match result {
                 Ok(()) => tracing::info!(change = told, "the quorum has changed"),
                 // A learner is not far enough yet, or a change before this one is not committed.
                 Err(error) => tracing::debug!(change = told, %error, "the quorum did not change"),
             }
             changed.changing.store(false, Ordering::Release);
+            if is_done {
+                changed.looks.notify_one();
+            }
         });
     }
 
@@ -419,14 +407,22 @@ impl Cluster {
 /// Runs a broker's turns until the broker is gone.
 async fn turns(cluster: Weak<Cluster>) {
     let mut turn = 0_u32;
+    let mut times = tokio::time::interval(TURN);
+    times.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(TURN).await;
+        let Some(member) = cluster.upgrade().and_then(|this| this.running()) else { return };
+        let is_turn = tokio::select! {
+            _ = times.tick() => true,
+            () = member.looks.notified() => false,
+        };
         let Some(this) = cluster.upgrade() else { return };
-        let Some(member) = this.running() else { return };
         let status = member.raft.raft_status();
         match Member::leads(&status) {
             true => this.lead(&member, &status),
             false => member.sessions.lock().follow(),
+        }
+        if !is_turn {
+            continue;
         }
         turn = turn.wrapping_add(1);
         if !turn.is_multiple_of(TURNS_PER_BEAT) {
@@ -445,7 +441,8 @@ async fn turns(cluster: Weak<Cluster>) {
 }
 
 fn start_peers(identity: &Identity) -> Result<Arc<Peers>, MetadataError> {
-    let started = Peers::start(&identity.cluster_id, identity.voter.node_id);
+    let (node_id, links) = (identity.voter.node_id, identity.links.clone());
+    let started = Peers::start(&identity.cluster_id, node_id, links);
     started.map_err(|source| MetadataError::Io {
         action: "start the threads of",
         path: identity.metadata_dir.clone(),

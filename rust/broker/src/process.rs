@@ -12,6 +12,7 @@ mod adopt;
 mod embedded;
 mod failure;
 mod flags;
+mod links;
 mod log_lines;
 mod logging;
 mod origins;
@@ -27,6 +28,7 @@ pub use embedded::Embedded;
 pub use failure::Failure;
 pub use kafkalite_log::inspect;
 pub use kafkalite_log::{Adopted, LogError};
+pub use links::Links;
 pub use log_lines::{LogLine, forward_log, next_log_lines, stop_log};
 pub use origins::{Origin, origins};
 

@@ -24,6 +24,7 @@ mod cluster;
 mod config;
 mod connection;
 mod error;
+mod links;
 mod pool;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -37,4 +38,5 @@ pub use cluster::{
 pub use config::ConnectionConfig;
 pub use connection::{Connection, Reply, Sent, Versions};
 pub use error::ConnectionError;
+pub use links::CutLinks;
 pub use pool::{Lane, Pool};

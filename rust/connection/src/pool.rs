@@ -4,11 +4,12 @@ use crate::address::{HostPort, NodeId};
 use crate::config::ConnectionConfig;
 use crate::connection::Connection;
 use crate::error::ConnectionError;
+use crate::links::CutLinks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Answers come in the order of requests, so what may wait long has a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +28,7 @@ pub enum Lane {
 /// reached at its new address.
 pub struct Pool {
     config: Arc<ConnectionConfig>,
+    links: Option<Arc<CutLinks>>,
     slots: Mutex<HashMap<(NodeId, Lane), Arc<Slot>>>,
     /// Connections that were tried.
     tries: AtomicU64,
@@ -60,7 +62,12 @@ impl Slot {
 impl Pool {
     /// An empty one. No I/O happens.
     pub fn new(config: Arc<ConnectionConfig>) -> Self {
-        Self { config, slots: Mutex::new(HashMap::new()), tries: AtomicU64::new(0) }
+        Self::over(config, None)
+    }
+
+    /// An empty one, which does not cross a link that `links` say is cut.
+    pub fn over(config: Arc<ConnectionConfig>, links: Option<Arc<CutLinks>>) -> Self {
+        Self { config, links, slots: Mutex::default(), tries: AtomicU64::new(0) }
     }
 
     /// How many connections were tried so far.
@@ -104,10 +111,9 @@ impl Pool {
         }
         self.tries.fetch_add(1, Ordering::Relaxed);
         let limit = self.config.setup_timeout.with_jitter(attempts.failures + 1, u32::MAX / 2);
-        match Connection::open(place, &self.config, limit).await {
+        match self.open(place, limit).await {
             Ok(connection) => {
                 *attempts = Attempts::default();
-                let connection = Arc::new(connection);
                 *slot.open.lock() = Some(Arc::clone(&connection));
                 Ok(connection)
             }
@@ -120,6 +126,21 @@ impl Pool {
                 Err(error)
             }
         }
+    }
+
+    async fn open(
+        &self,
+        place: &HostPort,
+        limit: Duration,
+    ) -> Result<Arc<Connection>, ConnectionError> {
+        if let Some(links) = &self.links {
+            links.check(place)?;
+        }
+        let connection = Arc::new(Connection::open(place, &self.config, limit).await?);
+        if let Some(links) = &self.links {
+            links.opened(place, &connection)?;
+        }
+        Ok(connection)
     }
 
     /// Takes over a connection that was made before it was known which broker it leads to.

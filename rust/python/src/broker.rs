@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kafkalite_broker::process::{self, Embedded};
+use kafkalite_broker::process::{self, Embedded, Links};
 use pyo3::prelude::*;
 
 use crate::error::start_error;
@@ -16,6 +16,7 @@ use crate::error::start_error;
 pub struct Broker {
     config: BTreeMap<String, String>,
     topics: Vec<(String, Option<i32>)>,
+    links: Links,
     running: Mutex<Option<Embedded>>,
 }
 
@@ -30,7 +31,7 @@ impl Broker {
     #[new]
     #[pyo3(signature = (config, topics))]
     fn new(config: BTreeMap<String, String>, topics: Vec<(String, Option<i32>)>) -> Self {
-        Self { config, topics, running: Mutex::new(None) }
+        Self { config, topics, links: Links::default(), running: Mutex::new(None) }
     }
 
     /// Starts it; it serves when this returns. Starting a running broker does nothing.
@@ -38,7 +39,7 @@ impl Broker {
         let started = py.detach(|| {
             let mut running = self.running();
             if running.is_none() {
-                *running = Some(Embedded::start(&self.config, &self.topics)?);
+                *running = Some(Embedded::start(&self.config, &self.topics, &self.links)?);
             }
             Ok(())
         });
@@ -63,6 +64,13 @@ impl Broker {
                 running.kill();
             }
         });
+    }
+
+    /// Cuts the links to the brokers at these addresses, and mends all others. That counts for its
+    /// next start as well.
+    fn cut_links(&self, py: Python<'_>, addresses: Vec<String>) -> PyResult<()> {
+        let cut = || self.links.cut(addresses.iter().map(String::as_str));
+        py.detach(cut).map_err(|failure| start_error(py, &failure))
     }
 
     /// The last requests, oldest first; none while it does not run.

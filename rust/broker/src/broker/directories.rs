@@ -9,7 +9,7 @@
 //! Source: Kafka's `LogManager.createAndValidateLogDirs` and `MetaPropertiesEnsemble`.
 
 use super::joining::{Settled, advertised, endpoint};
-use super::{StartError, system};
+use super::{Environment, StartError, system};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Identity, QUORUM};
 use crate::config::BrokerConfig;
@@ -44,15 +44,14 @@ pub(super) struct Opened {
     lost: Vec<PathBuf>,
 }
 
-/// Opens them all. A broker of a cluster takes part in its quorum from now on. With a `controller`
-/// no metadata log is opened.
+/// Opens them all. A broker of a cluster takes part in its quorum from now on. With a controller in
+/// the environment no metadata log is opened.
 pub(super) fn open(
     settled: &Settled,
-    storage: &Arc<dyn Storage>,
     listeners: &[Listener],
-    clock: &Arc<dyn Clock>,
-    controller: Option<Arc<Controller>>,
+    environment: &Environment,
 ) -> Result<Opened, StartError> {
+    let Environment { clock, storage, controller, links } = environment;
     let config = &settled.config;
     let limit = getrlimit(Resource::Nofile).current;
     let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
@@ -83,7 +82,7 @@ pub(super) fn open(
         }
     }
     let ids: Vec<Uuid> = here.iter().map(|(id, _)| *id).collect();
-    let dir = match &controller {
+    let dir = match controller {
         Some(_) => PathBuf::new(),
         None => metadata_dir(&here, any_known && !lost.is_empty())?,
     };
@@ -104,9 +103,10 @@ pub(super) fn open(
         at: endpoint(config, listeners),
         listener: config.inter_broker_listener_name.clone().unwrap_or_default(),
         metadata_dir: dir,
+        links: links.clone(),
     };
     let cluster = if let Some(controller) = controller {
-        Cluster::alone(identity, controller, storage.clone(), clock.clone())
+        Cluster::alone(identity, controller.clone(), storage.clone(), clock.clone())
     } else if is_member(storage.as_ref(), &identity.metadata_dir)? {
         join_in(identity, storage, clock)?
     } else {
@@ -116,12 +116,16 @@ pub(super) fn open(
 }
 
 impl Opened {
-    /// Waits until the cluster has taken this broker in.
-    pub(super) fn register(self) -> Result<Directories, StartError> {
+    /// Waits until the cluster has taken this broker in, at most so long.
+    pub(super) fn register(self, timeout_ms: u64) -> Result<Directories, StartError> {
         let Self { cluster, broker, here, lost } = self;
         let (broker_id, ids) = (broker.broker_id, broker.log_dirs.clone());
         if cluster.has_company() {
-            cluster.register(&Registration { fenced: true, ..broker })?;
+            let registered = cluster.register(&Registration { fenced: true, ..broker }, timeout_ms);
+            registered.inspect_err(|_| {
+                cluster.controller().stop();
+                cluster.stop();
+            })?;
         }
         let image = cluster.controller().image();
         let broker = image.brokers.get(&broker_id);

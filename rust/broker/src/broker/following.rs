@@ -10,6 +10,7 @@ use crate::partitions::{PartitionProposal, ReplicaManager, TopicSettings};
 use crate::purgatory::Timer;
 use crate::replication::{ReplicaFetchers, ReplicaFetchersConfig};
 use arc_swap::ArcSwap;
+use kafkalite_connection::CutLinks;
 use std::sync::Arc;
 
 /// A start with so many partitions leaves much free memory behind, and so does their deletion.
@@ -83,10 +84,12 @@ pub(super) fn start_fetchers(
     controller: &Controller,
     partitions: &Arc<ReplicaManager>,
     clock: &Arc<dyn Clock>,
+    links: Option<Arc<CutLinks>>,
 ) -> Arc<ReplicaFetchers> {
     let fetchers_config = ReplicaFetchersConfig {
         local_id: config.node_id,
         listener: config.inter_broker_listener_name.clone(),
+        links,
     };
     let (partitions, clock) = (Arc::clone(partitions), Arc::clone(clock));
     let fetchers = Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock));

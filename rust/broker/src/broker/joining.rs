@@ -19,6 +19,7 @@ use kafkalite_protocol::Uuid;
 use kafkalite_quorum::Endpoint;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The configuration of a node whose id is known.
 pub(super) struct Settled {
@@ -70,7 +71,8 @@ impl Settled {
             rack: config.broker_rack.clone(),
             listeners: advertised(&config, listeners),
         };
-        let Joined { cluster_id, broker_id } = join(&place, &joining)?;
+        let timeout = Duration::from_millis(config.registration_timeout_ms);
+        let Joined { cluster_id, broker_id } = join(&place, &joining, timeout)?;
         if known.is_some() {
             return Err(JoinError::HasMetadata { cluster_id }.into());
         }

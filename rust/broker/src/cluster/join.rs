@@ -3,7 +3,7 @@
 use super::peers::connection_config;
 use crate::metadata::controller::{Joined, Joining};
 use crate::metadata::records::ListenerRecord;
-use kafkalite_connection::{Connection, ConnectionError, HostPort};
+use kafkalite_connection::{Backoff, Connection, ConnectionError, HostPort};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::join_cluster::{
     JoinClusterRequest, JoinClusterResponse, JoinListener,
@@ -13,8 +13,9 @@ use tokio::runtime::Builder;
 
 /// How long one question may take, with the first broker's change to a quorum of several.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two questions.
-const RETRY: Duration = Duration::from_millis(250);
+/// Between two questions. Brokers that start together find each other soon.
+const RETRY: Backoff =
+    Backoff { initial: Duration::from_millis(10), max: Duration::from_millis(500) };
 /// Between two lines in the log.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
@@ -32,6 +33,20 @@ pub enum JoinError {
     /// What is to be joined is no address.
     #[error("kafkalite.join wants HOST:PORT, not {0}")]
     Address(String),
+    /// No broker answered, or the cluster was not ready.
+    #[error(
+        "the cluster at {address} did not answer within {} s \
+         (initial.broker.registration.timeout.ms): {why}",
+        timeout.as_secs_f32()
+    )]
+    Late {
+        /// Where it was asked.
+        address: String,
+        /// How long.
+        timeout: Duration,
+        /// What was heard last.
+        why: String,
+    },
     /// The others could not reach this broker.
     #[error("a broker that joins a cluster needs an address for the others: set --advertise")]
     NoAddress,
@@ -46,24 +61,30 @@ pub enum JoinError {
     System(#[from] std::io::Error),
 }
 
-/// Asks the broker at `place` until it answers.
+/// Asks the broker at `place` until it answers, at most so long.
 ///
 /// # Errors
-/// The cluster refuses this broker.
-pub fn join(place: &HostPort, joining: &Joining) -> Result<Joined, JoinError> {
+/// The cluster refuses this broker, or is not there.
+pub fn join(place: &HostPort, joining: &Joining, timeout: Duration) -> Result<Joined, JoinError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let address = place.to_string();
+        let (began, mut attempts) = (Instant::now(), 0);
         let mut told: Option<Instant> = None;
         loop {
-            match ask(place, joining).await {
+            let why = match ask(place, joining).await {
                 Ok(Answer::Joined(joined)) => return Ok(joined),
-                Ok(Answer::Refused(why)) => {
-                    return Err(JoinError::Refused { address: place.to_string(), why });
-                }
-                Ok(Answer::Later(why)) => tell(&mut told, place, &why),
-                Err(error) => tell(&mut told, place, &error.to_string()),
+                Ok(Answer::Refused(why)) => return Err(JoinError::Refused { address, why }),
+                Ok(Answer::Later(why)) => why,
+                Err(error) => error.to_string(),
+            };
+            attempts += 1;
+            let wait = RETRY.after(attempts);
+            if began.elapsed() + wait >= timeout {
+                return Err(JoinError::Late { address, timeout, why });
             }
-            tokio::time::sleep(RETRY).await;
+            tell(&mut told, place, &why);
+            tokio::time::sleep(wait).await;
         }
     })
 }

@@ -7,7 +7,8 @@ use crate::metadata::MetadataError;
 use crate::metadata::quorum::{Accepted, Forward, Forwarded, Outcome};
 use bytes::Bytes;
 use kafkalite_connection::{
-    Backoff, Connection, ConnectionConfig, ConnectionError, HostPort, Lane as PoolLane, Pool,
+    Backoff, Connection, ConnectionConfig, ConnectionError, CutLinks, HostPort, Lane as PoolLane,
+    Pool,
 };
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
@@ -89,7 +90,11 @@ impl Peers {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(cluster_id: &str, broker_id: i32) -> std::io::Result<Arc<Self>> {
+    pub fn start(
+        cluster_id: &str,
+        broker_id: i32,
+        links: Option<Arc<CutLinks>>,
+    ) -> std::io::Result<Arc<Self>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
@@ -100,7 +105,7 @@ impl Peers {
         };
         let thread = std::thread::Builder::new().name("cluster".to_owned()).spawn(run)?;
         let config = Arc::new(connection_config());
-        let pool = || Pool::new(Arc::clone(&config));
+        let pool = || Pool::over(Arc::clone(&config), links.clone());
         let lanes = Lanes {
             log: pool(),
             heartbeat: pool(),

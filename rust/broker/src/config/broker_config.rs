@@ -105,6 +105,8 @@ fields! {
     cluster_id: Option<String> = text("kafkalite.cluster.id");
     /// `kafkalite.join`, for a data directory that is new.
     join: Option<String> = text("kafkalite.join");
+    /// `initial.broker.registration.timeout.ms`
+    registration_timeout_ms: u64 = number("initial.broker.registration.timeout.ms");
 
     /// `num.network.threads`
     num_network_threads: usize = number("num.network.threads");

@@ -39,6 +39,8 @@ pub const IDENTITY: &[ConfigKey] = keys! {
     Low ReadOnly String "listener.security.protocol.map"
         = Text("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"), Any,
         "Security protocol of each listener name. Only PLAINTEXT is served.";
+    Medium ReadOnly Int "initial.broker.registration.timeout.ms" = Text("60000"), AtLeast(0),
+        "Time that a starting broker waits for its cluster to register it; then it gives up.";
     High ReadOnly List "log.dirs" = Null, Any,
         "Directories of the logs. Unset: log.dir.";
     High ReadOnly List "log.dir" = Text("kafkalite-data"), NotEmpty,

@@ -143,7 +143,6 @@ pub(super) const NAMES: &[&str] = &[
     "group.streams.min.session.timeout.ms",
     "group.streams.num.standby.replicas",
     "group.streams.session.timeout.ms",
-    "initial.broker.registration.timeout.ms",
     "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters",
     "leader.imbalance.check.interval.seconds",

@@ -120,6 +120,15 @@ pub enum MetadataError {
         /// What was seen.
         reason: String,
     },
+    /// The cluster did not take this broker in.
+    #[error(
+        "the cluster did not register this broker within {timeout_ms} ms \
+         (initial.broker.registration.timeout.ms): most of its voters must run"
+    )]
+    NotRegistered {
+        /// How long it was tried.
+        timeout_ms: u64,
+    },
     /// Another broker's records do not fit, or the quorum refuses them.
     #[error("the controller refused: {reason}")]
     Refused {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::failure::Failure;
+use super::links::Links;
 use super::serve::{bind_admin, reachable, start_admin};
 use crate::admin_http::AdminHttp;
-use crate::broker::Broker;
+use crate::broker::{Broker, Environment};
 use crate::config::{Sources, load};
 use crate::metrics::{RecentRequest, RecentRequests};
 
@@ -24,20 +25,24 @@ struct Running {
 
 impl Embedded {
     /// Starts one with `config` over the profile `dev`, and makes the topics that are not there:
-    /// name, and partitions if not as many as `num.partitions` says. It serves when this returns.
+    /// name, and partitions if not as many as `num.partitions` says. It serves when this returns,
+    /// and does not cross `links` that are cut.
     ///
     /// # Errors
     /// The configuration is wrong, or the broker is refused something that it needs.
     pub fn start(
         config: &BTreeMap<String, String>,
         topics: &[(String, Option<i32>)],
+        links: &Links,
     ) -> Result<Self, Failure> {
         let keys = config.iter();
         let flags = keys.map(|(key, value)| (key.clone(), value.clone(), "config".to_owned()));
         let profile = Some("dev".to_owned());
         let config = load(&Sources { profile, flags: flags.collect(), ..Sources::default() })?;
         let admin = bind_admin(&config)?;
-        let broker = Broker::start(config)?;
+        let links = Some(links.0.clone());
+        let environment = Environment { links, ..Environment::of(&config) };
+        let broker = Broker::start_in(config, environment)?;
         let admin = start_admin(admin, &broker).inspect_err(|_| broker.stop())?;
         broker.create_topics(topics).inspect_err(|_| broker.stop())?;
         let running = Some(Running { broker, admin });

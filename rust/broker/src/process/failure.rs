@@ -80,6 +80,11 @@ impl From<StartError> for Failure {
                     .to_owned(),
                 exit_code: USAGE,
             },
+            error if error.is_without_cluster() => Self::refused(
+                "the broker does not start".to_owned(),
+                error.to_string(),
+                "start the other brokers of the cluster too, at the same time.",
+            ),
             other => Self::refused(
                 "the broker does not start".to_owned(),
                 other.to_string(),

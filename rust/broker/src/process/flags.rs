@@ -22,6 +22,7 @@ Runs a Kafka broker until SIGTERM, SIGINT or SIGHUP. A second signal ends the br
   --profile dev          Defaults for tests: groups form without a delay.
   --topic NAME[:N]       Topic to create with N partitions, if it is missing (repeatable).
   --stop-with-stdin      Stop when stdin ends.
+  --links-from-stdin     For tests: read addresses of brokers not to connect to, line by line.
   --stop-with-parent PID Stop when the parent process PID ends.
   --help, --version
 
@@ -59,6 +60,8 @@ pub struct Order {
     pub topics: Vec<(String, Option<i32>)>,
     /// Whether it stops when stdin ends.
     pub stops_with_stdin: bool,
+    /// Whether lines of stdin say which brokers it cannot reach.
+    pub links_from_stdin: bool,
     /// The process that started this one, if the broker stops with it.
     pub stops_with_parent: Option<u32>,
 }
@@ -87,6 +90,10 @@ pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
                 order.stops_with_stdin = true;
                 continue;
             }
+            "--links-from-stdin" if attached.is_none() => {
+                order.links_from_stdin = true;
+                continue;
+            }
             _ => {}
         }
         if !FLAGS.contains(&flag) {
@@ -95,6 +102,9 @@ pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
         let value = attached.or_else(|| words.next().copied());
         let value = value.ok_or_else(|| bad(format!("{flag} wants a value")))?;
         take(flag, value, &mut order)?;
+    }
+    if order.stops_with_stdin && order.links_from_stdin {
+        return Err(bad("--links-from-stdin and --stop-with-stdin exclude each other".to_owned()));
     }
     Ok(Parsed::Run(Box::new(order)))
 }

@@ -17,6 +17,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::failure::Failure;
+use super::logging::QUORUM_LIBRARY;
 
 /// Lines on their way, at most.
 const ROOM: usize = 4_096;
@@ -144,7 +145,9 @@ struct Forward(&'static Lines);
 
 impl<S: Subscriber> Layer<S> for Forward {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        *metadata.level() <= self.0.level()
+        let is_quorum = metadata.target().starts_with(QUORUM_LIBRARY);
+        let most = if is_quorum { LevelFilter::ERROR } else { LevelFilter::TRACE };
+        *metadata.level() <= self.0.level().min(most)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

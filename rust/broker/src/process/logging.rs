@@ -9,6 +9,9 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+/// The targets of the library of the quorum begin so.
+pub(super) const QUORUM_LIBRARY: &str = "openraft";
+
 /// Starts logging. `KAFKALITE_LOG` is a level, or levels by module: `warn`,
 /// `info,kafkalite_broker::network=debug`. A process that logs already, as one that embeds us may,
 /// keeps its own way.
@@ -29,10 +32,11 @@ pub fn start() {
 
 /// What `wanted` lets through; what cannot be read counts as `info`.
 pub(super) fn filter(wanted: &str) -> Targets {
-    // The library of the quorum tells each of its steps at this level.
-    let info = || {
-        let all = Targets::new().with_default(LevelFilter::INFO);
-        all.with_target("openraft", LevelFilter::ERROR)
-    };
-    if wanted.is_empty() { info() } else { wanted.parse().unwrap_or_else(|_| info()) }
+    let info = || Targets::new().with_default(LevelFilter::INFO);
+    let all = if wanted.is_empty() { info() } else { wanted.parse().unwrap_or_else(|_| info()) };
+    // The library of the quorum tells each of its steps as `info`. Who wants them names it.
+    match wanted.contains(QUORUM_LIBRARY) {
+        true => all,
+        false => all.with_target(QUORUM_LIBRARY, LevelFilter::ERROR),
+    }
 }

@@ -11,9 +11,10 @@ use tokio::sync::oneshot;
 use super::embedded::url;
 use super::failure::Failure;
 use super::flags::Order;
+use super::links::Links;
 use super::{OnReady, logging, parent, say};
 use crate::admin_http::{AdminHttp, AdminListener};
-use crate::broker::Broker;
+use crate::broker::{Broker, Environment};
 use crate::config::{BASE, BrokerConfig, load};
 
 /// Runs a broker until a signal stops it.
@@ -28,7 +29,8 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     // Bound before the broker starts: a taken port is found out before a log is touched.
     let admin = bind_admin_if_free(&config)?;
-    let Some(broker) = signals.start(config)? else { return Ok(()) };
+    let links = order.links_from_stdin.then(Links::from_stdin).transpose()?;
+    let Some(broker) = signals.start(config, links)? else { return Ok(()) };
     let broker = Arc::new(broker);
     let admin = start_admin(admin, &broker).and_then(|admin| {
         broker.create_topics(&order.topics)?;
@@ -244,11 +246,17 @@ impl Signals {
 
     /// Starts the broker, on a thread of its own: it may wait for others. `None`: a signal came
     /// first, and the start did not end soon.
-    fn start(&mut self, config: BrokerConfig) -> Result<Option<Broker>, Failure> {
+    fn start(
+        &mut self,
+        config: BrokerConfig,
+        links: Option<Links>,
+    ) -> Result<Option<Broker>, Failure> {
         let (done, mut started) = oneshot::channel();
         let start = move || {
+            let links = links.map(|links| links.0);
+            let environment = Environment { links, ..Environment::of(&config) };
             // An error says that a signal came meanwhile.
-            let _ = done.send(Broker::start(config));
+            let _ = done.send(Broker::start_in(config, environment));
         };
         let thread = std::thread::Builder::new().name("start".to_owned()).spawn(start);
         thread.map_err(|error| gave_up(&error.to_string()))?;

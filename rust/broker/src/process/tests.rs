@@ -69,6 +69,11 @@ fn words_that_are_wrong_exit_with_2_and_a_hint() {
             "--topic wants NAME or NAME:PARTITIONS, not a:none",
             "`kafkalite serve --help` tells the flags.",
         ),
+        (
+            vec!["--links-from-stdin", "--stop-with-stdin"],
+            "--links-from-stdin and --stop-with-stdin exclude each other",
+            "`kafkalite serve --help` tells the flags.",
+        ),
         (vec!["--profile", "prod"], "unknown profile prod", "the only profile is dev."),
     ] {
         let failure = failure_of(&words);
@@ -123,6 +128,10 @@ fn the_log_filter_is_info_unless_it_can_be_read() {
     ] {
         let filter = super::logging::filter(wanted);
         assert_eq!(filter.would_enable("kafkalite_broker::network", &level), passes, "{wanted}");
+    }
+    for (wanted, passes) in [("", false), ("info", false), ("warn,openraft=info", true)] {
+        let filter = super::logging::filter(wanted);
+        assert_eq!(filter.would_enable("openraft::core", &Level::INFO), passes, "{wanted}");
     }
 }
 

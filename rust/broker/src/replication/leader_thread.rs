@@ -7,7 +7,7 @@ use super::fetcher::{Answer, Fetcher, FetcherConfig, LocalReplicas, Next, Questi
 use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_connection::{
-    Backoff, ConnectionConfig, ConnectionError, HostPort, Lane, NodeId, Pool,
+    Backoff, ConnectionConfig, ConnectionError, CutLinks, HostPort, Lane, NodeId, Pool,
 };
 use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::Request;
@@ -61,13 +61,17 @@ impl Inbox {
     }
 }
 
-/// Starts to follow broker `leader`.
+/// The connections of a thread of broker `replica_id`.
+pub(super) fn pool(replica_id: i32, links: Option<Arc<CutLinks>>) -> Pool {
+    Pool::over(Arc::new(connection_config(replica_id)), links)
+}
+
+/// Starts to follow broker `leader`, over connections of `pool`.
 ///
 /// # Errors
 /// The operating system refuses a thread.
 pub(super) fn start(
-    leader: NodeId,
-    place: Option<HostPort>,
+    (leader, place, pool): (NodeId, Option<HostPort>, Pool),
     config: FetcherConfig,
     logs: impl LocalReplicas + Send + 'static,
     clock: Arc<dyn Clock>,
@@ -80,7 +84,6 @@ pub(super) fn start(
         ended: Notify::new(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let pool = Pool::new(Arc::new(connection_config(config.replica_id)));
     let fetcher = Fetcher::new(config);
     let mut thread = LeaderThread {
         leader,

@@ -9,7 +9,7 @@ use super::local_logs::LocalLogs;
 use crate::clock::Clock;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::partitions::ReplicaManager;
-use kafkalite_connection::HostPort;
+use kafkalite_connection::{CutLinks, HostPort};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct ReplicaFetchersConfig {
     /// `inter.broker.listener.name`: the listener of a leader to ask at. Without it, or where a
     /// leader has none of this name, the leader's first.
     pub listener: Option<String>,
+    /// Which leaders cannot be reached, if a test says so.
+    pub links: Option<Arc<CutLinks>>,
 }
 
 /// The fetchers of a broker.
@@ -130,7 +132,8 @@ impl ReplicaFetchers {
         };
         let place = self.place(image, leader);
         let clock = Arc::clone(&self.clock);
-        let started = leader_thread::start(leader, place, config, self.logs.clone(), clock);
+        let pool = leader_thread::pool(self.config.local_id, self.config.links.clone());
+        let started = leader_thread::start((leader, place, pool), config, self.logs.clone(), clock);
         let failed = |error: &std::io::Error| {
             tracing::error!(leader, %error, "cannot start a thread that follows a leader");
         };

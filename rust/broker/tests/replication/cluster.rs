@@ -3,7 +3,7 @@
 //! The test decides which brokers are alive: it registers them, and has them leave.
 
 use crate::client::{awaited, config};
-use kafkalite_broker::broker::Broker;
+use kafkalite_broker::broker::{Broker, Environment};
 use kafkalite_broker::clock::{Clock, SystemClock};
 use kafkalite_broker::metadata::controller::{
     Elections, Leaving, NewTopic, NoRules, TopicDefaults,
@@ -145,7 +145,8 @@ impl Cluster {
         let node_id = id.to_string();
         let config = config(self.directories[&id].path(), &[("node.id", &node_id)]);
         let storage = Arc::new(RealStorage);
-        let broker = Broker::start_over(config, clock, storage, Some(controller)).unwrap();
+        let environment = Environment { clock, storage, controller: Some(controller), links: None };
+        let broker = Broker::start_in(config, environment).unwrap();
         let (name, address) = broker.listeners()[0].clone();
         let (host, port) = (address.ip().to_string(), address.port());
         let listeners = vec![ListenerRecord { name: name.to_string(), host, port }];

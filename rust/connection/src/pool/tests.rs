@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{Answer, EventLoop, FakeBroker, config};
+use std::collections::HashSet;
 
 /// As a broker uses it, which knows from metadata of its own where the others are.
 #[test]
@@ -19,6 +20,25 @@ fn a_broker_is_called_where_the_caller_says_with_one_connection_for_each_lane() 
         pool.close_all();
         assert!(moved.is_closed() && fetch.is_closed());
         assert_eq!(pool.tries(), 3);
+    });
+}
+
+/// A test divides the network: what was open ends, and nothing new is opened until it is mended.
+#[test]
+fn a_link_that_is_cut_carries_nothing_until_it_is_mended() {
+    let brokers = [FakeBroker::start(|_| Answer::Usual), FakeBroker::start(|_| Answer::Usual)];
+    let [cut, whole] = brokers.each_ref().map(|broker| broker.place.clone());
+    EventLoop::start("test").run(async move {
+        let links = Arc::new(CutLinks::default());
+        let pool = Pool::over(Arc::new(config([])), Some(Arc::clone(&links)));
+        let before = pool.connection(1, Lane::Data, &cut).await.expect("open");
+        let other = pool.connection(2, Lane::Data, &whole).await.expect("open");
+        links.set(HashSet::from([cut.clone()]));
+        assert!(before.is_closed() && !other.is_closed());
+        let refused = pool.connection(1, Lane::Data, &cut).await.expect_err("it is cut");
+        assert!(refused.to_string().contains("the link is cut"), "{refused}");
+        links.set(HashSet::new());
+        assert!(!pool.connection(1, Lane::Data, &cut).await.expect("mended").is_closed());
     });
 }
 

@@ -1,0 +1,30 @@
+//! What a broker runs in: the system's own, or what a test puts in its place.
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::BrokerConfig;
+use crate::metadata::Controller;
+use kafkalite_connection::CutLinks;
+use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
+use std::sync::Arc;
+
+/// What a broker runs in.
+pub struct Environment {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The file system.
+    pub storage: Arc<dyn Storage>,
+    /// Takes the place of a metadata log of the broker's own, and stops with the broker.
+    pub controller: Option<Arc<Controller>>,
+    /// Brokers that this one cannot reach.
+    pub links: Option<Arc<CutLinks>>,
+}
+
+impl Environment {
+    /// The system's own, as `config` wants it.
+    #[must_use]
+    pub fn of(config: &BrokerConfig) -> Self {
+        let storage: Arc<dyn Storage> =
+            if config.disk_sync { Arc::new(RealStorage) } else { Arc::new(UnsyncedStorage) };
+        Self { clock: Arc::new(SystemClock::new()), storage, controller: None, links: None }
+    }
+}
