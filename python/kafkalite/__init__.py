@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .aio.consumer import AsyncConsumer as AsyncConsumer
     from .aio.producer import AsyncProducer as AsyncProducer
     from .broker import Broker as Broker
+    from .cluster import Cluster as Cluster
     from .consumer import Consumer as Consumer
     from .descriptions import Append as Append
     from .descriptions import BrokerDescription as BrokerDescription
@@ -110,6 +111,7 @@ __all__ = [
     "BrokerStartError",
     "BufferFullError",
     "ClosedError",
+    "Cluster",
     "ClusterDescription",
     "ColumnBatch",
     "CommittedOffset",
@@ -199,6 +201,7 @@ _HOMES = {
     "BrokerStartError": "kafkalite.errors",
     "BufferFullError": "kafkalite.errors",
     "ClosedError": "kafkalite.errors",
+    "Cluster": "kafkalite.cluster",
     "ClusterDescription": "kafkalite.descriptions",
     "ColumnBatch": "kafkalite.ranges",
     "CommittedOffset": "kafkalite.descriptions",

@@ -80,12 +80,16 @@ class Broker:
         self._admin_port = admin_port
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._temporary: Path | None = None
-        self._topics = _partitions(topics)
+        self._topics = partitions_of(topics)
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(f"config must be a mapping of keys, not {type(config).__name__}")
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         self._in_process = in_process
         self._log_level = log_level
+        #: ``HOST:PORT``, from the first start on.
+        self._listens: str | None = None
+        #: Addresses of brokers that it cannot reach; ``None`` cuts no link, now or later.
+        self._cut: Sequence[str] | None = None
         self._engine: _Engine | None = None
         self._close: weakref.finalize[..., Broker] | None = None
         self._lock, self._lock_owner = threading.RLock(), os.getpid()
@@ -285,8 +289,9 @@ class Broker:
             self._temporary = Path(temporary)
         held: list[socket.socket] = []
         host, port = self._address
+        self._listens = f"{_bracketed(host)}:{_hold(host, port, held)}"
         keys = {
-            "listeners": f"PLAINTEXT://{_bracketed(host)}:{_hold(host, port, held)}",
+            "listeners": f"PLAINTEXT://{self._listens}",
             "log.dirs": temporary or str(self._data_dir),
             "kafkalite.admin.port": str(self._held_admin_port(held)),
             # What is thrown away need not survive a power cut.
@@ -298,7 +303,7 @@ class Broker:
         else:
             from .broker_process import BrokerProcess
 
-            engine = BrokerProcess(keys, self._topics, self._log_level)
+            engine = BrokerProcess(keys, self._topics, self._log_level, self._cut)
         self._engine = engine
         self._close = weakref.finalize(self, _end, os.getpid(), engine, temporary, held)
         return engine
@@ -377,7 +382,8 @@ def _hold(host: str, port: int, held: list[socket.socket]) -> int:
     return int(reserved.getsockname()[1])
 
 
-def _partitions(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, int | None]]:
+def partitions_of(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, int | None]]:
+    """Return topics to make with their numbers of partitions, as far as they have one."""
     if isinstance(topics, str):
         # A string is an iterable of strings, and never meant as one here.
         return [(topics, None)]

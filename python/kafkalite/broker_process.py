@@ -8,6 +8,7 @@ that it never waits for a reader; the last lines are kept.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -42,14 +43,25 @@ class BrokerProcess:
         keys: Mapping[str, str],
         topics: Sequence[tuple[str, int | None]],
         log_level: str | int | None,
+        cut_links: Sequence[str] | None = None,
     ) -> None:
-        """Configure it with keys of the broker, topics to make, and a level to forward."""
+        """Configure it with keys of the broker, topics to make, and a level to forward.
+
+        Args:
+            keys: Keys of the broker.
+            topics: Topics to make.
+            log_level: The level to forward.
+            cut_links: Addresses that it cannot reach; ``None`` cuts no link, now or later.
+        """
         words = ["serve", "--profile", "dev"]
+        if cut_links is not None:
+            words.append("--links-from-stdin")
         for key, value in keys.items():
             words += ["--set", f"{key}={value}"]
         for name, partitions in topics:
             words += ["--topic", name if partitions is None else f"{name}:{partitions}"]
         self._words = words
+        self._links = None if cut_links is None else _line(cut_links)
         self._level = log_level
         self._child: subprocess.Popen[bytes] | None = None
         self._told: dict[str, str] = {}
@@ -112,7 +124,7 @@ class BrokerProcess:
             self._reap()
             self._child = child = subprocess.Popen(
                 [*_COMMAND, *self._words, "--stop-with-parent", str(os.getpid())],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if self._links is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._environment(),
@@ -125,6 +137,7 @@ class BrokerProcess:
             )
             self._reader.start()
             try:
+                self._write_links(child)
                 self._told = self._read_ready(child)
             except BaseException:
                 child.kill()
@@ -138,6 +151,28 @@ class BrokerProcess:
     def kill(self) -> None:
         """SIGKILL: nothing is flushed, and clients get no answer."""
         self._end(signal.SIGKILL)
+
+    def cut_links(self, addresses: Sequence[str]) -> None:
+        """Cut the links to brokers and mend all others, also for its next start.
+
+        Raises:
+            BrokerStartError: It runs, and does not say in time that it has done so.
+        """
+        with self._changing:
+            self._links = line = _line(addresses)
+            if self._child is not None and self._lives():
+                self._write_links(self._child)
+                self._read_lines(self._child, f"links: {line}".rstrip("\n"))
+
+    def _write_links(self, child: subprocess.Popen[bytes]) -> None:
+        if child.stdin is None or self._links is None:
+            return
+        try:
+            child.stdin.write(self._links.encode())
+            child.stdin.flush()
+        except BrokenPipeError:
+            # It has ended, and says why elsewhere; the next start gets the line.
+            pass
 
     def _end(self, number: signal.Signals) -> None:
         if os.getpid() != self._owner:
@@ -161,9 +196,10 @@ class BrokerProcess:
         child.wait()
         if self._reader is not None:
             self._reader.join()
-        for pipe in (child.stdout, child.stderr):
+        for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def _lives(self) -> bool:
         return self._child is not None and self._child.poll() is None
@@ -178,17 +214,22 @@ class BrokerProcess:
 
     def _read_ready(self, child: subprocess.Popen[bytes]) -> dict[str, str]:
         """Return what it told on stdout, once it serves."""
+        lines = self._read_lines(child, "serving")
+        told = [line.split(": ", 1) for line in lines if ": " in line]
+        found = {what: value for what, value in told if what != "ready"}
+        # One line for each listener.
+        return found | {"ready": ",".join(v for what, v in told if what == "ready")}
+
+    def _read_lines(self, child: subprocess.Popen[bytes], last: str) -> list[str]:
+        """Return what it tells on stdout until a line comes."""
         assert child.stdout is not None
         pipe = child.stdout.fileno()
         deadline = time.monotonic() + _PATIENCE_S
         said = b""
         while True:
             lines = said.decode(errors="replace").split("\n")[:-1]
-            if "serving" in lines:
-                told = [line.split(": ", 1) for line in lines if ": " in line]
-                found = {what: value for what, value in told if what != "ready"}
-                # One line for each listener.
-                return found | {"ready": ",".join(v for what, v in told if what == "ready")}
+            if last in lines:
+                return lines
             if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise BrokerStartError(f"the broker does not serve within {_PATIENCE_S:.0f} s")
             part = os.read(pipe, 4096)
@@ -219,6 +260,10 @@ class BrokerProcess:
             self._tail.append(text)
             if self._level is not None:
                 _forward(text)
+
+
+def _line(addresses: Sequence[str]) -> str:
+    return " ".join(addresses) + "\n"
 
 
 def _forward(line: str) -> None:

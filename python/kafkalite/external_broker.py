@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NoReturn
 
 from .broker import Broker
+from .cluster import Cluster
 
 
 class ExternalBroker(Broker):
@@ -45,6 +47,52 @@ class ExternalBroker(Broker):
         """Do nothing: it goes on."""
 
     def _skip(self) -> NoReturn:
-        import pytest
+        _skip("ends its broker")
 
-        pytest.skip("this test ends its broker; --kafkalite-external names one that stays")
+
+class ExternalCluster(Cluster):
+    """Tells where it is; a test that ends or divides its brokers is skipped."""
+
+    def __init__(self, servers: str) -> None:
+        """Note its addresses, ``HOST:PORT,...``."""
+        super().__init__(1)
+        self._external = servers
+
+    @property
+    def brokers(self) -> NoReturn:
+        """Not known: the test is skipped."""
+        _skip("uses single brokers")
+
+    def _running(self) -> tuple[str, ...]:
+        return tuple(self._external.split(","))
+
+    def start(self) -> NoReturn:
+        """Skip the test."""
+        _skip("starts its brokers")
+
+    def stop(self) -> NoReturn:
+        """Skip the test."""
+        _skip("ends its brokers")
+
+    def close(self) -> None:
+        """Do nothing: it goes on."""
+
+    def wait_ready(self, timeout: float = 10.0) -> None:
+        """Do nothing: it runs."""
+
+    def leader_of(self, topic: str, partition: int, *, timeout: float = 10.0) -> NoReturn:
+        """Skip the test."""
+        _skip("uses single brokers")
+
+    def isolate(self, *groups: Collection[int | Broker]) -> NoReturn:
+        """Skip the test."""
+        _skip("divides its cluster")
+
+    def heal(self) -> None:
+        """Do nothing: nothing was cut."""
+
+
+def _skip(why: str) -> NoReturn:
+    import pytest
+
+    pytest.skip(f"this test {why}; --kafkalite-external names one that stays")

@@ -13,6 +13,9 @@ fixture                      scope     what it is
 ``kafkalite_admin``          function  an admin client
 ``kafkalite_async_*``        function  ``producer``, ``consumer`` and ``admin`` for asyncio
 ``kafkalite_broker_options``  session  override it: keywords for the broker
+``kafkalite_cluster``        session   three brokers that replicate; a test that kills or divides
+                                       them starts and heals them again
+``kafkalite_cluster_options``  session  override it: keywords for the cluster
 ===========================  ========  ====================================================
 
 ``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
     from .aio.consumer import AsyncConsumer
     from .aio.producer import AsyncProducer
     from .broker import Broker
+    from .cluster import Cluster
     from .consumer import Consumer
     from .producer import Producer
 
 _BROKER = pytest.StashKey["Broker"]()
+_CLUSTER = pytest.StashKey["Cluster"]()
 #: When a test began, on the monotonic clock.
 _BEGAN = pytest.StashKey[float]()
 
@@ -94,6 +99,31 @@ def kafkalite_broker(
         pytestconfig.stash[_BROKER] = broker
         yield broker
         del pytestconfig.stash[_BROKER]
+
+
+@pytest.fixture(scope="session")
+def kafkalite_cluster_options() -> dict[str, Any]:
+    """Return keywords for ``Cluster``; override it to change the session's cluster."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafkalite_cluster(
+    pytestconfig: pytest.Config, kafkalite_cluster_options: dict[str, Any]
+) -> Iterator[Cluster]:
+    """Run a cluster of three brokers for the session, or name the external one."""
+    external = pytestconfig.getoption("kafkalite_external")
+    if external:
+        from .external_broker import ExternalCluster
+
+        yield ExternalCluster(external)
+        return
+    from .cluster import Cluster
+
+    with Cluster(**({"log_level": "info"} | kafkalite_cluster_options)) as cluster:
+        pytestconfig.stash[_CLUSTER] = cluster
+        yield cluster
+        del pytestconfig.stash[_CLUSTER]
 
 
 @pytest.fixture(scope="session")
@@ -231,13 +261,23 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add what the broker said and did to the report of a failure."""
     report = yield
-    if report.failed and "kafkalite_broker" in getattr(item, "fixturenames", ()):
+    used = getattr(item, "fixturenames", ())
+    if report.failed and "kafkalite_broker" in used:
         broker = item.config.stash.get(_BROKER, None)
         if broker is not None:
             began = item.stash.get(_BEGAN, None)
             within_s = None if began is None else time.monotonic() - began
             report.sections += _sections(broker, within_s)
+    if report.failed and "kafkalite_cluster" in used:
+        cluster = item.config.stash.get(_CLUSTER, None)
+        report.sections += _logs_of(cluster) if cluster is not None else []
     return report
+
+
+def _logs_of(cluster: Cluster) -> list[tuple[str, str]]:
+    """Return the last lines of every broker; those in this process have one log in common."""
+    tails = dict.fromkeys("\n".join(broker.log_tail(40)) for broker in cluster.brokers)
+    return [("kafkalite cluster log, last lines", tail) for tail in tails if tail]
 
 
 def _sections(broker: Broker, within_s: float | None) -> list[tuple[str, str]]:

@@ -268,3 +268,24 @@ def test_of_a_broker_in_a_child_a_failure_shows_what_it_said_and_did(
     assert '"message":"serving"' in text
     assert text.count("kafkalite broker, last requests of this test") == 1
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d", text)
+
+
+def test_a_cluster_is_there_and_one_elsewhere_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import kafkalite as kl
+
+        def test_three(kafkalite_cluster):
+            servers = kafkalite_cluster.bootstrap_servers
+            with kl.AdminClient(bootstrap_servers=servers) as admin:
+                assert admin.create_topic("t", exist_ok=True)
+
+        def test_kill(kafkalite_cluster):
+            kafkalite_cluster.kill_leader("t", 0).start()
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess("-W", "error")) == {"passed": 2}
+    with kafkalite.Cluster() as running:
+        external = f"--kafkalite-external={running.bootstrap_servers}"
+        elsewhere = pytester.runpytest_subprocess("-W", "error", external)
+    assert outcomes(elsewhere) == {"passed": 1, "skipped": 1}
