@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import cluster_health, reassigning
 from .answers import answer_json, answer_table, json_option, plural, size_in_words
 from .connecting import Cluster, cluster_options
+from .failures import ExitCode
 from .helping import examples
 from .volumes import done_of, volumes_of
 
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
     from ..descriptions import TopicDescription
 
 
-@click.group("cluster", epilog=examples("kafkalite cluster info"))
+@click.group("cluster", epilog=examples("kafkalite cluster info", "kafkalite cluster health"))
 def command() -> None:
-    """Show a cluster as a whole."""
+    """Show a cluster as a whole, and move leaders and replicas."""
+
+
+command.add_command(reassigning.move_leader)
+command.add_command(reassigning.reassign)
 
 
 @command.command("info", epilog=examples("kafkalite cluster info", "kafkalite cluster info --json"))
@@ -82,3 +88,92 @@ def _bytes_by_broker(admin: AdminClient, cluster: Cluster) -> dict[int, int]:
         broker: sum(one.size_bytes for directory in directories for one in directory.replicas)
         for broker, directories in found.items()
     }
+
+
+@command.command(
+    "health", epilog=examples("kafkalite cluster health", "kafkalite cluster health --json")
+)
+@json_option
+@cluster_options
+def health(cluster: Cluster, as_json: bool) -> int:
+    """Tell what is wrong with a cluster, in words. Exits with 1 if anything is.
+
+    Looks for fenced brokers, failed disks and voters that are behind. Of each partition it looks at
+    the leader and at the number of in-sync replicas.
+    """
+    with cluster.admin() as admin:
+        found = cluster_health.look(admin, cluster)
+    ended = ExitCode.REFUSED if found.problems else ExitCode.DONE
+    if as_json:
+        answer_json(found.document())
+        return ended
+    if not found.problems:
+        counts = f"{plural(found.brokers, 'broker')}, {plural(found.partitions, 'partition')}"
+        click.echo(f"healthy: {counts}")
+    for line in found.lines():
+        click.echo(line)
+    return ended
+
+
+@command.command(
+    "brokers", epilog=examples("kafkalite cluster brokers", "kafkalite cluster brokers --json")
+)
+@json_option
+@cluster_options
+def brokers(cluster: Cluster, as_json: bool) -> None:
+    """List the brokers: what each leads, should lead and replicates.
+
+    A broker should lead the partitions whose first replica it has. A fenced broker leads nothing.
+    """
+    with cluster.admin() as admin:
+        described = admin.describe_cluster(timeout=cluster.timeout)
+        topics = admin.list_topics(internal=True, timeout=cluster.timeout)
+    rows = [
+        {
+            "broker": broker.id,
+            "address": broker.address,
+            "rack": broker.rack,
+            "controller": broker.id == described.controller,
+            "fenced": broker.fenced,
+            "leads": _count(topics, lambda each, at=broker.id: each.leader == at),
+            "should_lead": _count(topics, lambda each, at=broker.id: each.replicas[:1] == (at,)),
+            "replicas": _count(topics, lambda each, at=broker.id: at in each.replicas),
+            "in_sync": _count(topics, lambda each, at=broker.id: at in each.isr),
+        }
+        for broker in described.brokers
+    ]
+    columns = ["broker", "address", "rack", "controller", "fenced", "leads", "should_lead"]
+    answer_table(rows, [*columns, "replicas", "in_sync"], as_json=as_json)
+
+
+@command.command(
+    "quorum", epilog=examples("kafkalite cluster quorum", "kafkalite cluster quorum --json")
+)
+@json_option
+@cluster_options
+def quorum(cluster: Cluster, as_json: bool) -> None:
+    """Show the controller quorum: who votes on metadata, who leads, and how far each has come."""
+    with cluster.admin() as admin:
+        told = admin.describe_quorum(timeout=cluster.timeout)
+    rows = [
+        {
+            "node": one.id,
+            "role": "leader" if one.id == told.leader else role,
+            "log_end_offset": one.log_end_offset,
+            "lag": cluster_health.lag_of(one, told.high_watermark),
+            "last_caught_up_ms": one.last_caught_up_ms,
+        }
+        for role, members in (("voter", told.voters), ("observer", told.observers))
+        for one in members
+    ]
+    if as_json:
+        return answer_json(
+            {
+                "leader": told.leader,
+                "leader_epoch": told.leader_epoch,
+                "high_watermark": told.high_watermark,
+                "replicas": rows,
+            }
+        )
+    click.echo(f"epoch {told.leader_epoch}, committed up to offset {told.high_watermark}\n")
+    return answer_table(rows, ["node", "role", "log_end_offset", "lag"], as_json=False)
