@@ -10,7 +10,7 @@ PROFILE := ci
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: serve test lint fmt rust-test develop python-test simulate conformance conformance-slice \
+.PHONY: serve cluster test lint fmt rust-test develop python-test simulate conformance conformance-slice \
 	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
@@ -18,6 +18,10 @@ SHELL := /bin/bash
 ## Runs the broker from a release wheel: make serve ARGS="--listen 127.0.0.1:0"
 serve: $(VENV)/wheel-installed
 	exec $(BIN)/python -m kafkalite serve $(ARGS)
+
+## Runs three brokers, and prints how to talk to them; Ctrl-C stops all: make cluster ARGS="--topic orders:3"
+cluster: $(VENV)/wheel-installed
+	exec $(BIN)/python -m kafkalite dev --brokers 3 $(ARGS)
 
 ## Everything that is always green: no clock decides, nothing else needs to be installed.
 test: lint rust-test develop python-test

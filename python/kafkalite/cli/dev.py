@@ -39,7 +39,11 @@ Shell:
     },
     epilog="All other flags are those of `kafkalite serve`: --listen, --topic NAME[:N], --set "
     "KEY=VALUE and so on.\n\n"
-    + examples("kafkalite dev", "kafkalite dev --topic orders:3 --listen 127.0.0.1:0"),
+    + examples(
+        "kafkalite dev",
+        "kafkalite dev --topic orders:3 --listen 127.0.0.1:0",
+        "kafkalite dev --brokers 3",
+    ),
 )
 @click.option(
     "--data-dir",
@@ -47,13 +51,24 @@ Shell:
     help="Directory of the records. Default: a temporary directory, deleted on exit.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Do not print example code.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="Number of brokers. Several form a cluster, on ports from that of --listen on.",
+)
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def command(data_dir: str | None, quiet: bool, flags: tuple[str, ...]) -> int:
+def command(data_dir: str | None, quiet: bool, brokers: int, flags: tuple[str, ...]) -> int:
     """Run a broker to try things out with.
 
     Groups form without a delay. Topics are created on first use. Without --data-dir, records are
     deleted on exit.
     """
+    if brokers > 1:
+        from .dev_cluster import run
+
+        return run(brokers, data_dir, quiet, flags)
 
     def ready(servers: str, admin_url: str | None) -> None:
         if not quiet:
