@@ -50,8 +50,7 @@ struct Inner {
     schedule: Mutex<Schedule>,
     /// The pending batch of the schedule grew.
     wanted: Notify,
-    /// The last batch that was answered, and what it failed with.
-    answered: watch::Sender<(u64, Option<ConnectionError>)>,
+    answered: watch::Sender<metadata::Answered>,
     coordinators: Mutex<coordinators::Coordinators>,
     runtime: OnceLock<Handle>,
     /// Whether any broker ever answered.
@@ -72,7 +71,7 @@ impl Cluster {
             reach: reach::Reach::new(),
             schedule: Mutex::new(Schedule::new(config.retry_backoff)),
             wanted: Notify::new(),
-            answered: watch::Sender::new((0, None)),
+            answered: watch::Sender::default(),
             coordinators: Mutex::default(),
             runtime: OnceLock::new(),
             reached: AtomicBool::new(false),

@@ -20,6 +20,27 @@ const EPOCHS_FROM: i16 = 9;
 /// Kafka's code for "begin again with the bootstrap servers" (KIP-1102).
 const REBOOTSTRAP: ErrorCode = ErrorCode::RebootstrapRequired;
 
+/// The results of the batches of questions, by their tickets.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    /// The last one that has its answer.
+    good: u64,
+    /// The last one that failed, and the reason.
+    failed: Option<(u64, ConnectionError)>,
+}
+
+impl Answered {
+    /// The result of the batch with this ticket; `None` before it has one. A good answer to a later
+    /// batch answers this one as well. A failure of a later one says nothing of it.
+    fn result(&self, ticket: u64) -> Option<Result<(), ConnectionError>> {
+        if self.good >= ticket {
+            return Some(Ok(()));
+        }
+        let (failed, error) = self.failed.as_ref()?;
+        (*failed >= ticket).then(|| Err(error.clone()))
+    }
+}
+
 impl Cluster {
     /// Asks for `wanted` and returns the image that answers it; an error is that of the way to the
     /// cluster. Whether a topic is known stands in the image.
@@ -28,10 +49,9 @@ impl Cluster {
         let mut answered = self.0.answered.subscribe();
         let ticket = self.want(wanted);
         loop {
-            let (last, error) = answered.borrow_and_update().clone();
-            if last >= ticket {
-                // A later batch than ours answers for ours as well.
-                return error.map_or_else(|| Ok(self.image()), Err);
+            let result = answered.borrow_and_update().result(ticket);
+            if let Some(result) = result {
+                return result.map(|()| self.image());
             }
             answered.changed().await.expect("this cluster holds the sender");
         }
@@ -106,7 +126,10 @@ async fn drive(inner: Arc<Inner>) {
                     None if is_served(&image, name) => Told::Good,
                     None => Told::NotYet,
                 });
-                cluster.0.answered.send_replace((batch.ticket, error));
+                cluster.0.answered.send_modify(|answered| match error {
+                    None => answered.good = batch.ticket,
+                    Some(error) => answered.failed = Some((batch.ticket, error)),
+                });
                 cluster.keep_fresh();
             }
         }

@@ -12,6 +12,7 @@ use kafkalite_protocol::messages::find_coordinator::{
 use kafkalite_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use kafkalite_protocol::messages::{ApiKey, Wire};
+use std::task::Poll;
 
 mod creation;
 mod outages;
@@ -125,6 +126,24 @@ fn callers_who_want_news_at_once_share_a_request() {
         }
     });
     assert_eq!(broker.count(ApiKey::Metadata), 1);
+}
+
+/// It got the failure of a later question that another caller asked.
+#[test]
+fn a_caller_that_is_slow_to_look_gets_the_answer_to_its_own_question() {
+    let broker = FakeBroker::start(|_| Answer::Usual);
+    let mut config = broker.config();
+    config.bootstrap_timeout = Duration::from_millis(300);
+    run(config, |cluster| async move {
+        let mut slow = Box::pin(cluster.refresh(Wanted::Brokers));
+        let looked = std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context)));
+        assert!(looked.await.is_pending());
+        cluster.refresh(Wanted::Brokers).await.expect("the same question");
+        drop(broker);
+        cluster.disconnect();
+        cluster.refresh(Wanted::Brokers).await.expect_err("the broker is gone");
+        assert_eq!(slow.await.map(|image| image.brokers().count()), Ok(1));
+    });
 }
 
 #[test]
