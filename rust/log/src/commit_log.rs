@@ -25,7 +25,7 @@ use crate::checkpoint::{LEADER_EPOCH_FILE, write_epochs};
 use crate::compaction::UnfinishedSwap;
 use crate::config::LogConfig;
 use crate::error::LogError;
-use crate::leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
+use crate::leader_epochs::{Agreement, CopyEnd, EpochEnd, EpochStart, LeaderEpochs};
 use crate::log_dir::{LogDir, PartitionDir};
 use crate::producer_state::{ActiveProducer, ProducerState};
 use crate::recovery::{self, Recovered, RecoveryReport};
@@ -285,6 +285,12 @@ impl CommitLog {
     #[must_use]
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
         self.epochs.read().end_offset_for(epoch, self.log_end_offset())
+    }
+
+    /// Whether another copy of this log holds what this one does.
+    #[must_use]
+    pub fn agreement(&self, copy: &CopyEnd) -> Agreement {
+        self.epochs.read().agreement(copy, self.log_end_offset())
     }
 
     /// Forgets where the last batches are; positions of files that are replaced or cut.

@@ -27,6 +27,28 @@ pub struct EpochEnd {
     pub end_offset: Offset,
 }
 
+/// How far another copy of a log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyEnd {
+    /// The first offset that it has; a reader that keeps no copy names its `end`.
+    pub start: Offset,
+    /// The offset that its next record gets.
+    pub end: Offset,
+    /// The epoch of its last record.
+    pub epoch: LeaderEpoch,
+}
+
+/// Whether another copy of a log holds what this log holds, or held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// It does.
+    Agrees,
+    /// It does not, or this log cannot know: the two agree at most up to here.
+    Parts(EpochEnd),
+    /// This log never was in the copy's epoch.
+    UnknownEpoch,
+}
+
 /// The epochs of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderEpochs {
@@ -88,6 +110,24 @@ impl LeaderEpochs {
             Some(floor) => Some(EpochEnd { epoch: floor.epoch, end_offset }),
             // Its records, if there were any, ended where the log now starts.
             None => Some(EpochEnd { epoch, end_offset }),
+        }
+    }
+
+    /// Compares another copy with this log, which ends at `log_end_offset`.
+    ///
+    /// If the copy's last epoch is older than all epochs here, all its records are older than this
+    /// log. In that epoch this log may have had others in their place, and the copy must not count
+    /// as one of this log. So it parts where this log starts.
+    #[must_use]
+    pub fn agreement(&self, copy: &CopyEnd, log_end_offset: Offset) -> Agreement {
+        let Some(known) = self.end_offset_for(copy.epoch, log_end_offset) else {
+            return Agreement::UnknownEpoch;
+        };
+        let is_older = self.entries.first().is_some_and(|first| copy.epoch < first.epoch);
+        let is_unknown = is_older && copy.start < copy.end;
+        match known.epoch < copy.epoch || known.end_offset < copy.end || is_unknown {
+            true => Agreement::Parts(known),
+            false => Agreement::Agrees,
         }
     }
 

@@ -46,7 +46,7 @@ pub use commit_log::{
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};
 pub use error::LogError;
-pub use leader_epochs::{EpochEnd, EpochStart, LeaderEpochs};
+pub use leader_epochs::{Agreement, CopyEnd, EpochEnd, EpochStart, LeaderEpochs};
 pub use log_dir::LogDir;
 pub use producer_state::{ActiveProducer, Duplicate, ProducerState, Undo};
 pub use recovery::RecoveryReport;

@@ -367,7 +367,8 @@ impl Fetcher {
         let diverging = &data.diverging_epoch;
         if diverging.end_offset >= 0 {
             let parted = (LeaderEpoch(diverging.epoch), Offset(diverging.end_offset));
-            if !self.truncate(key, asked, parted, logs) {
+            let start = Some(Offset(data.log_start_offset));
+            if !self.truncate(key, asked, parted, start, logs) {
                 self.delay(key, now_ms);
             }
             return;
@@ -389,12 +390,17 @@ impl Fetcher {
     }
 
     /// Cuts the log where it parts from the leader's, whose records of an epoch up to ours end at
-    /// `parted`. Whether something was cut.
+    /// `parted`. Whether anything changed.
+    ///
+    /// If nothing would be left that the leader still has, nothing is left: the leader may have had
+    /// other records before its `start`. A replica that kept its own, and led later, would show
+    /// records that were never committed.
     fn truncate(
         &mut self,
         key: ReplicaKey,
         asked: Asked,
         parted: (LeaderEpoch, Offset),
+        start: Option<Offset>,
         logs: &impl LocalReplicas,
     ) -> bool {
         let (epoch, end) = parted;
@@ -405,12 +411,16 @@ impl Fetcher {
             Some((_, own_end)) => own_end,
             None => end,
         };
-        if to >= asked.position.end {
-            return false;
-        }
-        let cut = logs.truncate(key, asked.epoch, to);
+        let Position { start: own_start, end: own_end, .. } = asked.position;
+        let changed = match start {
+            Some(start) if to <= start && (own_start, own_end) != (start, start) => {
+                logs.restart(key, asked.epoch, start)
+            }
+            _ if to < own_end => logs.truncate(key, asked.epoch, to),
+            _ => return false,
+        };
         self.set(key, Progress::Fetching);
-        cut.is_some_and(|position| position.end < asked.position.end)
+        changed.is_some_and(|position| position != asked.position)
     }
 }
 

@@ -70,3 +70,26 @@ fn the_epoch_at_an_offset_is_the_last_that_started() {
         assert_eq!(epochs().epoch_at(Offset(offset)), epoch.map(LeaderEpoch), "offset {offset}");
     }
 }
+
+#[test]
+fn a_copy_parts_where_this_log_cannot_know_that_it_had_the_same() {
+    let ends = |epoch, end| {
+        Agreement::Parts(EpochEnd { epoch: LeaderEpoch(epoch), end_offset: Offset(end) })
+    };
+    // The copy's start, end and last epoch. This log starts at 10 and ends at 44.
+    let table = [
+        ((0, 44, 6), Agreement::Agrees),
+        ((0, 20, 2), Agreement::Agrees),
+        ((0, 21, 2), ends(2, 20)),
+        ((0, 25, 4), ends(2, 20)),
+        ((0, 44, 7), Agreement::UnknownEpoch),
+        // Older than all here: what it has was deleted here, or something else was.
+        ((0, 10, 1), ends(1, 10)),
+        ((0, 7, 1), ends(1, 10)),
+        ((10, 10, 1), Agreement::Agrees),
+    ];
+    for ((start, end, epoch), expected) in table {
+        let copy = CopyEnd { start: Offset(start), end: Offset(end), epoch: LeaderEpoch(epoch) };
+        assert_eq!(epochs().agreement(&copy, Offset(44)), expected, "{copy:?}");
+    }
+}

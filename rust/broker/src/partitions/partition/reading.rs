@@ -5,7 +5,7 @@
 use super::Partition;
 use crate::error::log_error_code;
 use crate::fetch_sessions::FetchTarget;
-use kafkalite_log::{FileSlice, TimestampOffset};
+use kafkalite_log::{Agreement, CopyEnd, FileSlice, TimestampOffset};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
 /// Who reads, and so how far.
@@ -154,10 +154,11 @@ impl Partition {
             return Err(ErrorCode::KafkaStorageError);
         }
         let high_watermark = self.high_watermark();
-        let log_start_offset = self.log_start_offset();
         let from = Offset(target.fetch_offset);
         let to = self.readable_end(reader);
-        let diverging = self.divergence(target)?;
+        let diverging = self.divergence(target, reader)?;
+        // Looked at last: where the logs part is never beyond the start that the answer names.
+        let log_start_offset = self.log_start_offset();
         // A reader whose log diverged cuts its own first; its offset says nothing here.
         if diverging.is_none() && (from < log_start_offset || from > self.log_end_offset()) {
             return Err(ErrorCode::OffsetOutOfRange);
@@ -187,15 +188,25 @@ impl Partition {
     }
 
     /// Where the log of a reader parted from this one, if it did.
-    fn divergence(&self, target: &FetchTarget) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
+    fn divergence(
+        &self,
+        target: &FetchTarget,
+        reader: FetchReader,
+    ) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
         if target.last_fetched_epoch < 0 {
             return Ok(None);
         }
-        let last_fetched = LeaderEpoch(target.last_fetched_epoch);
-        // An epoch that this log cannot place is none that it ever was in.
-        let known = self.end_of_epoch(last_fetched).ok_or(ErrorCode::OffsetOutOfRange)?;
-        let diverged = known.0 < last_fetched || known.1 < Offset(target.fetch_offset);
-        Ok(diverged.then_some(known))
+        let (epoch, end) = (LeaderEpoch(target.last_fetched_epoch), Offset(target.fetch_offset));
+        let start = match reader {
+            FetchReader::Follower(_) => Offset(target.log_start_offset),
+            FetchReader::ReadUncommitted | FetchReader::ReadCommitted => end,
+        };
+        match self.log.agreement(&CopyEnd { start, end, epoch }) {
+            Agreement::Agrees => Ok(None),
+            Agreement::Parts(end) => Ok(Some((end.epoch, end.end_offset))),
+            // An epoch that this log cannot place is none that it ever was in.
+            Agreement::UnknownEpoch => Err(ErrorCode::OffsetOutOfRange),
+        }
     }
 
     /// Whether this reader may read here: a follower has to be one of the replicas.

@@ -13,6 +13,7 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::handlers::produce::delayed_produce::{DelayedProduce, Pending};
 use crate::metrics::Metrics;
 use crate::partitions::CommitStatus;
@@ -267,6 +268,34 @@ fn an_append_that_reports_its_end_late_does_not_undo_a_truncation() {
         partition.state.lock().commit_status(Offset(1), LeaderEpoch(5)),
         CommitStatus::Pending
     );
+}
+
+/// The follower has a record at offset 0 that may be another one than the deleted one here. As a
+/// replica in sync it could lead, and show that record.
+#[test]
+fn a_follower_that_has_only_records_that_were_deleted_here_counts_when_it_dropped_them() {
+    let house = house(u64::MAX);
+    let partition = &house.partition;
+    partition.append(&batch(), true, NOW_MS).unwrap();
+    partition.follow_image(&led_by(1, NEXT));
+    partition.delete_records(Offset(1), NOW_MS).unwrap();
+    let diverging = |log_start_offset: i64, reader| {
+        let target = FetchTarget {
+            topic: Arc::new(TopicRef::Name("t".into())),
+            partition: 0,
+            fetch_offset: 1,
+            max_bytes: 100,
+            current_leader_epoch: NEXT.0,
+            last_fetched_epoch: EPOCH.0,
+            log_start_offset,
+        };
+        let fetched = partition.read(&target, 100, true, reader);
+        assert_eq!(fetched.log_start_offset, Offset(1));
+        fetched.diverging
+    };
+    assert_eq!(diverging(0, FetchReader::Follower(2)), Some((EPOCH, Offset(1))));
+    assert_eq!(diverging(1, FetchReader::Follower(2)), None);
+    assert_eq!(diverging(-1, FetchReader::ReadUncommitted), None);
 }
 
 #[test]

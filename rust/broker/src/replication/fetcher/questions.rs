@@ -126,7 +126,7 @@ impl Fetcher {
                 let parted = (LeaderEpoch(end.leader_epoch), Offset(end.end_offset));
                 let is_known = end.end_offset >= 0;
                 let parts = parted.0 < asked.position.latest_epoch || parted.1 < asked.position.end;
-                if is_known && parts && self.truncate(key, asked, parted, logs) {
+                if is_known && parts && self.truncate(key, asked, parted, None, logs) {
                     continue;
                 }
                 self.set(key, Progress::Start);

@@ -57,11 +57,25 @@ fn epochs_that_the_leader_never_saw_are_cut_one_after_the_other() {
 #[test]
 fn a_follower_whose_next_records_were_deleted_restarts_where_the_leaders_log_starts() {
     let mut cluster = Cluster::new(&[1, 1], &[1, 1]);
-    *cluster.leader_log() = log(9, &[4, 4]);
+    *cluster.leader_log() = log(9, &[1, 4]);
     cluster.exchange();
     assert!(matches!(cluster.next(), Next::Ask(Question::Epochs(_))));
     cluster.converge();
-    assert_eq!(cluster.follower(), log(9, &[4, 4]));
+    assert_eq!(cluster.follower(), log(9, &[1, 4]));
+}
+
+/// The leader had records of epoch 2 from offset 1 on, and deleted them. What the follower has
+/// there was never committed.
+#[test]
+fn records_that_the_leader_may_have_had_others_of_are_dropped_before_it_counts_the_follower() {
+    for (led, followed) in [(log(3, &[]), log(0, &[1, 1, 1])), (log(3, &[2]), log(1, &[1; 5]))] {
+        let mut cluster = Cluster::new(&[], &[]);
+        (*cluster.leader_log(), _) = (led.clone(), cluster.logs.replace(KEY, followed));
+        cluster.exchange();
+        assert_eq!(cluster.follower(), log(3, &[]));
+        cluster.converge();
+        assert_eq!(cluster.follower(), led);
+    }
 }
 
 #[test]
@@ -200,5 +214,7 @@ fn any_two_logs_become_the_same() {
         assert_eq!(end(&follower), end(&leader), "round {round}: {led:?} {followed:?} {start}");
         let from = (leader.start - follower.start).max(0) as usize;
         assert_eq!(follower.epochs[from..], leader.epochs[..], "round {round}");
+        let deleted = &led[(follower.start as usize).min(start)..start];
+        assert_eq!(follower.epochs[..from], *deleted, "round {round}: {led:?} {followed:?}");
     }
 }

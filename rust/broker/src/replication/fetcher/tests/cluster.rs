@@ -255,18 +255,23 @@ impl Cluster {
         asked: &kafkalite_protocol::messages::fetch::FetchPartition,
     ) -> PartitionData {
         let partition_index = asked.partition;
-        let told = PartitionData { partition_index, ..PartitionData::default() };
+        let log = &self.leader[&partition_index];
+        let log_start_offset = log.start;
+        let told = PartitionData { partition_index, log_start_offset, ..PartitionData::default() };
         if let Some(error) = self.refused.get(&key(partition_index)) {
             return PartitionData { error_code: error.code(), ..told };
         }
-        let log = &self.leader[&partition_index];
         let out_of_range = ErrorCode::OffsetOutOfRange.code();
         if asked.last_fetched_epoch >= 0 {
             let known = log.end_of_epoch(asked.last_fetched_epoch, Some(EPOCH.0));
             let Some((epoch, end)) = known else {
                 return PartitionData { error_code: out_of_range, ..told };
             };
-            if epoch.0 < asked.last_fetched_epoch || end.0 < asked.fetch_offset {
+            let parts = epoch.0 < asked.last_fetched_epoch || end.0 < asked.fetch_offset;
+            // As the log crate's `LeaderEpochs`.
+            let first = log.epochs.first().copied().unwrap_or(EPOCH.0);
+            let has_older = asked.log_start_offset < asked.fetch_offset;
+            if parts || (asked.last_fetched_epoch < first && has_older) {
                 let diverging_epoch = EpochEndOffset { epoch: epoch.0, end_offset: end.0 };
                 return PartitionData { diverging_epoch, ..told };
             }
@@ -278,7 +283,6 @@ impl Cluster {
         let records: Vec<u8> = log.epochs[from..].iter().map(|epoch| *epoch as u8).collect();
         PartitionData {
             high_watermark: log.end(),
-            log_start_offset: log.start,
             records: Some(Records::Bytes(Bytes::from(records))),
             ..told
         }
