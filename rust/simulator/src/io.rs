@@ -18,8 +18,10 @@ pub enum Tick {
     Replicas,
     /// A broker: the timer may have something due.
     Timer,
-    /// A broker: put the logs on the disk, and note the high watermarks.
+    /// A broker: put the logs on the disk that acknowledgements wait for.
     Flush,
+    /// A broker: the log manager may have something to do.
+    Chores,
     /// A broker: an I/O thread goes on with the admitted append of this number.
     Append(u64),
     /// A broker: the end of an append is reported to its partition's state.
@@ -121,6 +123,8 @@ pub struct Settings {
     pub partitions: usize,
     /// `min.insync.replicas`.
     pub min_isr: usize,
+    /// `retention.ms` of the data; -1 keeps all.
+    pub retention_ms: i64,
     /// How often a thread stands still between two locks, of a thousand.
     pub stalls: u64,
     /// `flush.messages=1`: nothing counts before it is on the disk.

@@ -1,14 +1,17 @@
 //! The commit log of one partition in memory: Kafka's offsets and epochs, and a disk that forgets.
 //!
 //! Batches are the bytes of the wire. The leader epochs, the producers and the view of a batch are
-//! those of production (`kafkalite_log`, `kafkalite_protocol`); segments, indexes and files are
-//! left out. Roles and versions follow `CommitLog`: an append names the role it relies on, and
-//! every end that leaves the log has a version. A power cut takes away what was not flushed, a
-//! kill takes nothing.
+//! those of production (`kafkalite_log`, `kafkalite_protocol`), and so is retention's decision.
+//! Segments are groups of batches; indexes and files are left out. Roles and versions follow
+//! `CommitLog`: an append names the role it relies on, and every end that leaves the log has a
+//! version. A power cut takes away what was not flushed, a kill takes nothing.
 
 use crate::trace::Hash;
 use bytes::{Bytes, BytesMut};
-use kafkalite_log::{DurableEnd, EpochEnd, LeaderEpochs, LogEnd, LogError, ProducerState, Role};
+use kafkalite_log::{
+    Agreement, CopyEnd, DurableEnd, EpochEnd, LeaderEpochs, LogConfig, LogEnd, LogError,
+    ProducerState, Role, SegmentExtent, SegmentTimes, retention_bound,
+};
 use kafkalite_protocol::record_batch::{BatchHeader, Batches, HEADER_LENGTH, RecordBatch};
 use kafkalite_protocol::{LeaderEpoch, Offset};
 
@@ -76,12 +79,23 @@ pub struct Checks {
     pub epochs: bool,
 }
 
+/// Batches in a segment.
+const SEGMENT_BATCHES: usize = 3;
+
 /// One partition's log on one broker.
 #[derive(Clone, Debug)]
 pub struct MemoryLog {
+    start: Offset,
+    /// The start as the checkpoint has it.
+    noted_start: Offset,
+    /// From the first segment's base on: some may lie before the start.
     batches: Vec<StoredBatch>,
+    /// Where each segment begins; the last one is active.
+    segments: Vec<Offset>,
     epochs: LeaderEpochs,
     producers: ProducerState,
+    /// The producers of the deleted batches, as a snapshot keeps them.
+    deleted_producers: ProducerState,
     flushed: Offset,
     role: Role,
     version: u64,
@@ -90,9 +104,13 @@ pub struct MemoryLog {
 impl Default for MemoryLog {
     fn default() -> Self {
         Self {
+            start: Offset::ZERO,
+            noted_start: Offset::ZERO,
             batches: Vec::new(),
+            segments: vec![Offset::ZERO],
             epochs: LeaderEpochs::default(),
             producers: ProducerState::default(),
+            deleted_producers: ProducerState::default(),
             flushed: Offset::ZERO,
             role: Role::Follower(LeaderEpoch::UNKNOWN),
             version: 0,
@@ -104,7 +122,19 @@ impl MemoryLog {
     /// The offset the next record gets.
     #[must_use]
     pub fn end(&self) -> Offset {
-        self.batches.last().map_or(Offset::ZERO, StoredBatch::end)
+        self.batches.last().map_or(self.start, StoredBatch::end)
+    }
+
+    /// Where the first segment begins: at the start, or before it.
+    #[must_use]
+    pub fn base(&self) -> Offset {
+        self.segments[0]
+    }
+
+    /// The first offset there is.
+    #[must_use]
+    pub fn start(&self) -> Offset {
+        self.start
     }
 
     /// The end for those who count it, with a version of its own.
@@ -125,7 +155,13 @@ impl MemoryLog {
         DurableEnd { offset: self.flushed, version: self.version }
     }
 
-    /// All batches, from the first.
+    /// Whether there are records that are not on the disk.
+    #[must_use]
+    pub fn has_unflushed(&self) -> bool {
+        self.flushed < self.end()
+    }
+
+    /// All batches on the disk: some may lie before the start.
     #[must_use]
     pub fn batches(&self) -> &[StoredBatch] {
         &self.batches
@@ -141,6 +177,12 @@ impl MemoryLog {
     #[must_use]
     pub fn end_of_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
         self.epochs.end_offset_for(epoch, self.end())
+    }
+
+    /// Whether another copy of this log holds what this one does.
+    #[must_use]
+    pub fn agreement(&self, copy: &CopyEnd) -> Agreement {
+        self.epochs.agreement(copy, self.end())
     }
 
     /// Takes a role over. A leader's epoch begins at the log's end; an epoch that this replica led
@@ -227,7 +269,75 @@ impl MemoryLog {
     fn push(&mut self, batch: StoredBatch) {
         self.epochs.assign(batch.header.leader_epoch, batch.base());
         self.producers.note(&batch.header);
+        let active = self.segments.last().copied().unwrap_or_default();
+        let first = self.batches.partition_point(|one| one.base() < active);
+        if self.batches.len() - first >= SEGMENT_BATCHES {
+            self.segments.push(batch.base());
+        }
         self.batches.push(batch);
+    }
+
+    /// Deletes the segments that retention lets go, and returns their batches.
+    pub fn retain(
+        &mut self,
+        config: &LogConfig,
+        now_ms: i64,
+        high_watermark: Offset,
+    ) -> Vec<StoredBatch> {
+        let end = self.end();
+        let ends = self.segments.iter().skip(1).copied().chain([end]);
+        let spans: Vec<(Offset, Offset)> = self.segments.iter().copied().zip(ends).collect();
+        let within = |at: usize| {
+            let (base, end): (Offset, Offset) = spans[at];
+            self.batches.iter().filter(move |batch| batch.base() >= base && batch.end() <= end)
+        };
+        let size = |at| within(at).map(|batch| batch.bytes.len() as i64).sum::<i64>();
+        let extents = (0..spans.len()).map(|at| SegmentExtent { end: spans[at].1, size: size(at) });
+        let extents: Vec<SegmentExtent> = extents.collect();
+        let times = |at: usize| {
+            let newest = within(at).map(|batch| batch.header.max_timestamp).max();
+            let newest_ms = newest.unwrap_or_default();
+            // Nothing in memory says when it was written: a record of the future stays.
+            Ok::<_, LogError>(SegmentTimes { newest_ms, modified_ms: now_ms })
+        };
+        let bound = retention_bound(&extents, times, config, now_ms, high_watermark);
+        let Ok(Some(bound)) = bound else { return Vec::new() };
+        if bound == end && spans.last().is_some_and(|(base, _)| *base < end) {
+            self.segments.push(end);
+        }
+        self.delete_below(bound)
+    }
+
+    /// Moves the log's start up to `start`, and returns the batches that go with it. The segment
+    /// that holds it stays whole: a crash brings its records back, if the start is not noted.
+    pub fn delete_below(&mut self, start: Offset) -> Vec<StoredBatch> {
+        let (before, start) = (self.start, start.max(self.start));
+        let holds = self.segments.partition_point(|base| *base <= start).saturating_sub(1);
+        self.segments.drain(..holds);
+        let base = self.segments[0];
+        let gone = self.batches.partition_point(|batch| batch.end() <= base);
+        (self.start, self.flushed) = (start, self.flushed.max(start));
+        self.epochs.truncate_from_start(start);
+        let gone: Vec<StoredBatch> = self.batches.drain(..gone).collect();
+        for batch in &gone {
+            self.deleted_producers.note(&batch.header);
+        }
+        gone.into_iter().filter(|batch| batch.base() >= before).collect()
+    }
+
+    /// Puts the start on the disk.
+    pub fn note_start(&mut self) {
+        self.noted_start = self.start;
+    }
+
+    /// Drops every record; the next one gets `start`.
+    pub fn restart(&mut self, start: Offset) -> LogEnd {
+        self.batches.clear();
+        self.deleted_producers = ProducerState::default();
+        (self.start, self.noted_start) = (start, start);
+        (self.flushed, self.segments) = (start, vec![start]);
+        self.rebuild();
+        self.log_end()
     }
 
     /// The batches from `from` up to `end`, `most` of them at the most, in one piece. A batch that
@@ -243,9 +353,17 @@ impl MemoryLog {
 
     /// Cuts off every record from `offset` on.
     pub fn truncate_to(&mut self, offset: Offset) -> LogEnd {
+        if offset < self.start {
+            return self.restart(offset);
+        }
         let keep = self.batches.partition_point(|batch| batch.end() <= offset);
         if keep < self.batches.len() {
             self.batches.truncate(keep);
+            let end = self.end();
+            self.segments.retain(|base| *base < end);
+            if self.segments.is_empty() {
+                self.segments.push(end);
+            }
             self.rebuild();
         }
         self.epochs.truncate_from_end(offset);
@@ -260,6 +378,7 @@ impl MemoryLog {
 
     /// A start from the disk: state beside the batches is rebuilt from them.
     pub fn reopen(&mut self) -> LogEnd {
+        self.start = self.segments[0].max(self.noted_start);
         self.rebuild();
         self.role = Role::Follower(LeaderEpoch::UNKNOWN);
         self.version = 0;
@@ -268,11 +387,12 @@ impl MemoryLog {
 
     fn rebuild(&mut self) {
         self.epochs = LeaderEpochs::default();
-        self.producers = ProducerState::default();
+        self.producers = self.deleted_producers.clone();
         for batch in &self.batches {
             self.epochs.assign(batch.header.leader_epoch, batch.base());
             self.producers.note(&batch.header);
         }
+        self.epochs.truncate_from_start(self.start);
     }
 }
 

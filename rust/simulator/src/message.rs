@@ -59,6 +59,8 @@ pub struct Fetch {
     pub claimed: LeaderEpoch,
     /// The epoch of the reader's last record; -1 if it does not say.
     pub last_fetched: LeaderEpoch,
+    /// Where the reader's own log begins; a consumer, which has none, names `offset`.
+    pub log_start: Offset,
     /// A follower's broker epoch; `None` for consumers.
     pub broker_epoch: Option<i64>,
 }
@@ -74,6 +76,8 @@ pub struct Fetched {
     pub epoch: LeaderEpoch,
     /// The leader's high watermark.
     pub high_watermark: Offset,
+    /// Where the leader's log begins.
+    pub log_start: Offset,
     /// Where the follower's log parts from the leader's.
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// Whole batches.

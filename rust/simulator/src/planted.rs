@@ -58,11 +58,22 @@ pub enum Planted {
     UncleanLeaderElected,
     /// Records count as committed while fewer replicas than `min.insync.replicas` have them.
     HighWatermarkMovesBelowMin,
+    /// Retention goes up to the log's end.
+    RetentionPassesHighWatermark,
+    /// Retention goes by a policy that is not the topic's.
+    RetentionByAnotherPolicy,
+    /// A follower whose log ends before the leader's begins keeps its log.
+    LateFollowerKeepsItsLog,
+    /// A leader counts a follower whose records are all older than its own log, and may be others
+    /// than those that the leader deleted.
+    DeletedRecordsTrusted,
+    /// The checkpoint of high watermarks notes the log's end.
+    CheckpointNotesLogEnd,
 }
 
 impl Planted {
     /// Every bug.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::AckBeforeAppend,
         Self::CrcSkipped,
         Self::HighWatermarkPastFollower,
@@ -89,6 +100,11 @@ impl Planted {
         Self::FollowerAcknowledgesUnflushed,
         Self::UncleanLeaderElected,
         Self::HighWatermarkMovesBelowMin,
+        Self::RetentionPassesHighWatermark,
+        Self::RetentionByAnotherPolicy,
+        Self::LateFollowerKeepsItsLog,
+        Self::DeletedRecordsTrusted,
+        Self::CheckpointNotesLogEnd,
     ];
 
     /// The bug of this name, as `Debug` writes it.

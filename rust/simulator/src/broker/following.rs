@@ -62,11 +62,14 @@ struct Logs<'a> {
     planted: Option<Planted>,
     /// Some log is another one than before.
     moved: Cell<bool>,
+    /// Where logs begin that were emptied, by partition.
+    restarted: RefCell<Vec<(usize, Offset)>>,
 }
 
 impl<'a> Logs<'a> {
     fn new(replicas: &'a mut [Replica], io: &Io<'_>) -> Self {
-        Self { replicas: RefCell::new(replicas), planted: io.planted, moved: Cell::new(false) }
+        let (replicas, moved) = (RefCell::new(replicas), Cell::new(false));
+        Self { replicas, planted: io.planted, moved, restarted: RefCell::default() }
     }
 
     /// Changes a log that follows in `epoch`.
@@ -98,7 +101,7 @@ impl LocalReplicas for Logs<'_> {
             replica.make_durable();
         }
         let (end, latest_epoch) = (replica.log.end(), replica.log.latest_epoch());
-        Some(Position { start: Offset::ZERO, end, latest_epoch })
+        Some(Position { start: replica.log.start(), end, latest_epoch })
     }
 
     fn end_of_epoch(&self, key: ReplicaKey, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
@@ -116,10 +119,11 @@ impl LocalReplicas for Logs<'_> {
         let has_fence = self.planted != Some(Planted::EpochFenceDropped);
         let crc = self.planted != Some(Planted::CrcSkipped);
         self.change(key, epoch, |replica| {
-            let FetchedRecords { records, high_watermark, .. } = fetched;
+            let FetchedRecords { records, high_watermark, log_start } = fetched;
             let checks = Checks { crc, epochs: has_fence };
             let end = replica.log.append_as_follower(records, epoch, checks).ok()?;
             replica.state.followed(end, *high_watermark);
+            replica.follow_log_start(*log_start);
             self.moved.set(self.moved.get() || !records.is_empty());
             Some(())
         })
@@ -136,9 +140,16 @@ impl LocalReplicas for Logs<'_> {
         })
     }
 
-    fn restart(&self, _: ReplicaKey, _: LeaderEpoch, _: Offset) -> Option<Position> {
-        // No log of the simulator begins above 0.
-        None
+    fn restart(&self, key: ReplicaKey, epoch: LeaderEpoch, start: Offset) -> Option<Position> {
+        if self.planted == Some(Planted::LateFollowerKeepsItsLog) {
+            return None;
+        }
+        self.change(key, epoch, |replica| {
+            replica.restart_at(start);
+            self.moved.set(true);
+            self.restarted.borrow_mut().push((replica.partition, start));
+            Some(())
+        })
     }
 }
 
@@ -189,6 +200,9 @@ impl Broker {
         }
         let logs = Logs::new(&mut self.replicas, io);
         following.fetcher.answered(io.now_ms, answer, &logs);
+        for (partition, start) in logs.restarted.take() {
+            io.checker.logs.restarted(partition, start);
+        }
         if logs.moved.get() {
             self.ask_leader(leader, io);
         }
@@ -214,6 +228,7 @@ impl Broker {
                 offset: Offset(fetch_offset),
                 claimed: LeaderEpoch(asked.current_leader_epoch),
                 last_fetched: LeaderEpoch(asked.last_fetched_epoch),
+                log_start: Offset(asked.log_start_offset),
                 broker_epoch,
             };
             let told = self.replicas[fetch.partition].read(Some(follower), &fetch, io);
@@ -224,7 +239,12 @@ impl Broker {
                 partition_index: partition,
                 error_code: told.error.code(),
                 high_watermark: told.high_watermark.0,
-                log_start_offset: 0,
+                log_start_offset: match io.has(Planted::DeletedRecordsTrusted)
+                    && diverging.is_some()
+                {
+                    true => 0,
+                    false => told.log_start.0,
+                },
                 diverging_epoch: diverging.unwrap_or_default(),
                 records: Some(Records::Bytes(told.batches)),
                 ..PartitionData::default()
@@ -269,7 +289,7 @@ impl Broker {
                     error_code: self
                         .check_leader(asked.partition_index, asked.current_leader_epoch)
                         .code(),
-                    offset: 0,
+                    offset: self.replicas[place(asked.partition_index)].log.start().0,
                     ..ListOffsetsPartitionResponse::default()
                 })
                 .collect(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use kafkalite_broker::error::log_error_code;
 use kafkalite_broker::metadata::controller::IsrMember;
 use kafkalite_broker::partitions::{FollowerFetch, IsrProposal, PartitionState};
-use kafkalite_log::Role;
+use kafkalite_log::{Agreement, CopyEnd, Role};
 use kafkalite_protocol::record_batch::RecordBatch;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
@@ -34,12 +34,13 @@ pub struct Proposal {
 impl Replica {
     /// Serves a fetch: of a consumer below the high watermark, of a follower to the log's end.
     pub fn read(&mut self, reader: Option<i32>, fetch: &Fetch, io: &mut Io<'_>) -> Fetched {
-        let epoch = self.epoch();
+        let (epoch, log_start) = (self.epoch(), self.log.start());
         let told = |error: ErrorCode, high_watermark: Offset| Fetched {
             partition: fetch.partition,
             error,
             epoch,
             high_watermark,
+            log_start,
             diverging: None,
             batches: Bytes::new(),
         };
@@ -51,18 +52,21 @@ impl Replica {
             return told(error, Offset(-1));
         }
         if fetch.last_fetched != LeaderEpoch::UNKNOWN {
-            match self.log.end_of_epoch(fetch.last_fetched) {
-                None => return told(ErrorCode::OffsetOutOfRange, Offset(-1)),
-                Some(known)
-                    if known.epoch < fetch.last_fetched || known.end_offset < fetch.offset =>
-                {
-                    let diverging = Some((known.epoch, known.end_offset));
+            let start = match io.has(Planted::DeletedRecordsTrusted) {
+                true => fetch.offset,
+                false => fetch.log_start,
+            };
+            let copy = CopyEnd { start, end: fetch.offset, epoch: fetch.last_fetched };
+            match self.log.agreement(&copy) {
+                Agreement::UnknownEpoch => return told(ErrorCode::OffsetOutOfRange, Offset(-1)),
+                Agreement::Parts(end) => {
+                    let diverging = Some((end.epoch, end.end_offset));
                     return Fetched { diverging, ..told(ErrorCode::None, self.high_watermark()) };
                 }
-                Some(_) => {}
+                Agreement::Agrees => {}
             }
         }
-        if fetch.offset > self.log.end() {
+        if fetch.offset > self.log.end() || fetch.offset < log_start {
             return told(ErrorCode::OffsetOutOfRange, Offset(-1));
         }
         let end = match (reader, fetch.broker_epoch) {

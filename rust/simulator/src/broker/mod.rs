@@ -1,12 +1,13 @@
 //! One process of a simulated broker.
 //!
 //! Production's machines in it: `PartitionState`, `Fetcher`, `GroupCoordinator` with `GroupState`,
-//! `Publisher` with `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the validation of
-//! batches. A plain model joins them: one event at a time comes in, and what follows from it goes
-//! out.
+//! `Publisher` with `MetadataImage`, `Timer` over `TimingWheel`, `GroupCommit`, the log manager's
+//! `Rounds`, the validation of batches. A plain model joins them: one event at a time comes in, and
+//! what follows from it goes out.
 
 mod coordinating;
 mod following;
+mod keeping;
 mod leading;
 mod publishing;
 mod replica;
@@ -23,7 +24,7 @@ use coordinating::{Coordination, Desk};
 use following::Following;
 use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::MetadataImage;
-use kafkalite_broker::partitions::GroupCommit;
+use kafkalite_broker::partitions::{FlushAges, GroupCommit, Rounds};
 use kafkalite_broker::purgatory::Timer;
 use kafkalite_log::LogEnd;
 use kafkalite_protocol::LeaderEpoch;
@@ -71,6 +72,9 @@ pub struct Broker {
     expired: Arc<Mutex<Vec<Expired>>>,
     /// Who puts the logs on the disk that an acknowledgement waits for.
     committer: Arc<GroupCommit>,
+    /// When each chore of the log manager is due.
+    rounds: Rounds,
+    flush_ages: FlushAges,
     started_ms: u64,
     clock: Arc<ManualClock>,
     clock_ms: u64,
@@ -102,7 +106,10 @@ impl Broker {
         let timer_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         io.after(0, Tick::Heartbeat);
         io.after(30, Tick::Replicas);
-        io.after(50, Tick::Flush);
+        io.after(0, Tick::Chores);
+        if settings.flush_messages {
+            io.after(50, Tick::Flush);
+        }
         io.after(1, Tick::Follow);
         let metadata = Metadata::new();
         let desk = Desk::new(io.planted, metadata.publisher());
@@ -121,6 +128,8 @@ impl Broker {
             next_timer: 0,
             expired: Arc::default(),
             committer,
+            rounds: keeping::rounds(io.now_ms),
+            flush_ages: FlushAges::default(),
             started_ms: io.now_ms,
             clock,
             clock_ms: io.now_ms,
@@ -214,20 +223,12 @@ impl Broker {
             }
             Tick::Flush => {
                 let replicas = &mut self.replicas;
-                let mut flush = |partition: u64| {
+                self.committer.turn(|partition: u64| {
                     let at = usize::try_from(partition).unwrap_or(0);
                     replicas.get_mut(at).into_iter().for_each(Replica::flush);
-                };
-                if self.settings.flush_messages {
-                    self.committer.turn(flush);
-                } else {
-                    (0..=self.settings.partitions as u64).for_each(&mut flush);
-                }
-                if !self.settings.flush_messages {
-                    let pause = io.rng.between(40, 300);
-                    io.after(pause, Tick::Flush);
-                }
+                });
             }
+            Tick::Chores => self.keep_logs(io),
             // Settling turns the timer.
             Tick::Timer => self.timer_tick_ms = None,
             Tick::Append(number) => self.append(number, io),

@@ -12,7 +12,7 @@ use crate::message::Node;
 use crate::planted::Planted;
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::partitions::{CommitStatus, FollowerFetch, PartitionState};
-use kafkalite_log::LogEnd;
+use kafkalite_log::{LogConfig, LogEnd};
 use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl Replica {
     pub fn open(me: i32, partition: usize, settings: Settings, disk: Disk) -> Self {
         let Disk { mut log, checkpoint } = disk;
         let end = log.reopen();
-        let checkpoint = checkpoint.min(end.offset);
+        let checkpoint = checkpoint.min(end.offset).max(log.start());
         let mut state = PartitionState::new(me, DIRECTORY, end, checkpoint);
         state.set_rules(settings.flush_messages, settings.min_isr);
         Self {
@@ -159,11 +159,57 @@ impl Replica {
         }
     }
 
-    /// Puts the log and the high watermark on the disk.
+    /// Puts the log on the disk.
     pub fn flush(&mut self) {
         let durable = self.log.flush();
         self.state.flushed(durable);
+    }
+
+    /// Puts the high watermark on the disk.
+    pub fn note_high_watermark(&mut self) {
         self.checkpoint = self.high_watermark();
+    }
+
+    /// Puts the log's start on the disk.
+    pub fn note_log_start(&mut self) {
+        self.log.note_start();
+    }
+
+    /// As [`Self::note_high_watermark`], but notes where the log ends: only a planted bug does.
+    pub fn note_log_end(&mut self) {
+        self.checkpoint = self.log.end();
+    }
+
+    /// Deletes what retention lets go. The group's log has none.
+    pub fn retain(&mut self, incarnation: u32, now_ms: i64, io: &mut Io<'_>) {
+        let retention_ms = self.settings.retention_ms;
+        if retention_ms < 0 || self.partition == self.settings.group_partition() {
+            return;
+        }
+        let believed = match io.has(Planted::RetentionByAnotherPolicy) {
+            true => retention_ms / 2,
+            false => retention_ms,
+        };
+        let config =
+            LogConfig { retention_ms: believed, retention_bytes: -1, ..LogConfig::default() };
+        let high_watermark = match io.has(Planted::RetentionPassesHighWatermark) {
+            true => self.log.end(),
+            false => self.high_watermark(),
+        };
+        let gone = self.log.retain(&config, now_ms, high_watermark);
+        io.checker.logs.retained(&self.view(incarnation), &gone, now_ms, retention_ms);
+    }
+
+    /// The leader's log starts at `start`: what is before it and committed goes here as well.
+    pub fn follow_log_start(&mut self, start: Offset) {
+        self.log.delete_below(start.min(self.high_watermark()));
+    }
+
+    /// Drops every record, as the leader's log begins behind them all.
+    pub fn restart_at(&mut self, start: Offset) {
+        let end = self.log.restart(start);
+        self.state.log_restarted(end);
+        self.checkpoint = start;
     }
 
     /// Takes those out who need not wait any longer, each with how its append stands.

@@ -67,6 +67,11 @@ pub struct History {
     pub sends: Vec<Send>,
     /// Polls.
     pub polls: Vec<Poll>,
+    /// By partition: below this retention took records.
+    pub retained_to: BTreeMap<usize, i64>,
+    /// By partition: below this some replica dropped its records, which retention took elsewhere,
+    /// and forgot their producers.
+    pub forgotten_to: BTreeMap<usize, i64>,
     /// Whether, after healing, some reader read every partition to its end.
     pub drained: bool,
     /// Whether the producers were not idempotent.
@@ -108,7 +113,10 @@ fn duplicates(history: &History, found: &mut Vec<Violation>) {
     }
     let mut places: BTreeMap<u64, BTreeSet<(usize, i64)>> = BTreeMap::new();
     for poll in &history.polls {
-        places.entry(poll.value).or_default().insert((poll.partition, poll.offset));
+        let forgotten_to = history.forgotten_to.get(&poll.partition).copied().unwrap_or(0);
+        if poll.offset >= forgotten_to {
+            places.entry(poll.value).or_default().insert((poll.partition, poll.offset));
+        }
     }
     let twice = places.iter().filter(|(_, places)| places.len() > 1);
     found
@@ -132,7 +140,8 @@ fn losses(history: &History, found: &mut Vec<Violation>) {
         let owed = send.outcome == Outcome::Ok && send.fate == Fate::Committed;
         // An acknowledgement without an offset promises nothing.
         let Some(offset) = send.offset.filter(|offset| owed && *offset >= 0) else { continue };
-        if read.contains(&send.value) {
+        let retained_to = history.retained_to.get(&send.partition).copied().unwrap_or(0);
+        if read.contains(&send.value) || offset < retained_to {
             continue;
         }
         let told = format!("{} acknowledged at {}:{offset}", send.value, send.partition);

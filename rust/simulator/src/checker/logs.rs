@@ -6,6 +6,8 @@
 //! - `replicas-differ`: a batch below one replica's high watermark has other bytes elsewhere
 //! - `committed-lost`: a broker began to lead without a record that was committed
 //! - `two-leaders`: two brokers acknowledged in one leader epoch
+//! - `retained-uncommitted`: retention took a record at or above the high watermark
+//! - `retained-too-early`: retention took a record that the policy holds
 //! - `bad-crc`, `offset-gap`, `epoch-went-back`: the bytes of a log are not sound
 
 use super::Violation;
@@ -40,8 +42,9 @@ struct Marks {
     leads: bool,
     high_watermark: Offset,
     end: Offset,
-    /// Batches that were compared with the committed ones, and the digest of the last of them.
-    verified: (usize, u64),
+    /// Up to where batches were compared with the committed ones, and the digest of the last of
+    /// them.
+    verified: (Offset, u64),
 }
 
 /// A batch that was committed.
@@ -60,6 +63,10 @@ pub struct Logs {
     /// By partition: the batches that some replica had below its high watermark.
     committed: BTreeMap<usize, Vec<Committed>>,
     marks: BTreeMap<(i32, usize), Marks>,
+    /// By partition: the end of what retention took anywhere.
+    starts: BTreeMap<usize, Offset>,
+    /// By partition: the end of what some replica dropped together with its producers.
+    restarts: BTreeMap<usize, Offset>,
     acknowledged: BTreeMap<(usize, LeaderEpoch), i32>,
 }
 
@@ -99,7 +106,7 @@ impl Logs {
         if begins {
             self.check_new_leader(view);
         }
-        let verified = self.verify(view, old.map_or((0, 0), |old| old.verified));
+        let verified = self.verify(view, old.map_or((Offset::ZERO, 0), |old| old.verified));
         let marks = Marks {
             incarnation: view.incarnation,
             epoch: view.epoch,
@@ -116,8 +123,10 @@ impl Logs {
     fn check_new_leader(&mut self, view: &View<'_>) {
         let Some(committed) = self.committed.get(&view.partition) else { return };
         let Some(last) = committed.iter().rposition(|one| one.epoch < view.epoch) else { return };
-        let held = view.log.batches().get(last).map(|batch| batch.digest);
-        if held != Some(committed[last].digest) {
+        let end = committed[last].end;
+        let held = batch_ending(view.log.batches(), end).map(|batch| batch.digest);
+        // What retention took was committed.
+        if held != Some(committed[last].digest) && view.log.start() < end {
             let end = committed[last].end.0;
             let told = format!("it leads without all committed records, which end at {end}");
             self.report("committed-lost", view, &told);
@@ -125,31 +134,30 @@ impl Logs {
     }
 
     /// Compares the batches below the high watermark with those that are committed.
-    fn verify(&mut self, view: &View<'_>, verified: (usize, u64)) -> (usize, u64) {
+    fn verify(&mut self, view: &View<'_>, verified: (Offset, u64)) -> (Offset, u64) {
         let batches = view.log.batches();
-        let (mut at, last) = verified;
-        if at > 0 && batches.get(at - 1).map(|batch| batch.digest) != Some(last) {
-            at = 0;
+        let (mut end, mut last) = verified;
+        let is_there = batch_ending(batches, end).is_some_and(|batch| batch.digest == last);
+        if !is_there && view.log.start() < end {
+            (end, last) = (Offset::ZERO, 0);
         }
         let mut differs = None;
         let committed = self.committed.entry(view.partition).or_default();
-        while let Some(batch) = batches.get(at).filter(|batch| batch.end() <= view.high_watermark) {
+        let first = batches.partition_point(|batch| batch.end() <= end);
+        for batch in batches[first..].iter().take_while(|one| one.end() <= view.high_watermark) {
+            let at = committed.partition_point(|one| one.end < batch.end());
+            (end, last) = (batch.end(), batch.digest);
             match committed.get(at) {
-                None => {
-                    let (digest, epoch, end) = (batch.digest, view.epoch, batch.end());
-                    committed.push(Committed { digest, epoch, end });
-                }
+                None => committed.push(Committed { digest: last, epoch: view.epoch, end }),
                 Some(one) if one.digest != batch.digest => differs = Some(batch.base()),
                 Some(_) => {}
             }
-            at += 1;
         }
         if let Some(base) = differs {
             let told = format!("the batch at {} is another one than elsewhere", base.0);
             self.report("replicas-differ", view, &told);
         }
-        let last = at.checked_sub(1).and_then(|last| batches.get(last));
-        (at, last.map_or(0, |batch| batch.digest))
+        (end, last)
     }
 
     /// A leader's high watermark stands at most at the log end of `other`, a replica that the
@@ -159,6 +167,48 @@ impl Logs {
             let told = format!("the log of broker {other}, in sync, ends at {}", other_end.0);
             self.report("ahead-of-replica", leader, &told);
         }
+    }
+
+    /// Retention took these batches away from a replica, at `now_ms` of its broker's wall clock and
+    /// by a policy that holds records for `retention_ms`.
+    pub fn retained(
+        &mut self,
+        view: &View<'_>,
+        gone: &[StoredBatch],
+        now_ms: i64,
+        retention_ms: i64,
+    ) {
+        for batch in gone {
+            let (base, newest_ms) = (batch.base().0, batch.header.max_timestamp);
+            if batch.end() > view.high_watermark {
+                self.report("retained-uncommitted", view, &format!("the batch at {base} is gone"));
+            }
+            // One of the future may go if it was written long ago: when is not known here.
+            if newest_ms <= now_ms && now_ms - newest_ms <= retention_ms {
+                let told = format!("the batch at {base} is gone, {} ms old", now_ms - newest_ms);
+                self.report("retained-too-early", view, &told);
+            }
+            let starts = self.starts.entry(view.partition).or_default();
+            *starts = (*starts).max(batch.end());
+        }
+    }
+
+    /// Below this retention took records from some replica.
+    #[must_use]
+    pub fn retained_to(&self, partition: usize) -> Offset {
+        self.starts.get(&partition).copied().unwrap_or_default()
+    }
+
+    /// A replica dropped all its records, as the leader's log starts at `start`.
+    pub fn restarted(&mut self, partition: usize, start: Offset) {
+        let restarts = self.restarts.entry(partition).or_default();
+        *restarts = (*restarts).max(start);
+    }
+
+    /// Below this some replica does not know which producer wrote what.
+    #[must_use]
+    pub fn restarted_to(&self, partition: usize) -> Offset {
+        self.restarts.get(&partition).copied().unwrap_or_default()
     }
 
     /// A broker acknowledged a produce.
@@ -174,11 +224,17 @@ impl Logs {
     }
 }
 
-/// Looks at all bytes of a log.
+/// The batch that ends at `end`.
+fn batch_ending(batches: &[StoredBatch], end: Offset) -> Option<&StoredBatch> {
+    let at = batches.binary_search_by_key(&end, StoredBatch::end);
+    at.ok().map(|at| &batches[at])
+}
+
+/// Looks at all bytes of a log that begins at `start`.
 #[must_use]
-pub fn check_log(batches: &[StoredBatch]) -> Vec<Violation> {
+pub fn check_log(start: Offset, batches: &[StoredBatch]) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut next = Offset::ZERO;
+    let mut next = start;
     let mut epoch = LeaderEpoch::UNKNOWN;
     for stored in batches {
         let at = stored.base().0;

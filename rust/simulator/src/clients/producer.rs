@@ -99,7 +99,8 @@ impl Producer {
         for _ in 0..io.rng.between(1, 3) {
             self.next_value += 1;
             let value = self.number * 1_000_000 + self.next_value;
-            builder.append(crate::broker::WALL_MS, None, Some(&value.to_be_bytes()), &[]);
+            let now_ms = crate::broker::WALL_MS + i64::try_from(io.now_ms).unwrap_or(0);
+            builder.append(now_ms, None, Some(&value.to_be_bytes()), &[]);
             values.push(value);
         }
         // Without a codec nothing can fail.

@@ -18,6 +18,8 @@ pub struct Reader {
     epoch: LeaderEpoch,
     in_flight: Option<(u64, u64)>,
     next_id: u64,
+    /// Its next record is not the one behind its last: retention took what lay between.
+    sought: bool,
 }
 
 impl Reader {
@@ -25,7 +27,8 @@ impl Reader {
     #[must_use]
     pub fn new(number: u32, partition: usize) -> Self {
         let epoch = LeaderEpoch::UNKNOWN;
-        Self { number, partition, position: Offset::ZERO, epoch, in_flight: None, next_id: 0 }
+        let (position, in_flight, next_id) = (Offset::ZERO, None, 0);
+        Self { number, partition, position, epoch, in_flight, next_id, sought: false }
     }
 
     /// The partition it reads.
@@ -59,6 +62,7 @@ impl Reader {
             offset: self.position,
             claimed: epoch,
             last_fetched: LeaderEpoch::UNKNOWN,
+            log_start: self.position,
             broker_epoch: None,
         };
         io.send(Node::Broker(leader), self.next_id, Message::Fetch(fetch));
@@ -72,6 +76,9 @@ impl Reader {
         self.in_flight = None;
         match fetched.error {
             ErrorCode::None => {}
+            ErrorCode::OffsetOutOfRange if fetched.log_start > self.position => {
+                (self.position, self.sought) = (fetched.log_start, true);
+            }
             ErrorCode::OffsetOutOfRange => {
                 let told = format!("{} of partition {}", self.position.0, self.partition);
                 io.checker.report("position-beyond-log", told);
@@ -85,7 +92,8 @@ impl Reader {
             }
             self.position = offset.plus(1);
             let (offset, fate_then) = (offset.0, Fate::Committed);
-            let poll = Poll { reader, partition, offset, value, sought: false, fate_then };
+            let sought = std::mem::take(&mut self.sought);
+            let poll = Poll { reader, partition, offset, value, sought, fate_then };
             io.checker.history.polls.push(poll);
         }
     }

@@ -122,6 +122,13 @@ impl World {
             }
         });
         self.checker.history.drained = at_rest && is_clean;
+        for partition in self.settings.all() {
+            let checker = &mut self.checker;
+            let retained_to = checker.logs.retained_to(partition).0;
+            checker.history.retained_to.insert(partition, retained_to);
+            let forgotten_to = checker.logs.restarted_to(partition).0;
+            checker.history.forgotten_to.insert(partition, forgotten_to);
+        }
         let mut violations = self.checker.found();
         if !at_rest && is_clean {
             let told = format!("{} steps", self.trace.steps());
@@ -131,7 +138,8 @@ impl World {
         for host in &self.hosts {
             let Host::Up(process) = host else { continue };
             for replica in process.replicas() {
-                violations.extend(check_log(replica.log().batches()));
+                let log = replica.log();
+                violations.extend(check_log(log.base(), log.batches()));
             }
             if at_rest && is_clean && process.image().topics != self.controller.image().topics {
                 let told = "a broker's image is not the controller's".to_owned();

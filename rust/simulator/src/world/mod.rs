@@ -140,12 +140,14 @@ impl World {
         let stream = |purpose| Rng::stream(options.seed, purpose);
         let mut chaos = stream(1);
         let faults = Faults::draw(&mut chaos, &options.without);
+        let retention_ms = i64::try_from(chaos.between(150, 1_500)).unwrap_or(-1);
         let settings = Settings {
             brokers: 3,
             partitions: 1,
             min_isr: if chaos.chance(800) { 2 } else { 1 },
             flush_messages: chaos.chance(300),
             stalls: chaos.between(0, 250),
+            retention_ms: if chaos.chance(500) { -1 } else { retention_ms },
         };
         let count = usize::try_from(settings.brokers).unwrap_or(0);
         let disks = || settings.all().map(|_| Disk::default()).collect();
@@ -255,6 +257,7 @@ impl World {
                     Tick::Client => 7,
                     Tick::Publish => 8,
                     Tick::Tell => 9,
+                    Tick::Chores => 10,
                     Tick::Proposal(number) => 1 << 24 | number,
                 };
                 let text = || format!("{node:?} {tick:?}");

@@ -33,7 +33,7 @@ fn poll(reader: u32, offset: i64, value: u64) -> Poll {
 
 fn history(sends: &[Send], polls: &[Poll]) -> History {
     let (sends, polls) = (sends.to_vec(), polls.to_vec());
-    History { sends, polls, drained: true, may_repeat: false }
+    History { sends, polls, drained: true, ..History::default() }
 }
 
 fn kinds(found: &[Violation]) -> Vec<&'static str> {
@@ -129,14 +129,14 @@ fn view(broker: i32, log: &MemoryLog, epoch: i32, leads: bool, high_watermark: i
 #[test]
 fn the_bytes_of_a_log_are_judged_rightly() {
     let sound = log(&[1, 2, 3]);
-    assert!(check_log(sound.batches()).is_empty());
+    assert!(check_log(Offset::ZERO, sound.batches()).is_empty());
     let gap = [sound.batches()[0].clone(), sound.batches()[2].clone()];
-    assert_eq!(kinds(&check_log(&gap)), ["offset-gap"]);
+    assert_eq!(kinds(&check_log(Offset::ZERO, &gap)), ["offset-gap"]);
     let mut damaged = sound.batches().to_vec();
     let mut bytes = damaged[1].bytes.to_vec();
     *bytes.last_mut().unwrap() ^= 1;
     damaged[1].bytes = Bytes::from(bytes);
-    assert_eq!(kinds(&check_log(&damaged)), ["bad-crc"]);
+    assert_eq!(kinds(&check_log(Offset::ZERO, &damaged)), ["bad-crc"]);
 }
 
 #[test]
@@ -357,4 +357,20 @@ fn an_offset_of_a_former_topic_is_found() {
     assert!(right.is_empty(), "{right:?}");
     let other = Uuid([2; 16]).to_string();
     assert_eq!(judged(|group| group.told_offset(1, place(0), &other)), ["former-topic"]);
+}
+
+#[test]
+fn records_that_retention_must_not_take_are_found() {
+    let full = log(&[1, 2, 3]);
+    let newest_ms = full.batches()[0].header.max_timestamp;
+    let found = |high_watermark: i64, now_ms: i64| {
+        let mut checker = Checker::default();
+        let view = view(1, &full, 1, true, high_watermark);
+        checker.logs.retained(&view, &full.batches()[..2], now_ms, 100);
+        assert_eq!(checker.logs.retained_to(0), full.batches()[1].end());
+        kinds(&checker.found())
+    };
+    assert!(found(2, newest_ms + 101).is_empty());
+    assert_eq!(found(1, newest_ms + 101), ["retained-uncommitted"]);
+    assert_eq!(found(2, newest_ms + 100), ["retained-too-early"]);
 }

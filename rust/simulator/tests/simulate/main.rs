@@ -84,6 +84,13 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
             // A leader that never flushed what it followed commits nothing.
             &["committed-lost", "lost-write", "ahead-of-replica", "mark-went-back", "not-healed"]
         }
+        Planted::RetentionPassesHighWatermark => &["retained-uncommitted"],
+        Planted::RetentionByAnotherPolicy => &["retained-too-early"],
+        Planted::LateFollowerKeepsItsLog => &["not-healed"],
+        Planted::DeletedRecordsTrusted => &["replicas-differ"],
+        Planted::CheckpointNotesLogEnd => {
+            &["ahead-of-replica", "committed-lost", "replicas-differ"]
+        }
     }
 }
 

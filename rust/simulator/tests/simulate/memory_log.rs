@@ -1,7 +1,7 @@
 //! The log in memory keeps what Kafka's keeps, and forgets what a disk forgets.
 
 use bytes::Bytes;
-use kafkalite_log::Role;
+use kafkalite_log::{LogConfig, Role};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::{BatchHeader, RecordBatchBuilder};
 use kafkalite_protocol::{LeaderEpoch, Offset};
@@ -76,4 +76,22 @@ fn every_end_has_a_newer_version() {
     let second = log.flush().version;
     let third = log.truncate_to(Offset(0)).version;
     assert!(first < second && second < third);
+}
+
+#[test]
+fn retention_takes_whole_segments_below_the_high_watermark() {
+    let mut log = MemoryLog::default();
+    lead(&mut log, 1, 0..4);
+    lead(&mut log, 2, 4..8);
+    let config = LogConfig { retention_ms: 100, retention_bytes: -1, ..LogConfig::default() };
+    assert!(log.retain(&config, 100, Offset(8)).is_empty(), "nothing is older than 100 ms");
+    assert_eq!(log.retain(&config, 101, Offset(5)).len(), 3, "segments have three batches");
+    assert_eq!((log.start(), log.end()), (Offset(3), Offset(8)));
+    assert_eq!(log.retain(&config, 101, Offset(8)).len(), 5, "the active segment goes too");
+    assert_eq!((log.start(), log.end(), log.has_unflushed()), (Offset(8), Offset(8), false));
+    assert_eq!(log.latest_epoch(), LeaderEpoch(2));
+    lead(&mut log, 3, 8..9);
+    assert_eq!(log.end(), Offset(9));
+    log.restart(Offset(20));
+    assert_eq!((log.start(), log.end(), log.batches().len()), (Offset(20), Offset(20), 0));
 }
