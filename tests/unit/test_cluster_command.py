@@ -82,6 +82,7 @@ def test_health_says_in_words_what_is_wrong_and_leaders_move_back(
         eventually(lambda: kinds().issuperset(wrong))
         said = told("cluster", "health", "-b", servers)
         assert said.returncode == 1
+        assert said.stderr.startswith("error: the cluster has ")
         assert "fenced: broker 2 at " in said.stdout
         assert f"offline: {lonely}-0 has no leader; its replicas are on 2\n" in said.stdout
         refused = f"{strict}-0 has 2 in-sync replicas of 3, and min.insync.replicas=3: acks=all"

@@ -9,7 +9,7 @@ import click
 from . import cluster_health, reassigning
 from .answers import answer_json, answer_table, json_option, plural, size_in_words
 from .connecting import Cluster, cluster_options
-from .failures import ExitCode
+from .failures import CommandError
 from .helping import examples
 from .volumes import done_of, volumes_of
 
@@ -95,7 +95,7 @@ def _bytes_by_broker(admin: AdminClient, cluster: Cluster) -> dict[int, int]:
 )
 @json_option
 @cluster_options
-def health(cluster: Cluster, as_json: bool) -> int:
+def health(cluster: Cluster, as_json: bool) -> None:
     """Tell what is wrong with a cluster, in words. Exits with 1 if anything is.
 
     Looks for fenced brokers, failed disks and voters that are behind. Of each partition it looks at
@@ -103,16 +103,19 @@ def health(cluster: Cluster, as_json: bool) -> int:
     """
     with cluster.admin() as admin:
         found = cluster_health.look(admin, cluster)
-    ended = ExitCode.REFUSED if found.problems else ExitCode.DONE
     if as_json:
         answer_json(found.document())
-        return ended
-    if not found.problems:
+    elif not found.problems:
         counts = f"{plural(found.brokers, 'broker')}, {plural(found.partitions, 'partition')}"
         click.echo(f"healthy: {counts}")
-    for line in found.lines():
-        click.echo(line)
-    return ended
+    else:
+        for line in found.lines():
+            click.echo(line)
+    if found.problems:
+        raise CommandError(
+            f"the cluster has {plural(len(found.problems), 'problem')}",
+            hint="the logs of the brokers that are named tell more.",
+        )
 
 
 @command.command(

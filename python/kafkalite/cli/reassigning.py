@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _SOME = click.argument(
     "words", nargs=-1, metavar="TOPIC[:PARTITION]...", shell_complete=suggesting.topics
 )
+#: The id of a broker, as far as a number of 32 bits has digits.
+_ID = re.compile("[0-9]{1,9}")
 #: Between two looks at replicas that move, in seconds.
 _LOOK_S = 0.2
 
@@ -42,8 +45,8 @@ class Brokers(click.ParamType["tuple[int, ...]"]):
         """Read them."""
         if isinstance(value, tuple):
             return value
-        words = str(value).split(",")
-        if not all(word.strip().isascii() and word.strip().isdigit() for word in words):
+        words = [word.strip() for word in str(value).split(",")]
+        if not all(_ID.fullmatch(word) for word in words):
             self.fail(f"{value!r} is not a list of broker ids, such as 0,1,2", param, ctx)
         brokers = tuple(int(word) for word in words)
         if len(set(brokers)) < len(brokers):
