@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -72,6 +73,10 @@ def test_health_says_in_words_what_is_wrong_and_leaders_move_back(
 
     kafkalite_cluster.brokers[2].kill()
     try:
+        # The broker is not fenced yet, and was waited for a minute.
+        began = time.monotonic()
+        assert answer(kafkalite_cluster, "info")[0] == 0
+        assert time.monotonic() - began < 40
         wrong = ["fenced", "below min.insync.replicas", "offline", "under-replicated"]
 
         def kinds() -> set[str]:

@@ -11,7 +11,7 @@ from .answers import answer_json, answer_table, json_option, plural, size_in_wor
 from .connecting import Cluster, cluster_options
 from .failures import CommandError
 from .helping import examples
-from .volumes import done_of, volumes_of
+from .volumes import log_dirs_of, volumes_of
 
 if TYPE_CHECKING:
     from ..admin import AdminClient
@@ -83,7 +83,7 @@ def _count(topics: list[TopicDescription], counts: Any) -> int:
 
 
 def _bytes_by_broker(admin: AdminClient, cluster: Cluster) -> dict[int, int]:
-    found = done_of(lambda: admin.describe_log_dirs(timeout=cluster.timeout))
+    found = log_dirs_of(admin, cluster)
     return {
         broker: sum(one.size_bytes for directory in directories for one in directory.replicas)
         for broker, directories in found.items()

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..admin import AdminClient
-    from ..descriptions import TopicDescription
+    from ..descriptions import LogDirDescription, TopicDescription
     from .connecting import Cluster
+
+#: Seconds that brokers have to tell what they hold, unless --timeout gives others. A broker that is
+#: down, or a partition without a leader, would hold up all others for a minute.
+_ANSWER_S = 5.0
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,7 +46,7 @@ def volumes_of(
         topic.name: [(topic.name, each.partition) for each in topic.partitions] for topic in topics
     }
     places = [place for of in partitions.values() for place in of]
-    wait = cluster.timeout
+    wait = cluster.timeout or _ANSWER_S
     starts = done_of(lambda: admin.list_offsets(places, "earliest", timeout=wait))
     ends = done_of(lambda: admin.list_offsets(places, "latest", timeout=wait))
     start_of = {(place.topic, place.partition): at.offset for place, at in starts.items()}
@@ -58,11 +62,17 @@ def volumes_of(
 def sizes_of(admin: AdminClient, cluster: Cluster) -> dict[tuple[str, int], int]:
     """Return the bytes of each partition: of its largest replica."""
     sizes: dict[tuple[str, int], int] = {}
-    for directories in done_of(lambda: admin.describe_log_dirs(timeout=cluster.timeout)).values():
+    for directories in log_dirs_of(admin, cluster).values():
         for replica in (one for directory in directories for one in directory.replicas):
             place = (replica.partition.topic, replica.partition.partition)
             sizes[place] = max(sizes.get(place, 0), replica.size_bytes)
     return sizes
+
+
+def log_dirs_of(admin: AdminClient, cluster: Cluster) -> Mapping[int, list[LogDirDescription]]:
+    """Return the directories of the brokers that answer soon."""
+    limit = cluster.timeout or _ANSWER_S
+    return done_of(lambda: admin.describe_log_dirs(timeout=limit))
 
 
 def done_of(ask: Callable[[], Mapping[K, V]]) -> Mapping[K, V]:
