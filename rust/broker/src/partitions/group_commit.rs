@@ -42,6 +42,9 @@ impl GroupCommit {
             std::thread::Builder::new().name("group-commit".to_owned()).spawn(move || {
                 while let Some(keys) = committer.next_group() {
                     for key in keys {
+                        if committer.state.lock().stopped {
+                            return;
+                        }
                         panics::contain("a group commit", || flush(key));
                     }
                 }
@@ -59,13 +62,10 @@ impl GroupCommit {
 
     fn next_group(&self) -> Option<BTreeSet<u64>> {
         let mut state = self.state.lock();
-        while state.named.is_empty() {
-            if state.stopped {
-                return None;
-            }
+        while state.named.is_empty() && !state.stopped {
             self.wake.wait(&mut state);
         }
-        Some(std::mem::take(&mut state.named))
+        (!state.stopped).then(|| std::mem::take(&mut state.named))
     }
 
     /// Asks for a flush of the partition with this key.
@@ -76,7 +76,9 @@ impl GroupCommit {
         }
     }
 
-    /// Flushes what is named, and ends the thread.
+    /// Ends the thread after the flush that it is at. Nothing waits for the others any more, and a
+    /// clean close flushes every log. Thousands of new partitions may be named here, and a stop
+    /// that takes too long is killed.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.wake.notify_one();

@@ -1,4 +1,7 @@
+#![allow(clippy::unwrap_used)]
 use super::*;
+use crate::awaited;
+use std::sync::mpsc;
 
 #[test]
 fn a_turn_flushes_each_named_partition_once_and_what_comes_meanwhile_later() {
@@ -16,4 +19,28 @@ fn a_turn_flushes_each_named_partition_once_and_what_comes_meanwhile_later() {
     committer.turn(|key| flushed.push(key));
     committer.turn(|key| flushed.push(key));
     assert_eq!(flushed, [1, 3, 7]);
+}
+
+/// All that was named was flushed first: with thousands of new partitions a stop took half a minute.
+#[test]
+fn a_stop_waits_for_one_flush_only() {
+    let committer = GroupCommit::new();
+    for key in [1, 2, 3] {
+        committer.commit(key);
+    }
+    let (told, begun) = mpsc::channel();
+    let (go, may_go) = mpsc::channel();
+    let flush = move |key| {
+        told.send(key).unwrap();
+        awaited::received("the test says when", &may_go);
+    };
+    committer.start(flush).unwrap();
+    assert_eq!(awaited::received("a flush", &begun), 1);
+    let stops = committer.clone();
+    let stop = std::thread::spawn(move || stops.stop());
+    awaited::until("the stop has begun", || committer.state.lock().stopped);
+    go.send(()).unwrap();
+    drop(go);
+    stop.join().unwrap();
+    assert_eq!(begun.try_iter().count(), 0, "partitions flushed after the stop");
 }
