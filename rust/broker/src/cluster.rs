@@ -20,6 +20,7 @@ use crate::metadata::{
     ApiError, Controller, MetadataError, MetadataImage, MetadataQuorum, QuorumOfRaft,
 };
 use bytes::Bytes;
+use join::is_nowhere;
 use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::ErrorCode;
@@ -289,6 +290,11 @@ impl Cluster {
         }
         if self.has_company() {
             return self.controller.join(joining, Box::new(done));
+        }
+        if is_nowhere(&self.identity.at) {
+            let id = self.id();
+            let message = format!("broker {id} has no address for other brokers: set --advertise");
+            return done(Err(ApiError::new(ErrorCode::InvalidRequest, message)));
         }
         let this = Arc::clone(self);
         let change_over = move || match this.change_over() {

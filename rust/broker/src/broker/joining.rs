@@ -6,7 +6,7 @@
 use super::directories::{METADATA, absolute};
 use super::{StartError, system};
 use crate::cluster::QUORUM;
-use crate::cluster::join::{JoinError, join};
+use crate::cluster::join::{JoinError, is_nowhere, join};
 use crate::config::{BrokerConfig, parse_host_port};
 use crate::meta_properties;
 use crate::metadata::controller::{Joined, Joining};
@@ -57,7 +57,7 @@ impl Settled {
         if known.is_some() && all.any(|path| quorum(&path)) {
             return Ok(Self { config, joined: None });
         }
-        if endpoint(&config, listeners).host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified()) {
+        if is_nowhere(&endpoint(&config, listeners)) {
             return Err(JoinError::NoAddress.into());
         }
         let directory_id = match &known {

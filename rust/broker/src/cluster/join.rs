@@ -8,6 +8,8 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::join_cluster::{
     JoinClusterRequest, JoinClusterResponse, JoinListener,
 };
+use kafkalite_quorum::Endpoint;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 
@@ -59,6 +61,12 @@ pub enum JoinError {
     /// The system refuses a thread or a socket.
     #[error("cannot ask the cluster: {0}")]
     System(#[from] std::io::Error),
+}
+
+/// Whether other brokers cannot reach `at`: it means the machine that asks.
+#[must_use]
+pub fn is_nowhere(at: &Endpoint) -> bool {
+    at.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
 }
 
 /// Asks the broker at `place` until it answers, at most so long.

@@ -101,6 +101,17 @@ fn a_stranger_is_refused_and_the_broker_stays_alone() {
     assert!(!fixture.broker.rooms().cluster.has_company());
 }
 
+/// The voters would ask themselves for the first one, and the new broker would never serve.
+#[test]
+fn a_broker_without_an_address_for_others_stays_alone() {
+    let mut fixture = Fixture::with(&[("listeners", "PLAINTEXT://0.0.0.0:0")]);
+    let answer = fixture.call(&stranger(9), 0);
+    assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code());
+    let message = answer.error_message.unwrap();
+    assert_eq!(message, "broker 1 has no address for other brokers: set --advertise");
+    assert!(!fixture.broker.rooms().cluster.has_company());
+}
+
 #[test]
 fn nonsense_between_brokers_is_refused_and_harms_nothing() {
     let mut fixture = Fixture::with_topics(&[("t", 1)]);
