@@ -252,11 +252,19 @@ impl Partition {
             self.log.set_config(config);
             self.publish(&state);
         }
-        // Produce requests may wait for the disk from now on.
-        if self.log.needs_flush() {
-            self.committer.commit(self.key);
-        }
+        self.flush_if_due();
         self.tell_everyone();
+    }
+
+    /// Has the log flushed if it needs that. With `flush.messages=1` produce requests wait for it.
+    fn flush_if_due(&self) {
+        if !self.log.needs_flush() {
+            return;
+        }
+        match self.log_config().flush_messages {
+            1 => self.committer.commit(self.key),
+            _ => self.committer.commit_later(self.key),
+        }
     }
 
     /// The topic is being deleted: requests that wait here get the error for an unknown partition.

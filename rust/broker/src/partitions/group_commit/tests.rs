@@ -21,7 +21,26 @@ fn a_turn_flushes_each_named_partition_once_and_what_comes_meanwhile_later() {
     assert_eq!(flushed, [1, 3, 7]);
 }
 
-/// All that was named was flushed first: with thousands of new partitions a stop took half a minute.
+/// It waited for every partition that was new: a thousand of them took longer than a client waits.
+#[test]
+fn what_is_awaited_waits_for_one_other_flush_at_most() {
+    let committer = GroupCommit::new();
+    [1, 2, 3, 4].into_iter().for_each(|key| committer.commit_later(key));
+    committer.commit(9);
+    let mut groups = Vec::new();
+    for round in 0..4 {
+        groups.push(committer.next_group().unwrap());
+        if round == 1 {
+            committer.commit(8);
+            // Named again: it is not flushed before those that still wait for the first time.
+            committer.commit_later(1);
+        }
+    }
+    assert_eq!(groups, [vec![9, 1], vec![2], vec![8, 3], vec![4]]);
+    assert_eq!(committer.next_group().unwrap(), [1]);
+}
+
+/// All that was named was flushed first: with 5,000 new partitions a stop took half a minute.
 #[test]
 fn a_stop_waits_for_one_flush_only() {
     let committer = GroupCommit::new();

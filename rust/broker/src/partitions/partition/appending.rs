@@ -120,8 +120,8 @@ impl Partition {
         if tells_readers {
             self.tell_readers(u64::from(appended.bytes), appended.starts_segment);
         }
-        if !appended.duplicate && self.log.needs_flush() {
-            self.committer.commit(self.key);
+        if !appended.duplicate {
+            self.flush_if_due();
         }
         status
     }
@@ -162,9 +162,7 @@ impl Partition {
             }
             Err(_) => self.look_at_log_end(),
         }
-        if self.log.needs_flush() {
-            self.committer.commit(self.key);
-        }
+        self.flush_if_due();
         appended
     }
 
