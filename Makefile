@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve cluster test lint fmt rust-test develop python-test simulate conformance conformance-slice \
-	conformance-setup frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
+	conformance-setup chase frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
 
@@ -72,6 +72,10 @@ conformance: develop conformance-setup
 ## The same with bounded counts.
 conformance-slice: develop conformance-setup
 	$(BIN)/python -m tests.conformance.run --slice $(ARGS)
+
+## Kills, stops and freezes the leader of three brokers under load: make chase ARGS="--slice"
+chase: develop conformance-setup
+	$(BIN)/python -m tests.conformance.run --suite chase $(ARGS)
 
 ## Frameworks that know nothing of us, in a venv of their own: make frameworks ARGS="-- -k quix"
 frameworks: develop frameworks-installed

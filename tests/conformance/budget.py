@@ -22,6 +22,11 @@ class Budget:
     #: kill -9 under load, and how long the load runs before each, in seconds.
     kills: int = 20
     seconds_between_kills: float = 3.0
+    #: Of three brokers: kill -9 of the leader, restarts of one after the other, and seconds for
+    #: which one is frozen.
+    leader_kills: int = 20
+    rolling_restarts: int = 3
+    frozen_seconds: float = 30.0
     #: Size of the log that a start after kill -9 has to check, in GiB.
     unchecked_gib: float = 1.0
     #: Hostile frames, and the connections that send them.
@@ -59,6 +64,9 @@ class Budget:
             kgo_seconds=300,
             kills=5,
             seconds_between_kills=2.0,
+            leader_kills=3,
+            rolling_restarts=1,
+            frozen_seconds=5.0,
             unchecked_gib=0.25,
             hostile_frames=20_000,
             hostile_connections=500,

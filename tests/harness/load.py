@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -44,19 +45,37 @@ def wait_until_led(bootstrap: str, topic: str, partitions: int) -> None:
             time.sleep(0.05)
 
 
-class LoadProducer(threading.Thread):
+class Load(threading.Thread):
+    """What one producer sent, and the answers that it got."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.sends: list[Send] = []
+        self.sent = 0
+        #: The greatest number that was acknowledged.
+        self.newest = -1
+        self.errors: list[str] = []
+
+    def acknowledged(self, number: int, value: str, partition: int, offset: int | None) -> None:
+        """Note that a record is in the log."""
+        self.newest = max(self.newest, number)
+        self.sends.append(Send(value, partition, Outcome.OK, offset))
+
+    def finish(self, seconds: float = 130) -> None:
+        """Stop sending and wait until every record has its answer."""
+        raise NotImplementedError
+
+
+class LoadProducer(Load):
     """One idempotent producer at a steady rate until told to stop."""
 
     def __init__(
         self, name: str, bootstrap: str, topic: str, *, per_second: int, size: int, **config: Any
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.topic = topic
         self.per_second = per_second
         self.padding = "x" * size
-        self.sends: list[Send] = []
-        self.sent = 0
-        self.errors: list[str] = []
         self.ended = threading.Event()
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -87,18 +106,19 @@ class LoadProducer(threading.Thread):
             self.producer.poll(0.005)
 
     def _send_one(self) -> None:
-        value = f"{self.name}:{self.sent}:{self.padding}"
+        number = self.sent
+        value = f"{self.name}:{number}:{self.padding}"
 
         def told(error: KafkaError | None, message: Any) -> None:
-            outcome = Outcome.OK
-            if error is not None:
-                timed_out = error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_INFLIGHT)
-                outcome = Outcome.UNKNOWN if timed_out else Outcome.FAILED
-            offset = message.offset() if outcome is Outcome.OK else None
-            self.sends.append(Send(value, message.partition(), outcome, offset))
+            if error is None:
+                self.acknowledged(number, value, message.partition(), message.offset())
+                return
+            timed_out = error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_INFLIGHT)
+            outcome = Outcome.UNKNOWN if timed_out else Outcome.FAILED
+            self.sends.append(Send(value, message.partition(), outcome))
 
         try:
-            key = f"{self.name}-{self.sent % 97}"
+            key = f"{self.name}-{number % 97}"
             self.producer.produce(self.topic, value, key=key, on_delivery=told)
             self.sent += 1
         except BufferError:
@@ -187,7 +207,7 @@ _PASSING = {
 }
 
 
-def history_of(producers: list[LoadProducer], readers: list[LoadReader]) -> History:
+def history_of(producers: Sequence[Load], readers: Sequence[LoadReader]) -> History:
     """One history of all clients."""
     history = History()
     for producer in producers:
