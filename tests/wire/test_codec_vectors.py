@@ -27,8 +27,12 @@ LACKING = {
     "UnregisterBrokerRequest": "its admin client has no such call",
     "UnregisterBrokerResponse": "its admin client has no such call",
     **{
-        f"{verb}DelegationToken{kind}": "its admin client has no such call"
-        for verb in ("Create", "Renew", "Expire", "Describe")
+        f"{api}{kind}": "its admin client has no such call"
+        for api in (
+            *(f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")),
+            "AddRaftVoter",
+            "RemoveRaftVoter",
+        )
         for kind in ("Request", "Response")
     },
 }

@@ -7,10 +7,13 @@
 //! is ours.
 
 pub mod join;
+mod member;
 mod membership;
 pub mod peers;
 mod registering;
 mod sessions;
+mod voters;
+mod watch;
 
 use crate::clock::Clock;
 use crate::metadata::controller::{Joined, Joining};
@@ -28,15 +31,16 @@ use kafkalite_protocol::messages::broker_heartbeat::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse,
 };
 use kafkalite_quorum::{Endpoint, QuorumOptions, Status, Timing, VoterId};
+use member::Member;
 use parking_lot::Mutex;
 use peers::Peers;
-use sessions::Sessions;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
+
+pub use voters::VoterRequest;
 
 /// Between two looks of the leader at its cluster.
 const TURN: Duration = Duration::from_millis(250);
@@ -75,6 +79,7 @@ impl Identity {
         QuorumOptions {
             cluster_id: self.cluster_id.clone(),
             me: self.voter,
+            at: self.at.clone(),
             dir: self.quorum_dir(),
             timing: Timing::default(),
         }
@@ -95,28 +100,6 @@ pub struct Cluster {
     changing_over: Mutex<()>,
     /// The epoch in which this broker serves.
     epoch: AtomicI64,
-}
-
-/// What runs in a broker that has company.
-struct Member {
-    raft: Arc<QuorumOfRaft>,
-    peers: Arc<Peers>,
-    sessions: Mutex<Sessions>,
-    /// Whether a change of the membership is under way.
-    changing: AtomicBool,
-    /// Brokers came or went, or a change ended: the next look does not wait for its turn.
-    looks: Notify,
-}
-
-impl Member {
-    fn new(raft: Arc<QuorumOfRaft>, peers: Arc<Peers>) -> Arc<Self> {
-        let (sessions, changing) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { raft, peers, sessions, changing, looks: Notify::new() })
-    }
-
-    fn leads(status: &Status) -> bool {
-        status.leader.as_ref().is_some_and(|(id, _)| *id == status.me)
-    }
 }
 
 impl Cluster {
@@ -370,24 +353,12 @@ impl Cluster {
             self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
         }
         self.reach_brokers(member, &image);
-        let next = membership::next_change(&image, status, &self.identity.listener);
-        let Some(next) = next else { return };
-        if member.changing.swap(true, Ordering::AcqRel) {
-            return;
+        let times = (now_ns, self.clock.wall_ms());
+        let away = member.watch.lock().look(&image, status, times);
+        let listener = &self.identity.listener;
+        if let Some(step) = membership::next_step(&image, status, listener, &away) {
+            member.take(step);
         }
-        let (changed, told) = (Arc::clone(member), format!("{next:?}"));
-        member.raft.change(next, move |result| {
-            let is_done = result.is_ok();
-            match result {
-                Ok(()) => tracing::info!(change = told, "the quorum has changed"),
-                // A learner is not far enough yet, or a change before this one is not committed.
-                Err(error) => tracing::debug!(change = told, %error, "the quorum did not change"),
-            }
-            changed.changing.store(false, Ordering::Release);
-            if is_done {
-                changed.looks.notify_one();
-            }
-        });
     }
 
     /// The heartbeat that is due, and where to send it.
@@ -425,11 +396,15 @@ async fn turns(cluster: Weak<Cluster>) {
         let status = member.raft.raft_status();
         match Member::leads(&status) {
             true => this.lead(&member, &status),
-            false => member.sessions.lock().follow(),
+            false => {
+                member.sessions.lock().follow();
+                member.watch.lock().follow();
+            }
         }
         if !is_turn {
             continue;
         }
+        member.mend(&status, this.clock.monotonic_ns());
         turn = turn.wrapping_add(1);
         if !turn.is_multiple_of(TURNS_PER_BEAT) {
             continue;

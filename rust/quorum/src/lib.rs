@@ -21,6 +21,7 @@ mod journal;
 mod log_state;
 mod log_store;
 mod member;
+mod membership;
 mod network;
 mod quorum;
 mod server;
@@ -31,7 +32,8 @@ mod state_machine;
 mod types;
 
 pub use error::QuorumError;
-pub use member::{MemberStatus, MembershipChange, Status, Timing};
+pub use member::{MemberStatus, Status, Timing};
+pub use membership::MembershipChange;
 pub use network::{Answer, Lane, Transport};
 pub use quorum::{Quorum, QuorumOptions};
 pub use state_machine::{MakeBytes, StateMachine};

@@ -4,7 +4,8 @@ use crate::disk::Disk;
 use crate::error::QuorumError;
 use crate::journal::{self, Journal};
 use crate::log_store::LogStore;
-use crate::network::{Network, Transport};
+use crate::membership::{MembershipChange, Wanted, changed};
+use crate::network::{Addresses, Network, Transport};
 use crate::server::Server;
 use crate::snapshots::Snapshots;
 use crate::state_machine::{Machine, StateMachine};
@@ -19,15 +20,12 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
 use openraft::raft::Precondition;
 use openraft::type_config::alias::WatchReceiverOf;
-use openraft::{Config, Raft, RaftMetrics, ServerState, SnapshotPolicy};
+use openraft::{ChangeMembers, Config, Instant, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, QuorumError>;
-
-/// A learner this far behind is not yet made a voter: a change that waits for it would stand still.
-const MAX_LAG: u64 = 64;
 
 /// Who a voter is, where it keeps its log, and how it reaches the others.
 #[derive(Clone)]
@@ -90,17 +88,6 @@ impl Default for Timing {
     }
 }
 
-/// A change of who belongs to the quorum. Each one moves one voter at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MembershipChange {
-    /// A learner: it has the log, and no vote.
-    AddLearner(VoterId, Endpoint),
-    /// A learner that has caught up becomes a voter.
-    Promote(VoterId),
-    /// A voter or a learner leaves, and gets no more entries.
-    Remove(VoterId),
-}
-
 /// How the quorum stands, as far as this voter knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -121,7 +108,7 @@ pub struct Status {
 }
 
 /// How one voter or learner stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberStatus {
     /// Which one.
     pub id: VoterId,
@@ -129,11 +116,16 @@ pub struct MemberStatus {
     pub at: Endpoint,
     /// The index of the last entry that it has; only the leader knows.
     pub matched: Option<u64>,
+    /// The offset behind the last record that it has; only the leader knows.
+    pub end: Option<i64>,
+    /// How long ago it answered the leader, in ms; only the leader knows.
+    pub answered_ms_ago: Option<u64>,
 }
 
 /// A voter or learner that runs.
 pub struct Member<C: Types> {
     server: Server<C>,
+    network: Network,
     log: LogStore,
     machine: Machine,
 }
@@ -226,15 +218,24 @@ impl<C: Types> Member<C> {
         let leads_on = is_alone && state.vote.is_some_and(|vote| vote.is_committed());
         let log = LogStore::new(journal, state, disk);
         let MemberOptions { cluster_id, me, .. } = options.clone();
-        let network = Network { cluster_id: Arc::clone(&cluster_id), me, transport, limits };
+        let addresses = Addresses::default();
+        let network = Network {
+            cluster_id: Arc::clone(&cluster_id),
+            me,
+            transport,
+            limits,
+            addresses: addresses.clone(),
+        };
         let config = Arc::new(config(&options, is_alone)?);
-        let raft = Raft::<C, Machine>::new(me, config, network, log.clone(), machine.clone());
+        let raft =
+            Raft::<C, Machine>::new(me, config, network.clone(), log.clone(), machine.clone());
         let raft = raft.await.map_err(|error| QuorumError::Stopped(error.to_string()))?;
         if is_alone && !leads_on {
             // There is no other voter to wait for.
             raft.trigger().elect(false).await.map_err(stopped)?;
         }
-        Ok(Self { server: Server::new(cluster_id, me, raft), log, machine })
+        let server = Server::new(cluster_id, me, raft, addresses);
+        Ok(Self { server, network, log, machine })
     }
 
     /// The answer to a call of another voter.
@@ -269,8 +270,16 @@ impl<C: Types> Member<C> {
         let after = changed(&metrics, change)?;
         let unchanged =
             Precondition::LastMembershipLogId { last_membership_log_id: *before.log_id() };
-        let appended = self.server.raft.append_membership(after, Payload::Blank, [unchanged]);
-        appended.await.map(|_| ()).map_err(write_error)
+        let raft = &self.server.raft;
+        let appended = match after {
+            Wanted::Membership(after) => {
+                raft.append_membership(after, Payload::Blank, [unchanged]).await
+            }
+            Wanted::Address(nodes) => {
+                raft.change_membership_if(ChangeMembers::SetNodes(nodes), true, [unchanged]).await
+            }
+        };
+        appended.map(|_| ()).map_err(write_error)
     }
 
     /// Asks `to` to lead in this voter's place; it may refuse, and then this one leads on.
@@ -288,6 +297,19 @@ impl<C: Types> Member<C> {
         self.server.raft.trigger().transfer_leader(to).await.map_err(stopped)
     }
 
+    /// Says to the others that this voter is at `at`, if the membership has it elsewhere: no leader
+    /// reaches it before they know. Whom it takes for the leader says nothing, as it may be the
+    /// leader of its former life.
+    pub async fn say_where(&self, at: &Endpoint) {
+        let membership = Arc::clone(&self.server.raft.metrics().borrow_watched().membership_config);
+        if membership.get_node(&self.server.me).is_none_or(|known| known == at) {
+            return;
+        }
+        for (id, place) in membership.nodes().filter(|(id, _)| **id != self.server.me) {
+            self.network.say_where::<C>(*id, place, at).await;
+        }
+    }
+
     /// Writes a snapshot soon, however little was applied since the last.
     #[cfg(test)]
     pub async fn snapshot(&self) -> Result<()> {
@@ -301,7 +323,15 @@ impl<C: Types> Member<C> {
         let member = |(id, at): (&VoterId, &Endpoint)| {
             let matched = metrics.replication.as_ref().and_then(|all| all.get(id));
             let matched = matched.and_then(|log_id| log_id.as_ref().map(LogId::index));
-            MemberStatus { id: *id, at: at.clone(), matched }
+            let answered = metrics.heartbeat.as_ref().and_then(|all| all.get(id));
+            let answered = answered.and_then(|at| at.as_ref());
+            MemberStatus {
+                id: *id,
+                at: at.clone(),
+                matched,
+                end: matched.map(|index| self.machine.end_at(index)),
+                answered_ms_ago: answered.map(|at| at.elapsed().as_millis() as u64),
+            }
         };
         let voters: BTreeSet<_> = metrics.membership_config.voter_ids().collect();
         let nodes = metrics.membership_config.nodes();
@@ -355,7 +385,7 @@ fn is_alone(machine: &Machine, in_log: &[Membership], me: VoterId) -> bool {
     only_me(stored.membership()) && in_log.iter().all(only_me)
 }
 
-fn leader<C: Types>(metrics: &RaftMetrics<C>) -> Option<(VoterId, Endpoint)> {
+pub fn leader<C: Types>(metrics: &RaftMetrics<C>) -> Option<(VoterId, Endpoint)> {
     let id = metrics.current_leader?;
     let at = metrics.membership_config.get_node(&id)?;
     Some((id, at.clone()))
@@ -374,40 +404,4 @@ fn write_error<C: Types>(error: RaftError<C, ClientWriteError<C>>) -> QuorumErro
         RaftError::APIError(error) => QuorumError::Membership(error.to_string()),
         RaftError::Fatal(fatal) => stopped(fatal),
     }
-}
-
-/// The membership after `change`.
-fn changed<C: Types>(metrics: &RaftMetrics<C>, change: MembershipChange) -> Result<Membership> {
-    let refused = |reason: String| Err(QuorumError::Membership(reason));
-    let Some(replication) = metrics.replication.as_ref() else {
-        return Err(QuorumError::NotLeader { leader: leader(metrics) });
-    };
-    let present = &metrics.membership_config;
-    let mut voters: BTreeSet<_> = present.voter_ids().collect();
-    let mut nodes: BTreeMap<_, _> = present.nodes().map(|(id, at)| (*id, at.clone())).collect();
-    match change {
-        MembershipChange::AddLearner(id, at) => {
-            if let Some(before) = nodes.insert(id, at) {
-                return refused(format!("{id} is there, at {}:{}", before.host, before.port));
-            }
-        }
-        MembershipChange::Promote(id) => {
-            if !nodes.contains_key(&id) || !voters.insert(id) {
-                return refused(format!("{id} is not a learner"));
-            }
-            let has = replication.get(&id).and_then(|log_id| *log_id);
-            let has = crate::types::next_index(has.as_ref());
-            let lag = metrics.last_log_index.map_or(0, |last| (last + 1).saturating_sub(has));
-            if lag > MAX_LAG {
-                return refused(format!("{id} is {lag} entries behind"));
-            }
-        }
-        MembershipChange::Remove(id) => {
-            voters.remove(&id);
-            if nodes.remove(&id).is_none() {
-                return refused(format!("{id} is not there"));
-            }
-        }
-    }
-    Membership::new(vec![voters], nodes).map_err(|error| QuorumError::Membership(error.to_string()))
 }

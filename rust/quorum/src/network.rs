@@ -23,6 +23,8 @@ use openraft::raft::{
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::type_config::TypeConfigExt;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ pub const PRE_VOTE: u16 = 2;
 pub const APPEND: u16 = 3;
 pub const SNAPSHOT: u16 = 4;
 pub const TRANSFER: u16 = 5;
+pub const MOVED: u16 = 6;
 /// What a request and an answer are wrapped in.
 pub const ENVELOPE: u16 = 0;
 
@@ -68,6 +71,28 @@ pub trait Transport: Send + Sync + 'static {
     fn call(&self, to: &Endpoint, lane: Lane, request: Bytes) -> Answer;
 }
 
+/// How long a voter waits until another one knows of its new address.
+const MOVED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Where voters said that they are by now: what the membership said then, and what they said.
+#[derive(Clone, Default)]
+pub struct Addresses(Arc<Mutex<BTreeMap<VoterId, (Endpoint, Endpoint)>>>);
+
+impl Addresses {
+    /// `voter`, which the membership has at `known`, is at `now`.
+    pub fn moved(&self, voter: VoterId, known: Endpoint, now: Endpoint) {
+        self.0.lock().insert(voter, (known, now));
+    }
+
+    /// Where a voter is that the membership has at `known`. A newer membership counts more than
+    /// what the voter said before it.
+    fn of(&self, voter: VoterId, known: &Endpoint) -> Endpoint {
+        let told = self.0.lock();
+        let moved = told.get(&voter).filter(|(before, _)| before == known);
+        moved.map_or(known, |(_, now)| now).clone()
+    }
+}
+
 /// Whose calls these are.
 #[derive(Clone)]
 pub struct Network {
@@ -75,6 +100,25 @@ pub struct Network {
     pub me: VoterId,
     pub transport: Arc<dyn Transport>,
     pub limits: Limits,
+    pub addresses: Addresses,
+}
+
+impl Network {
+    /// Tells a voter where this one is. A voter that is away hears it the next time.
+    pub async fn say_where<C: Types>(&self, to: VoterId, place: &Endpoint, at: &Endpoint) {
+        let peer =
+            Peer { network: self.clone(), target: to, at: place.clone(), lane: Lane::Heartbeat };
+        let Endpoint { host, port } = at.clone();
+        let moved = wire::QuorumMovedRecord { host, port };
+        let call = peer.call::<C, _, wire::QuorumMovedAnswerRecord>(
+            (MOVED, RPCTypes::Vote),
+            &moved,
+            MOVED_TIMEOUT,
+        );
+        if let Err(error) = call.await {
+            tracing::debug!(%to, %error, "a voter does not know of the new address yet");
+        }
+    }
 }
 
 impl<C: Types> RaftNetworkFactory<C> for Network {
@@ -108,14 +152,15 @@ impl Peer {
         request: &Q,
         ttl: Duration,
     ) -> Result<A, RPCError<C>> {
-        let Network { cluster_id, me, transport, .. } = &self.network;
+        let Network { cluster_id, me, transport, addresses, .. } = &self.network;
+        let at = addresses.of(self.target, &self.at);
         let request = wire::QuorumRequestRecord {
             cluster_id: cluster_id.to_string(),
             sender: voter_out(*me),
             receiver: voter_out(self.target),
             body: encode(kind, request),
         };
-        let call = transport.call(&self.at, self.lane, encode(ENVELOPE, &request));
+        let call = transport.call(&at, self.lane, encode(ENVELOPE, &request));
         let answered = C::timeout(ttl, call).await;
         let Ok(answer) = answered else {
             let (id, target) = (*me, self.target);

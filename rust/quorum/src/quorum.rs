@@ -2,7 +2,8 @@
 
 use crate::disk::Disk;
 use crate::error::QuorumError;
-use crate::member::{self, Limits, Member, MemberOptions, MembershipChange, Status, Timing};
+use crate::member::{self, Limits, Member, MemberOptions, Status, Timing};
+use crate::membership::MembershipChange;
 use crate::network::Transport;
 use crate::state_machine::StateMachine;
 use crate::types::{Endpoint, Proposal, State, TokioTypes, VoterId};
@@ -14,8 +15,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+
+/// Between two calls of a voter that the others look for elsewhere.
+const SAY_WHERE: Duration = Duration::from_secs(1);
 
 /// Who a voter is, and where it keeps its log.
 #[derive(Clone, Debug)]
@@ -24,6 +29,8 @@ pub struct QuorumOptions {
     pub cluster_id: String,
     /// This voter.
     pub me: VoterId,
+    /// Where the others reach it.
+    pub at: Endpoint,
     /// The directory of its log; made if it is missing.
     pub dir: PathBuf,
     /// How long elections and heartbeats take.
@@ -69,7 +76,7 @@ impl Quorum {
         machine: Box<dyn StateMachine>,
         transport: Arc<dyn Transport>,
     ) -> Result<Self, QuorumError> {
-        let QuorumOptions { cluster_id, me, dir, timing } = options;
+        let QuorumOptions { cluster_id, me, at, dir, timing } = options;
         make_dir(storage.as_ref(), &dir)?;
         let no_thread = |path: &Path| {
             let (action, path) = ("start the threads of", path.to_owned());
@@ -84,7 +91,9 @@ impl Quorum {
         let member = Arc::new(runtime.block_on(member)?);
         let (stop, stopped) = oneshot::channel();
         let (handle, inside) = (runtime.handle().clone(), Arc::clone(&member));
+        let moving = Arc::clone(&member);
         let run = move || {
+            drop(runtime.spawn(say_where(moving, at)));
             runtime.block_on(async {
                 // An error says that the quorum was dropped.
                 let _ = stopped.await;
@@ -173,6 +182,14 @@ impl Quorum {
 impl Drop for Quorum {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Tells the others where this voter is, for as long as they look for it elsewhere.
+async fn say_where(member: Arc<Member<TokioTypes>>, at: Endpoint) {
+    loop {
+        tokio::time::sleep(SAY_WHERE).await;
+        member.say_where(&at).await;
     }
 }
 

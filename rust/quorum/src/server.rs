@@ -9,11 +9,13 @@ use crate::codec::{
 };
 use crate::error::QuorumError;
 use crate::network::{
-    ACCEPTED, APPEND, APPENDED, CONFLICT, ENVELOPE, HIGHER_VOTE, LOG_NOT_FLUSHED, PRE_VOTE,
-    SNAPSHOT, TRANSFER, VOTE, VOTE_CHANGED,
+    ACCEPTED, APPEND, APPENDED, Addresses, CONFLICT, ENVELOPE, HIGHER_VOTE, LOG_NOT_FLUSHED, MOVED,
+    PRE_VOTE, SNAPSHOT, TRANSFER, VOTE, VOTE_CHANGED,
 };
 use crate::state_machine::Machine;
-use crate::types::{LogId, Snapshot, SnapshotMeta, State, Types, Vote, VoterId, next_index};
+use crate::types::{
+    Endpoint, LogId, Snapshot, SnapshotMeta, State, Types, Vote, VoterId, next_index,
+};
 use bytes::Bytes;
 use kafkalite_protocol::Reader;
 use kafkalite_protocol::messages::quorum_records as wire;
@@ -48,6 +50,7 @@ pub struct Server<C: Types> {
     pub me: VoterId,
     pub raft: Raft<C, Machine>,
     incoming: Mutex<Option<Incoming>>,
+    addresses: Addresses,
 }
 
 fn stopped(error: impl std::fmt::Display) -> QuorumError {
@@ -55,8 +58,13 @@ fn stopped(error: impl std::fmt::Display) -> QuorumError {
 }
 
 impl<C: Types> Server<C> {
-    pub fn new(cluster_id: Arc<str>, me: VoterId, raft: Raft<C, Machine>) -> Self {
-        Self { cluster_id, me, raft, incoming: Mutex::new(None) }
+    pub fn new(
+        cluster_id: Arc<str>,
+        me: VoterId,
+        raft: Raft<C, Machine>,
+        addresses: Addresses,
+    ) -> Self {
+        Self { cluster_id, me, raft, incoming: Mutex::new(None), addresses }
     }
 
     /// The answer to `request`, which may be anything.
@@ -84,14 +92,27 @@ impl<C: Types> Server<C> {
         if voter_in(&request.receiver) != self.me {
             return malformed(format!("this is voter {}", self.me));
         }
+        let sender = voter_in(&request.sender);
         let (kind, reader) = kind_of(request.body)?;
         match kind {
             VOTE | PRE_VOTE => self.vote(kind, reader).await,
             APPEND => self.append(reader).await,
             SNAPSHOT => self.snapshot(reader).await,
             TRANSFER => self.transfer(reader).await,
+            MOVED => self.moved(sender, reader),
             unknown => malformed(format!("a request of kind {unknown}")),
         }
+    }
+
+    /// A voter is somewhere else than the membership says.
+    fn moved(&self, sender: VoterId, reader: Reader) -> Result<Bytes> {
+        let wire::QuorumMovedRecord { host, port } = decode(reader)?;
+        let membership = Arc::clone(&self.raft.metrics().borrow_watched().membership_config);
+        let Some(known) = membership.get_node(&sender) else {
+            return malformed(format!("{sender} does not belong to the quorum"));
+        };
+        self.addresses.moved(sender, known.clone(), Endpoint { host, port });
+        Ok(encode(MOVED, &wire::QuorumMovedAnswerRecord::default()))
     }
 
     async fn vote(&self, kind: u16, reader: Reader) -> Result<Bytes> {

@@ -16,6 +16,7 @@ use openraft::OptionalSend;
 use openraft::RaftSnapshotBuilder;
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -40,12 +41,18 @@ pub trait StateMachine: Send + 'static {
     fn restore(&mut self, state: &State) -> Result<(), String>;
 }
 
+/// Entries of which it is known which offset each of them reaches.
+const KNOWN_ENDS: usize = 1_024;
+
 struct Inner {
     machine: Box<dyn StateMachine>,
     last_applied: Option<LogId>,
     membership: StoredMembership,
     /// The offset that the next record gets.
     end: i64,
+    /// The same after each of the last entries, and the index of the first of them.
+    ends: VecDeque<i64>,
+    first_end: u64,
     bytes_since_snapshot: u64,
     /// How many there are to be: as many as the last snapshot has, and never fewer than these.
     snapshot_after_bytes: u64,
@@ -74,6 +81,8 @@ impl Machine {
             last_applied: None,
             membership: StoredMembership::default(),
             end: 0,
+            ends: VecDeque::new(),
+            first_end: 0,
             bytes_since_snapshot: 0,
             snapshot_after_bytes: least_bytes,
             least_bytes,
@@ -92,6 +101,17 @@ impl Machine {
     /// The offset that the next record gets.
     pub fn end(&self) -> i64 {
         self.inner.lock().end
+    }
+
+    /// The offset behind the records up to the entry at `index`. Of entries long ago each is taken
+    /// for one record.
+    pub fn end_at(&self, index: u64) -> i64 {
+        let inner = self.inner.lock();
+        let Some(first) = inner.ends.front() else { return inner.end };
+        match index.checked_sub(inner.first_end) {
+            Some(place) => inner.ends.get(place as usize).copied().unwrap_or(inner.end),
+            None => first.saturating_sub_unsigned(inner.first_end - index).max(0),
+        }
     }
 
     /// The membership that was applied last.
@@ -128,6 +148,7 @@ impl Inner {
         self.last_applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         self.end = state.end;
+        self.ends.clear();
         self.wrote_snapshot(state.bytes.len());
         Ok(())
     }
@@ -148,7 +169,19 @@ impl Inner {
             Payload::Normal(proposal) => self.apply_records(log_id, proposal)?,
         };
         self.last_applied = Some(log_id);
+        self.note_end(log_id.index());
         Ok(applied)
+    }
+
+    fn note_end(&mut self, index: u64) {
+        if self.ends.is_empty() {
+            self.first_end = index;
+        }
+        self.ends.push_back(self.end);
+        if self.ends.len() > KNOWN_ENDS {
+            self.ends.pop_front();
+            self.first_end += 1;
+        }
     }
 
     fn apply_records(&mut self, log_id: LogId, proposal: Proposal) -> Result<Applied, QuorumError> {

@@ -51,8 +51,11 @@ SERVED: dict[str, tuple[int, int, int]] = {
     "DescribeQuorum": (55, 0, 2),
     "DescribeCluster": (60, 0, 2),
     "DescribeProducers": (61, 0, 0),
+    "UnregisterBroker": (64, 0, 0),
     "ListConfigResources": (74, 0, 1),
     "DescribeTopicPartitions": (75, 0, 0),
+    "AddRaftVoter": (80, 0, 1),
+    "RemoveRaftVoter": (81, 0, 0),
 }
 
 

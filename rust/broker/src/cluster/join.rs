@@ -119,7 +119,8 @@ async fn ask(place: &HostPort, joining: &Joining) -> Result<Answer, ConnectionEr
     answer.await.map(|(_, answer)| read(answer))
 }
 
-fn request(joining: &Joining) -> JoinClusterRequest {
+/// The request of a broker that joins.
+pub fn request(joining: &Joining) -> JoinClusterRequest {
     let listeners = joining.listeners.iter().map(|one| JoinListener {
         name: one.name.clone(),
         host: one.host.clone(),

@@ -41,6 +41,9 @@ pub mod outcome {
     pub const REFUSED: i8 = 4;
 }
 
+/// What brokers call themselves to each other.
+pub const CLIENT_ID: &str = "kafkalite-broker";
+
 /// How long a broker may take to answer a proposal or a heartbeat.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -49,7 +52,7 @@ pub fn connection_config() -> ConnectionConfig {
     let millis = Duration::from_millis;
     ConnectionConfig {
         bootstrap_servers: Vec::new(),
-        client_id: "kafkalite-broker".to_owned(),
+        client_id: CLIENT_ID.to_owned(),
         request_timeout: CONTROL_TIMEOUT,
         bootstrap_timeout: CONTROL_TIMEOUT,
         setup_timeout: Backoff { initial: millis(1_000), max: millis(5_000) },

@@ -17,6 +17,7 @@ use kafkalite_protocol::{ApiKey, Reader, WirePiece, Writer};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+pub mod add_raft_voter;
 pub mod alter_configs;
 pub mod alter_partition_reassignments;
 pub mod alter_replica_log_dirs;
@@ -68,12 +69,14 @@ mod parked_change;
 pub mod produce;
 pub mod propose_records;
 pub mod quorum;
+pub mod remove_raft_voter;
 pub mod renew_delegation_token;
 mod rooms;
 pub mod sasl_authenticate;
 pub mod sasl_handshake;
 pub mod sync_group;
 mod table;
+pub mod unregister_broker;
 
 pub use panicked::on_panic;
 pub use rooms::Rooms;

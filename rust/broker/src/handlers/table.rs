@@ -120,8 +120,11 @@ apis! {
     DescribeCluster => describe_cluster: Control, Alone, queued, Describe Cluster;
     DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
     BrokerHeartbeat => broker_heartbeat: Control, Alone, queued, ClusterAction Cluster;
+    UnregisterBroker => unregister_broker: Control, Alone, queued, Alter Cluster;
     ListConfigResources => list_config_resources: Control, Alone, queued, DescribeConfigs Cluster;
     DescribeTopicPartitions => describe_topic_partitions: Control, Alone, queued, Describe Topic;
+    AddRaftVoter => add_raft_voter: Control, Alone, queued, Alter Cluster;
+    RemoveRaftVoter => remove_raft_voter: Control, Alone, queued, Alter Cluster;
     Quorum => quorum: Control, Alone, queued, ClusterAction Cluster;
     ProposeRecords => propose_records: Control, Alone, queued, ClusterAction Cluster;
     JoinCluster => join_cluster: Control, Alone, queued, ClusterAction Cluster;

@@ -10,7 +10,7 @@ mod assignment;
 mod brokers;
 
 pub use assignment::{Assignment, UNASSIGNED};
-pub use brokers::BrokerImage;
+pub use brokers::{BrokerImage, Voting};
 
 use super::error::MetadataError;
 use super::records::{
@@ -197,6 +197,7 @@ impl MetadataImage {
             MetadataRecord::UnfenceBroker(record) => {
                 self.fence(record.broker_id, record.epoch, false)?;
             }
+            MetadataRecord::SetVoting(record) => self.set_voting(record)?,
             MetadataRecord::RaiseLeaderEpochs(record) => {
                 self.topics.raise_leader_epochs(record.broker_id)?;
             }

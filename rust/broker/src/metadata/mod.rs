@@ -20,6 +20,7 @@ pub use controller::Controller;
 pub use error::{ApiError, MetadataError};
 pub use image::{
     BrokerImage, CLUSTER_METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, TopicsImage,
+    Voting,
 };
 pub use publisher::{OnImage, Publisher};
 pub use quorum::{MetadataQuorum, QuorumOfOne, QuorumOfRaft};

@@ -179,6 +179,10 @@ impl Shared {
             return;
         }
         let before = self.image.load_full();
+        if batch.last_offset() <= before.offset {
+            // A voter that was started again tells everything once more.
+            return;
+        }
         match before.with_batch(batch) {
             Ok(after) => self.publish(&before, Arc::new(after), followers, swapped),
             Err(error) => {

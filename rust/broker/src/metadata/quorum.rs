@@ -11,6 +11,7 @@ mod switch;
 use super::error::MetadataError;
 use super::image::MetadataImage;
 use super::records::MetadataRecord;
+use kafkalite_protocol::Uuid;
 use std::sync::Arc;
 
 pub use of_one::QuorumOfOne;
@@ -75,8 +76,21 @@ pub struct QuorumStatus {
     pub leader_epoch: i32,
     /// The end of what is committed, exclusive.
     pub high_watermark: i64,
-    /// The voters: broker id and log end offset.
-    pub voters: Vec<(i32, i64)>,
+    /// The voters.
+    pub voters: Vec<QuorumMember>,
     /// Those who have the log and no vote.
-    pub observers: Vec<(i32, i64)>,
+    pub observers: Vec<QuorumMember>,
+}
+
+/// How one voter or observer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuorumMember {
+    /// The broker's id.
+    pub node_id: i32,
+    /// The directory that holds its log; zero for a broker without company.
+    pub directory_id: Uuid,
+    /// The end of its log, exclusive; -1 where only the leader knows.
+    pub end: i64,
+    /// How long ago it answered the leader, in ms; `None` where only the leader knows.
+    pub answered_ms_ago: Option<u64>,
 }

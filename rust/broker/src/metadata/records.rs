@@ -17,8 +17,8 @@ pub use kafkalite_protocol::messages::metadata_records::{
     AssignReplicasRecord, AssignedTopic, ClusterRecord, ControllerEpochRecord,
     CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, FenceBrokerRecord,
     ListenerRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
-    RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord, TopicConfig,
-    UnfenceBrokerRecord, UnregisterBrokerRecord,
+    RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord,
+    SetVotingRecord, TopicConfig, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 
 /// What a dynamic config belongs to; the numbers are the wire's.
@@ -177,6 +177,9 @@ records! {
     14 FenceBroker(FenceBrokerRecord),
     /// The broker serves again.
     15 UnfenceBroker(UnfenceBrokerRecord),
+    /// Whether a broker is to be a voter of the controller quorum, as an operator said. It is about
+    /// one directory: it says nothing of the broker with another one.
+    16 SetVoting(SetVotingRecord),
 }
 
 fn encode<R: Versioned>(record_type: u16, body: &R) -> Bytes {

@@ -55,10 +55,15 @@ fn voter(number: u8) -> (VoterId, Endpoint) {
 }
 
 fn start(local: &Local, number: u8, dir: &Path, text: Text) -> Arc<Quorum> {
-    let (me, at) = voter(number);
+    start_at(local, number, voter(number).1, dir, text)
+}
+
+fn start_at(local: &Local, number: u8, at: Endpoint, dir: &Path, text: Text) -> Arc<Quorum> {
+    let me = voter(number).0;
     let options = QuorumOptions {
         cluster_id: "local".to_owned(),
         me,
+        at: at.clone(),
         dir: dir.to_owned(),
         timing: Timing::default(),
     };
@@ -148,6 +153,51 @@ fn a_quorum_of_one_grows_to_three_and_hands_its_lead_on() {
 }
 
 #[test]
+fn a_voter_that_moves_is_followed_and_one_that_loses_its_vote_keeps_the_log() {
+    let temps = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let texts: [Text; 3] = Default::default();
+    let local = Local::default();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage);
+    let (me, at) = voter(1);
+    Quorum::form(&storage, temps[0].path(), me, at, &State::default()).unwrap();
+    let begin = |at: usize| start(&local, at as u8 + 1, temps[at].path(), texts[at].clone());
+    let mut quorums: Vec<_> = (0..3).map(begin).collect();
+    let first = Arc::clone(&quorums[0]);
+    await_status(&first, leads);
+    for number in 2..=3 {
+        let (id, at) = voter(number);
+        awaited(|done| first.change(MembershipChange::AddLearner(id, at), done)).unwrap();
+        await_status(&first, move |status| {
+            status.learners.iter().any(|learner| learner.id == id && learner.matched >= Some(2))
+        });
+        awaited(|done| first.change(MembershipChange::Promote(id), done)).unwrap();
+    }
+    let third = voter(3).0;
+    quorums.pop().unwrap().stop();
+    assert_eq!(awaited(|done| first.propose(proposal(-1, "a;"), done)).unwrap(), 0);
+    let elsewhere = Endpoint { port: 13, ..voter(3).1 };
+    let text = Text::default();
+    let moved = start_at(&local, 3, elsewhere.clone(), temps[2].path(), text.clone());
+    await_status(&moved, |status| status.end == 1);
+    let change = MembershipChange::Move(third, elsewhere.clone());
+    awaited(|done| first.change(change.clone(), done)).unwrap();
+    assert!(awaited(|done| first.change(change, done)).is_err(), "it is there already");
+    let status = first.status();
+    let place = status.voters.iter().find(|one| one.id == third).unwrap();
+    assert_eq!((&place.at, status.voters.len()), (&elsewhere, 3));
+    awaited(|done| first.change(MembershipChange::Demote(third), done)).unwrap();
+    assert_eq!(awaited(|done| first.propose(proposal(0, "b;"), done)).unwrap(), 1);
+    await_status(&moved, |status| status.end == 2);
+    let told = await_status(&first, move |status| {
+        status.learners.iter().any(|one| one.id == third && one.end == Some(2))
+    });
+    assert_eq!(told.voters.len(), 2);
+    assert!(told.learners[0].answered_ms_ago.is_some());
+    assert_eq!(text.0.lock().as_slice(), b"a;b;");
+    quorums.iter().chain([&moved]).for_each(|quorum| quorum.stop());
+}
+
+#[test]
 fn a_quorum_of_one_finds_everything_again() {
     let temp = tempfile::tempdir().unwrap();
     let (storage, (me, at)): (Arc<dyn Storage>, _) = (Arc::new(RealStorage), voter(1));
@@ -181,6 +231,7 @@ fn what_a_quorum_of_one_costs_at_a_start() {
                 let options = QuorumOptions {
                     cluster_id: "one".to_owned(),
                     me,
+                    at: voter(1).1,
                     dir: temp.path().to_owned(),
                     timing: Timing::default(),
                 };

@@ -4,7 +4,7 @@ use super::checker::Checker;
 use super::net::{Net, Rng, add_node, endpoint, kill, start, wipe};
 use crate::error::QuorumError;
 use crate::faulty_storage::Fault;
-use crate::member::MembershipChange;
+use crate::membership::MembershipChange;
 use crate::types::{Proposal, VoterId};
 use bytes::Bytes;
 use openraft::AsyncRuntime;

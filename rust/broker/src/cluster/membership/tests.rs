@@ -1,6 +1,6 @@
 use super::*;
 use crate::metadata::records::{
-    ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
+    ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord, SetVotingRecord,
 };
 use kafkalite_protocol::Uuid;
 
@@ -34,7 +34,8 @@ fn voter(number: i32) -> VoterId {
 }
 
 fn member(number: i32) -> MemberStatus {
-    MemberStatus { id: voter(number), at: at(number), matched: Some(1) }
+    let (id, at) = (voter(number), at(number));
+    MemberStatus { id, at, matched: Some(1), ..MemberStatus::default() }
 }
 
 fn status(voters: &[i32], learners: &[i32]) -> Status {
@@ -51,6 +52,23 @@ fn status(voters: &[i32], learners: &[i32]) -> Status {
 
 fn here(brokers: &[i32]) -> MetadataImage {
     image(&brokers.iter().map(|id| (*id, dir(*id), false)).collect::<Vec<_>>())
+}
+
+/// The change that is next, where no voter is away for too long.
+fn next_change(image: &MetadataImage, status: &Status, listener: &str) -> Option<MembershipChange> {
+    next_step(image, status, listener, &BTreeSet::new()).map(|step| match step {
+        Step::Change(change) => change,
+        Step::HandOver(to) => panic!("{to} is to lead"),
+    })
+}
+
+/// An image after an operator said something of the vote of a broker.
+fn said(image: &MetadataImage, number: i32, voting: Voting) -> MetadataImage {
+    let (broker_id, quorum_dir) = (number, dir(number));
+    let record = SetVotingRecord { broker_id, quorum_dir, voting: voting.code() };
+    let (base_offset, records) = (image.offset + 1, vec![MetadataRecord::SetVoting(record)]);
+    let batch = RecordsBatch { base_offset, epoch: 1, timestamp_ms: 0, records };
+    image.with_batch(&batch).expect("the record fits")
 }
 
 #[test]
@@ -81,11 +99,62 @@ fn the_voter_of_a_wiped_disk_goes_before_its_new_one_comes() {
 }
 
 #[test]
-fn a_learner_that_moved_is_taken_in_at_its_new_address() {
-    let mut learner = member(4);
-    learner.at = at(99);
-    let mut status = status(&[1, 2, 3], &[]);
-    status.learners = vec![learner];
-    let gone = next_change(&here(&[1, 2, 3, 4]), &status, "");
-    assert_eq!(gone, Some(MembershipChange::Remove(voter(4))));
+fn a_member_that_moved_is_followed() {
+    for is_voter in [true, false] {
+        let mut status = status(&[1, 2, 3], &[4]);
+        let (all, number) = match is_voter {
+            true => (&mut status.voters, 2),
+            false => (&mut status.learners, 4),
+        };
+        all.iter_mut().find(|one| one.id == voter(number)).expect("a member").at = at(99);
+        let moved = next_change(&here(&[1, 2, 3, 4]), &status, "");
+        assert_eq!(moved, Some(MembershipChange::Move(voter(number), at(number))));
+    }
+}
+
+#[test]
+fn a_voter_that_is_away_is_replaced_while_a_majority_is_alive() {
+    let away = BTreeSet::from([voter(3)]);
+    let fenced = |id: i32, also: &[i32]| {
+        let all = [1, 2, 3, 4]
+            .map(|number| (number, dir(number), number == id || also.contains(&number)));
+        image(&all)
+    };
+    let next = |image: &MetadataImage, learners: &[i32]| {
+        next_step(image, &status(&[1, 2, 3], learners), "", &away)
+    };
+    let demoted = Some(Step::Change(MembershipChange::Demote(voter(3))));
+    assert_eq!(next(&fenced(3, &[]), &[4]), demoted);
+    assert_eq!(next(&fenced(3, &[4]), &[4]), None, "no learner could take its place");
+    assert_eq!(next(&fenced(3, &[2]), &[4]), None, "the rest would have no majority");
+    let after = next_step(&fenced(3, &[]), &status(&[1, 2], &[3, 4]), "", &BTreeSet::new());
+    assert_eq!(after, Some(Step::Change(MembershipChange::Promote(voter(4)))));
+    // When it comes back it has a place among the learners.
+    assert_eq!(next_change(&here(&[1, 2, 3, 4]), &status(&[1, 2, 4], &[3]), ""), None);
+}
+
+#[test]
+fn an_operator_gives_a_vote_and_takes_it_away() {
+    let image = here(&[1, 2, 3, 4]);
+    let fourth = said(&image, 4, Voting::Always);
+    let given = next_change(&fourth, &status(&[1, 2, 3], &[4]), "");
+    assert_eq!(given, Some(MembershipChange::Promote(voter(4))));
+    let second = said(&image, 2, Voting::Never);
+    let taken = next_change(&second, &status(&[1, 2, 3], &[4]), "");
+    assert_eq!(taken, Some(MembershipChange::Demote(voter(2))));
+    let next = next_change(&second, &status(&[1, 3], &[2, 4]), "");
+    assert_eq!(next, Some(MembershipChange::Promote(voter(4))), "not the one that lost its vote");
+    assert_eq!(next_change(&second, &status(&[1, 3, 4], &[2]), ""), None);
+    assert_eq!(next_change(&said(&here(&[1]), 1, Voting::Never), &status(&[1], &[]), ""), None);
+}
+
+#[test]
+fn a_leader_that_loses_its_vote_or_its_broker_hands_its_lead_on_first() {
+    let mut newest = status(&[1, 2, 3], &[]);
+    newest.voters[2].matched = Some(5);
+    let none = BTreeSet::new();
+    let kept = said(&here(&[1, 2, 3]), 1, Voting::Never);
+    assert_eq!(next_step(&kept, &newest, "", &none), Some(Step::HandOver(voter(3))));
+    let unregistered = here(&[2, 3]);
+    assert_eq!(next_step(&unregistered, &newest, "", &none), Some(Step::HandOver(voter(3))));
 }

@@ -3,10 +3,11 @@
 //! Source: the roles of Kafka's `ClusterControlManager`; the ids of brokers that join are ours.
 
 use super::super::error::ApiError;
-use super::super::image::{BrokerImage, MetadataImage};
+use super::super::image::{Assignment, BrokerImage, MetadataImage, UNASSIGNED, Voting};
 use super::super::records::{
-    FenceBrokerRecord, ListenerRecord, MetadataRecord, RaiseLeaderEpochsRecord,
-    RegisterBrokerRecord, UnfenceBrokerRecord,
+    FenceBrokerRecord, ListenerRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord,
+    RaiseLeaderEpochsRecord, RecordsBatch, RegisterBrokerRecord, SetVotingRecord,
+    UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 use super::elections::{Elections, Leaving};
 use kafkalite_protocol::{ErrorCode, Uuid};
@@ -67,6 +68,10 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
     // A directory is never forgotten: one that is away may hold partitions.
     let mut log_dirs = broker.log_dirs.clone();
     log_dirs.extend(known.map(|known| known.log_dirs.clone()).unwrap_or_default());
+    // But that of the quorum is lost, where another one takes its place.
+    let is_lost = |dir: &Uuid| known.is_some_and(|known| known.quorum_dir == *dir);
+    log_dirs
+        .retain(|dir| *dir == broker.quorum_dir || broker.quorum_dir.is_zero() || !is_lost(dir));
     log_dirs.sort();
     log_dirs.dedup();
     let record = RegisterBrokerRecord {
@@ -115,6 +120,50 @@ pub fn fence(
     std::iter::once(record).chain(elected).collect()
 }
 
+/// The records that take a broker out of the cluster, with the elections that follow. Its
+/// replicas stay its own: a broker that takes its id over fills them, wherever they were.
+///
+/// # Errors
+/// There is no such broker, or no other one serves.
+pub fn unregister(image: &MetadataImage, broker_id: i32) -> Result<Vec<MetadataRecord>, ApiError> {
+    let Some(broker) = image.brokers.get(&broker_id) else {
+        let message = format!("Broker ID {broker_id} is not currently registered");
+        return Err(ApiError::new(ErrorCode::BrokerIdNotRegistered, message));
+    };
+    if image.is_alive(broker_id) && image.alive_brokers().count() == 1 {
+        let message = format!("Broker {broker_id} is the only one that serves; it cannot leave.");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    let is_alive = |id| id != broker_id && image.is_alive(id);
+    let elections = Elections { image, is_alive: &is_alive };
+    let record = UnregisterBrokerRecord { broker_id, epoch: broker.epoch };
+    let mut records = elections.leave(broker_id, Leaving::Restarted);
+    records.push(MetadataRecord::UnregisterBroker(record));
+    with_lost(image, records, broker_id, |_| true)
+}
+
+/// The record of what an operator says of a broker's vote; none if it was said before.
+///
+/// # Errors
+/// There is no such broker with this directory.
+pub fn set_voting(
+    image: &MetadataImage,
+    (broker_id, quorum_dir): (i32, Uuid),
+    voting: Voting,
+) -> Result<Vec<MetadataRecord>, ApiError> {
+    let broker = image.brokers.get(&broker_id);
+    let Some(broker) = broker.filter(|broker| broker.quorum_dir == quorum_dir) else {
+        let message = format!(
+            "No broker {broker_id} with the directory {quorum_dir} is registered. Start it first: \
+             a broker joins with serve --join."
+        );
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    };
+    let record = SetVotingRecord { broker_id, quorum_dir, voting: voting.code() };
+    let is_new = broker.voting != voting;
+    Ok(is_new.then_some(MetadataRecord::SetVoting(record)).into_iter().collect())
+}
+
 /// The records that take a broker in. One that asks again, from the same directory, gets the id
 /// that it has.
 pub fn join(
@@ -144,25 +193,68 @@ pub fn join(
         return refused(ErrorCode::InvalidRequest, format!("node.id cannot be {broker_id}"));
     }
     let joined = Joined { cluster_id: image.cluster_id.to_string(), broker_id };
+    let new = Registration {
+        broker_id,
+        listeners: joining.listeners.clone(),
+        rack: joining.rack.clone(),
+        log_dirs: vec![joining.quorum_dir],
+        quorum_dir: joining.quorum_dir,
+        fenced: true,
+        clean_epoch: None,
+    };
     match image.brokers.get(&broker_id) {
-        Some(known) if known.quorum_dir != joining.quorum_dir => refused(
+        None => Ok((register(image, &new), joined)),
+        Some(known) if known.quorum_dir == joining.quorum_dir => Ok((Vec::new(), joined)),
+        Some(known) if known.fenced => Ok((replace(image, known, &new)?, joined)),
+        Some(_) => refused(
             ErrorCode::DuplicateBrokerRegistration,
-            format!("node.id {broker_id} belongs to a broker with another data directory"),
+            format!(
+                "node.id {broker_id} belongs to a broker with another data directory, which is \
+                 alive"
+            ),
         ),
-        Some(known) if known.listeners == joining.listeners => Ok((Vec::new(), joined)),
-        _ => {
-            let broker = Registration {
-                broker_id,
-                listeners: joining.listeners.clone(),
-                rack: joining.rack.clone(),
-                log_dirs: vec![joining.quorum_dir],
-                quorum_dir: joining.quorum_dir,
-                fenced: true,
-                clean_epoch: None,
+    }
+}
+
+/// The records of a broker that comes back without the directory of its quorum: the disk was wiped
+/// or replaced. What was there is lost, so its replicas begin again and fill from their leaders.
+/// The last replica with all committed records stays lost instead: an empty one must not lead.
+fn replace(
+    image: &MetadataImage,
+    known: &BrokerImage,
+    new: &Registration,
+) -> Result<Vec<MetadataRecord>, ApiError> {
+    let lost = Assignment::Directory(known.quorum_dir);
+    with_lost(image, register(image, new), known.id, |noted| noted == lost)
+}
+
+/// `records`, and those that forget where the replicas of a broker were whose directories are lost.
+/// Replicas that are in sync even so are kept.
+fn with_lost(
+    image: &MetadataImage,
+    records: Vec<MetadataRecord>,
+    broker_id: i32,
+    is_lost: impl Fn(Assignment) -> bool,
+) -> Result<Vec<MetadataRecord>, ApiError> {
+    let (base_offset, epoch) = (image.offset + 1, image.epoch);
+    let mut batch = RecordsBatch { base_offset, epoch, timestamp_ms: 0, records };
+    let after = image.with_batch(&batch)?;
+    for topic in after.topics.iter() {
+        for (partition_index, now) in (0..).zip(&topic.partitions) {
+            let place = now.replicas.iter().position(|replica| *replica == broker_id);
+            let is_noted = matches!(now.assignment(broker_id), Assignment::Directory(_));
+            let is_gone = is_noted && is_lost(now.assignment(broker_id));
+            let Some(place) = place.filter(|_| is_gone && !now.isr.contains(&broker_id)) else {
+                continue;
             };
-            Ok((register(image, &broker), joined))
+            let mut partition = PartitionRecord::from(now);
+            partition.directories[place] = UNASSIGNED;
+            partition.partition_epoch += 1;
+            let change = PartitionChangeRecord { topic_id: topic.id, partition_index, partition };
+            batch.records.push(MetadataRecord::PartitionChange(change));
         }
     }
+    Ok(batch.records)
 }
 
 /// The id behind the greatest: the id of a broker that left is not given to another one while a

@@ -2,13 +2,14 @@
 
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
-use super::{Controller, no_thread, only, random_id};
+use super::{Controller, Decision, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
-use crate::metadata::image::MetadataImage;
+use crate::metadata::image::{MetadataImage, Voting};
 use crate::metadata::publisher::Publisher;
 use crate::metadata::quorum::{MetadataQuorum, QuorumSwitch};
 use crate::metadata::records::{ControllerEpochRecord, MetadataRecord};
+use kafkalite_protocol::Uuid;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -81,6 +82,24 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
+    /// Takes a broker out of the cluster, and elects leaders in its place.
+    pub fn unregister(&self, broker_id: i32, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+        let decide = move |image: &MetadataImage| answered(brokers::unregister(image, broker_id));
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Notes whether a broker, with this directory, is to be a voter.
+    pub fn set_voting(
+        &self,
+        broker: (i32, Uuid),
+        voting: Voting,
+        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+    ) {
+        let decide =
+            move |image: &MetadataImage| answered(brokers::set_voting(image, broker, voting));
+        self.change(false, 1, decide, only(done));
+    }
+
     /// Whether the cluster, as it is now, takes a broker in.
     ///
     /// # Errors
@@ -96,6 +115,14 @@ impl Controller {
             Err(error) => (vec![], vec![Err(error)]),
         };
         self.change(false, 1, decide, only(done));
+    }
+}
+
+/// The decision on a change of one item.
+fn answered(records: Result<Vec<MetadataRecord>, ApiError>) -> Decision<()> {
+    match records {
+        Ok(records) => (records, vec![Ok(())]),
+        Err(error) => (vec![], vec![Err(error)]),
     }
 }
 

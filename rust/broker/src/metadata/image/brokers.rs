@@ -1,9 +1,41 @@
 //! Brokers in the image: where they are, and whether they serve.
 
 use super::MetadataImage;
-use crate::metadata::records::{ListenerRecord, RegisterBrokerRecord};
+use crate::metadata::records::{ListenerRecord, RegisterBrokerRecord, SetVotingRecord};
 use kafkalite_protocol::Uuid;
 use std::sync::Arc;
+
+/// Whether a broker is to be a voter of the controller quorum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Voting {
+    /// If the quorum has too few voters.
+    #[default]
+    IfNeeded,
+    /// An operator made it one.
+    Always,
+    /// An operator took its vote away.
+    Never,
+}
+
+impl Voting {
+    /// The number in the records.
+    pub const fn code(self) -> i8 {
+        match self {
+            Self::IfNeeded => 0,
+            Self::Always => 1,
+            Self::Never => 2,
+        }
+    }
+
+    const fn from_code(code: i8) -> Option<Self> {
+        match code {
+            0 => Some(Self::IfNeeded),
+            1 => Some(Self::Always),
+            2 => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
 
 /// A registered broker.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +59,14 @@ pub struct BrokerImage {
     /// The id of the directory that holds its part of the controller quorum; zero while the broker
     /// has no company.
     pub quorum_dir: Uuid,
+    /// Whether an operator said something of its vote.
+    pub voting: Voting,
 }
 
 impl BrokerImage {
     /// Where clients of the listener of this name find it, or else those of its first.
     pub fn endpoint(&self, listener: &str) -> (&str, u16) {
-        let named = self.listeners.iter().find(|one| one.name == listener);
+        let named = self.listeners.iter().find(|one| one.name.eq_ignore_ascii_case(listener));
         named.map_or((&self.host, self.port), |one| (&one.host, one.port))
     }
 }
@@ -54,6 +88,8 @@ impl MetadataImage {
         record: &RegisterBrokerRecord,
     ) -> Result<(), String> {
         let first = record.listeners.first().ok_or("a broker without a listener")?;
+        let before = self.brokers.get(&record.broker_id);
+        let before = before.filter(|before| before.quorum_dir == record.quorum_dir);
         let broker = BrokerImage {
             id: record.broker_id,
             host: first.host.clone(),
@@ -64,6 +100,7 @@ impl MetadataImage {
             log_dirs: record.log_dirs.clone(),
             fenced: record.fenced,
             quorum_dir: record.quorum_dir,
+            voting: before.map_or(Voting::IfNeeded, |before| before.voting),
         };
         Arc::make_mut(&mut self.brokers).insert(record.broker_id, broker);
         Ok(())
@@ -77,6 +114,17 @@ impl MetadataImage {
 
     pub(super) fn fence(&mut self, broker_id: i32, epoch: i64, fenced: bool) -> Result<(), String> {
         self.registered(broker_id, epoch)?.fenced = fenced;
+        Ok(())
+    }
+
+    pub(super) fn set_voting(&mut self, record: &SetVotingRecord) -> Result<(), String> {
+        let SetVotingRecord { broker_id, quorum_dir, voting } = record;
+        let voting = Voting::from_code(*voting).ok_or_else(|| format!("voting {voting}"))?;
+        let broker = Arc::make_mut(&mut self.brokers).get_mut(broker_id);
+        let broker = broker.filter(|broker| broker.quorum_dir == *quorum_dir);
+        let missing =
+            || format!("broker {broker_id} with directory {quorum_dir} is not registered");
+        broker.ok_or_else(missing)?.voting = voting;
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! Snapshots: an image written as the fewest records that add up to it.
 
 use super::super::error::MetadataError;
-use super::super::image::{BrokerImage, MetadataImage, TopicImage};
+use super::super::image::{BrokerImage, MetadataImage, TopicImage, Voting};
 use super::super::records::{
     ClusterRecord, ControllerEpochRecord, CreateTopicRecord, FeatureLevelRecord, MetadataRecord,
-    PartitionRecord, ProducerIdsRecord, RecordsBatch, RegisterBrokerRecord, TopicConfig,
+    PartitionRecord, ProducerIdsRecord, RecordsBatch, RegisterBrokerRecord, SetVotingRecord,
+    TopicConfig,
 };
 use super::frames::{FramesFile, Header};
 use bytes::Bytes;
@@ -108,6 +109,7 @@ pub fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord>
         MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id, next_producer_id }),
     ];
     let brokers = image.brokers.values().map(registration);
+    let voting = image.brokers.values().filter_map(voting);
     let features = image.features.iter().map(|(name, level)| {
         MetadataRecord::FeatureLevel(FeatureLevelRecord { name: name.clone(), level: *level })
     });
@@ -118,7 +120,7 @@ pub fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord>
         };
         configs.iter().map(set)
     });
-    head.into_iter().chain(brokers).chain(features).chain(topics).chain(configs)
+    head.into_iter().chain(brokers).chain(voting).chain(features).chain(topics).chain(configs)
 }
 
 fn registration(broker: &BrokerImage) -> MetadataRecord {
@@ -131,6 +133,13 @@ fn registration(broker: &BrokerImage) -> MetadataRecord {
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
     })
+}
+
+fn voting(broker: &BrokerImage) -> Option<MetadataRecord> {
+    let said = broker.voting != Voting::IfNeeded;
+    let (broker_id, quorum_dir) = (broker.id, broker.quorum_dir);
+    let record = SetVotingRecord { broker_id, quorum_dir, voting: broker.voting.code() };
+    said.then_some(MetadataRecord::SetVoting(record))
 }
 
 fn creation(topic: &TopicImage) -> MetadataRecord {

@@ -4,12 +4,13 @@
 //! publish while a proposal waits for its fsync. A thread of its own would only be one more to
 //! wake.
 
-use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumStatus};
+use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumMember, QuorumStatus};
 use crate::metadata::error::MetadataError;
 use crate::metadata::image::MetadataImage;
 use crate::metadata::metadata_log::MetadataLog;
 use crate::metadata::publisher::Publisher;
 use crate::metadata::records::RecordsBatch;
+use kafkalite_protocol::Uuid;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -100,11 +101,17 @@ impl MetadataQuorum for QuorumOfOne {
 
     fn status(&self) -> QuorumStatus {
         let end = self.end.load(Ordering::Relaxed);
+        let me = QuorumMember {
+            node_id: self.node_id,
+            directory_id: Uuid::ZERO,
+            end,
+            answered_ms_ago: Some(0),
+        };
         QuorumStatus {
             leader_id: self.node_id,
             leader_epoch: self.epoch,
             high_watermark: end,
-            voters: vec![(self.node_id, end)],
+            voters: vec![me],
             observers: Vec::new(),
         }
     }

@@ -8,7 +8,7 @@
 //! Every broker decides its changes itself, on its own image. The records name the offset that they
 //! were decided upon. So they count directly behind it or never, whichever broker proposes them.
 
-use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumStatus};
+use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumMember, QuorumStatus};
 use crate::metadata::controller::fitting;
 use crate::metadata::error::MetadataError;
 use crate::metadata::image::MetadataImage;
@@ -22,11 +22,12 @@ use kafkalite_quorum::{
     Committed, Endpoint, MakeBytes, MemberStatus, MembershipChange, Proposal as Payload, Quorum,
     QuorumError, QuorumOptions, State, StateMachine, Status, Transport, VoterId,
 };
+use parking_lot::RwLock;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -91,7 +92,13 @@ pub struct QuorumOfRaft {
 }
 
 struct Shared {
-    quorum: Quorum,
+    quorum: RwLock<Arc<Quorum>>,
+    /// What it takes to start it again.
+    options: QuorumOptions,
+    storage: Arc<dyn Storage>,
+    transport: Arc<dyn Transport>,
+    /// It was stopped, and is not started again.
+    is_over: AtomicBool,
     /// What is added to a term: epochs go on where those of the single broker ended.
     first_epoch: Arc<AtomicI32>,
     publisher: Arc<Publisher>,
@@ -140,21 +147,51 @@ impl QuorumOfRaft {
     /// # Errors
     /// The disk refuses, what is on it is damaged, or the system has no thread.
     pub fn start(options: RaftOptions) -> Result<Arc<Self>, QuorumError> {
-        let RaftOptions { quorum, storage, publisher, transport, forward, runtime } = options;
+        let RaftOptions { quorum: options, storage, publisher, transport, forward, runtime } =
+            options;
         let first_epoch = Arc::new(AtomicI32::new(0));
-        let machine = Machine {
-            image: Arc::default(),
-            first_epoch: Arc::clone(&first_epoch),
-            publisher: Arc::clone(&publisher),
+        let machine = Machine::new(&first_epoch, &publisher);
+        let quorum =
+            Quorum::start(options.clone(), Arc::clone(&storage), machine, Arc::clone(&transport))?;
+        let (quorum, is_over) = (RwLock::new(Arc::new(quorum)), AtomicBool::new(false));
+        let shared = Shared {
+            quorum,
+            options,
+            storage,
+            transport,
+            is_over,
+            first_epoch,
+            publisher,
+            forward,
         };
-        let quorum = Quorum::start(quorum, storage, Box::new(machine), transport)?;
-        let shared = Arc::new(Shared { quorum, first_epoch, publisher, forward });
-        Ok(Arc::new(Self { shared, runtime }))
+        Ok(Arc::new(Self { shared: Arc::new(shared), runtime }))
+    }
+
+    /// Starts a voter again that stopped because its disk failed. It finds what it had. Not for a
+    /// thread that runs futures.
+    ///
+    /// # Errors
+    /// The disk still refuses.
+    pub fn restart(&self) -> Result<(), QuorumError> {
+        let shared = &self.shared;
+        let before = shared.quorum();
+        before.stop();
+        if shared.is_over.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let machine = Machine::new(&shared.first_epoch, &shared.publisher);
+        let (options, storage) = (shared.options.clone(), Arc::clone(&shared.storage));
+        let quorum = Quorum::start(options, storage, machine, Arc::clone(&shared.transport))?;
+        *shared.quorum.write() = Arc::new(quorum);
+        if shared.is_over.load(Ordering::Acquire) {
+            shared.quorum().stop();
+        }
+        Ok(())
     }
 
     /// How the quorum stands.
     pub fn raft_status(&self) -> Status {
-        self.shared.quorum.status()
+        self.shared.quorum().status()
     }
 
     /// The epoch of the leader of `term`.
@@ -164,7 +201,7 @@ impl QuorumOfRaft {
 
     /// Answers a call of another voter. `done` is dropped uncalled if this one stops first.
     pub fn answer(&self, request: Bytes, done: impl FnOnce(Bytes) + Send + 'static) {
-        self.shared.quorum.answer(request, done);
+        self.shared.quorum().answer(request, done);
     }
 
     /// Begins one change of the membership.
@@ -173,7 +210,7 @@ impl QuorumOfRaft {
         change: MembershipChange,
         done: impl FnOnce(Result<(), QuorumError>) + Send + 'static,
     ) {
-        self.shared.quorum.change(change, done);
+        self.shared.quorum().change(change, done);
     }
 
     /// Asks the voter `to` to lead in this one's place.
@@ -182,7 +219,7 @@ impl QuorumOfRaft {
         to: VoterId,
         done: impl FnOnce(Result<(), QuorumError>) + Send + 'static,
     ) {
-        self.shared.quorum.transfer(to, done);
+        self.shared.quorum().transfer(to, done);
     }
 
     /// Takes records that another broker decided at offset `expected`, if this voter leads.
@@ -211,27 +248,25 @@ impl MetadataQuorum for QuorumOfRaft {
 
     fn status(&self) -> QuorumStatus {
         let status = self.raft_status();
-        let newest = |all: &[MemberStatus]| all.iter().filter_map(|one| one.matched).max();
-        let newest = newest(&status.voters).max(newest(&status.learners)).unwrap_or(0);
-        // A leader knows how many entries each has; each entry is taken for one record.
-        let end = |one: &MemberStatus| match one.matched {
-            _ if one.id == status.me => status.end,
-            Some(at) => status.end.saturating_sub((newest - at) as i64),
-            None => -1,
+        let member = |one: &MemberStatus| QuorumMember {
+            node_id: one.id.node_id,
+            directory_id: one.id.directory_id,
+            end: if one.id == status.me { status.end } else { one.end.unwrap_or(-1) },
+            answered_ms_ago: if one.id == status.me { Some(0) } else { one.answered_ms_ago },
         };
-        let ends =
-            |all: &[MemberStatus]| all.iter().map(|one| (one.id.node_id, end(one))).collect();
+        let members = |all: &[MemberStatus]| all.iter().map(member).collect();
         QuorumStatus {
             leader_id: status.leader.as_ref().map_or(-1, |(id, _)| id.node_id),
             leader_epoch: self.epoch(status.term),
             high_watermark: status.end,
-            voters: ends(&status.voters),
-            observers: ends(&status.learners),
+            voters: members(&status.voters),
+            observers: members(&status.learners),
         }
     }
 
     fn stop(&self) {
-        self.shared.quorum.stop();
+        self.shared.is_over.store(true, Ordering::Release);
+        self.shared.quorum().stop();
     }
 }
 
@@ -254,6 +289,11 @@ fn no_controller(reason: impl Into<String>) -> Outcome {
 }
 
 impl Shared {
+    /// The voter as it runs now.
+    fn quorum(&self) -> Arc<Quorum> {
+        Arc::clone(&self.quorum.read())
+    }
+
     /// Looks for the leader until the proposal is decided, or for as long as a proposal may wait.
     async fn decided(&self, proposal: Proposal) -> Outcome {
         let Proposal { records, expected, timestamp_ms } = proposal;
@@ -276,7 +316,7 @@ impl Shared {
 
     /// The outcome of the records; an error says why they never count.
     async fn attempt(&self, expected: i64, count: u32, batch: Bytes) -> Result<Outcome, String> {
-        let status = self.quorum.status();
+        let status = self.quorum().status();
         if let Some(reason) = status.stopped {
             return Ok(no_controller(reason));
         }
@@ -299,7 +339,7 @@ impl Shared {
     async fn lead(&self, expected: i64, records: u32, payload: Bytes) -> Option<Outcome> {
         let (told, heard) = oneshot::channel();
         let done = move |result| _ = told.send(result);
-        self.quorum.propose(Payload { expected, records, payload }, done);
+        self.quorum().propose(Payload { expected, records, payload }, done);
         Some(match heard.await {
             Ok(Ok(offset)) => Outcome::Committed(offset),
             Ok(Err(QuorumError::Overtaken { expected, found })) => {
@@ -312,7 +352,7 @@ impl Shared {
     }
 
     async fn accept(&self, expected: i64, bytes: Bytes) -> Accepted {
-        let status = self.quorum.status();
+        let status = self.quorum().status();
         if status.leader.is_none_or(|(id, _)| id != status.me) {
             return Accepted::NotLeader;
         }
@@ -355,6 +395,14 @@ struct Machine {
     image: Arc<MetadataImage>,
     first_epoch: Arc<AtomicI32>,
     publisher: Arc<Publisher>,
+}
+
+impl Machine {
+    /// Nothing yet: the quorum tells what it has.
+    fn new(first_epoch: &Arc<AtomicI32>, publisher: &Arc<Publisher>) -> Box<Self> {
+        let (first_epoch, publisher) = (Arc::clone(first_epoch), Arc::clone(publisher));
+        Box::new(Self { image: Arc::default(), first_epoch, publisher })
+    }
 }
 
 impl StateMachine for Machine {

@@ -1,6 +1,12 @@
 #![allow(clippy::unwrap_used)]
+use super::super::assign_replicas;
 use super::*;
-use crate::metadata::records::{ClusterRecord, CreateTopicRecord, PartitionRecord, RecordsBatch};
+use crate::metadata::metadata_log::{image_bytes, image_of};
+use crate::metadata::records::{ClusterRecord, CreateTopicRecord};
+use std::collections::BTreeMap;
+
+/// Where the replicas are noted to be.
+const NINE: Uuid = Uuid([9; 16]);
 
 fn listener(port: u16) -> ListenerRecord {
     ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port }
@@ -66,6 +72,88 @@ fn an_id_of_another_directory_is_refused() {
 }
 
 #[test]
+fn a_broker_that_is_unregistered_leads_nothing_and_its_id_is_free() {
+    let image = replicated();
+    assert_eq!(unregister(&image, 7).unwrap_err().code, ErrorCode::BrokerIdNotRegistered);
+    let after = with(&image, unregister(&image, 1).unwrap());
+    assert_eq!(standing(&after, 0), (2, 1, vec![2, 3], vec![]));
+    assert_eq!(standing(&after, 1), (-1, 1, vec![1], vec![]), "no other replica has the records");
+    assert!(!after.brokers.contains_key(&1));
+    let first = after.partition("t", 0).unwrap();
+    assert_eq!(first.replicas, [1, 2, 3]);
+    assert_eq!(first.assignment(1), Assignment::Unassigned, "it may be made again");
+    assert_eq!(after.partition("t", 1).unwrap().assignment(1), Assignment::Directory(NINE));
+    let again = Joining { broker_id: Some(1), ..joining(8) };
+    let image = with(&after, join(&after, &again).unwrap().0);
+    assert_eq!(image.brokers[&1].log_dirs, [Uuid([8; 16])]);
+    let one = with(&after, unregister(&after, 2).unwrap());
+    let refused = unregister(&one, 3).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::InvalidRequest, "no broker would be left");
+}
+
+#[test]
+fn a_wiped_broker_takes_its_place_when_its_former_life_is_fenced() {
+    let mut image = replicated();
+    let directories = BTreeMap::from([(Uuid([7; 16]), BTreeMap::from([(0, Uuid([2; 16]))]))]);
+    image = with(&image, assign_replicas(&image, 2, &directories));
+    let wiped = Joining { broker_id: Some(2), ..joining(8) };
+    let refused = join(&image, &wiped).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::DuplicateBrokerRegistration);
+    let fenced = with(&image, fence(&image, 2, image.brokers[&2].epoch, true));
+    let (records, joined) = join(&fenced, &wiped).unwrap();
+    assert_eq!(joined.broker_id, 2);
+    let after = with(&fenced, records);
+    let broker = &after.brokers[&2];
+    assert_eq!((broker.quorum_dir, broker.fenced), (Uuid([8; 16]), true));
+    assert_eq!(broker.log_dirs, [Uuid([8; 16])]);
+    let partition = after.partition("t", 0).unwrap();
+    assert_eq!(partition.assignment(2), Assignment::Unassigned);
+    assert_eq!(partition.isr, [1, 3]);
+}
+
+#[test]
+fn a_wiped_broker_that_had_the_only_copy_does_not_begin_it_again() {
+    let mut image = replicated();
+    let directories = BTreeMap::from([(Uuid([7; 16]), BTreeMap::from([(1, Uuid([1; 16]))]))]);
+    image = with(&image, assign_replicas(&image, 1, &directories));
+    image = with(&image, fence(&image, 1, image.brokers[&1].epoch, true));
+    let wiped = Joining { broker_id: Some(1), ..joining(8) };
+    let after = with(&image, join(&image, &wiped).unwrap().0);
+    let partition = after.partition("t", 1).unwrap();
+    assert_eq!(partition.assignment(1), Assignment::Directory(Uuid([1; 16])));
+    assert_eq!((partition.leader, &partition.isr[..]), (-1, &[1][..]));
+}
+
+#[test]
+fn what_is_said_of_a_vote_is_about_one_directory() {
+    let mut image = replicated();
+    let first = (2, Uuid([2; 16]));
+    let wrong = set_voting(&image, (2, Uuid([5; 16])), Voting::Never).unwrap_err();
+    assert_eq!(wrong.code, ErrorCode::InvalidRequest);
+    image = with(&image, set_voting(&image, first, Voting::Never).unwrap());
+    assert_eq!(image.brokers[&2].voting, Voting::Never);
+    assert_eq!(set_voting(&image, first, Voting::Never).unwrap(), []);
+    let (fenced, log_dirs) = (true, vec![]);
+    let listeners = vec![listener(2)];
+    let again = Registration {
+        broker_id: 2,
+        quorum_dir: first.1,
+        listeners,
+        fenced,
+        log_dirs,
+        ..Registration::default()
+    };
+    let restarted = with(&image, register(&image, &again));
+    assert_eq!(restarted.brokers[&2].voting, Voting::Never, "also after a restart");
+    let bytes = image_bytes(&restarted);
+    let read = image_of(restarted.offset + 1, bytes.into()).unwrap();
+    assert_eq!(read, restarted, "a snapshot has it");
+    let other = Registration { quorum_dir: Uuid([8; 16]), ..again };
+    let image = with(&image, register(&image, &other));
+    assert_eq!(image.brokers[&2].voting, Voting::IfNeeded, "nothing was said of another disk");
+}
+
+#[test]
 fn a_broker_without_a_directory_or_a_listener_is_refused() {
     let nowhere = Joining { listeners: vec![], ..joining(7) };
     let everywhere = Joining { listeners: vec![listener(1); 65], ..joining(7) };
@@ -101,7 +189,7 @@ fn replicated() -> MetadataImage {
     let partition = |replicas: Vec<i32>| PartitionRecord {
         leader: 1,
         isr: replicas.clone(),
-        directories: vec![Uuid([9; 16]); replicas.len()],
+        directories: vec![NINE; replicas.len()],
         replicas,
         ..PartitionRecord::default()
     };

@@ -54,6 +54,7 @@ impl From<&MetadataRecord> for Record {
             },
             MetadataRecord::AssignReplicas(_)
             | MetadataRecord::UnregisterBroker(_)
+            | MetadataRecord::SetVoting(_)
             | MetadataRecord::FenceBroker(_)
             | MetadataRecord::UnfenceBroker(_) => panic!("format 1 has no such record"),
             MetadataRecord::RemoveTopic(record) => {

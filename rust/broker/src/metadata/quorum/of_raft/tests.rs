@@ -95,6 +95,7 @@ impl House {
         QuorumOptions {
             cluster_id: CLUSTER.to_owned(),
             me: voter(number),
+            at: at(number),
             dir: self.dir(number).join("quorum"),
             timing: Timing::default(),
         }
@@ -193,13 +194,13 @@ fn changed(raft: &QuorumOfRaft, change: &MembershipChange) {
     });
 }
 
+fn topic(name: &str) -> NewTopic {
+    let (num_partitions, replication_factor) = (-1, -1);
+    NewTopic { name: name.to_owned(), num_partitions, replication_factor, ..NewTopic::default() }
+}
+
 fn create(controller: &Controller, name: &str) {
-    let topic = NewTopic {
-        name: name.to_owned(),
-        num_partitions: -1,
-        replication_factor: -1,
-        ..NewTopic::default()
-    };
+    let topic = topic(name);
     let answers = controller.blocking().create_topics(&[topic], DEFAULTS, &NoRules, false);
     answers.into_iter().for_each(|answer| drop(answer.unwrap()));
 }
@@ -252,6 +253,36 @@ fn a_member_that_starts_again_has_the_image_that_it_had() {
     assert_eq!(*again.image(), *before);
     create(&again, "more");
     again.stop();
+}
+
+#[test]
+fn a_voter_that_stopped_for_its_disk_goes_on_when_it_is_started_again() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    create(&first, "before");
+    drop(house.change_over(&first));
+    first.stop();
+    drop(first);
+    let storage = Arc::new(FaultyStorage::default());
+    let clock = Arc::new(ManualClock::new(0));
+    let (again, raft) = Controller::member(house.dir(1), clock, |publisher| {
+        let storage: Arc<dyn Storage> = storage.clone();
+        Ok(QuorumOfRaft::start(RaftOptions { storage, ..house.options(1, publisher) })?)
+    })
+    .unwrap();
+    house.meet(1, &raft);
+    create(&again, "kept");
+    storage.plan(storage.changes(), Fault::Fail(5));
+    let answers = again.blocking().create_topics(&[topic("failed")], DEFAULTS, &NoRules, false);
+    assert!(answers[0].is_err(), "{answers:?}");
+    awaited::until("it has stopped", || raft.raft_status().stopped.is_some());
+    raft.restart().unwrap();
+    create(&again, "more");
+    let image = again.image();
+    assert!(["before", "kept", "more"].iter().all(|name| image.topic(name).is_some()));
+    again.stop();
+    raft.restart().unwrap();
+    assert!(raft.raft_status().stopped.is_some(), "a stopped quorum is not started again");
 }
 
 /// Before the first snapshot has its name the old log is in force, and from then on the quorum is.

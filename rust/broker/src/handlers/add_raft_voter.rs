@@ -1,0 +1,34 @@
+//! AddRaftVoter: a broker becomes a voter of the controller quorum.
+//!
+//! Every broker of a cluster has the log of the quorum. So this names a broker that is registered,
+//! and its address is the registered one, not that of the request.
+//! Source: Kafka's `AddVoterHandler`, KIP-853.
+
+use super::parked_change::park;
+use super::{Call, Rooms};
+use crate::cluster::VoterRequest;
+use crate::metadata::ApiError;
+use kafkalite_protocol::messages::add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse};
+use std::sync::Arc;
+
+/// Handles one request.
+pub fn handle(rooms: &Rooms, call: Call<AddRaftVoterRequest>) {
+    let Call { request, reply } = call;
+    let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
+    let asked = VoterRequest {
+        cluster_id: request.cluster_id,
+        broker_id: request.voter_id,
+        directory_id: request.voter_directory_id,
+        timeout_ms,
+    };
+    let cluster = Arc::clone(&rooms.cluster);
+    let ask = |done: Box<dyn FnOnce(Result<(), ApiError>) + Send>| cluster.add_voter(asked, done);
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answer| {
+        let error = answer.and_then(|answer| answer).err();
+        reply.send(&AddRaftVoterResponse {
+            error_code: error.as_ref().map_or(0, |error| error.code.code()),
+            error_message: error.and_then(|error| error.message),
+            ..AddRaftVoterResponse::default()
+        });
+    });
+}

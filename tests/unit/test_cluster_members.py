@@ -1,0 +1,68 @@
+"""Members of a cluster that move, lose their disk, or come back: three processes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.harness.patience import eventually
+from tests.harness.process import Process, Processes, port_of
+from tests.unit.test_cluster import brokers, consume, produce
+
+
+def in_sync(address: str, topic: str) -> list[int]:
+    """The in-sync replicas of partition 0, as the broker at an address sees them."""
+    partition = AdminClient({"bootstrap.servers": address}).list_topics(topic, timeout=10)
+    return sorted(partition.topics[topic].partitions[0].isrs)
+
+
+def with_topic(first: Process) -> None:
+    """Three replicas of one partition, with one record."""
+    admin = AdminClient({"bootstrap.servers": first.ready})
+    eventually(lambda: len(brokers(first.ready)) == 3)
+    admin.create_topics([NewTopic("kept", 1, 3)])["kept"].result(20)
+    produce(first.ready, "kept", ["a"])
+    eventually(lambda: in_sync(first.ready, "kept") == [1, 2, 3])
+
+
+def test_a_voter_that_comes_back_at_another_address_is_found(
+    processes: Processes, tmp_path: Path
+) -> None:
+    first = processes.serve()
+    processes.serve("--join", first.ready)
+    third = processes.serve("--join", first.ready, data_dir=tmp_path / "third")
+    eventually(lambda: first.stderr.count("Promote(") == 2)
+    with_topic(first)
+    third.end(signal.SIGKILL)
+    eventually(lambda: sorted(brokers(first.ready)) == [1, 2])
+    moved = processes.serve(data_dir=tmp_path / "third")
+    assert moved.ready != third.ready
+    eventually(lambda: brokers(first.ready).get(3) == port_of(moved.ready))
+    eventually(lambda: "Move(" in first.stderr)
+    eventually(lambda: in_sync(first.ready, "kept") == [1, 2, 3])
+    assert consume(moved.ready, "kept", "g", 1) == {"a"}
+
+
+def test_a_broker_without_its_disk_takes_its_id_and_fills_again(processes: Processes) -> None:
+    first = processes.serve()
+    processes.serve("--join", first.ready)
+    third = processes.serve("--join", first.ready)
+    eventually(lambda: first.stderr.count("Promote(") == 2)
+    with_topic(first)
+    refused = processes.start(
+        "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--join", first.ready,
+        "--set", "node.id=3",
+    )  # fmt: skip
+    assert refused.wait() != 0
+    assert "another data directory, which is alive" in refused.stderr
+    third.end(signal.SIGKILL)
+    eventually(lambda: sorted(brokers(first.ready)) == [1, 2])
+    wiped = processes.serve("--join", first.ready, "--set", "node.id=3")
+    eventually(lambda: in_sync(wiped.ready, "kept") == [1, 2, 3])
+    # The voter of the lost disk goes, and the new one comes.
+    eventually(lambda: first.stderr.count("Promote(") == 3)
+    assert first.stderr.count("Remove(") == 1
+    assert consume(wiped.ready, "kept", "g", 1) == {"a"}
