@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, ElectionType, Message, Producer, TopicPart
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+import kafkalite as kl
 from tests.harness.patience import eventually
 from tests.harness.process import Process, Processes, port_of
 
@@ -181,6 +182,64 @@ def test_what_is_acknowledged_survives_its_leader(
     load.finish()
     # Each once, and in order: a producer sends again what got no answer.
     assert values_of(others[0], "t", str(load.sent - 1)) == list(range(load.sent))
+
+
+def test_partitions_move_under_load_and_past_a_dead_controller(
+    processes: Processes, tmp_path: Path
+) -> None:
+    started = [processes.serve(data_dir=tmp_path / "1")]
+    started += [processes.serve("--join", started[0].ready) for _ in range(2)]
+    eventually(lambda: started[0].stderr.count("Promote(") == 2)
+    addresses = [process.ready for process in started]
+    eventually(lambda: all(len(brokers(address)) == 3 for address in addresses))
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses[1:])})
+    admin.create_topics([NewTopic("t", 1, replica_assignment=[[2]])])["t"].result(20)
+
+    def partition() -> tuple[int, list[int], list[int]]:
+        found = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        return found.leader, found.replicas, sorted(found.isrs)
+
+    load, place = Load(addresses[1:]), ("t", 0)
+    load.send(300)
+    with kl.AdminClient(bootstrap_servers=addresses[1:]) as moves:
+        moves.reassign_partitions({place: [3]})
+        load.send_until(lambda: partition() == (3, [3], [3]))
+        assert moves.list_reassignments() == {}
+        # The controller dies before it can have a copy. The next one goes on.
+        started[0].end(signal.SIGKILL)
+        moves.reassign_partitions({place: [1, 2]}, timeout=20)
+        load.send(300)
+        (move,) = moves.list_reassignments().values()
+        assert (sorted(move.adding), move.removing) == ([1, 2], (3,))
+        listen = ["--listen", addresses[0], "--admin-port", "0"]
+        processes.start("serve", *listen, "--data-dir", str(tmp_path / "1")).wait_ready()
+        load.send_until(lambda: partition()[1:] == ([1, 2], [1, 2]))
+        load.send(100)
+        assert moves.list_reassignments() == {}
+    load.finish()
+    assert values_of(addresses[1], "t", str(load.sent - 1)) == list(range(load.sent))
+
+
+def test_deleted_records_are_gone_from_every_replica(processes: Processes, tmp_path: Path) -> None:
+    started = [processes.serve(data_dir=tmp_path / "1")]
+    started += [processes.serve("--join", started[0].ready) for _ in range(2)]
+    eventually(lambda: started[0].stderr.count("Promote(") == 2)
+    addresses = [process.ready for process in started]
+    eventually(lambda: all(len(brokers(address)) == 3 for address in addresses))
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses[1:])})
+    admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(20)
+    produce(addresses[1], "t", [str(number) for number in range(50)])
+    place = TopicPartition("t", 0, 30)
+    (deleted,) = admin.delete_records([place], request_timeout=20).values()
+    assert deleted.result(20).low_watermark == 30
+    # The next leader was waited for.
+    started[0].end(signal.SIGKILL)
+    eventually(
+        lambda: admin.list_topics("t", timeout=10).topics["t"].partitions[0].leader in (2, 3)
+    )
+    consumer = Consumer({"bootstrap.servers": ",".join(addresses[1:]), "group.id": "none"})
+    assert consumer.get_watermark_offsets(place, timeout=20) == (30, 50)
+    consumer.close()
 
 
 def test_three_brokers_serve_as_one(processes: Processes) -> None:

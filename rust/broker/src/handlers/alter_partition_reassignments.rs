@@ -1,87 +1,131 @@
-//! AlterPartitionReassignments: a partition moves to other brokers.
+//! AlterPartitionReassignments: partitions move to other brokers.
 //!
-//! With one broker a partition can only be where it is. A request for that place succeeds and
-//! changes nothing. Any other request is refused as in Kafka.
+//! A request that names a partition twice asks for what it says last.
 //! Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`, its error codes and its
 //! words; KIP-455.
 
 use super::messages::Messages;
-use super::{Call, Rooms, is_too_late};
-use crate::metadata::controller::validate_assignment;
-use crate::metadata::{ApiError, MetadataImage, TopicImage};
+use super::parked_change::park;
+use super::{Call, Reply, Rooms, is_too_late};
+use crate::metadata::controller::Reassignment;
+use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse, ReassignableTopic, ReassignableTopicResponse,
+    ReassignablePartitionResponse, ReassignableTopicResponse,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The answers of the controller, by topic and partition.
+type Answers = BTreeMap<(Arc<str>, i32), Result<(), ApiError>>;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<AlterPartitionReassignmentsRequest>) {
     let Call { request, reply } = call;
+    if request.topics.is_empty() {
+        // Where there is nothing to do, Kafka's controller is not asked.
+        return reply.send(&AlterPartitionReassignmentsResponse::default());
+    }
+    if is_too_late(request.timeout_ms) {
+        return refuse(reply, &request, &ErrorCode::RequestTimedOut.into());
+    }
     let image = rooms.controller.image();
-    // Where there is nothing to do, Kafka's controller is not asked.
-    let is_asked = !request.topics.is_empty();
-    let is_late = is_asked && is_too_late(request.timeout_ms);
-    let late = is_late.then_some(ErrorCode::RequestTimedOut);
-    let mut response = AlterPartitionReassignmentsResponse {
-        error_code: late.map_or(0, ErrorCode::code),
-        error_message: None,
+    let wanted = known(&image, &request);
+    let names: Vec<(Arc<str>, i32)> =
+        wanted.iter().map(|one| (Arc::clone(&one.topic), one.partition)).collect();
+    let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
+    let may_resize = request.allow_replication_factor_change;
+    let ask = |done| rooms.controller.reassign(wanted, may_resize, done);
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answers| match answers {
+        Ok(answers) => {
+            let answers = names.into_iter().zip(answers).collect();
+            tell(reply, &image, &request, &answers);
+        }
+        Err(error) => refuse(reply, &request, &error),
+    });
+}
+
+/// What is asked of the partitions that are there.
+fn known(image: &MetadataImage, request: &AlterPartitionReassignmentsRequest) -> Vec<Reassignment> {
+    let mut wanted: BTreeMap<(&Arc<str>, i32), Option<&Vec<i32>>> = BTreeMap::new();
+    for asked in &request.topics {
+        let Some(topic) = image.topic(&asked.name) else { continue };
+        for partition in &asked.partitions {
+            let index = partition.partition_index;
+            if topic.partition(index).is_some() {
+                wanted.insert((&topic.name, index), partition.replicas.as_ref());
+            }
+        }
+    }
+    let wanted = wanted.into_iter().map(|((topic, partition), replicas)| Reassignment {
+        topic: Arc::clone(topic),
+        partition,
+        replicas: replicas.cloned(),
+    });
+    wanted.collect()
+}
+
+/// Nothing was done, for a reason that is the same for all.
+fn refuse(
+    reply: Reply<AlterPartitionReassignmentsRequest>,
+    request: &AlterPartitionReassignmentsRequest,
+    error: &ApiError,
+) {
+    let error_code = error.code.code();
+    let head = AlterPartitionReassignmentsResponse { error_code, ..Default::default() };
+    let mut messages = Messages::new();
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let refused =
+            partitions.map(|one| told(one.partition_index, Err(messages.keep(error.clone()))));
+        ReassignableTopicResponse { name: topic.name.clone(), partitions: refused.collect() }
+    });
+    reply.send_each(&head, topics);
+}
+
+fn tell(
+    reply: Reply<AlterPartitionReassignmentsRequest>,
+    image: &MetadataImage,
+    request: &AlterPartitionReassignmentsRequest,
+    answers: &Answers,
+) {
+    let head = AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
         ..AlterPartitionReassignmentsResponse::default()
     };
-    if is_asked && !is_late {
-        response.allow_replication_factor_change = request.allow_replication_factor_change;
-    }
     let mut messages = Messages::new();
-    let topics = request.topics.iter().map(|topic| answer(&image, topic, late, &mut messages));
-    reply.send_each(&response, topics);
-}
-
-fn answer(
-    image: &MetadataImage,
-    topic: &ReassignableTopic,
-    late: Option<ErrorCode>,
-    messages: &mut Messages,
-) -> ReassignableTopicResponse {
-    let known = image.topic(&topic.name);
-    let partitions = topic.partitions.iter().map(|partition| {
-        let index = partition.partition_index;
-        let replicas = partition.replicas.as_deref();
-        let answer = match late {
-            Some(error) => Err(error.into()),
-            None => reassign(image, (&topic.name, known), index, replicas, messages),
-        };
-        let error: Option<ApiError> = answer.err();
-        ReassignablePartitionResponse {
-            partition_index: index,
-            error_code: error.as_ref().map_or(0, |error| error.code.code()),
-            error_message: error.and_then(|error| error.message),
-        }
+    let topics = request.topics.iter().map(|asked| {
+        let topic = image.topic(&asked.name).map(|topic| &topic.name);
+        let partitions = asked.partitions.iter().map(|partition| {
+            let index = partition.partition_index;
+            let place = (asked.name.as_str(), topic, index);
+            told(index, answered(place, answers, &mut messages))
+        });
+        ReassignableTopicResponse { name: asked.name.clone(), partitions: partitions.collect() }
     });
-    ReassignableTopicResponse { name: topic.name.clone(), partitions: partitions.collect() }
+    reply.send_each(&head, topics);
 }
 
-fn reassign(
-    image: &MetadataImage,
-    (name, topic): (&str, Option<&Arc<TopicImage>>),
-    index: i32,
-    replicas: Option<&[i32]>,
+fn answered(
+    (name, topic, index): (&str, Option<&Arc<str>>, i32),
+    answers: &Answers,
     messages: &mut Messages,
 ) -> Result<(), ApiError> {
     let unknown = ErrorCode::UnknownTopicOrPartition;
     let Some(topic) = topic else {
         return Err(messages.error(unknown, || format!("Unable to find a topic named {name}.")));
     };
-    let Some(partition) = topic.partition(index) else {
+    let Some(answer) = answers.get(&(Arc::clone(topic), index)) else {
         return Err(messages.error(unknown, || format!("Unable to find partition {name}:{index}.")));
     };
-    let Some(replicas) = replicas else {
-        return Err(ErrorCode::NoReassignmentInProgress.into());
+    answer.clone().map_err(|error| messages.keep(error))
+}
+
+fn told(partition_index: i32, answer: Result<(), ApiError>) -> ReassignablePartitionResponse {
+    let (error_code, error_message) = match answer {
+        Ok(()) => (0, None),
+        Err(ApiError { code, message }) => (code.code(), message),
     };
-    validate_assignment(image, replicas, None).map_err(|error| messages.keep(error))?;
-    if replicas == partition.replicas {
-        return Ok(());
-    }
-    let message = || "Partitions cannot move between brokers yet.".to_owned();
-    Err(messages.error(ErrorCode::InvalidReplicaAssignment, message))
+    ReassignablePartitionResponse { partition_index, error_code, error_message }
 }

@@ -3,7 +3,7 @@
 //! Source: Kafka's `ReplicationControlManager.listPartitionReassignments`, KIP-455.
 
 use super::{Call, Rooms};
-use crate::metadata::{PartitionImage, TopicImage};
+use crate::metadata::TopicImage;
 use kafkalite_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment, OngoingTopicReassignment,
@@ -36,11 +36,8 @@ pub fn handle(rooms: &Rooms, call: Call<ListPartitionReassignmentsRequest>) {
 }
 
 fn ongoing(topic: &TopicImage, asked: impl Fn(i32) -> bool) -> Option<OngoingTopicReassignment> {
-    let moving = |partition: &PartitionImage| {
-        !partition.adding_replicas.is_empty() || !partition.removing_replicas.is_empty()
-    };
     let partitions: Vec<_> = ((0..).zip(&topic.partitions))
-        .filter(|(index, partition)| asked(*index) && moving(partition))
+        .filter(|(index, partition)| asked(*index) && partition.is_moving())
         .map(|(partition_index, partition)| OngoingPartitionReassignment {
             partition_index,
             replicas: partition.replicas.clone(),

@@ -19,6 +19,7 @@ mod in_sync;
 mod names;
 mod partitions;
 mod placement;
+mod reassignments;
 mod rules;
 mod topics;
 
@@ -47,7 +48,7 @@ pub use elections::{ElectionKind, Elections, Leaving};
 pub use in_sync::{IsrChange, IsrMember, alter_partitions};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
-pub use placement::validate_assignment;
+pub use reassignments::Reassignment;
 pub use rules::{TableRules, altered_config};
 pub use topics::{
     CreatedTopic, MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicDefaults, TopicName, excessive,
@@ -335,6 +336,23 @@ impl Controller {
                 elections.elect(topic, *index, kind).map(|record| records.push(record))
             };
             let answers = partitions.iter().map(elect).collect();
+            (records, answers)
+        };
+        self.change(false, count, decide, done);
+    }
+
+    /// Moves partitions to other brokers, each named once, or cancels that; each is answered for
+    /// itself. The answers come when the reassignments have begun.
+    pub fn reassign(&self, partitions: Vec<Reassignment>, may_resize: bool, done: OnAnswers<()>) {
+        let count = partitions.len();
+        let decide = move |image: &MetadataImage| {
+            let is_alive = |id| image.is_alive(id);
+            let elections = Elections { image, is_alive: &is_alive };
+            let mut records = Vec::new();
+            let reassign = |asked: &Reassignment| {
+                elections.reassign(asked, may_resize).map(|record| records.extend(record))
+            };
+            let answers = partitions.iter().map(reassign).collect();
             (records, answers)
         };
         self.change(false, count, decide, done);

@@ -19,6 +19,7 @@ use super::super::records::{
     ConfigResource, MetadataRecord, PartitionChangeRecord, PartitionRecord,
 };
 use super::configs::MIN_INSYNC_REPLICAS;
+use super::reassignments::end_reassignment;
 use kafkalite_protocol::ErrorCode;
 
 const UNCLEAN: &str = "unclean.leader.election.enable";
@@ -117,76 +118,88 @@ impl<'a> Elections<'a> {
         }
         let may_lead = |id: i32| (self.is_alive)(id) && !gone.contains(&id);
         let stays = may_lead(now.leader) && isr.contains(&now.leader);
+        let among_others = Elections { image: self.image, is_alive: &may_lead };
+        let next = PartitionImage { isr, elr, ..now.clone() };
         let leader = match stays {
-            true => Some(now.leader),
-            false => self.elected(place, &isr, &elr, may_lead),
+            true => now.leader,
+            false => among_others.elected(place.topic, &next),
         };
-        self.change(place, Wanted { leader: leader.unwrap_or(-1), isr, elr })
+        among_others.record(place, PartitionImage { leader, ..next })
     }
 
     /// The eligible leader replicas beside the in-sync replicas `isr`.
     pub(super) fn eligible(&self, place: Place<'_>, isr: &[i32]) -> Vec<i32> {
-        if isr.len() >= self.min_in_sync(place) {
+        let Place { now, .. } = place;
+        if isr.len() >= self.min_in_sync(place.topic, now) {
             return Vec::new();
         }
-        let Place { now, .. } = place;
         let had_all = |id: &i32| now.isr.contains(id) || now.elr.contains(id);
         let replicas = now.replicas.iter().copied();
         replicas.filter(|id| had_all(id) && !isr.contains(id)).collect()
     }
 
     /// `min.insync.replicas`, or the replicas there are if it asks for more.
-    fn min_in_sync(&self, place: Place<'_>) -> usize {
-        let min = self.config(place.topic, MIN_INSYNC_REPLICAS);
+    fn min_in_sync(&self, topic: &TopicImage, partition: &PartitionImage) -> usize {
+        let min = self.config(topic, MIN_INSYNC_REPLICAS);
         let min = min.and_then(|value| value.parse().ok()).unwrap_or(1);
-        place.now.replicas.len().min(min)
+        partition.replicas.len().min(min)
     }
 
-    fn config(&self, topic: &'a TopicImage, key: &str) -> Option<&'a str> {
+    pub(super) fn is_unclean_allowed(&self, topic: &TopicImage) -> bool {
+        self.config(topic, UNCLEAN) == Some("true")
+    }
+
+    fn config<'b>(&'b self, topic: &'b TopicImage, key: &str) -> Option<&'b str> {
         let of_cluster = || self.image.configs_of(&ConfigResource::cluster())?.get(key);
         topic.configs.get(key).or_else(of_cluster).map(String::as_str)
     }
 
-    fn elected(
-        &self,
-        place: Place<'_>,
-        isr: &[i32],
-        elr: &[i32],
-        may_lead: impl Fn(i32) -> bool,
-    ) -> Option<i32> {
+    /// Who may lead a partition as it is to be; -1 is none.
+    fn elected(&self, topic: &TopicImage, next: &PartitionImage) -> i32 {
         let among = |is_candidate: &dyn Fn(i32) -> bool| {
-            let mut replicas = place.now.replicas.iter().copied();
-            replicas.find(|id| is_candidate(*id) && may_lead(*id))
+            let mut replicas = next.replicas.iter().copied();
+            replicas.find(|id| is_candidate(*id) && (self.is_alive)(*id))
         };
-        let is_unclean_allowed = || self.config(place.topic, UNCLEAN) == Some("true");
-        among(&|id| isr.contains(&id))
-            .or_else(|| among(&|id| elr.contains(&id)))
-            .or_else(|| is_unclean_allowed().then(|| among(&|_| true)).flatten())
+        let elected = among(&|id| next.isr.contains(&id))
+            .or_else(|| among(&|id| next.elr.contains(&id)))
+            .or_else(|| self.is_unclean_allowed(topic).then(|| among(&|_| true)).flatten());
+        elected.unwrap_or(-1)
     }
 
-    /// The record that gives a partition its new state, if that is another one.
+    /// The record that gives a partition another leader, ISR and ELR, if they are others.
     pub(super) fn change(&self, place: Place<'_>, wanted: Wanted) -> Option<MetadataRecord> {
-        let Wanted { leader, mut isr, mut elr } = wanted;
+        let Wanted { leader, isr, elr } = wanted;
+        self.record(place, PartitionImage { leader, isr, elr, ..place.now.clone() })
+    }
+
+    /// The record that gives a partition its new state, if that is another one. A reassignment
+    /// whose new replicas are all in sync ends with it.
+    pub(super) fn record(&self, place: Place<'_>, next: PartitionImage) -> Option<MetadataRecord> {
         let now = place.now;
-        if leader != -1 && !isr.contains(&leader) {
+        let mut next = end_reassignment(next);
+        next.elr.retain(|id| next.replicas.contains(id));
+        if next.leader != -1 && !next.replicas.contains(&next.leader) {
+            next.leader = self.elected(place.topic, &next);
+        }
+        let leader = next.leader;
+        if leader != -1 && !next.isr.contains(&leader) {
             // After an unclean election only the new leader is in sync.
-            let is_eligible = elr.contains(&leader);
-            isr.retain(|_| is_eligible);
-            isr.push(leader);
-            elr.retain(|id| is_eligible && *id != leader);
+            let is_eligible = next.elr.contains(&leader);
+            next.isr.retain(|_| is_eligible);
+            next.isr.push(leader);
+            next.elr.retain(|id| is_eligible && *id != leader);
         }
-        if isr.len() >= self.min_in_sync(place) {
-            elr.clear();
+        if next.isr.len() >= self.min_in_sync(place.topic, &next) {
+            next.elr.clear();
         }
-        if leader == now.leader && isr == now.isr && elr == now.elr {
+        if next == *now {
             return None;
         }
-        let mut partition = PartitionRecord::from(now);
         if leader != now.leader {
-            partition.leader_epoch += 1;
+            next.leader_epoch.0 += 1;
         }
-        partition.partition_epoch += 1;
-        (partition.leader, partition.isr, partition.elr) = (leader, isr, elr);
+        next.partition_epoch += 1;
+        let partition = PartitionRecord::from(&next);
         let (topic_id, partition_index) = (place.topic.id, place.index);
         let change = PartitionChangeRecord { topic_id, partition_index, partition };
         Some(MetadataRecord::PartitionChange(change))
@@ -252,4 +265,4 @@ fn last_standing(now: &PartitionImage) -> Option<i32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -40,6 +40,25 @@ impl PartitionImage {
         }
     }
 
+    /// The partition with these replicas: one that stays keeps its log directory, and a new one may
+    /// choose.
+    pub fn with_replicas(&self, replicas: Vec<i32>) -> Self {
+        if replicas == self.replicas {
+            return self.clone();
+        }
+        let directory = |id: &i32| match self.place(*id) {
+            None => UNASSIGNED,
+            Some(place) => self.directories.get(place).copied().unwrap_or(UNKNOWN),
+        };
+        let directories = replicas.iter().map(directory).collect();
+        Self { replicas, directories, ..self.clone() }
+    }
+
+    /// Whether a reassignment of it is under way.
+    pub fn is_moving(&self) -> bool {
+        !self.adding_replicas.is_empty() || !self.removing_replicas.is_empty()
+    }
+
     fn place(&self, broker_id: i32) -> Option<usize> {
         self.replicas.iter().position(|replica| *replica == broker_id)
     }

@@ -11,7 +11,7 @@ pub(in crate::metadata::controller) const TOPIC: Uuid = Uuid([7; 16]);
 
 /// Brokers 1, 2 and 3, each with a replica of partition 0 of topic `t`; who is alive.
 pub(in crate::metadata::controller) struct Cluster {
-    image: MetadataImage,
+    pub(in crate::metadata::controller) image: MetadataImage,
     alive: Vec<i32>,
 }
 
@@ -44,31 +44,34 @@ impl Cluster {
         cluster
     }
 
-    fn allow_unclean(&mut self) {
+    pub(in crate::metadata::controller) fn allow_unclean(&mut self) {
         let topic = ConfigResource::topic("t");
         self.commit(vec![MetadataRecord::set_config(&topic, UNCLEAN, Some("true"))]);
     }
 
-    fn commit(&mut self, records: Vec<MetadataRecord>) {
+    pub(in crate::metadata::controller) fn commit(&mut self, records: Vec<MetadataRecord>) {
         let base_offset = self.image.offset + 1;
         let batch = RecordsBatch { base_offset, epoch: 1, timestamp_ms: 0, records };
         self.image = self.image.with_batch(&batch).unwrap();
     }
 
-    fn decide<T>(&self, decide: impl FnOnce(&Elections<'_>) -> T) -> T {
+    pub(in crate::metadata::controller) fn decide<T>(
+        &self,
+        decide: impl FnOnce(&Elections<'_>) -> T,
+    ) -> T {
         let is_alive = |id: i32| self.alive.contains(&id);
         decide(&Elections { image: &self.image, is_alive: &is_alive })
     }
 
     /// Broker `id` goes away, or begins again: then it is not alive before it has its metadata.
-    fn leaves(&mut self, id: i32, why: Leaving) -> &mut Self {
+    pub(in crate::metadata::controller) fn leaves(&mut self, id: i32, why: Leaving) -> &mut Self {
         self.alive.retain(|alive| *alive != id);
         let records = self.decide(|elections| elections.leave(id, why));
         self.commit(records);
         self
     }
 
-    fn comes(&mut self, id: i32) -> &mut Self {
+    pub(in crate::metadata::controller) fn comes(&mut self, id: i32) -> &mut Self {
         self.alive.push(id);
         let records = self.decide(|elections| elections.balance());
         self.commit(records);
@@ -81,13 +84,18 @@ impl Cluster {
         (now.leader, now.isr.clone(), now.elr.clone())
     }
 
-    fn epochs(&self) -> (i32, i32) {
+    pub(in crate::metadata::controller) fn epochs(&self) -> (i32, i32) {
         let now = self.image.partition("t", 0).unwrap();
         (now.leader_epoch.0, now.partition_epoch)
     }
 
     /// What the leader of epoch `epochs.0` asks for, which knows partition epoch `epochs.1`.
-    fn alter(&mut self, leader: i32, epochs: (i32, i32), isr: &[(i32, i64)]) -> ErrorCode {
+    pub(in crate::metadata::controller) fn alter(
+        &mut self,
+        leader: i32,
+        epochs: (i32, i32),
+        isr: &[(i32, i64)],
+    ) -> ErrorCode {
         let member =
             |(id, broker_epoch): &(i32, i64)| IsrMember { id: *id, broker_epoch: *broker_epoch };
         let change = IsrChange {
