@@ -372,6 +372,19 @@ impl PartitionState {
         self.high_watermark
     }
 
+    /// The lowest start of the logs of this partition, on brokers that are alive; the one here
+    /// starts at `local_start`. -1 as long as one of them is not known.
+    #[must_use]
+    pub fn lowest_start(&self, local_start: Offset, is_alive: impl Fn(i32) -> bool) -> Offset {
+        self.in_sync.lowest_start(local_start, is_alive)
+    }
+
+    /// Where the log of a follower starts, as its last fetch said.
+    #[must_use]
+    pub fn follower_start(&self, id: i32) -> Option<Offset> {
+        self.in_sync.start_of(id)
+    }
+
     /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say
     /// where the log ends.
     #[must_use]

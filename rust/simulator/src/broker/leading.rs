@@ -71,7 +71,7 @@ impl Replica {
         }
         let end = match (reader, fetch.broker_epoch) {
             (Some(follower), Some(broker_epoch)) => {
-                self.note_follower(follower, broker_epoch, fetch.offset, io.now_ms);
+                self.note_follower(follower, broker_epoch, fetch, io.now_ms);
                 self.log.end()
             }
             _ => self.high_watermark(),
@@ -80,13 +80,15 @@ impl Replica {
         if let (Some(follower), Some(broker_epoch)) = (reader, fetch.broker_epoch)
             && io.has(Planted::HighWatermarkPastFollower)
         {
-            self.note_follower(follower, broker_epoch, self.log.end(), io.now_ms);
+            let all = Fetch { offset: self.log.end(), ..*fetch };
+            self.note_follower(follower, broker_epoch, &all, io.now_ms);
         }
         Fetched { batches, ..told(ErrorCode::None, self.high_watermark()) }
     }
 
-    fn note_follower(&mut self, id: i32, broker_epoch: i64, offset: Offset, now_ms: u64) {
-        let fetch = FollowerFetch { id, broker_epoch, offset, now_ms };
+    fn note_follower(&mut self, id: i32, broker_epoch: i64, fetch: &Fetch, now_ms: u64) {
+        let Fetch { offset, log_start, .. } = *fetch;
+        let fetch = FollowerFetch { id, broker_epoch, offset, log_start, now_ms };
         self.state.follower_fetched(&fetch, LAG_MS);
         self.last_fetches.insert(id, fetch);
     }

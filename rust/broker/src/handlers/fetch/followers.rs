@@ -7,6 +7,7 @@
 use crate::fetch_sessions::{Look, Reader};
 use crate::handlers::Rooms;
 use crate::partitions::FollowerFetch;
+use kafkalite_protocol::Offset;
 
 /// Whether a registered follower is in a life that the image here does not have yet. Its fetch
 /// cannot be noted, and a session would not look at a quiet partition again. So the follower has
@@ -32,7 +33,8 @@ pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
         let fetch = FollowerFetch {
             id: who.replica_id,
             broker_epoch: who.broker_epoch,
-            offset: kafkalite_protocol::Offset(target.fetch_offset),
+            offset: Offset(target.fetch_offset),
+            log_start: Offset(target.log_start_offset),
             now_ms,
         };
         if let Some(proposal) = partition.follower_fetched(target, &fetch) {

@@ -6,7 +6,7 @@ use super::{FetchReader, Partition};
 use crate::fetch_sessions::FetchTarget;
 use crate::partitions::partition_state::{FollowerFetch, IsrProposal};
 use kafkalite_log::LogError;
-use kafkalite_protocol::Offset;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 
 /// `replica.lag.time.max.ms`
 pub const MAX_LAG_MS: u64 = 30_000;
@@ -23,14 +23,18 @@ impl Partition {
         if plan.is_diverging() {
             return None;
         }
-        let (moved, proposal) = {
+        let (moved, has_deleted, proposal) = {
             let mut state = self.state.lock();
+            let started = state.follower_start(fetch.id);
             let moved = state.follower_fetched(fetch, MAX_LAG_MS);
             self.publish(&state);
-            (moved, state.expand_isr())
+            (moved, state.follower_start(fetch.id) != started, state.expand_isr())
         };
         if moved.is_some() {
             self.tell_everyone();
+        } else if has_deleted {
+            // Deletions of records wait there.
+            self.produce_waiters.check();
         }
         proposal
     }
@@ -53,6 +57,21 @@ impl Partition {
             self.tell_everyone();
         }
         proposal
+    }
+
+    /// Where the logs of all replicas on brokers that are alive start, at least: what is before was
+    /// deleted everywhere. -1 as long as one of them is not known.
+    ///
+    /// # Errors
+    /// This broker does not lead it, or its log directory failed.
+    pub fn low_watermark(&self, is_alive: impl Fn(i32) -> bool) -> Result<Offset, ErrorCode> {
+        if self.is_offline() {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        let start = self.log_start_offset();
+        let state = self.state.lock();
+        state.check_leader(LeaderEpoch::UNKNOWN)?;
+        Ok(state.lowest_start(start, is_alive))
     }
 
     /// The controller refused the proposal, and will refuse it again.

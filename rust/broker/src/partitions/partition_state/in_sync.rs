@@ -22,6 +22,8 @@ pub struct FollowerFetch {
     pub broker_epoch: i64,
     /// From where, so it holds everything before.
     pub offset: Offset,
+    /// Where its log starts.
+    pub log_start: Offset,
     /// When.
     pub now_ms: u64,
 }
@@ -31,6 +33,8 @@ pub struct FollowerFetch {
 struct Follower {
     id: i32,
     log_end_offset: Offset,
+    /// -1 is unknown.
+    log_start_offset: Offset,
     broker_epoch: i64,
     /// When it last had everything that the leader had at the time of a fetch; `None` if nothing is
     /// known yet.
@@ -43,9 +47,15 @@ struct Follower {
 
 impl Follower {
     fn unknown(id: i32) -> Self {
-        let (log_end_offset, broker_epoch) = (Offset(-1), -1);
-        let (caught_up_ms, fetched) = (None, None);
-        Self { id, log_end_offset, broker_epoch, caught_up_ms, fetched, is_joining: false }
+        Self {
+            id,
+            log_end_offset: Offset(-1),
+            log_start_offset: Offset(-1),
+            broker_epoch: -1,
+            caught_up_ms: None,
+            fetched: None,
+            is_joining: false,
+        }
     }
 
     /// Whether it had everything at some time within the last `max_lag_ms`.
@@ -137,6 +147,7 @@ impl InSync {
         follower.caught_up_ms = follower.caught_up_ms.max(caught_up_ms);
         follower.fetched = Some((fetch.now_ms, leader_end));
         (follower.broker_epoch, follower.log_end_offset) = (fetch.broker_epoch, fetch.offset);
+        follower.log_start_offset = fetch.log_start;
         follower.is_joining = !is_in && follower.keeps_up(fetch.now_ms, max_lag_ms);
     }
 
@@ -221,6 +232,18 @@ impl InSync {
     pub fn lowest_end(&self, local_end: Offset) -> Offset {
         let waited_for = self.followers.iter().filter(|follower| self.waits_for(follower));
         waited_for.map(|follower| follower.log_end_offset).fold(local_end, Offset::min)
+    }
+
+    /// The lowest start of the logs on brokers that are alive; the leader's own starts at
+    /// `local_start`.
+    pub fn lowest_start(&self, local_start: Offset, is_alive: impl Fn(i32) -> bool) -> Offset {
+        let alive = self.followers.iter().filter(|follower| is_alive(follower.id));
+        alive.map(|follower| follower.log_start_offset).fold(local_start, Offset::min)
+    }
+
+    pub fn start_of(&self, id: i32) -> Option<Offset> {
+        let follower = self.followers.iter().find(|follower| follower.id == id);
+        follower.map(|follower| follower.log_start_offset)
     }
 
     fn waits_for(&self, follower: &Follower) -> bool {

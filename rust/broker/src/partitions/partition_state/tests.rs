@@ -46,8 +46,12 @@ fn fetched(state: &mut PartitionState, id: i32, offset: i64) -> Option<Offset> {
 }
 
 fn fetched_at(state: &mut PartitionState, id: i32, offset: i64, now_ms: u64) -> Option<Offset> {
-    let fetch = FollowerFetch { id, broker_epoch: 20, offset: Offset(offset), now_ms };
-    state.follower_fetched(&fetch, LAG_MS)
+    state.follower_fetched(&fetch(id, 20, offset, now_ms), LAG_MS)
+}
+
+fn fetch(id: i32, broker_epoch: i64, offset: i64, now_ms: u64) -> FollowerFetch {
+    let (offset, log_start) = (Offset(offset), Offset(2));
+    FollowerFetch { id, broker_epoch, offset, log_start, now_ms }
 }
 
 fn members(isr: &[(i32, i64)]) -> Vec<IsrMember> {
@@ -416,9 +420,21 @@ fn a_follower_of_an_idle_partition_stays() {
 fn a_fetch_of_a_former_life_acknowledges_nothing() {
     let mut state = leader(&[ME, 2]);
     fetched(&mut state, 2, 6);
-    let former = FollowerFetch { id: 2, broker_epoch: 19, offset: Offset(10), now_ms: NOW_MS };
+    let former = fetch(2, 19, 10, NOW_MS);
     assert_eq!(state.follower_fetched(&former, LAG_MS), None);
     assert_eq!(state.high_watermark(), Offset(6));
+}
+
+#[test]
+fn records_are_deleted_when_every_replica_that_is_alive_deleted_them() {
+    let mut state = leader(&[ME, 2]);
+    let lowest = |state: &PartitionState, alive: bool| state.lowest_start(Offset(5), |_| alive);
+    assert_eq!((lowest(&state, true), lowest(&state, false)), (Offset(-1), Offset(5)));
+    fetched(&mut state, 2, 10);
+    assert_eq!(lowest(&state, true), Offset(2));
+    let later = FollowerFetch { log_start: Offset(6), ..fetch(2, 20, 10, NOW_MS) };
+    state.follower_fetched(&later, LAG_MS);
+    assert_eq!(lowest(&state, true), Offset(5));
 }
 
 #[test]
