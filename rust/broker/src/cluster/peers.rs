@@ -236,8 +236,9 @@ fn unknown(reason: String) -> Accepted {
 fn accepted(expected: i64, answer: ProposeRecordsResponse) -> Accepted {
     let reason = answer.error_message.unwrap_or_else(|| name_of(answer.error_code));
     Accepted::Outcome(match answer.outcome {
-        // Records that count stand behind those that they were decided upon.
-        outcome::COMMITTED if answer.error_code == 0 && answer.offset > expected => {
+        // Records that count stand behind those that they were decided upon. A decision without
+        // records is confirmed at the offset that it was made on.
+        outcome::COMMITTED if answer.error_code == 0 && answer.offset >= expected => {
             Outcome::Committed(answer.offset)
         }
         outcome::OVERTAKEN => {
@@ -248,3 +249,6 @@ fn accepted(expected: i64, answer: ProposeRecordsResponse) -> Accepted {
         _ => return unknown(reason),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -328,6 +328,12 @@ impl Shared {
                 self.lead(expected, count, batch).await.ok_or_else(|| "it led no more".to_owned())
             }
             Some((id, at)) => match self.forward.forward(&at, expected, batch).await {
+                Forwarded::Answered(Accepted::Outcome(Outcome::Committed(offset)))
+                    if count > 0 && offset <= expected =>
+                {
+                    let reason = format!("{count} records cannot end at offset {offset}");
+                    Ok(Outcome::Unknown(MetadataError::NoController { reason }))
+                }
                 Forwarded::Answered(Accepted::Outcome(outcome)) => Ok(outcome),
                 Forwarded::Answered(Accepted::NotLeader) => Err(format!("{id} does not lead")),
                 Forwarded::Unreached(reason) => Err(reason),
