@@ -141,3 +141,20 @@ def test_a_plan_spreads_leaders_and_changes_nothing(
     assert [each.replicas for each in now] == [(2, 0, 1), (2, 1, 0)]
     assert answer(kafkalite_cluster, "reassign", topic, "--list") == (0, [])
     assert answer(kafkalite_cluster, "reassign", topic, "--cancel") == (0, [])
+
+
+def test_leaders_and_replicas_move(
+    kafkalite_cluster: kl.Cluster, admin: kl.AdminClient, topic: str
+) -> None:
+    code, moved = answer(kafkalite_cluster, "move-leader", f"{topic}:0", "--to", "1")
+    assert (code, moved[0]["leader"], moved[0]["preferred"]) == (0, 1, 1)
+    words = ("--to", "0,1", "--yes", "--wait", "30")
+    code, plan = answer(kafkalite_cluster, "reassign", topic, *words)
+    assert (code, [row["after"] for row in plan]) == (0, [[0, 1], [1, 0]])
+
+    def has_moved() -> bool:
+        partitions = admin.describe_topic(topic).partitions
+        replicas = [(each.replicas, tuple(sorted(each.isr))) for each in partitions]
+        return replicas == [((0, 1), (0, 1)), ((1, 0), (0, 1))]
+
+    eventually(has_moved)
