@@ -8,6 +8,7 @@ use super::super::error::ApiError;
 use super::super::image::{Configs, MetadataImage};
 use super::super::records::{ConfigResource, ConfigResourceType, MetadataRecord};
 use super::Decision;
+use super::elections::Elections;
 use super::names::invalid_topic_name;
 use kafkalite_protocol::ErrorCode;
 use std::collections::HashSet;
@@ -125,7 +126,15 @@ pub fn alter_configs(
         Ok(())
     });
     let answers = answers.collect();
+    if records.iter().any(sets_min_insync_replicas) {
+        let is_alive = |id| image.is_alive(id);
+        records.extend(Elections { image: &image, is_alive: &is_alive }.without_eligible());
+    }
     (records, answers)
+}
+
+fn sets_min_insync_replicas(record: &MetadataRecord) -> bool {
+    matches!(record, MetadataRecord::SetConfig(config) if config.name == MIN_INSYNC_REPLICAS)
 }
 
 /// What is set on a resource; nothing on a topic that is not there.

@@ -100,6 +100,16 @@ impl<'a> Elections<'a> {
         changed.collect()
     }
 
+    /// What follows when `min.insync.replicas` is another one: where as many replicas are in sync
+    /// now, the leader commits without the others. So none of the others is eligible any more.
+    pub(super) fn without_eligible(&self) -> Vec<MetadataRecord> {
+        let changed = self.places().filter(|place| !place.now.elr.is_empty()).filter_map(|place| {
+            let PartitionImage { leader, isr, elr, .. } = place.now;
+            self.change(place, Wanted { leader: *leader, isr: isr.clone(), elr: elr.clone() })
+        });
+        changed.collect()
+    }
+
     fn places(&self) -> impl Iterator<Item = Place<'a>> {
         self.image.topics.iter().flat_map(|topic| {
             (0..).zip(&topic.partitions).map(move |(index, now)| Place { topic, index, now })

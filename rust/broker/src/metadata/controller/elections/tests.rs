@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::super::configs::{ConfigChange, ConfigOperation, NoRules, alter_configs};
 use super::super::in_sync::{IsrChange, IsrMember, alter_partitions};
 use super::*;
 use crate::metadata::records::{
@@ -236,4 +237,25 @@ fn a_former_life_of_a_leader_changes_nothing() {
     let (records, answers) = decide(10, &[change.clone(), change]);
     assert_eq!(records.len(), 1, "a partition that is named twice changes once");
     assert_eq!(answers[1].as_ref().unwrap_err().code, ErrorCode::InvalidUpdateVersion);
+}
+
+/// It left when two were asked for, and would come back without what the leader committed alone.
+#[test]
+fn no_replica_stays_eligible_where_the_leader_commits_without_it() {
+    for resource in [ConfigResource::cluster(), ConfigResource::topic("t")] {
+        let mut cluster = Cluster::new(2);
+        cluster.leaves(3, Leaving::Away).leaves(2, Leaving::Away);
+        let mut with_min = |min: &str| {
+            let set = ConfigOperation::Set(min.to_owned());
+            let operations = vec![(MIN_INSYNC_REPLICAS.to_owned(), set)];
+            let change = ConfigChange { resource: resource.clone(), replace: false, operations };
+            let (records, answers) = alter_configs(&cluster.image, &[change], &NoRules);
+            answers.into_iter().for_each(|answer| answer.unwrap());
+            cluster.commit(records);
+            cluster.state()
+        };
+        assert_eq!(with_min("3"), (1, vec![1], vec![2]));
+        assert_eq!(with_min("1"), (1, vec![1], vec![]));
+        assert_eq!(with_min("2"), (1, vec![1], vec![]));
+    }
 }
