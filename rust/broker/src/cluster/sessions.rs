@@ -12,6 +12,9 @@ pub const SESSION_NS: u64 = 3_000_000_000;
 /// meanwhile: more than one of them is missing then.
 pub const UNREACHED_NS: u64 = 1_000_000_000;
 
+/// A leader that did not look for so long was stopped itself: no heartbeat reached it.
+const GAP_NS: u64 = 1_000_000_000;
+
 /// When each broker sent its last heartbeat, for the leader of one term.
 #[derive(Default)]
 pub struct Sessions {
@@ -20,6 +23,8 @@ pub struct Sessions {
     heard: BTreeMap<i32, u64>,
     /// Since when a broker takes no connection.
     unreached: BTreeMap<i32, u64>,
+    /// When it looked for the last time.
+    looked: Option<u64>,
 }
 
 impl Sessions {
@@ -29,6 +34,7 @@ impl Sessions {
         if begins {
             self.heard.clear();
             self.unreached.clear();
+            self.looked = None;
         }
         begins
     }
@@ -57,6 +63,11 @@ impl Sessions {
 
     /// The brokers whose session is over, with their epochs.
     pub fn over(&mut self, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
+        let looked = self.looked.replace(now_ns).unwrap_or(now_ns);
+        if now_ns.saturating_sub(looked) > GAP_NS {
+            self.heard.clear();
+            self.unreached.clear();
+        }
         self.heard.retain(|id, _| image.is_alive(*id));
         self.unreached.retain(|id, _| image.is_alive(*id));
         let mut over = Vec::new();

@@ -22,6 +22,16 @@ fn image(fenced: Option<i32>) -> MetadataImage {
     MetadataImage::default().with_batch(&batch).expect("the records fit")
 }
 
+/// Whose session is over at `now_ns`, to a leader that looked all the time.
+fn over(sessions: &mut Sessions, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
+    let mut at = sessions.looked.unwrap_or(now_ns);
+    while at + GAP_NS < now_ns {
+        at += GAP_NS;
+        sessions.over(image, at);
+    }
+    sessions.over(image, now_ns)
+}
+
 #[test]
 fn a_silent_broker_is_due_when_its_session_is_over() {
     let mut sessions = Sessions::default();
@@ -29,8 +39,8 @@ fn a_silent_broker_is_due_when_its_session_is_over() {
     sessions.lead(1);
     assert_eq!(sessions.over(&image, 5), []);
     sessions.heard(1, SESSION_NS);
-    assert_eq!(sessions.over(&image, SESSION_NS + 5), []);
-    assert_eq!(sessions.over(&image, SESSION_NS + 6), [(2, 20)]);
+    assert_eq!(over(&mut sessions, &image, SESSION_NS + 5), []);
+    assert_eq!(over(&mut sessions, &image, SESSION_NS + 6), [(2, 20)]);
 }
 
 #[test]
@@ -38,7 +48,7 @@ fn a_fenced_broker_is_not_due_again() {
     let mut sessions = Sessions::default();
     sessions.lead(1);
     assert_eq!(sessions.over(&image(None), 0), []);
-    assert_eq!(sessions.over(&image(Some(2)), 2 * SESSION_NS), [(1, 10)]);
+    assert_eq!(over(&mut sessions, &image(Some(2)), 2 * SESSION_NS), [(1, 10)]);
 }
 
 /// What an earlier leader heard says nothing: a broker whose heartbeats went elsewhere is alive.
@@ -68,8 +78,25 @@ fn a_broker_that_takes_no_connection_and_sends_nothing_is_due_sooner() {
     assert_eq!(sessions.over(&image, 12 + UNREACHED_NS), [], "a heartbeat came");
     sessions.reached(2, false, 20 + UNREACHED_NS);
     sessions.reached(2, true, 30 + UNREACHED_NS);
-    assert_eq!(sessions.over(&image, 21 + 2 * UNREACHED_NS), [], "it takes connections again");
+    assert_eq!(
+        over(&mut sessions, &image, 21 + 2 * UNREACHED_NS),
+        [],
+        "it takes connections again"
+    );
     sessions.reached(2, false, 40 + UNREACHED_NS);
     sessions.lead(2);
     assert_eq!(sessions.over(&image, 41 + 2 * UNREACHED_NS), [], "another term");
+}
+
+/// A controller whose process was frozen would fence every broker when it goes on.
+#[test]
+fn a_leader_that_was_stopped_itself_gives_every_broker_a_full_session() {
+    let mut sessions = Sessions::default();
+    let image = image(None);
+    sessions.lead(1);
+    assert_eq!(sessions.over(&image, 0), []);
+    let woken = 10 * SESSION_NS;
+    assert_eq!(sessions.over(&image, woken), []);
+    assert_eq!(over(&mut sessions, &image, woken + SESSION_NS), []);
+    assert_eq!(over(&mut sessions, &image, woken + SESSION_NS + 1), [(1, 10), (2, 20)]);
 }
