@@ -107,21 +107,20 @@ fn look_up(
     }
     let partition = rooms.partitions.find_by_name(topic, asked.partition_index)?;
     partition.check_leader(LeaderEpoch(asked.current_leader_epoch))?;
-    if partition.is_catching_up() {
-        // The high watermark of a new leader may still be below one that readers saw before.
-        return Err(if version >= 5 {
-            ErrorCode::OffsetNotAvailable
-        } else {
-            ErrorCode::LeaderNotAvailable
-        });
-    }
-    by_timestamp(&partition, asked.timestamp, reader)
+    // The high watermark of a new leader may still be below one that readers saw before.
+    let unknown_end = partition.is_catching_up().then_some(match version {
+        5.. => ErrorCode::OffsetNotAvailable,
+        _ => ErrorCode::LeaderNotAvailable,
+    });
+    by_timestamp(&partition, asked.timestamp, reader, unknown_end)
 }
 
+/// With `unknown_end` it is not known how far the reader may read, and that is the error to tell.
 fn by_timestamp(
     partition: &Partition,
     timestamp: i64,
     reader: FetchReader,
+    unknown_end: Option<ErrorCode>,
 ) -> Result<Found, ErrorCode> {
     let at = |offset: Offset| Found {
         offset: offset.0,
@@ -130,6 +129,7 @@ fn by_timestamp(
     };
     match timestamp {
         LATEST => {
+            unknown_end.map_or(Ok(()), Err)?;
             let epoch = partition.leader_epoch().0;
             Ok(Found { epoch, ..at(partition.readable_end(reader)) })
         }
@@ -142,11 +142,14 @@ fn by_timestamp(
                 partition.offset_for_timestamp(timestamp)?
             };
             let end = partition.readable_end(reader);
-            Ok(found.filter(|found| found.offset < end).map_or(NOTHING, |found| Found {
-                offset: found.offset.0,
-                timestamp_ms: found.timestamp_ms,
-                epoch: found.leader_epoch.0,
-            }))
+            match found.filter(|found| found.offset < end) {
+                Some(found) => Ok(Found {
+                    offset: found.offset.0,
+                    timestamp_ms: found.timestamp_ms,
+                    epoch: found.leader_epoch.0,
+                }),
+                None => unknown_end.map_or(Ok(NOTHING), Err),
+            }
         }
     }
 }

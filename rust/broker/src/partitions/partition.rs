@@ -26,6 +26,7 @@ mod tests;
 mod traffic;
 
 pub use appending::AppendedToPartition;
+pub use followers::KnownBrokers;
 pub use reading::{FetchReader, Fetched, ReadPlan};
 pub use traffic::Traffic;
 
@@ -46,6 +47,7 @@ pub struct Partition {
     /// epoch, deletion and the disk's failure. For followers the log's end counts too.
     fetch_waiters: Arc<WatchList>,
     produce_waiters: Arc<WatchList>,
+    brokers: Arc<KnownBrokers>,
     traffic: Traffic,
 }
 
@@ -69,6 +71,8 @@ pub struct PartitionIdentity {
     pub produce_waiters: Arc<WatchList>,
     /// Who puts its log on the disk.
     pub committer: Arc<GroupCommit>,
+    /// Which brokers serve: no other one becomes an in-sync replica.
+    pub brokers: Arc<KnownBrokers>,
 }
 
 impl Partition {
@@ -100,6 +104,7 @@ impl Partition {
             log,
             fetch_waiters: identity.fetch_waiters,
             produce_waiters: identity.produce_waiters,
+            brokers: identity.brokers,
             traffic: Traffic::default(),
         }
     }

@@ -196,22 +196,28 @@ impl PartitionState {
     }
 
     /// A follower in the life that the image knows fetched. One that was up to date within the last
-    /// `max_lag_ms` is about to join the in-sync replicas, and is waited for. Returns the high
-    /// watermark if it moved.
-    pub fn follower_fetched(&mut self, fetch: &FollowerFetch, max_lag_ms: u64) -> Option<Offset> {
-        self.in_sync.fetched(fetch, self.log_end.offset, max_lag_ms);
+    /// `max_lag_ms`, and serves as `lives` says of a broker and its epoch, is about to join the
+    /// in-sync replicas, and is waited for. Returns the high watermark if it moved.
+    pub fn follower_fetched(
+        &mut self,
+        fetch: &FollowerFetch,
+        max_lag_ms: u64,
+        lives: impl Fn(i32, i64) -> bool,
+    ) -> Option<Offset> {
+        self.in_sync.fetched(fetch, self.log_end.offset, max_lag_ms, lives);
         self.advance()
     }
 
     /// Looks at which followers keep up; `quiet_ms` says when one was last known to have
-    /// everything, as its fetch session knows. Returns the high watermark if it moved.
+    /// everything, as its fetch session knows, and `lives` which serve. Returns the high watermark
+    /// if it moved.
     pub fn look_at_lag(
         &mut self,
-        now_ms: u64,
-        max_lag_ms: u64,
+        (now_ms, max_lag_ms): (u64, u64),
         quiet_ms: impl Fn(i32) -> Option<u64>,
+        lives: impl Fn(i32, i64) -> bool,
     ) -> Option<Offset> {
-        self.in_sync.look_at_lag(now_ms, max_lag_ms, quiet_ms);
+        self.in_sync.look_at_lag((now_ms, max_lag_ms), self.log_end.offset, quiet_ms, lives);
         self.advance()
     }
 

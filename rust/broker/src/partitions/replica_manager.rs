@@ -9,7 +9,7 @@
 use super::checkpoints::{Checkpoint, Entry};
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
-use super::partition::{Partition, PartitionIdentity};
+use super::partition::{KnownBrokers, Partition, PartitionIdentity};
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
 use crate::error::log_error_code;
@@ -135,6 +135,7 @@ pub struct ReplicaManager {
     config: ReplicaManagerConfig,
     dirs: LogDirs,
     committer: Arc<GroupCommit>,
+    brokers: Arc<KnownBrokers>,
     maps: RwLock<Maps>,
     next_key: AtomicU64,
     /// Held while the image is followed, or a log is opened again: one topic is not deleted while
@@ -178,6 +179,7 @@ impl ReplicaManager {
             config,
             dirs,
             committer: GroupCommit::new(),
+            brokers: Arc::default(),
             maps: RwLock::default(),
             next_key: AtomicU64::new(1),
             following: Mutex::default(),
@@ -272,8 +274,13 @@ impl ReplicaManager {
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
     /// between them. One call at a time; the controller's commits are serial.
     pub fn follow_image(&self, before: &MetadataImage, after: &MetadataImage) {
+        let others_serve = self.brokers.follow_image(after);
         if self.follow_changes(before, after) {
             self.propose_assignments();
+        }
+        if others_serve && self.any_followers.load(Ordering::Relaxed) {
+            // One that is fenced now is waited for no more, and one that serves may join.
+            self.look_at_followers();
         }
     }
 
@@ -383,6 +390,7 @@ impl ReplicaManager {
             fetch_waiters: self.config.fetches.new_list(),
             produce_waiters: self.config.produces.new_list(),
             committer: self.committer.clone(),
+            brokers: Arc::clone(&self.brokers),
         };
         let noted =
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);

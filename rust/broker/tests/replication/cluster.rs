@@ -10,7 +10,7 @@ use kafkalite_broker::metadata::controller::{
 };
 use kafkalite_broker::metadata::quorum::{OnOutcome, Outcome, Proposal, QuorumStatus};
 use kafkalite_broker::metadata::records::{
-    ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
+    ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord, UnfenceBrokerRecord,
 };
 use kafkalite_broker::metadata::{
     ConfigResource, Controller, MetadataError, MetadataImage, MetadataQuorum, Publisher,
@@ -193,6 +193,28 @@ impl Cluster {
     pub fn restart(&mut self, id: i32) {
         self.start_broker(id);
         self.until_known();
+    }
+
+    /// Registers broker `id` again, which is not there; its epoch.
+    pub fn register(&self, id: i32, fenced: bool) -> i64 {
+        let known = self.quorum.0.lock().image.brokers[&id].clone();
+        let record = MetadataRecord::RegisterBroker(RegisterBrokerRecord {
+            broker_id: id,
+            listeners: known.listeners,
+            log_dirs: known.log_dirs,
+            epoch: -1,
+            fenced,
+            ..RegisterBrokerRecord::default()
+        });
+        self.quorum.decide(|_| vec![record.clone()]);
+        self.until_known();
+        self.quorum.0.lock().image.brokers[&id].epoch
+    }
+
+    /// Broker `broker_id` serves in the life with this epoch.
+    pub fn unfence(&self, broker_id: i32, epoch: i64) {
+        let record = UnfenceBrokerRecord { broker_id, epoch };
+        self.quorum.decide(|_| vec![MetadataRecord::UnfenceBroker(record.clone())]);
     }
 
     /// Every broker has the image of now.

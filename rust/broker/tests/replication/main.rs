@@ -5,11 +5,15 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod cluster;
+mod follower;
 
 use client::{Client, awaited, batch};
 use cluster::Cluster;
 use kafkalite_broker::metadata::controller::Leaving;
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
 
 const ACKS_ALL: i16 = -1;
 
@@ -137,4 +141,35 @@ fn a_produce_waits_until_a_silent_follower_has_left() {
         client.receive::<kafkalite_protocol::messages::produce::ProduceRequest>(9).unwrap();
     assert_eq!(received, sent);
     assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+}
+
+/// A follower whose next records were deleted asks for the earliest offset. It cannot wait for the
+/// high watermark: that may be waiting for the follower.
+#[test]
+fn a_leader_that_is_catching_up_tells_where_its_log_starts_and_not_where_it_ends() {
+    let mut cluster = Cluster::start(3, 2);
+    let first = cluster.leader();
+    let (second, third) = (first % 3 + 1, (first + 1) % 3 + 1);
+    // It stays in sync, so the high watermark waits for it.
+    cluster.kill(third);
+    for value in ["0", "1"] {
+        produce(&cluster, value, 1).unwrap();
+    }
+    let partition = cluster.partition(second);
+    awaited::until("the records", || partition.log_end_offset().0 == 2);
+    cluster.kill(first);
+    cluster.leaves(first, Leaving::Away);
+    assert_eq!((cluster.leader(), partition.high_watermark().0), (second, 0));
+    let mut client = Client::connect(cluster.broker(second));
+    let mut at = |timestamp| {
+        let partition = ListOffsetsPartition { timestamp, ..ListOffsetsPartition::default() };
+        let topics = vec![ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition] }];
+        let request = ListOffsetsRequest { replica_id: third, topics, ..Default::default() };
+        let answer = client.call(&request, 7).topics[0].partitions[0].clone();
+        (ErrorCode::from_code(answer.error_code), answer.offset)
+    };
+    let [latest, earliest] = [-1, -2];
+    assert_eq!(at(earliest), (ErrorCode::None, 0));
+    assert_eq!(at(latest), (ErrorCode::OffsetNotAvailable, -1));
+    assert_eq!(at(i64::MAX), (ErrorCode::OffsetNotAvailable, -1), "a time after all records");
 }

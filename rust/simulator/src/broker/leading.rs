@@ -21,6 +21,11 @@ const PROPOSAL_MS: u64 = 90;
 /// Batches in one answer at the most.
 const BATCHES_READ: usize = 6;
 
+/// Brokers here know of no other one's life: the controller refuses those that do not serve.
+const fn is_served(_: i32, _: i64) -> bool {
+    true
+}
+
 /// A proposal of in-sync replicas whose outcome is not known.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -89,7 +94,7 @@ impl Replica {
     fn note_follower(&mut self, id: i32, broker_epoch: i64, fetch: &Fetch, now_ms: u64) {
         let Fetch { offset, log_start, .. } = *fetch;
         let fetch = FollowerFetch { id, broker_epoch, offset, log_start, now_ms };
-        self.state.follower_fetched(&fetch, LAG_MS);
+        self.state.follower_fetched(&fetch, LAG_MS, is_served);
         self.last_fetches.insert(id, fetch);
     }
 
@@ -119,11 +124,11 @@ impl Replica {
         if !self.leads() {
             return None;
         }
-        self.state.look_at_lag(io.now_ms, LAG_MS, |_| None);
+        self.state.look_at_lag((io.now_ms, LAG_MS), |_| None, is_served);
         if io.has(Planted::OldBrokerEpochAccepted) {
             // The network brings them again, maybe after a restart of the follower.
             for fetch in self.last_fetches.values() {
-                self.state.follower_fetched(fetch, LAG_MS);
+                self.state.follower_fetched(fetch, LAG_MS, is_served);
             }
         }
         match &mut self.proposal {

@@ -4,12 +4,36 @@
 
 use super::{FetchReader, Partition};
 use crate::fetch_sessions::FetchTarget;
+use crate::metadata::{BrokerImage, MetadataImage};
 use crate::partitions::partition_state::{FollowerFetch, IsrProposal};
 use kafkalite_log::LogError;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// `replica.lag.time.max.ms`
 pub const MAX_LAG_MS: u64 = 30_000;
+
+/// The brokers as the newest image has them, for all partitions of this broker.
+#[derive(Default)]
+pub struct KnownBrokers(RwLock<Arc<BTreeMap<i32, BrokerImage>>>);
+
+impl KnownBrokers {
+    /// Follows an image. Whether other brokers serve now, or the same ones in other lives.
+    pub fn follow_image(&self, image: &MetadataImage) -> bool {
+        let before = std::mem::replace(&mut *self.0.write(), Arc::clone(&image.brokers));
+        let lives = |brokers: &BTreeMap<i32, BrokerImage>| -> Vec<_> {
+            brokers.values().map(|one| (one.id, one.epoch, one.fenced)).collect()
+        };
+        !Arc::ptr_eq(&before, &image.brokers) && lives(&before) != lives(&image.brokers)
+    }
+
+    /// Whether a broker serves, in the life with this epoch.
+    pub fn lives(&self, id: i32, epoch: i64) -> bool {
+        self.0.read().get(&id).is_some_and(|known| known.epoch == epoch && !known.fenced)
+    }
+}
 
 impl Partition {
     /// A follower fetches what `target` says: what is before is on its disk, if its log did not
@@ -25,8 +49,11 @@ impl Partition {
         }
         let (moved, has_deleted, proposal) = {
             let mut state = self.state.lock();
+            // The plan may be of an epoch that is over: the log can be another one by now.
+            state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1))).ok()?;
+            let lives = |id, epoch| self.brokers.lives(id, epoch);
             let started = state.follower_start(fetch.id);
-            let moved = state.follower_fetched(fetch, MAX_LAG_MS);
+            let moved = state.follower_fetched(fetch, MAX_LAG_MS, lives);
             self.publish(&state);
             (moved, state.follower_start(fetch.id) != started, state.expand_isr())
         };
@@ -48,7 +75,8 @@ impl Partition {
             if !state.is_leader() || !state.has_followers() {
                 return None;
             }
-            let moved = state.look_at_lag(now_ms, MAX_LAG_MS, quiet_ms);
+            let lives = |id, epoch| self.brokers.lives(id, epoch);
+            let moved = state.look_at_lag((now_ms, MAX_LAG_MS), quiet_ms, lives);
             self.publish(&state);
             let shrunk = state.shrink_isr(now_ms, MAX_LAG_MS);
             (moved, shrunk.or_else(|| state.expand_isr()))

@@ -92,6 +92,7 @@ fn house(flush_messages: u64) -> House {
         fetch_waiters: produces.new_list(),
         produce_waiters: produces.new_list(),
         committer: committer.clone(),
+        brokers: Arc::default(),
     };
     let partition = Arc::new(Partition::new(identity, 1, Arc::new(log), Offset(0)));
     partition.set_config(config, 1);

@@ -5,6 +5,9 @@
 //!  maximal ISR     committed + proposed: a proposal may have been accepted without our knowing
 //!  waited for      maximal ISR + replicas that are about to be proposed (KIP-966)
 //! ```
+//! Only a replica in its broker's newest life, unfenced, is about to be proposed: the controller
+//! takes no other one.
+//!
 //! A replica that is waited for too long costs time; one that is not waited for and becomes leader
 //! costs acknowledged records.
 //! Source: Kafka's `Partition.maybeIncrementLeaderHW` and `PendingPartitionChange.maximalIsr`.
@@ -125,8 +128,15 @@ impl InSync {
         self.min = min;
     }
 
-    /// A follower fetched while the leader's log ended at `leader_end`.
-    pub fn fetched(&mut self, fetch: &FollowerFetch, leader_end: Offset, max_lag_ms: u64) {
+    /// A follower fetched while the leader's log ended at `leader_end`. `lives` says whether a
+    /// broker serves in a life.
+    pub fn fetched(
+        &mut self,
+        fetch: &FollowerFetch,
+        leader_end: Offset,
+        max_lag_ms: u64,
+        lives: impl Fn(i32, i64) -> bool,
+    ) {
         let is_in = self.committed.contains(&fetch.id);
         let Some(follower) = self.followers.iter_mut().find(|one| one.id == fetch.id) else {
             return;
@@ -136,7 +146,8 @@ impl InSync {
             return;
         }
         if follower.broker_epoch != fetch.broker_epoch {
-            follower.fetched = None;
+            // What its former life had says nothing of this one.
+            (follower.fetched, follower.caught_up_ms) = (None, None);
         }
         let caught_up_ms = match follower.fetched {
             _ if fetch.offset >= leader_end => Some(fetch.now_ms),
@@ -148,24 +159,31 @@ impl InSync {
         follower.fetched = Some((fetch.now_ms, leader_end));
         (follower.broker_epoch, follower.log_end_offset) = (fetch.broker_epoch, fetch.offset);
         follower.log_start_offset = fetch.log_start;
-        follower.is_joining = !is_in && follower.keeps_up(fetch.now_ms, max_lag_ms);
+        let keeps_up = follower.keeps_up(fetch.now_ms, max_lag_ms);
+        follower.is_joining = !is_in && keeps_up && lives(fetch.id, fetch.broker_epoch);
     }
 
     /// Looks at which followers keep up. `quiet_ms` says when a follower last had everything, as
     /// its fetch session knows: a session does not look at partitions that do not move.
     pub fn look_at_lag(
         &mut self,
-        now_ms: u64,
-        max_lag_ms: u64,
+        (now_ms, max_lag_ms): (u64, u64),
+        leader_end: Offset,
         quiet_ms: impl Fn(i32) -> Option<u64>,
+        lives: impl Fn(i32, i64) -> bool,
     ) {
         for follower in &mut self.followers {
-            follower.caught_up_ms = follower.caught_up_ms.max(quiet_ms(follower.id));
-            if follower.caught_up_ms.is_none() && self.committed.contains(&follower.id) {
+            let is_in = self.committed.contains(&follower.id);
+            // The session of a former life may be there yet.
+            let has_all = follower.log_end_offset >= leader_end;
+            let quiet_ms = quiet_ms(follower.id).filter(|_| has_all);
+            follower.caught_up_ms = follower.caught_up_ms.max(quiet_ms);
+            if follower.caught_up_ms.is_none() && is_in {
                 // A leader that begins gives it as long as any other.
                 follower.caught_up_ms = Some(now_ms);
             }
-            follower.is_joining &= follower.keeps_up(now_ms, max_lag_ms);
+            let keeps_up = follower.keeps_up(now_ms, max_lag_ms);
+            follower.is_joining = !is_in && keeps_up && lives(follower.id, follower.broker_epoch);
         }
     }
 

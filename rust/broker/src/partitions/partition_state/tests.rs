@@ -7,6 +7,10 @@ const ME: i32 = 1;
 const DIRECTORY: Uuid = Uuid([5; 16]);
 const NOW_MS: u64 = 5_000;
 const LAG_MS: u64 = 100;
+/// Every broker serves.
+const ALL: fn(i32, i64) -> bool = |_, _| true;
+/// None does.
+const NONE: fn(i32, i64) -> bool = |_, _| false;
 
 fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
     PartitionImage {
@@ -46,7 +50,7 @@ fn fetched(state: &mut PartitionState, id: i32, offset: i64) -> Option<Offset> {
 }
 
 fn fetched_at(state: &mut PartitionState, id: i32, offset: i64, now_ms: u64) -> Option<Offset> {
-    state.follower_fetched(&fetch(id, 20, offset, now_ms), LAG_MS)
+    state.follower_fetched(&fetch(id, 20, offset, now_ms), LAG_MS, ALL)
 }
 
 fn fetch(id: i32, broker_epoch: i64, offset: i64, now_ms: u64) -> FollowerFetch {
@@ -285,7 +289,7 @@ fn while_a_proposal_is_on_its_way_both_in_sync_sets_are_waited_for() {
     assert_eq!(state.isr_refused(&older), None, "the answer to another proposal");
     assert_eq!(state.isr_refused(&proposal), None, "replica 2 may join later");
     let late = NOW_MS + LAG_MS + 1;
-    assert_eq!(state.look_at_lag(late, LAG_MS, |_| None), Some(Offset(12)));
+    assert_eq!(state.look_at_lag((late, LAG_MS), |_| None, ALL), Some(Offset(12)));
 }
 
 #[test]
@@ -393,7 +397,7 @@ fn a_follower_joins_no_earlier_than_with_the_first_record_of_the_epoch() {
 fn a_follower_that_had_not_everything_for_long_leaves() {
     let mut state = leader(&[ME, 2, 3]);
     // A leader that begins knows nothing of them: their time begins with its first look.
-    state.look_at_lag(NOW_MS, LAG_MS, |_| None);
+    state.look_at_lag((NOW_MS, LAG_MS), |_| None, ALL);
     assert_eq!(state.shrink_isr(NOW_MS + LAG_MS, LAG_MS), None);
     fetched_at(&mut state, 2, 10, NOW_MS + 60);
     state.log_ended(end(12, 5, 3));
@@ -410,9 +414,9 @@ fn a_follower_of_an_idle_partition_stays() {
     let mut state = leader(&[ME, 2]);
     fetched(&mut state, 2, 10);
     let late = NOW_MS + 10 * LAG_MS;
-    state.look_at_lag(late, LAG_MS, |_| Some(late - 1));
+    state.look_at_lag((late, LAG_MS), |_| Some(late - 1), ALL);
     assert_eq!(state.shrink_isr(late, LAG_MS), None);
-    state.look_at_lag(late, LAG_MS, |_| None);
+    state.look_at_lag((late, LAG_MS), |_| None, ALL);
     assert!(state.shrink_isr(late + 2 * LAG_MS, LAG_MS).is_some());
 }
 
@@ -421,8 +425,53 @@ fn a_fetch_of_a_former_life_acknowledges_nothing() {
     let mut state = leader(&[ME, 2]);
     fetched(&mut state, 2, 6);
     let former = fetch(2, 19, 10, NOW_MS);
-    assert_eq!(state.follower_fetched(&former, LAG_MS), None);
+    assert_eq!(state.follower_fetched(&former, LAG_MS, ALL), None);
     assert_eq!(state.high_watermark(), Offset(6));
+}
+
+/// The controller would refuse it, and no request should wait for it.
+#[test]
+fn a_fenced_replica_that_fetches_is_not_waited_for() {
+    let mut state = leader(&[ME]);
+    let fetch = fetch(2, 20, 10, NOW_MS);
+    state.follower_fetched(&fetch, LAG_MS, NONE);
+    assert_eq!(state.expand_isr(), None);
+    assert_eq!(state.log_ended(end(12, 5, 3)), Some(Offset(12)));
+    let unfenced = |id, epoch| (id, epoch) == (2, 21);
+    state.look_at_lag((NOW_MS, LAG_MS), |_| None, unfenced);
+    assert_eq!(state.log_ended(end(13, 5, 4)), Some(Offset(13)), "another life serves");
+}
+
+#[test]
+fn a_replica_that_is_fenced_while_it_joins_is_waited_for_no_more() {
+    let mut state = leader(&[ME]);
+    fetched(&mut state, 2, 10);
+    assert_eq!(state.log_ended(end(12, 5, 3)), None);
+    assert_eq!(state.look_at_lag((NOW_MS, LAG_MS), |_| None, NONE), Some(Offset(12)));
+}
+
+/// Its fetches do not name a partition that does not move, so none of them would bring it in.
+#[test]
+fn a_replica_of_a_quiet_partition_joins_when_it_serves() {
+    let mut state = leader(&[ME]);
+    let fetch = fetch(2, 20, 10, NOW_MS);
+    state.follower_fetched(&fetch, LAG_MS, NONE);
+    let late = NOW_MS + 10 * LAG_MS;
+    state.look_at_lag((late, LAG_MS), |_| Some(late - 1), ALL);
+    assert_eq!(state.expand_isr().unwrap().isr, members(&[(ME, -1), (2, 20)]));
+}
+
+/// A broker that lost its disk fetches from the start, and its last life had everything.
+#[test]
+fn what_a_former_life_had_holds_no_request_back() {
+    let mut state = leader(&[ME]);
+    fetched(&mut state, 2, 10);
+    let again = fetch(2, 21, 0, NOW_MS);
+    state.follower_fetched(&again, LAG_MS, ALL);
+    assert_eq!(state.log_ended(end(12, 5, 3)), Some(Offset(12)));
+    // The session of the former life is there yet, and quiet.
+    state.look_at_lag((NOW_MS, LAG_MS), |_| Some(NOW_MS), ALL);
+    assert_eq!(state.log_ended(end(13, 5, 4)), Some(Offset(13)));
 }
 
 #[test]
@@ -433,7 +482,7 @@ fn records_are_deleted_when_every_replica_that_is_alive_deleted_them() {
     fetched(&mut state, 2, 10);
     assert_eq!(lowest(&state, true), Offset(2));
     let later = FollowerFetch { log_start: Offset(6), ..fetch(2, 20, 10, NOW_MS) };
-    state.follower_fetched(&later, LAG_MS);
+    state.follower_fetched(&later, LAG_MS, ALL);
     assert_eq!(lowest(&state, true), Offset(5));
 }
 

@@ -211,6 +211,7 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
 }
 
 mod assigning;
+mod in_sync;
 mod truncating;
 
 #[test]
