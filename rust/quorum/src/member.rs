@@ -18,7 +18,7 @@ use kafkalite_log::frames::io_error;
 use kafkalite_log::storage::Storage;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
-use openraft::raft::Precondition;
+use openraft::raft::{Precondition, TransferLeaderRequest};
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{ChangeMembers, Config, Instant, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -307,6 +307,30 @@ impl<C: Types> Member<C> {
         }
         for (id, place) in membership.nodes().filter(|(id, _)| **id != self.server.me) {
             self.network.say_where::<C>(*id, place, at).await;
+        }
+    }
+
+    /// The process of `leader` is known to be gone: this voter gives back the lease in which it
+    /// grants no vote. With `stands` it begins a Pre-Vote, which moves no term unless a majority
+    /// has given back the lease, too.
+    ///
+    /// # Errors
+    /// This voter has stopped.
+    pub async fn leader_is_gone(&self, leader: VoterId, stands: bool) -> Result<()> {
+        let metrics = self.server.raft.metrics().borrow_watched().clone();
+        let me = self.server.me;
+        if metrics.current_leader != Some(leader) || leader == me {
+            return Ok(());
+        }
+        // What a leader sends that hands its lead to another voter: the lease of its term ends.
+        let elsewhere = TransferLeaderRequest::new(metrics.vote, leader, None);
+        let given_back = self.server.raft.handle_transfer_leader(elsewhere).await;
+        // It is refused to the voter that is named only, and that is not this one.
+        let _ = given_back.map_err(stopped)?;
+        let is_voter = metrics.membership_config.voter_ids().any(|id| id == me);
+        match stands && is_voter {
+            true => self.server.raft.trigger().elect(true).await.map_err(stopped),
+            false => Ok(()),
         }
     }
 

@@ -149,6 +149,18 @@ impl Quorum {
         self.spawn(async move { done(member.transfer(to).await) });
     }
 
+    /// The process of `leader` is known to be gone. This voter waits for its heartbeats no longer,
+    /// and with `stands` asks the others whether they would vote for it. Nothing happens if another
+    /// voter leads by now.
+    pub fn leader_is_gone(&self, leader: VoterId, stands: bool) {
+        let member = Arc::clone(&self.member);
+        self.spawn(async move {
+            if let Err(error) = member.leader_is_gone(leader, stands).await {
+                tracing::debug!(%error, "this voter does not stand for election");
+            }
+        });
+    }
+
     /// How the quorum stands.
     pub fn status(&self) -> Status {
         self.member.status()

@@ -1,9 +1,11 @@
 //! One run: clients, an operator who mends, and a saboteur.
 
+use super::SimTypes;
 use super::checker::Checker;
 use super::net::{Net, Rng, add_node, endpoint, kill, start, wipe};
 use crate::error::QuorumError;
 use crate::faulty_storage::Fault;
+use crate::member::Member;
 use crate::membership::MembershipChange;
 use crate::types::{Proposal, VoterId};
 use bytes::Bytes;
@@ -33,6 +35,8 @@ pub enum Scenario {
     Chaos,
     /// Of three voters one has an old log, one is dead and one lost its disk.
     LostDisk,
+    /// One of three voters takes the leader for dead; then it dies, and both others know.
+    DeadLeader,
 }
 
 /// What to run.
@@ -76,7 +80,7 @@ pub fn run(plan: Plan) -> Report {
         disk_lies: plan.planted == Some(Planted::DiskLies),
         answers_for_all: plan.planted == Some(Planted::AnswersForFormerLife),
     };
-    let is_small = plan.scenario == Scenario::LostDisk || rng.happens(70);
+    let is_small = plan.scenario != Scenario::Chaos || rng.happens(70);
     let nodes = if is_small { 3 } else { 5 };
     let net = Arc::new(Mutex::new(net));
     for number in 1..=nodes {
@@ -100,6 +104,14 @@ async fn sleep_ms(ms: u64) {
     SimRuntime::sleep(Duration::from_millis(ms)).await;
 }
 
+/// These voters take `leader` for dead; the first of them stands for election.
+async fn claim(voters: &[Arc<Member<SimTypes>>], leader: VoterId) {
+    for (place, voter) in voters.iter().enumerate().rev() {
+        // An error says that the voter has stopped.
+        let _ = voter.leader_is_gone(leader, place == 0).await;
+    }
+}
+
 impl Run {
     async fn all(&self) {
         for number in 1..=self.nodes {
@@ -118,6 +130,7 @@ impl Run {
             match self.plan.scenario {
                 Scenario::Chaos => self.chaos().await,
                 Scenario::LostDisk => self.lost_disk().await,
+                Scenario::DeadLeader => self.dead_leader().await,
             }
             self.settles(40_000).await;
         }
@@ -144,6 +157,39 @@ impl Run {
         self.net.lock().cut.clear();
         self.start(1).await;
         sleep_ms(8_000).await;
+    }
+
+    /// A leader that lives is not deposed, and one that died is replaced long before a voter
+    /// misses its heartbeats.
+    async fn dead_leader(&self) {
+        let led = self.net.lock().leader();
+        let Some((number, leader)) = led else {
+            return self.checker.lock().violated("no leader".to_owned());
+        };
+        let term = leader.status().term;
+        let others = || self.net.lock().alive().into_iter().filter(|(other, _)| *other != number);
+        let stands = others().next().map(|(_, member)| member);
+        for _ in 0..40 {
+            claim(stands.as_slice(), leader.status().me).await;
+            sleep_ms(50).await;
+        }
+        if leader.status().term != term {
+            self.checker.lock().violated("one voter deposed a leader that lives".to_owned());
+        }
+        let dead = leader.status().me;
+        drop(leader);
+        kill(&self.net, number, false);
+        for round in 0..16 {
+            let mut all: Vec<_> = others().map(|(_, member)| member).collect();
+            // One of them may lack entries that the other has: they take turns.
+            all.rotate_left(round / 4 % 2);
+            claim(&all, dead).await;
+            sleep_ms(50).await;
+            if self.net.lock().leader().is_some() {
+                return;
+            }
+        }
+        self.checker.lock().violated("no leader 800 ms after the death of one".to_owned());
     }
 
     async fn start(&self, number: i32) {
@@ -221,6 +267,16 @@ impl Run {
                 let node = net.nodes.get_mut(&number).expect("a node");
                 node.may_stop = true;
                 node.storage.plan(node.storage.changes() + self.rng.below(8), fault);
+            }
+            92..=95 => {
+                // True or not.
+                let alive = self.net.lock().alive();
+                let leader = alive.iter().find_map(|(_, member)| member.status().leader);
+                let some = alive.into_iter().map(|(_, member)| member);
+                let some: Vec<_> = some.filter(|_| self.rng.happens(60)).collect();
+                if let Some((leader, _)) = leader {
+                    claim(&some, leader).await;
+                }
             }
             _ => self.wipe(number).await,
         }

@@ -61,6 +61,14 @@ fn a_wiped_voter_does_not_outvote_what_it_acknowledged() {
 }
 
 #[test]
+fn a_leader_whose_process_is_gone_is_replaced_at_once_and_one_that_lives_is_not() {
+    for seed in 1..=8 {
+        let report = run(Plan { seed, scenario: Scenario::DeadLeader, planted: None });
+        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+    }
+}
+
+#[test]
 fn planted_bugs_are_found() {
     let runs: [(Planted, Run); 3] = [
         (Planted::DiskLies, chaos),

@@ -7,10 +7,11 @@ use crate::faulty_storage::{Fault, FaultyStorage};
 use crate::metadata::controller::{
     Controller, ControllerOptions, NewTopic, NoRules, Registration, TopicDefaults,
 };
+use crate::metadata::error::ApiError;
 use crate::metadata::metadata_log::MetadataLog;
 use crate::metadata::records::{ListenerRecord, MetadataRecord, RemoveTopicRecord};
 use kafkalite_log::storage::RealStorage;
-use kafkalite_protocol::Uuid;
+use kafkalite_protocol::{ErrorCode, Uuid};
 use kafkalite_quorum::{Answer, Lane, Timing, VoterId};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,13 +21,18 @@ use std::sync::{Weak, mpsc};
 const CLUSTER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const DEFAULTS: TopicDefaults = TopicDefaults { num_partitions: 2, replication_factor: 1 };
 
-/// The voters of this process, by port.
+/// The ways between the voters of this process.
 #[derive(Clone, Default)]
-struct Local(Arc<Mutex<BTreeMap<u16, Weak<QuorumOfRaft>>>>);
+struct Local {
+    /// By port.
+    voters: Arc<Mutex<BTreeMap<u16, Weak<QuorumOfRaft>>>>,
+    /// Proposals that were sent and hang, if they do.
+    hanging: Arc<Mutex<Option<usize>>>,
+}
 
 impl Local {
     fn find(&self, to: &Endpoint) -> Option<Arc<QuorumOfRaft>> {
-        self.0.lock().get(&to.port).and_then(Weak::upgrade)
+        self.voters.lock().get(&to.port).and_then(Weak::upgrade)
     }
 }
 
@@ -49,6 +55,10 @@ impl Forward for Local {
         batch: Bytes,
     ) -> Pin<Box<dyn Future<Output = Forwarded> + Send>> {
         let target = self.find(to);
+        if let Some(hanging) = self.hanging.lock().as_mut() {
+            *hanging += 1;
+            return Box::pin(std::future::pending());
+        }
         Box::pin(async move {
             let Some(target) = target else { return Forwarded::Unreached("away".to_owned()) };
             let (told, answer) = oneshot::channel();
@@ -113,7 +123,7 @@ impl House {
     }
 
     fn meet(&self, number: u8, quorum: &Arc<QuorumOfRaft>) {
-        self.local.0.lock().insert(u16::from(number), Arc::downgrade(quorum));
+        self.local.voters.lock().insert(u16::from(number), Arc::downgrade(quorum));
     }
 
     fn alone(&self, storage: Arc<dyn Storage>) -> Controller {
@@ -232,9 +242,36 @@ fn a_single_broker_grows_to_three_and_each_of_them_changes_metadata() {
     let status = first.quorum().status();
     assert_eq!((status.leader_id, status.voters.len()), (1, 3));
     // Without its leader the quorum elects another one, and goes on.
-    house.local.0.lock().remove(&1);
+    house.local.voters.lock().remove(&1);
     first.stop();
     create(&others[0].0, "without-the-first");
+    others.iter().for_each(|(controller, _)| controller.stop());
+}
+
+/// A leader whose process is stopped for a while takes no answer back, and answers no more.
+#[test]
+fn a_proposal_to_a_leader_that_hangs_ends_when_another_one_leads() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    let raft = house.change_over(&first);
+    let others = [2, 3].map(|number| house.member(number));
+    for number in [2, 3] {
+        changed(&raft, &MembershipChange::AddLearner(voter(number), at(number)));
+        changed(&raft, &MembershipChange::Promote(voter(number)));
+    }
+    create(&others[0].0, "before");
+    *house.local.hanging.lock() = Some(0);
+    let (told, heard) = mpsc::channel();
+    let done = move |result: Result<(), ApiError>| told.send(result).unwrap();
+    // Nothing is to be done, and that is to be confirmed.
+    others[0].0.fence(9, 0, true, Box::new(done));
+    awaited::until("it is sent", || *house.local.hanging.lock() == Some(1));
+    house.local.voters.lock().remove(&1);
+    first.stop();
+    let answer = awaited::received("an answer", &heard);
+    assert_eq!(answer.map_err(|error| error.code), Err(ErrorCode::RequestTimedOut));
+    *house.local.hanging.lock() = None;
+    create(&others[0].0, "after");
     others.iter().for_each(|(controller, _)| controller.stop());
 }
 
