@@ -6,6 +6,7 @@
 //! Source: the roles of Kafka's `BrokerLifecycleManager` and `BrokerHeartbeatManager`; the way in
 //! is ours.
 
+mod deaths;
 pub mod join;
 mod member;
 mod membership;
@@ -157,6 +158,16 @@ impl Cluster {
                 member.looks.notify_one();
             }
         }));
+        let (told, led) = (Arc::downgrade(&member), Mutex::new(None));
+        // A new leader fences those that died with the former one, and hears of the others.
+        member.raft.watch(move |status| {
+            let leader = status.leader.map(|(id, _)| id);
+            if std::mem::replace(&mut *led.lock(), leader) != leader
+                && let Some(member) = told.upgrade()
+            {
+                member.looks.notify_one();
+            }
+        });
         *self.member.lock() = Some(member);
         drop(runtime.spawn(turns(this)));
     }
@@ -320,21 +331,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Finds out which brokers take connections. The port of a process that died refuses at once.
-    fn reach_brokers(&self, member: &Arc<Member>, image: &MetadataImage) {
-        for broker in image.alive_brokers().filter(|broker| broker.id != self.id()) {
-            let (id, at) = (broker.id, membership::endpoint(broker, &self.identity.listener));
-            let (told, peers) = (Arc::downgrade(member), Arc::clone(&member.peers));
-            let clock = Arc::clone(&self.clock);
-            drop(tokio::spawn(async move {
-                let is_reached = peers.reach(&at).await.is_ok();
-                if let Some(member) = told.upgrade() {
-                    member.sessions.lock().reached(id, is_reached, clock.monotonic_ns());
-                }
-            }));
-        }
-    }
-
     /// What the leader does now and then.
     fn lead(&self, member: &Arc<Member>, status: &Status) {
         let (image, now_ns) = (self.controller.image(), self.clock.monotonic_ns());
@@ -352,7 +348,6 @@ impl Cluster {
             tracing::warn!(broker_id, "a broker sends no heartbeats and is fenced");
             self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
         }
-        self.reach_brokers(member, &image);
         let times = (now_ns, self.clock.wall_ms());
         let away = member.watch.lock().look(&image, status, times);
         let listener = &self.identity.listener;
@@ -401,6 +396,7 @@ async fn turns(cluster: Weak<Cluster>) {
                 member.watch.lock().follow();
             }
         }
+        this.look_for_deaths(&member, &status);
         if !is_turn {
             continue;
         }

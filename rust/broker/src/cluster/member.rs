@@ -7,6 +7,7 @@ use super::watch::{Restarts, Watch};
 use crate::metadata::QuorumOfRaft;
 use kafkalite_quorum::{QuorumError, Status};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -22,8 +23,11 @@ pub(super) struct Member {
     changing: AtomicBool,
     /// Whether the voter is being started again.
     restarting: AtomicBool,
-    /// Brokers came or went, or a change ended: the next look does not wait for its turn.
+    /// Brokers came or went, another voter leads, or a change ended: the next look does not wait
+    /// for its turn.
     pub looks: Notify,
+    /// Brokers whose end a task waits for.
+    pub watched: Mutex<BTreeSet<i32>>,
 }
 
 impl Member {
@@ -38,6 +42,7 @@ impl Member {
             changing: AtomicBool::new(false),
             restarting: AtomicBool::new(false),
             looks: Notify::new(),
+            watched: Mutex::default(),
         })
     }
 

@@ -20,10 +20,12 @@ use kafkalite_quorum::{Answer, Endpoint, Lane, Transport};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -46,6 +48,8 @@ pub const CLIENT_ID: &str = "kafkalite-broker";
 
 /// How long a broker may take to answer a proposal or a heartbeat.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a broker's system may take to say whether anyone listens.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connections of brokers among each other.
 pub fn connection_config() -> ConnectionConfig {
@@ -67,6 +71,16 @@ pub fn connection_config() -> ConnectionConfig {
         response_max_bytes: 16 << 20,
         allow_auto_create_topics: false,
     }
+}
+
+/// Whether a broker takes connections.
+pub enum Reach {
+    /// It has taken this one.
+    Open(Arc<Connection>),
+    /// Its system says that nobody listens at the port.
+    Refused,
+    /// It is not known why there is no connection.
+    Silent,
 }
 
 /// Pools of connections; each broker has one in each.
@@ -138,8 +152,12 @@ impl Peers {
     }
 
     /// Connects to the broker at `to`, if there is no connection to it.
-    pub async fn reach(&self, to: &Endpoint) -> Result<(), ConnectionError> {
-        self.lanes.connection(&self.lanes.control, to).await.map(drop)
+    pub async fn reach(&self, to: &Endpoint) -> Reach {
+        match self.lanes.connection(&self.lanes.control, to).await {
+            Ok(connection) => Reach::Open(connection),
+            Err(_) if is_refused(to).await => Reach::Refused,
+            Err(_) => Reach::Silent,
+        }
     }
 
     /// Ends the thread; calls under way are dropped.
@@ -190,6 +208,14 @@ impl Lanes {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Whether the system at `to` says that nobody listens there. The pool would wait before it tries
+/// again.
+pub async fn is_refused(to: &Endpoint) -> bool {
+    let connect = TcpStream::connect((to.host.as_str(), to.port));
+    let tried = tokio::time::timeout(PROBE_TIMEOUT, connect).await;
+    matches!(tried, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
 fn name_of(code: i16) -> String {

@@ -23,6 +23,8 @@ pub struct Sessions {
     heard: BTreeMap<i32, u64>,
     /// Since when a broker takes no connection.
     unreached: BTreeMap<i32, u64>,
+    /// Brokers that were taken for gone, with their epochs.
+    gone: BTreeMap<i32, i64>,
     /// When it looked for the last time.
     looked: Option<u64>,
 }
@@ -32,9 +34,8 @@ impl Sessions {
     pub fn lead(&mut self, term: u64) -> bool {
         let begins = self.term.replace(term) != Some(term);
         if begins {
-            self.heard.clear();
-            self.unreached.clear();
-            self.looked = None;
+            self.follow();
+            self.term = Some(term);
         }
         begins
     }
@@ -44,6 +45,8 @@ impl Sessions {
         self.term = None;
         self.heard.clear();
         self.unreached.clear();
+        self.gone.clear();
+        self.looked = None;
     }
 
     /// A broker sent a heartbeat.
@@ -59,6 +62,12 @@ impl Sessions {
         } else {
             self.unreached.entry(broker_id).or_insert(now_ns);
         }
+    }
+
+    /// Whether a broker whose port refuses connections is to be fenced. It is not where that was
+    /// done before in the same life: only its address is wrong then, and heartbeats decide.
+    pub fn is_gone(&mut self, broker_id: i32, epoch: i64) -> bool {
+        self.gone.insert(broker_id, epoch) != Some(epoch)
     }
 
     /// The brokers whose session is over, with their epochs.

@@ -88,6 +88,18 @@ fn a_broker_that_takes_no_connection_and_sends_nothing_is_due_sooner() {
     assert_eq!(sessions.over(&image, 41 + 2 * UNREACHED_NS), [], "another term");
 }
 
+/// A broker that sends heartbeats from an address that refuses would be fenced again and again.
+#[test]
+fn a_broker_is_taken_for_gone_once_in_each_life() {
+    let mut sessions = Sessions::default();
+    sessions.lead(1);
+    assert!(sessions.is_gone(2, 20));
+    assert!(!sessions.is_gone(2, 20));
+    assert!(sessions.is_gone(2, 30));
+    sessions.lead(2);
+    assert!(sessions.is_gone(2, 30), "another leader sees for itself");
+}
+
 /// A controller whose process was frozen would fence every broker when it goes on.
 #[test]
 fn a_leader_that_was_stopped_itself_gives_every_broker_a_full_session() {

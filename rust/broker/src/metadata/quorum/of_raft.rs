@@ -222,6 +222,16 @@ impl QuorumOfRaft {
         self.shared.quorum().transfer(to, done);
     }
 
+    /// Tells `watcher` how the quorum stands, now and after changes.
+    pub fn watch(&self, watcher: impl Fn(Status) + Send + Sync + 'static) {
+        self.shared.quorum().watch(watcher);
+    }
+
+    /// The process of the quorum's leader is gone; with `stands` this voter asks for the lead.
+    pub fn leader_is_gone(&self, leader: VoterId, stands: bool) {
+        self.shared.quorum().leader_is_gone(leader, stands);
+    }
+
     /// Takes records that another broker decided at offset `expected`, if this voter leads.
     pub fn accept(
         &self,
@@ -288,6 +298,10 @@ fn no_controller(reason: impl Into<String>) -> Outcome {
     Outcome::Rejected(MetadataError::NoController { reason: reason.into() })
 }
 
+fn unknown(reason: String) -> Outcome {
+    Outcome::Unknown(MetadataError::NoController { reason })
+}
+
 impl Shared {
     /// The voter as it runs now.
     fn quorum(&self) -> Arc<Quorum> {
@@ -327,17 +341,33 @@ impl Shared {
             Some((id, _)) if id == status.me => {
                 self.lead(expected, count, batch).await.ok_or_else(|| "it led no more".to_owned())
             }
-            Some((id, at)) => match self.forward.forward(&at, expected, batch).await {
-                Forwarded::Answered(Accepted::Outcome(Outcome::Committed(offset)))
-                    if count > 0 && offset <= expected =>
-                {
-                    let reason = format!("{count} records cannot end at offset {offset}");
-                    Ok(Outcome::Unknown(MetadataError::NoController { reason }))
+            Some((id, at)) => {
+                let forwarded = tokio::select! {
+                    forwarded = self.forward.forward(&at, expected, batch) => forwarded,
+                    // It hangs, and another voter leads: it may have made the records count before.
+                    () = self.leads_no_more(id) => {
+                        return Ok(unknown(format!("{id} did not answer while it led")));
+                    }
+                };
+                match forwarded {
+                    // Records that count stand right behind those that they were decided upon.
+                    Forwarded::Answered(Accepted::Outcome(Outcome::Committed(offset)))
+                        if offset != expected.saturating_add(i64::from(count)) =>
+                    {
+                        Ok(unknown(format!("{id} committed {count} records up to {offset}")))
+                    }
+                    Forwarded::Answered(Accepted::Outcome(outcome)) => Ok(outcome),
+                    Forwarded::Answered(Accepted::NotLeader) => Err(format!("{id} does not lead")),
+                    Forwarded::Unreached(reason) => Err(reason),
                 }
-                Forwarded::Answered(Accepted::Outcome(outcome)) => Ok(outcome),
-                Forwarded::Answered(Accepted::NotLeader) => Err(format!("{id} does not lead")),
-                Forwarded::Unreached(reason) => Err(reason),
-            },
+            }
+        }
+    }
+
+    /// Waits until another voter leads, or none does.
+    async fn leads_no_more(&self, id: VoterId) {
+        while self.quorum().status().leader.is_some_and(|(leader, _)| leader == id) {
+            tokio::time::sleep(RETRY).await;
         }
     }
 
