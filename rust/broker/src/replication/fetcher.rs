@@ -88,6 +88,9 @@ pub trait LocalReplicas {
     fn restart(&self, key: ReplicaKey, epoch: LeaderEpoch, start: Offset) -> Option<Position>;
 }
 
+/// The wait after the first error, in ms; each one in a row doubles it.
+const FIRST_BACKOFF_MS: u64 = 20;
+
 /// What is asked of a leader, beside the partitions.
 #[derive(Clone, Copy, Debug)]
 pub struct FetcherConfig {
@@ -103,8 +106,16 @@ pub struct FetcherConfig {
     pub max_bytes: i32,
     /// `replica.fetch.max.bytes`
     pub partition_max_bytes: i32,
-    /// `replica.fetch.backoff.ms`
+    /// `replica.fetch.backoff.ms`: the longest wait after errors; the first ones are shorter.
     pub backoff_ms: u64,
+}
+
+impl FetcherConfig {
+    /// The wait after so many errors in a row. A leader that heard of an election a moment later
+    /// than its followers is asked again soon.
+    fn backoff_after(&self, failures: u32) -> u64 {
+        self.backoff_ms.min(FIRST_BACKOFF_MS << failures.saturating_sub(1).min(16))
+    }
 }
 
 impl Default for FetcherConfig {
@@ -170,6 +181,8 @@ struct Followed {
     name: Arc<str>,
     epoch: LeaderEpoch,
     progress: Progress,
+    /// Errors since the last answer without one.
+    failures: u32,
 }
 
 /// What the question under way says of a partition: the answer counts for nothing else.
@@ -196,6 +209,8 @@ pub struct Fetcher {
     asked: BTreeMap<ReplicaKey, Asked>,
     /// The leader does not answer: nothing is asked before this time.
     not_before_ms: u64,
+    /// Fetches in a row that it did not answer.
+    failures: u32,
 }
 
 impl Fetcher {
@@ -211,6 +226,7 @@ impl Fetcher {
             lost: BTreeSet::new(),
             asked: BTreeMap::new(),
             not_before_ms: 0,
+            failures: 0,
         }
     }
 
@@ -221,16 +237,18 @@ impl Fetcher {
     }
 
     /// Follows a partition in `epoch` from now on, or looks at it again: its log may be ready now.
-    pub fn follow(&mut self, key: ReplicaKey, name: &Arc<str>, epoch: LeaderEpoch) {
+    /// Whether it is news.
+    pub fn follow(&mut self, key: ReplicaKey, name: &Arc<str>, epoch: LeaderEpoch) -> bool {
         let known = self.partitions.get(&key).is_some_and(|known| known.epoch == epoch);
         if !known {
             self.unfollow(key);
-            let followed = Followed { name: Arc::clone(name), epoch, progress: Progress::Fetching };
-            self.partitions.insert(key, followed);
+            let (name, progress) = (Arc::clone(name), Progress::Fetching);
+            self.partitions.insert(key, Followed { name, epoch, progress, failures: 0 });
         } else if let Some(Progress::Delayed(_)) = self.progress(key) {
             self.set(key, Progress::Fetching);
         }
         self.changed.insert(key);
+        !known
     }
 
     /// Follows a partition no more. An answer that is on its way does not count.
@@ -264,7 +282,14 @@ impl Fetcher {
     }
 
     fn delay(&mut self, key: ReplicaKey, now_ms: u64) {
-        self.set(key, Progress::Delayed(now_ms.saturating_add(self.config.backoff_ms)));
+        let Some(followed) = self.partitions.get_mut(&key) else { return };
+        followed.failures = followed.failures.saturating_add(1);
+        let wait_ms = self.config.backoff_after(followed.failures);
+        self.set(key, Progress::Delayed(now_ms.saturating_add(wait_ms)));
+    }
+
+    fn succeeded(&mut self, key: ReplicaKey) {
+        self.partitions.entry(key).and_modify(|followed| followed.failures = 0);
     }
 
     /// What to do at `now_ms`. Nothing is under way.
@@ -310,7 +335,13 @@ impl Fetcher {
     /// The leader cannot be reached, or its answer was none: everything is asked again after
     /// a while.
     pub fn failed(&mut self, now_ms: u64) {
-        self.not_before_ms = now_ms.saturating_add(self.config.backoff_ms);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before_ms = now_ms.saturating_add(self.config.backoff_after(self.failures));
+        self.interrupted();
+    }
+
+    /// The answer to what was asked last is waited for no longer; it may be asked again at once.
+    pub fn interrupted(&mut self) {
         self.session.lose();
         self.asked.clear();
     }
@@ -326,7 +357,10 @@ impl Fetcher {
 
     fn take_fetched(&mut self, now_ms: u64, response: FetchResponse, logs: &impl LocalReplicas) {
         match ErrorCode::from_code(response.error_code) {
-            ErrorCode::None => self.session.answered(response.session_id),
+            ErrorCode::None => {
+                self.failures = 0;
+                self.session.answered(response.session_id);
+            }
             ErrorCode::FetchSessionIdNotFound
             | ErrorCode::InvalidFetchSessionEpoch
             | ErrorCode::FetchSessionTopicIdError
@@ -383,10 +417,11 @@ impl Fetcher {
             log_start: Offset(data.log_start_offset),
         };
         match logs.append(key, asked.epoch, &fetched) {
-            None => self.delay(key, now_ms),
+            None => return self.delay(key, now_ms),
             Some(position) if position != asked.position => self.set(key, Progress::Fetching),
             Some(_) => {}
         }
+        self.succeeded(key);
     }
 
     /// Cuts the log where it parts from the leader's, whose records of an epoch up to ours end at

@@ -7,7 +7,7 @@ use super::fetcher::{Answer, Fetcher, FetcherConfig, LocalReplicas, Next, Questi
 use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_connection::{
-    Backoff, ConnectionConfig, ConnectionError, CutLinks, HostPort, Lane, NodeId, Pool,
+    Backoff, Connection, ConnectionConfig, ConnectionError, CutLinks, HostPort, Lane, NodeId, Pool,
 };
 use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::Request;
@@ -15,13 +15,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// `replica.socket.timeout.ms`
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of one answer: as many as are asked for, and one batch that is larger.
 const RESPONSE_MAX_BYTES: usize = 128 << 20;
+/// A fetch that waits at the leader for records holds up the first fetch of a new partition. It has
+/// this long to be answered, and is given up with its connection then: the leader answers in order.
+const NEWS_WAIT: Duration = Duration::from_millis(20);
+/// Between two fetches that are given up: the next one names every partition.
+const NEWS_EVERY: Duration = Duration::from_millis(250);
 
 /// What the image changed of the partitions that one broker leads.
 pub(super) enum Change {
@@ -46,6 +51,18 @@ impl Inbox {
     pub fn push(&self, change: Change) {
         self.changes.lock().push(change);
         self.wake.notify_one();
+    }
+
+    /// Hands the fetcher what changed; whether it follows a partition that it did not follow so.
+    fn take_changes(&self, fetcher: &mut Fetcher) -> bool {
+        let mut any_news = false;
+        for change in std::mem::take(&mut *self.changes.lock()) {
+            match change {
+                Change::Follow(key, name, epoch) => any_news |= fetcher.follow(key, &name, epoch),
+                Change::Unfollow(key) => fetcher.unfollow(key),
+            }
+        }
+        any_news
     }
 
     /// Tells the thread where the leader is.
@@ -93,6 +110,7 @@ pub(super) fn start(
         clock,
         pool,
         silent: false,
+        news_from: Instant::now(),
     };
     let handle =
         std::thread::Builder::new().name(format!("replica-fetcher-{leader}")).spawn(move || {
@@ -136,17 +154,14 @@ struct LeaderThread<L> {
     pool: Pool,
     /// The leader did not answer, and that was reported.
     silent: bool,
+    /// From when on a fetch may be given up again.
+    news_from: Instant,
 }
 
 impl<L: LocalReplicas> LeaderThread<L> {
     async fn run(&mut self) {
         while !self.inbox.is_ended.load(Ordering::Acquire) {
-            for change in std::mem::take(&mut *self.inbox.changes.lock()) {
-                match change {
-                    Change::Follow(key, name, epoch) => self.fetcher.follow(key, &name, epoch),
-                    Change::Unfollow(key) => self.fetcher.unfollow(key),
-                }
-            }
+            self.inbox.take_changes(&mut self.fetcher);
             let now_ms = self.clock.monotonic_ms();
             match self.fetcher.next(now_ms, &self.logs) {
                 Next::Ask(question) => self.ask(question).await,
@@ -164,9 +179,32 @@ impl<L: LocalReplicas> LeaderThread<L> {
     }
 
     async fn ask(&mut self, question: Question) {
-        let answer = tokio::select! {
-            answer = self.carry(question) => answer,
-            () = self.inbox.ended.notified() => return,
+        let is_fetch = matches!(question, Question::Fetch(_));
+        let place = self.inbox.place.lock().clone();
+        let mut carried = std::pin::pin!(carry(&self.pool, self.leader, place, question));
+        let mut news_at: Option<Instant> = None;
+        let answer = loop {
+            let overdue = async {
+                match news_at {
+                    Some(at) => tokio::time::sleep_until((at + NEWS_WAIT).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                answer = &mut carried => break answer,
+                () = self.inbox.ended.notified() => return,
+                () = self.inbox.wake.notified() => {
+                    let any_news = self.inbox.take_changes(&mut self.fetcher);
+                    if any_news && is_fetch && news_at.is_none() {
+                        news_at = Some(self.news_from.max(Instant::now()));
+                    }
+                }
+                () = overdue => {
+                    self.news_from = Instant::now() + NEWS_EVERY;
+                    self.pool.close_all();
+                    return self.fetcher.interrupted();
+                }
+            }
         };
         let now_ms = self.clock.monotonic_ms();
         match answer {
@@ -183,27 +221,27 @@ impl<L: LocalReplicas> LeaderThread<L> {
             }
         }
     }
+}
 
-    async fn carry(&self, question: Question) -> Result<Answer, ConnectionError> {
-        match question {
-            Question::Fetch(request) => self.call(Lane::Fetch, request).await.map(Answer::Fetch),
-            Question::Epochs(request) => self.call(Lane::Data, request).await.map(Answer::Epochs),
-            Question::Starts(request) => self.call(Lane::Data, request).await.map(Answer::Starts),
-        }
-    }
+/// Sends a question to a leader, and brings its answer.
+async fn carry(
+    pool: &Pool,
+    leader: NodeId,
+    place: Option<HostPort>,
+    question: Question,
+) -> Result<Answer, ConnectionError> {
+    let place = place.ok_or_else(|| ConnectionError::Disconnected {
+        address: format!("broker {leader}"),
+        why: "it is not registered".to_owned(),
+    })?;
+    let to = |lane| pool.connection(leader, lane, &place);
+    Ok(match question {
+        Question::Fetch(request) => Answer::Fetch(call(&*to(Lane::Fetch).await?, request).await?),
+        Question::Epochs(request) => Answer::Epochs(call(&*to(Lane::Data).await?, request).await?),
+        Question::Starts(request) => Answer::Starts(call(&*to(Lane::Data).await?, request).await?),
+    })
+}
 
-    async fn call<R: Request>(
-        &self,
-        lane: Lane,
-        request: R,
-    ) -> Result<R::Response, ConnectionError> {
-        let place = self.inbox.place.lock().clone();
-        let place = place.ok_or_else(|| ConnectionError::Disconnected {
-            address: format!("broker {}", self.leader),
-            why: "it is not registered".to_owned(),
-        })?;
-        let connection = self.pool.connection(self.leader, lane, &place).await?;
-        let (_, response) = connection.send(|_| request).await?;
-        Ok(response)
-    }
+async fn call<R: Request>(to: &Connection, request: R) -> Result<R::Response, ConnectionError> {
+    to.send(|_| request).await.map(|(_, response)| response)
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use cluster::{Cluster, EPOCH, KEY, MemoryLog, config, key, log};
+use cluster::{Cluster, EPOCH, KEY, MemoryLog, key, log};
 use kafkalite_protocol::messages::fetch::FetchPartition;
 
 mod cluster;
@@ -118,8 +118,7 @@ fn a_partition_that_is_unfollowed_takes_no_answer() {
 fn a_log_that_is_not_ready_is_not_fetched_until_it_is() {
     let mut cluster = Cluster::new(&[1, 1], &[]);
     cluster.logs.set_ready(KEY, false);
-    let backoff = config().backoff_ms;
-    assert_eq!(cluster.next(), Next::Wait(Some(cluster.now_ms + backoff)));
+    assert_eq!(cluster.next(), Next::Wait(Some(cluster.now_ms + FIRST_BACKOFF_MS)));
     cluster.logs.set_ready(KEY, true);
     cluster.fetcher.follow(KEY, &"t".into(), EPOCH);
     assert_eq!(partitions(&fetch(cluster.next())), [(0, 0)], "the image has the note");
@@ -134,10 +133,42 @@ fn a_partition_with_an_error_waits_while_others_go_on() {
     assert_eq!(cluster.log(key(1)), log(0, &[1, 1]));
     let request = fetch(cluster.next());
     assert_eq!(partitions(&request), [(1, 2)], "the other one waits");
-    cluster.now_ms += config().backoff_ms;
+    cluster.now_ms += FIRST_BACKOFF_MS;
     cluster.allow(KEY);
     cluster.exchange();
     assert_eq!(cluster.follower(), log(0, &[1]));
+}
+
+/// After an election the leader may hear of it a moment later than its followers. One second is too
+/// long then: nothing is acknowledged meanwhile.
+#[test]
+fn waits_grow_with_errors_in_a_row_and_begin_anew_after_a_success() {
+    let mut cluster = Cluster::new(&[1], &[]);
+    let waited = |cluster: &mut Cluster| {
+        cluster.exchange();
+        let Next::Wait(Some(until)) = cluster.next() else { panic!("it waits") };
+        until - std::mem::replace(&mut cluster.now_ms, until)
+    };
+    cluster.refuse(KEY, ErrorCode::UnknownLeaderEpoch);
+    let waits: Vec<u64> = (0..8).map(|_| waited(&mut cluster)).collect();
+    assert_eq!(waits, [20, 40, 80, 160, 320, 640, 1_000, 1_000]);
+    cluster.allow(KEY);
+    cluster.exchange();
+    assert_eq!(cluster.follower(), log(0, &[1]));
+    cluster.refuse(KEY, ErrorCode::UnknownLeaderEpoch);
+    assert_eq!(waited(&mut cluster), 20);
+}
+
+#[test]
+fn a_fetch_that_is_given_up_is_asked_again_at_once_in_a_new_session() {
+    let mut cluster = Cluster::new(&[1], &[1]);
+    cluster.session_id = 7;
+    cluster.exchange();
+    fetch(cluster.next());
+    assert!(!cluster.fetcher.follow(KEY, &"t".into(), EPOCH), "it is followed so");
+    assert!(cluster.fetcher.follow(KEY, &"t".into(), LeaderEpoch(EPOCH.0 + 1)));
+    cluster.fetcher.interrupted();
+    assert_eq!(fetch(cluster.next()).session_epoch, 0);
 }
 
 #[test]
@@ -168,8 +199,8 @@ fn a_lost_session_and_a_lost_request_begin_a_new_one() {
     assert_eq!((request.session_epoch, partitions(&request)), (0, vec![(0, 1)]));
     let now_ms = cluster.now_ms;
     cluster.fetcher.failed(now_ms);
-    assert_eq!(cluster.next(), Next::Wait(Some(now_ms + config().backoff_ms)));
-    cluster.now_ms += config().backoff_ms;
+    assert_eq!(cluster.next(), Next::Wait(Some(now_ms + FIRST_BACKOFF_MS)));
+    cluster.now_ms += FIRST_BACKOFF_MS;
     let request = fetch(cluster.next());
     assert_eq!((request.session_id, request.session_epoch), (7, 0), "the leader closes session 7");
 }
