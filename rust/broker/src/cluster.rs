@@ -159,7 +159,7 @@ impl Cluster {
             }
         }));
         let (told, led) = (Arc::downgrade(&member), Mutex::new(None));
-        // A new leader fences those that died with the former one, and hears of the others.
+        // A new leader fences at once those that died with the former one.
         member.raft.watch(move |status| {
             let leader = status.leader.map(|(id, _)| id);
             if std::mem::replace(&mut *led.lock(), leader) != leader

@@ -2,8 +2,8 @@
 //!
 //! The leader of the quorum watches every broker that serves, and the other voters watch the
 //! leader. A connection ends with its process, and the port of a dead process refuses the next one.
-//! A broker that refused twice is taken for gone: the leader of the quorum fences it, and a voter
-//! does not wait for its heartbeats any more.
+//! A broker that refused twice is taken for gone. The leader of the quorum fences it. A voter does
+//! not wait for its heartbeats any more.
 //! A network that swallows packets refuses nothing. There missing heartbeats decide.
 
 use super::peers::{Reach, is_refused};

@@ -77,7 +77,7 @@ pub fn connection_config() -> ConnectionConfig {
 pub enum Reach {
     /// It has taken this one.
     Open(Arc<Connection>),
-    /// Its system says that nobody listens at the port.
+    /// Its system says that no process listens at the port.
     Refused,
     /// It is not known why there is no connection.
     Silent,
@@ -210,7 +210,7 @@ impl Lanes {
     }
 }
 
-/// Whether the system at `to` says that nobody listens there. The pool would wait before it tries
+/// Whether the system at `to` says that no process listens. The pool would wait before it tries
 /// again.
 pub async fn is_refused(to: &Endpoint) -> bool {
     let connect = TcpStream::connect((to.host.as_str(), to.port));

@@ -195,9 +195,10 @@ impl PartitionState {
         self.raise(start)
     }
 
-    /// A follower in the life that the image knows fetched. One that was up to date within the last
-    /// `max_lag_ms`, and serves as `lives` says of a broker and its epoch, is about to join the
-    /// in-sync replicas, and is waited for. Returns the high watermark if it moved.
+    /// A follower in the life that the image knows fetched. `lives` says whether a broker serves in
+    /// the life with an epoch. One that serves, and was up to date within the last `max_lag_ms`, is
+    /// about to join the in-sync replicas, and is waited for. Returns the high watermark if it
+    /// moved.
     pub fn follower_fetched(
         &mut self,
         fetch: &FollowerFetch,

@@ -111,8 +111,8 @@ pub struct FetcherConfig {
 }
 
 impl FetcherConfig {
-    /// The wait after so many errors in a row. A leader that heard of an election a moment later
-    /// than its followers is asked again soon.
+    /// The wait after so many errors in a row. Followers may have the image of an election before
+    /// its leader has it, and ask again soon.
     fn backoff_after(&self, failures: u32) -> u64 {
         self.backoff_ms.min(FIRST_BACKOFF_MS << failures.saturating_sub(1).min(16))
     }

@@ -139,10 +139,10 @@ fn a_partition_with_an_error_waits_while_others_go_on() {
     assert_eq!(cluster.follower(), log(0, &[1]));
 }
 
-/// After an election the leader may hear of it a moment later than its followers. One second is too
+/// After an election the followers may have the image before the leader has it. One second is too
 /// long then: nothing is acknowledged meanwhile.
 #[test]
-fn waits_grow_with_errors_in_a_row_and_begin_anew_after_a_success() {
+fn waits_grow_with_errors_in_a_row_and_are_short_after_a_success() {
     let mut cluster = Cluster::new(&[1], &[]);
     let waited = |cluster: &mut Cluster| {
         cluster.exchange();
