@@ -45,8 +45,10 @@ _OWN_KEYS = frozenset(
         "node.id",
     }
 )
-#: The most replicas that a topic has unless something else is said, and the most voters.
+#: The most replicas that a topic has unless something else is said.
 _REPLICAS = 3
+#: Voters of the metadata, as soon as there are as many brokers. One broker votes until then.
+_VOTERS = 3
 #: The file in a directory of the caller's with the ports that the system chose.
 _PORTS = "ports"
 #: Seconds until all brokers of a cluster must serve.
@@ -180,7 +182,7 @@ class Cluster:
             self._addresses = None
 
     def wait_ready(self, timeout: float = 10.0) -> None:
-        """Wait until every broker is in service, knows all others, and metadata have three voters.
+        """Wait until every broker is in service, knows all others, and metadata have all voters.
 
         Args:
             timeout: Seconds to wait, at most.
@@ -191,7 +193,7 @@ class Cluster:
         checked_seconds(timeout)
         deadline = time.monotonic() + timeout
         self._running()
-        voters = min(len(self._brokers), _REPLICAS)
+        voters = _VOTERS if len(self._brokers) >= _VOTERS else 1
 
         def lacking() -> str | None:
             for number, broker in enumerate(self._brokers):

@@ -98,17 +98,21 @@ impl<'a> View<'a> {
     /// voter that is away, it becomes a learner first, while a majority is alive.
     fn replacement(self, away: &BTreeSet<VoterId>) -> Option<MembershipChange> {
         // Only one that serves: a voter that is away makes the majority harder to find.
-        let ready = |wanted: &[Voting]| {
-            let learners = self.status.learners.iter().filter(|one| {
+        let ready = |wanted: Voting| {
+            self.status.learners.iter().filter(move |one| {
                 let voting = self.broker(one.id).map(|broker| broker.voting);
-                self.is_alive(one.id) && voting.is_some_and(|voting| wanted.contains(&voting))
-            });
-            learners.min_by_key(|one| (Reverse(one.matched), one.id)).map(|one| one.id)
+                self.is_alive(one.id) && voting == Some(wanted)
+            })
         };
-        let needed = || ready(&[Voting::IfNeeded]);
+        let first = |wanted: Voting| {
+            ready(wanted).min_by_key(|one| (Reverse(one.matched), one.id)).map(|one| one.id)
+        };
+        let needed = || first(Voting::IfNeeded);
         let voters = &self.status.voters;
-        let chosen = ready(&[Voting::Always]);
-        let chosen = chosen.or_else(|| needed().filter(|_| voters.len() < VOTERS));
+        // Two voters are worse than one: the loss of either stops the quorum.
+        let makes_three = voters.len() + ready(Voting::IfNeeded).count() >= VOTERS;
+        let chosen = first(Voting::Always);
+        let chosen = chosen.or_else(|| needed().filter(|_| voters.len() < VOTERS && makes_three));
         if let Some(chosen) = chosen {
             return Some(MembershipChange::Promote(chosen));
         }

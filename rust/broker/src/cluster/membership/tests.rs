@@ -77,15 +77,22 @@ fn a_broker_learns_before_it_votes_and_the_first_three_vote() {
         next_change(&here(brokers), &status(voters, learners), "")
     };
     assert_eq!(next(&[1, 2], &[1], &[]), Some(MembershipChange::AddLearner(voter(2), at(2))));
-    assert_eq!(next(&[1, 2], &[1], &[2]), Some(MembershipChange::Promote(voter(2))));
+    assert_eq!(next(&[1, 2, 3], &[1], &[2, 3]), Some(MembershipChange::Promote(voter(2))));
     assert_eq!(next(&[1, 2, 3], &[1, 2], &[3]), Some(MembershipChange::Promote(voter(3))));
     assert_eq!(next(&[1, 2, 3, 4], &[1, 2, 3], &[4]), None);
 }
 
 #[test]
+fn a_second_broker_gets_no_vote_without_a_third() {
+    assert_eq!(next_change(&here(&[1, 2]), &status(&[1], &[2]), ""), None);
+    let third_is_away = image(&[(1, dir(1), false), (2, dir(2), false), (3, dir(3), true)]);
+    assert_eq!(next_change(&third_is_away, &status(&[1], &[2, 3]), ""), None);
+}
+
+#[test]
 fn a_fenced_learner_gets_no_vote() {
-    let image = image(&[(1, dir(1), false), (2, dir(2), true)]);
-    assert_eq!(next_change(&image, &status(&[1], &[2]), ""), None);
+    let image = image(&[(1, dir(1), false), (2, dir(2), false), (3, dir(3), true)]);
+    assert_eq!(next_change(&image, &status(&[1, 2], &[3]), ""), None);
 }
 
 #[test]
