@@ -7,9 +7,8 @@ const ME: i32 = 1;
 const DIRECTORY: Uuid = Uuid([5; 16]);
 const NOW_MS: u64 = 5_000;
 const LAG_MS: u64 = 100;
-/// Every broker serves.
+/// Every broker serves, or none.
 const ALL: fn(i32, i64) -> bool = |_, _| true;
-/// None does.
 const NONE: fn(i32, i64) -> bool = |_, _| false;
 
 fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
@@ -454,8 +453,7 @@ fn a_replica_that_is_fenced_while_it_joins_is_waited_for_no_more() {
 #[test]
 fn a_replica_of_a_quiet_partition_joins_when_it_serves() {
     let mut state = leader(&[ME]);
-    let fetch = fetch(2, 20, 10, NOW_MS);
-    state.follower_fetched(&fetch, LAG_MS, NONE);
+    state.follower_fetched(&fetch(2, 20, 10, NOW_MS), LAG_MS, NONE);
     let late = NOW_MS + 10 * LAG_MS;
     state.look_at_lag((late, LAG_MS), |_| Some(late - 1), ALL);
     assert_eq!(state.expand_isr().unwrap().isr, members(&[(ME, -1), (2, 20)]));
@@ -466,10 +464,8 @@ fn a_replica_of_a_quiet_partition_joins_when_it_serves() {
 fn what_a_former_life_had_holds_no_request_back() {
     let mut state = leader(&[ME]);
     fetched(&mut state, 2, 10);
-    let again = fetch(2, 21, 0, NOW_MS);
-    state.follower_fetched(&again, LAG_MS, ALL);
+    state.follower_fetched(&fetch(2, 21, 0, NOW_MS), LAG_MS, ALL);
     assert_eq!(state.log_ended(end(12, 5, 3)), Some(Offset(12)));
-    // The session of the former life is there yet, and quiet.
     state.look_at_lag((NOW_MS, LAG_MS), |_| Some(NOW_MS), ALL);
     assert_eq!(state.log_ended(end(13, 5, 4)), Some(Offset(13)));
 }
@@ -479,11 +475,14 @@ fn records_are_deleted_when_every_replica_that_is_alive_deleted_them() {
     let mut state = leader(&[ME, 2]);
     let lowest = |state: &PartitionState, alive: bool| state.lowest_start(Offset(5), |_| alive);
     assert_eq!((lowest(&state, true), lowest(&state, false)), (Offset(-1), Offset(5)));
-    fetched(&mut state, 2, 10);
-    assert_eq!(lowest(&state, true), Offset(2));
-    let later = FollowerFetch { log_start: Offset(6), ..fetch(2, 20, 10, NOW_MS) };
-    state.follower_fetched(&later, LAG_MS, ALL);
-    assert_eq!(lowest(&state, true), Offset(5));
+    assert_eq!([2, 3].map(|id| fetched(&mut state, id, 10)), [Some(Offset(10)), None]);
+    let lowest = [2, 3].map(|id| {
+        let later = FollowerFetch { log_start: Offset(6), ..fetch(id, 20, 10, NOW_MS) };
+        let before = lowest(&state, true);
+        state.follower_fetched(&later, LAG_MS, ALL);
+        (before, lowest(&state, true))
+    });
+    assert_eq!(lowest, [(Offset(2), Offset(2)), (Offset(2), Offset(5))]);
 }
 
 #[test]
