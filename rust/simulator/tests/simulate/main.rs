@@ -72,7 +72,7 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
             &["commit-lost", "commit-went-back", "two-owners", "generation-went-back"]
         }
         Planted::CommitsWithoutTopicId => &["former-topic", "commit-went-back", "commit-lost"],
-        Planted::OldMetadataApplied => &["image-went-back", "image-differs"],
+        Planted::OldMetadataApplied => &["image-went-back", "image-differs", "not-healed"],
         Planted::OvertakenProposalCommits => {
             &["change-lost", "refused-change", "two-leaders", "not-healed"]
         }
