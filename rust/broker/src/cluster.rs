@@ -220,7 +220,9 @@ impl Cluster {
 
     /// Ends what runs; to be called after the controller was stopped.
     pub fn stop(&self) {
-        if let Some(member) = self.member.lock().take() {
+        // Not in one line: the thread that is waited for takes this lock too.
+        let member = self.member.lock().take();
+        if let Some(member) = member {
             member.peers.stop();
         }
     }
