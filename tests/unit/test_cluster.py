@@ -29,6 +29,15 @@ def brokers(address: str) -> dict[int, int]:
     return {node.id: node.port for node in admin.list_topics(timeout=10).brokers.values()}
 
 
+def three_voters(processes: Processes, first: Path) -> list[Process]:
+    """A cluster of three that all vote and know each other; the directory of the first is given."""
+    begun = processes.serve(data_dir=first)
+    started = [begun, *(processes.serve("--join", begun.ready) for _ in range(2))]
+    eventually(lambda: begun.stderr.count("Promote(") == 2)
+    eventually(lambda: all(len(brokers(process.ready)) == 3 for process in started))
+    return started
+
+
 def produce(address: str, topic: str, values: list[str]) -> None:
     """Produce values with acks=all; every one of them is acknowledged."""
     failed: list[object] = []
@@ -187,11 +196,8 @@ def test_what_is_acknowledged_survives_its_leader(
 def test_partitions_move_under_load_and_past_a_dead_controller(
     processes: Processes, tmp_path: Path
 ) -> None:
-    started = [processes.serve(data_dir=tmp_path / "1")]
-    started += [processes.serve("--join", started[0].ready) for _ in range(2)]
-    eventually(lambda: started[0].stderr.count("Promote(") == 2)
+    started = three_voters(processes, tmp_path / "1")
     addresses = [process.ready for process in started]
-    eventually(lambda: all(len(brokers(address)) == 3 for address in addresses))
     admin = AdminClient({"bootstrap.servers": ",".join(addresses[1:])})
     admin.create_topics([NewTopic("t", 1, replica_assignment=[[2]])])["t"].result(20)
 
@@ -221,11 +227,8 @@ def test_partitions_move_under_load_and_past_a_dead_controller(
 
 
 def test_deleted_records_are_gone_from_every_replica(processes: Processes, tmp_path: Path) -> None:
-    started = [processes.serve(data_dir=tmp_path / "1")]
-    started += [processes.serve("--join", started[0].ready) for _ in range(2)]
-    eventually(lambda: started[0].stderr.count("Promote(") == 2)
+    started = three_voters(processes, tmp_path / "1")
     addresses = [process.ready for process in started]
-    eventually(lambda: all(len(brokers(address)) == 3 for address in addresses))
     admin = AdminClient({"bootstrap.servers": ",".join(addresses[1:])})
     admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(20)
     produce(addresses[1], "t", [str(number) for number in range(50)])
