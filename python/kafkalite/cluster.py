@@ -356,7 +356,7 @@ class Cluster:
                 broker.cut_links([addresses[other] for other in sorted(cut.get(number, ()))])
 
     def _admin(self, number: int) -> AdminClient:
-        """Return a client that asks one broker, whatever the others think."""
+        """Return a client that asks only the broker with this number."""
         if (admin := self._admins.get(number)) is None:
             from .admin import AdminClient
 
