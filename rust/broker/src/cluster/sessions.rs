@@ -30,23 +30,16 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// This broker leads in `term`; whether it just began to. Every broker has a full session then.
-    pub fn lead(&mut self, term: u64) -> bool {
-        let begins = self.term.replace(term) != Some(term);
-        if begins {
-            self.follow();
-            self.term = Some(term);
+    /// This broker leads in `term`. In a term that just began every broker has a full session.
+    pub fn lead(&mut self, term: u64) {
+        if self.term != Some(term) {
+            *self = Self { term: Some(term), ..Self::default() };
         }
-        begins
     }
 
     /// This broker does not lead.
     pub fn follow(&mut self) {
-        self.term = None;
-        self.heard.clear();
-        self.unreached.clear();
-        self.gone.clear();
-        self.looked = None;
+        *self = Self::default();
     }
 
     /// A broker sent a heartbeat.
