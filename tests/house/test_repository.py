@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -59,3 +62,44 @@ def test_nothing_is_left_to_do_later() -> None:
 )
 def test_foreign_places_differ_from_our_own(text: str, foreign: bool) -> None:
     assert bool(FOREIGN.search(text)) == foreign
+
+
+def imports(path: Path) -> set[str]:
+    """The packages that a file cannot do without: what it imports outside of a ``try``."""
+    tree = ast.parse(path.read_text())
+    optional = {
+        node
+        for attempt in ast.walk(tree)
+        if isinstance(attempt, ast.Try)
+        for node in ast.walk(attempt)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if node in optional:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {name.name.split(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_the_tests_import_nothing_but_what_make_test_installs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["dev"],
+    ]
+    names = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in wanted}
+    known = (
+        names
+        | sys.stdlib_module_names
+        | {"kafka", "kafkalite", "kafkalite_spark", "release", "tests"}
+    )
+    elsewhere = set(project["tool"]["pytest"]["ini_options"]["norecursedirs"])
+    missing = [
+        f"{path.relative_to(ROOT)}: {sorted(foreign)}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if not elsewhere & set(path.parts) and (foreign := imports(path) - known)
+    ]
+    assert not missing, "\n".join(missing)
