@@ -81,7 +81,7 @@ def test_config_show_says_so_where_nothing_is_set(environment: dict[str, str]) -
 
 def test_config_list_tells_keys_of_brokers_and_topics() -> None:
     lines = told("config", "list").stdout.splitlines()
-    assert "  offsets.topic.replication.factor (short, 1)" in lines
+    assert "  offsets.topic.replication.factor (short, 3)" in lines
     assert "  retention.ms (long, the broker's log.retention.ms)" in lines
     rows = json.loads(told("config", "list", "--json").stdout)
     levels = {row["level"] for row in rows}

@@ -13,6 +13,7 @@ mod membership;
 pub mod peers;
 mod registering;
 mod sessions;
+mod upkeep;
 mod voters;
 mod watch;
 
@@ -41,6 +42,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
+pub use upkeep::Upkeep;
 pub use voters::VoterRequest;
 
 /// Between two looks of the leader at its cluster.
@@ -96,6 +98,7 @@ pub struct Cluster {
     controller: Arc<Controller>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
+    upkeep: Upkeep,
     member: Mutex<Option<Arc<Member>>>,
     /// Held by the change from one broker to several.
     changing_over: Mutex<()>,
@@ -110,10 +113,13 @@ impl Cluster {
         controller: Arc<Controller>,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
+        upkeep: Upkeep,
     ) -> Arc<Self> {
         let epoch = AtomicI64::new(NO_EPOCH);
         let (member, changing_over) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { identity, controller, storage, clock, member, changing_over, epoch })
+        let this =
+            Self { identity, controller, storage, clock, upkeep, member, changing_over, epoch };
+        Arc::new(this)
     }
 
     /// A broker of a cluster. It takes part in the quorum from now on; see [`Self::register`].
@@ -124,6 +130,7 @@ impl Cluster {
         identity: Identity,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
+        upkeep: Upkeep,
     ) -> Result<Arc<Self>, MetadataError> {
         let peers = start_peers(&identity)?;
         let dir = identity.metadata_dir.clone();
@@ -131,7 +138,7 @@ impl Cluster {
             let options = raft_options(&identity, &storage, publisher, &peers);
             Ok(QuorumOfRaft::start(options)?)
         })?;
-        let this = Self::alone(identity, Arc::new(controller), storage, clock);
+        let this = Self::alone(identity, Arc::new(controller), storage, clock, upkeep);
         this.run(Member::new(raft, peers));
         Ok(this)
     }
@@ -356,6 +363,7 @@ impl Cluster {
         if let Some(step) = membership::next_step(&image, status, listener, &away) {
             member.take(step);
         }
+        self.look_after_partitions(member, status.term);
     }
 
     /// The heartbeat that is due, and where to send it.
@@ -396,6 +404,7 @@ async fn turns(cluster: Weak<Cluster>) {
             false => {
                 member.sessions.lock().follow();
                 member.watch.lock().follow();
+                member.rounds.lock().follow();
             }
         }
         this.look_for_deaths(&member, &status);

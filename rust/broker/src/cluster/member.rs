@@ -3,6 +3,7 @@
 use super::membership::Step;
 use super::peers::Peers;
 use super::sessions::Sessions;
+use super::upkeep::Rounds;
 use super::watch::{Restarts, Watch};
 use crate::metadata::QuorumOfRaft;
 use kafkalite_quorum::{QuorumError, Status};
@@ -18,6 +19,7 @@ pub(super) struct Member {
     pub peers: Arc<Peers>,
     pub sessions: Mutex<Sessions>,
     pub watch: Mutex<Watch>,
+    pub rounds: Mutex<Rounds>,
     restarts: Mutex<Restarts>,
     /// Whether a change of the membership is under way.
     changing: AtomicBool,
@@ -38,6 +40,7 @@ impl Member {
             peers,
             sessions: Mutex::default(),
             watch: Mutex::default(),
+            rounds: Mutex::default(),
             restarts: Mutex::default(),
             changing: AtomicBool::new(false),
             restarting: AtomicBool::new(false),

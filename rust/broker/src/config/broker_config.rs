@@ -160,6 +160,10 @@ fields! {
 
     /// `auto.create.topics.enable`
     auto_create_topics_enable: bool = boolean("auto.create.topics.enable");
+    /// `auto.leader.rebalance.enable`
+    auto_leader_rebalance_enable: bool = boolean("auto.leader.rebalance.enable");
+    /// `leader.imbalance.check.interval.seconds`
+    leader_imbalance_check_interval_s: u64 = number("leader.imbalance.check.interval.seconds");
     /// `delete.topic.enable`
     delete_topic_enable: bool = boolean("delete.topic.enable");
     /// `num.partitions`

@@ -91,6 +91,10 @@ pub const TOPICS: &[ConfigKey] = keys! {
         "Default number of replicas of a new topic.";
     High ClusterWide Int "min.insync.replicas" = Text("1"), AtLeast(1),
         "Minimum of in-sync replicas for acks=all. Stored at the cluster's first start.";
+    High ReadOnly Boolean "auto.leader.rebalance.enable" = Text("true"), Any,
+        "Let preferred leaders lead again when they are in sync.";
+    High ReadOnly Long "leader.imbalance.check.interval.seconds" = Text("300"), AtLeast(1),
+        "Interval between checks whether preferred leaders lead.";
     High ClusterWide Boolean "unclean.leader.election.enable" = Text("false"), Any,
         "Let an out-of-sync replica lead if no other is left. This can lose records.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,
@@ -121,8 +125,8 @@ pub const GROUPS: &[ConfigKey] = keys! {
         "Interval between checks for expired offsets.";
     High ReadOnly Int "offsets.topic.num.partitions" = Text("50"), AtLeast(1),
         "Partitions of the offsets topic. No effect after the topic exists.";
-    High ReadOnly Short "offsets.topic.replication.factor" = Text("1"), AtLeast(1),
-        "Replicas of the offsets topic. Kafka's default of 3 does not work on a single node.";
+    High ReadOnly Short "offsets.topic.replication.factor" = Text("3"), AtLeast(1),
+        "Replicas of the offsets topic, or one on each broker. The topic grows with the cluster.";
     High ReadOnly Int "offsets.topic.segment.bytes" = Text("104857600"), AtLeast(1),
         "Segment size of the offsets topic. Small segments are compacted sooner.";
     High ReadOnly Int "offsets.topic.compression.codec" = Text("0"), Between(0, 4),

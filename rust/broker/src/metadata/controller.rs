@@ -8,6 +8,7 @@
 //! Source: the roles of Kafka's `QuorumController` and its `ReplicationControlManager`.
 
 mod auto_creation;
+mod balance;
 mod blocking;
 mod brokers;
 mod changes;
@@ -39,6 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
+pub use balance::Growth;
 pub use blocking::Blocking;
 pub use brokers::{Joined, Joining, Registration};
 pub(in crate::metadata) use changes::fitting;

@@ -1,8 +1,9 @@
 //! The controller of a broker among others: which quorum is in force, and which brokers serve.
 
+use super::balance::Growth;
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
-use super::{Controller, Decision, no_thread, only, random_id};
+use super::{Controller, Decision, Elections, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
 use crate::metadata::image::{MetadataImage, Voting};
@@ -100,6 +101,28 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
+    /// Elects preferred leaders that can lead and do not, a limited number of them. Answers whether
+    /// there are more.
+    pub fn prefer_leaders(&self, done: Box<dyn FnOnce(Result<bool, ApiError>) + Send>) {
+        let decide = move |image: &MetadataImage| {
+            let is_alive = |id| image.is_alive(id);
+            let (records, is_cut) = Elections { image, is_alive: &is_alive }.prefer_leaders();
+            (records, vec![Ok(is_cut)])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Begins to give the partitions of a topic more replicas.
+    pub fn grow(&self, growth: Growth, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+        let decide = move |image: &MetadataImage| (grown(image, growth), vec![Ok(())]);
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Whether a topic has partitions that are to get more replicas.
+    pub fn may_grow(&self, growth: Growth) -> bool {
+        !grown(&self.image(), growth).is_empty()
+    }
+
     /// Whether the cluster, as it is now, takes a broker in.
     ///
     /// # Errors
@@ -116,6 +139,11 @@ impl Controller {
         };
         self.change(false, 1, decide, only(done));
     }
+}
+
+fn grown(image: &MetadataImage, growth: Growth) -> Vec<MetadataRecord> {
+    let is_alive = |id| image.is_alive(id);
+    Elections { image, is_alive: &is_alive }.grow(growth)
 }
 
 /// The decision on a change of one item.

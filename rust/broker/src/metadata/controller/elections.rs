@@ -110,7 +110,7 @@ impl<'a> Elections<'a> {
         changed.collect()
     }
 
-    fn places(&self) -> impl Iterator<Item = Place<'a>> {
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> {
         self.image.topics.iter().flat_map(|topic| {
             (0..).zip(&topic.partitions).map(move |(index, now)| Place { topic, index, now })
         })
@@ -215,6 +215,12 @@ impl<'a> Elections<'a> {
         Some(MetadataRecord::PartitionChange(change))
     }
 
+    /// The preferred leader, if it can lead: its broker is alive, and it has every record.
+    pub(super) fn preferred(&self, now: &PartitionImage) -> Option<i32> {
+        let first = now.replicas.first().copied();
+        first.filter(|id| now.isr.contains(id) && (self.is_alive)(*id))
+    }
+
     /// Elects another leader for one partition, as a client asks.
     ///
     /// # Errors
@@ -240,12 +246,10 @@ impl<'a> Elections<'a> {
         let now = place.now;
         let leader = match kind {
             ElectionKind::Preferred => {
-                let preferred = now.replicas.first().copied().unwrap_or(-1);
-                if now.leader == preferred {
+                if now.replicas.first() == Some(&now.leader) {
                     return Err(not_needed());
                 }
-                let may_lead = now.isr.contains(&preferred) && (self.is_alive)(preferred);
-                may_lead.then_some(preferred).ok_or_else(|| {
+                self.preferred(now).ok_or_else(|| {
                     let message = "The preferred leader was not available.";
                     ApiError::new(ErrorCode::PreferredLeaderNotAvailable, message)
                 })?

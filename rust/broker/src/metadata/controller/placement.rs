@@ -65,20 +65,47 @@ fn circle(image: &MetadataImage) -> Vec<Candidate<'_>> {
 /// The replicas of the partition whose turn it is; `count` is at most the length of the circle.
 fn replicas(circle: &[Candidate<'_>], turn: usize, count: usize) -> Vec<i32> {
     let leader = circle[turn % circle.len()];
-    let (mut racks, mut ids) = (HashSet::from([leader.rack]), vec![leader.id]);
     let others = circle.len().saturating_sub(1).max(1);
     let shift = turn / circle.len() % others;
     let followers = (0..others).map(|at| circle[(turn + 1 + (shift + at) % others) % circle.len()]);
     let followers: Vec<Candidate<'_>> = followers.collect();
+    let mut chosen = vec![leader];
+    choose(&mut chosen, &followers, count);
+    chosen.iter().map(|one| one.id).collect()
+}
+
+/// Adds brokers in their order until `count` are chosen: first those in racks that no other one is
+/// in.
+fn choose<'a>(chosen: &mut Vec<Candidate<'a>>, among: &[Candidate<'a>], count: usize) {
+    let mut racks: HashSet<_> = chosen.iter().map(|one| one.rack).collect();
     for may_repeat in [false, true] {
-        for follower in &followers {
-            let is_new = !ids.contains(&follower.id);
-            if ids.len() < count && is_new && (may_repeat || racks.insert(follower.rack)) {
-                ids.push(follower.id);
+        for one in among {
+            let is_new = !chosen.iter().any(|other| other.id == one.id);
+            if chosen.len() < count && is_new && (may_repeat || racks.insert(one.rack)) {
+                chosen.push(*one);
             }
         }
     }
-    ids
+}
+
+/// The replicas `now` of the partition whose turn it is, with as many more on brokers that serve as
+/// make `count`. They stand in the order of a new partition, so leaders spread evenly as well.
+pub fn grown(image: &MetadataImage, turn: usize, now: &[i32], count: usize) -> Vec<i32> {
+    let circle = circle(image);
+    if circle.is_empty() {
+        return now.to_vec();
+    }
+    let order = replicas(&circle, turn, circle.len());
+    let candidate = |id: &i32| {
+        let rack = image.brokers.get(id).and_then(|broker| broker.rack.as_deref());
+        Candidate { id: *id, rack: rack.ok_or(*id) }
+    };
+    let among: Vec<Candidate<'_>> = order.iter().map(candidate).collect();
+    let mut chosen = now.iter().map(candidate).collect();
+    choose(&mut chosen, &among, count);
+    let place = |one: &Candidate<'_>| order.iter().position(|id| *id == one.id);
+    chosen.sort_by_key(|one| place(one).unwrap_or(usize::MAX));
+    chosen.iter().map(|one| one.id).collect()
 }
 
 /// A new, empty partition: all replicas are in sync, the first one leads, and each broker may

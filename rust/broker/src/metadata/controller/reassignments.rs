@@ -95,7 +95,7 @@ impl Elections<'_> {
 
 /// A partition on its way to `target`. What an earlier reassignment added counts as new until it
 /// ends, so that a cancellation takes it back.
-fn moving_to(now: &PartitionImage, target: &[i32]) -> PartitionImage {
+pub(super) fn moving_to(now: &PartitionImage, target: &[i32]) -> PartitionImage {
     let was_here = |id: &i32| now.replicas.contains(id) && !now.adding_replicas.contains(id);
     let sorted = |ids: &[i32], is_one: &dyn Fn(&i32) -> bool| {
         let mut ids: Vec<i32> = ids.iter().copied().filter(is_one).collect();
