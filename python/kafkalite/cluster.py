@@ -74,6 +74,8 @@ class Cluster:
         topics: Topics that are there when the cluster serves: names, or names with their numbers
             of partitions.
         config: Any keys of the broker, with dots; they count for every broker.
+        racks: The rack of each broker, in their order. With ``replica.selector.class`` a consumer
+            with ``client.rack`` reads from a replica in its rack.
         admin_port: Port of metrics and health of the first broker; the others have the next ones.
             ``None`` is off, 0 lets the system choose.
         in_process: ``False`` runs each broker in a process of its own, so that ``kill()`` is a real
@@ -93,6 +95,7 @@ class Cluster:
         data_dir: str | os.PathLike[str] | None = None,
         topics: Iterable[str] | Mapping[str, int] = (),
         config: Mapping[str, object] | None = None,
+        racks: Sequence[str] | None = None,
         admin_port: int | None = None,
         in_process: bool = True,
         log_level: str | int | None = None,
@@ -104,6 +107,10 @@ class Cluster:
             raise InvalidArgumentError("INVALID_REQUEST: a cluster has one broker or more")
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(f"config must be a mapping of keys, not {type(config).__name__}")
+        if racks is not None and (isinstance(racks, str) or len(racks) != brokers):
+            raise InvalidArgumentError(
+                f"INVALID_REQUEST: racks names {brokers} racks, one for each broker, not {racks!r}"
+            )
         keys = _defaults(brokers) | dict(config or {})
         if own := sorted(_OWN_KEYS.intersection(keys)):
             raise ConfigError(
@@ -117,7 +124,7 @@ class Cluster:
                 host=host,
                 port=port and port + number,
                 data_dir=self._data_dir and self._data_dir / f"broker-{number}",
-                config={"node.id": number, **keys},
+                config={"node.id": number, **keys, **_rack(racks, number)},
                 admin_port=admin_port and admin_port + number,
                 in_process=in_process,
                 log_level=log_level,
@@ -445,6 +452,10 @@ def _defaults(brokers: int) -> dict[str, object]:
         # A broker that starts alone, without the majority, says so in time.
         "initial.broker.registration.timeout.ms": 25_000,
     }
+
+
+def _rack(racks: Sequence[str] | None, number: int) -> dict[str, object]:
+    return {} if racks is None else {"broker.rack": racks[number]}
 
 
 def _left(deadline: float) -> float:

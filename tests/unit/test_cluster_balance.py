@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
-from confluent_kafka.admin import AdminClient, PartitionMetadata
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import kafkalite as kl
@@ -15,7 +16,7 @@ from tests.unit.test_cluster import brokers, committed
 OFFSETS = "__consumer_offsets"
 
 
-def partitions(address: str, topic: str) -> list[PartitionMetadata]:
+def partitions(address: str, topic: str) -> list[Any]:
     """The partitions of a topic, as the broker at an address sees them."""
     admin = AdminClient({"bootstrap.servers": address})
     return list(admin.list_topics(topic, timeout=10).topics[topic].partitions.values())
@@ -50,12 +51,11 @@ def test_offsets_outlive_the_first_broker_of_a_cluster_that_grew(processes: Proc
     others = [processes.serve(*words, "--join", first.ready).ready for _ in range(2)]
     eventually(lambda: first.stderr.count("Promote(") == 2)
     eventually(lambda: all(len(brokers(address)) == 3 for address in others))
-    for address in others:
-        eventually(
-            lambda asked=address: all(
-                sorted(one.isrs) == [1, 2, 3] for one in partitions(asked, OFFSETS)
-            )
-        )
+
+    def has_grown(address: str) -> bool:
+        return all(sorted(one.isrs) == [1, 2, 3] for one in partitions(address, OFFSETS))
+
+    eventually(lambda: all(has_grown(address) for address in others))
     # Leaders are to spread as well: each broker is the first replica of as many partitions.
     grown = partitions(others[0], OFFSETS)
     assert sorted(one.replicas[0] for one in grown) == [1, 1, 2, 2, 3, 3]

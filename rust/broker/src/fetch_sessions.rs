@@ -25,7 +25,7 @@ mod session;
 mod target;
 
 pub use session::{FetchSession, Look};
-pub use target::{FetchTarget, Reader, TopicRef};
+pub use target::{ANY_REPLICA_VERSION, FetchTarget, Reader, TopicRef};
 
 /// In ms. A session that was not used for longer may lose its slot to any other. A session that is
 /// older than this may lose its slot to a larger one.
@@ -168,7 +168,7 @@ impl FetchSessions {
         let reader = Reader::of(request, version);
         let notifier = SessionNotifier::new(reader.replica_id, now_ms, opening.waiters);
         let mut session = FetchSession::new(by_id, reader, notifier);
-        target::targets(request, by_id).for_each(|target| session.put(target));
+        target::targets(request, version).for_each(|target| session.put(target));
         let size = session.len();
         let (session, evicted) = {
             let mut slots = self.slots.lock();
@@ -224,7 +224,7 @@ impl FetchSessions {
                 return Err(ErrorCode::FetchSessionTopicIdError);
             }
             session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
-            session.update(request, Reader::of(request, version), now_ms);
+            session.update(request, version, now_ms);
             (session.dirty(), session.len())
         };
         if size == 0 {
@@ -258,7 +258,7 @@ impl FetchSessions {
 fn once(request: &FetchRequest, version: i16) -> Vec<Look> {
     let named = request.topics.iter().map(|topic| topic.partitions.len()).sum();
     let mut looks = Vec::with_capacity(named);
-    looks.extend(target::targets(request, version >= TOPIC_ID_VERSION).map(Look::once));
+    looks.extend(target::targets(request, version).map(Look::once));
     Look::name_each_once(&mut looks);
     looks
 }

@@ -1,4 +1,4 @@
-//! What the leader of the quorum does for partitions without being asked: it gives them back to
+//! What the leader of the quorum does for partitions without being asked. It gives them back to
 //! their preferred leaders now and then, and grows the offsets topic with the cluster.
 //!
 //! [`Rounds`] is pure: times are monotonic, and handed in. A new leader begins with a whole

@@ -172,6 +172,8 @@ fields! {
     default_replication_factor: i16 = number("default.replication.factor");
     /// `min.insync.replicas`, where a topic does not say otherwise.
     min_insync_replicas: i32 = number("min.insync.replicas");
+    /// `replica.selector.class`
+    replica_selector_class: Option<String> = text("replica.selector.class");
     /// `replica.high.watermark.checkpoint.interval.ms`
     high_watermark_checkpoint_interval_ms: i64
         = number("replica.high.watermark.checkpoint.interval.ms");

@@ -97,6 +97,9 @@ pub const TOPICS: &[ConfigKey] = keys! {
         "Interval between checks whether preferred leaders lead.";
     High ClusterWide Boolean "unclean.leader.election.enable" = Text("false"), Any,
         "Let an out-of-sync replica lead if no other is left. This can lose records.";
+    Medium ReadOnly String "replica.selector.class" = Null,
+        OneOf(&["org.apache.kafka.common.replica.RackAwareReplicaSelector"]),
+        "Set: leaders send consumers with client.rack to an in-sync replica in that rack.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,
         "Interval between checkpoints of high watermarks.";
     Low ClusterWide Int "producer.id.expiration.ms" = Text("86400000"), AtLeast(1),

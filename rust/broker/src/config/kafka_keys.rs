@@ -209,7 +209,6 @@ pub(super) const NAMES: &[&str] = &[
     "replica.fetch.response.max.bytes",
     "replica.fetch.wait.max.ms",
     "replica.lag.time.max.ms",
-    "replica.selector.class",
     "replica.socket.receive.buffer.bytes",
     "replica.socket.timeout.ms",
     "replication.quota.window.num",

@@ -151,9 +151,9 @@ impl FetchSession {
     }
 
     /// Takes over what a request changes.
-    pub(super) fn update(&mut self, request: &FetchRequest, reader: Reader, now_ms: i64) {
+    pub(super) fn update(&mut self, request: &FetchRequest, version: i16, now_ms: i64) {
         self.notifier.fetched(now_ms);
-        for target in targets(request, self.uses_topic_ids) {
+        for target in targets(request, version) {
             self.put(target);
         }
         for topic in &request.forgotten_topics_data {
@@ -162,6 +162,7 @@ impl FetchSession {
                 self.forget(&(name.clone(), *partition));
             }
         }
+        let reader = Reader::of(request, version);
         if self.reader != reader {
             // Another end of what may be read, everywhere.
             self.reader = reader;
@@ -292,10 +293,11 @@ impl FetchSession {
         };
         let failed = answer.error_code != ErrorCode::None.code();
         let diverged = answer.diverging_epoch.end_offset >= 0;
+        let is_sent_away = answer.preferred_read_replica >= 0;
         let has_records = answer.records.as_ref().is_some_and(|records| !records.is_empty());
         let moved = known.told != now_told;
         let has_all = known.target.fetch_offset == readable_end;
-        let is_current = has_all && !failed && !diverged && !has_records;
+        let is_current = has_all && !failed && !diverged && !is_sent_away && !has_records;
         let unmoved = known.moves == look.moves;
         let is_dirty = known.turn.is_some();
         self.slots[look.slot()].told = if failed { NOTHING } else { now_told };
@@ -305,7 +307,7 @@ impl FetchSession {
         if is_current && unmoved {
             self.make_clean(look.slot());
         }
-        has_records || moved || failed || diverged
+        has_records || moved || failed || diverged || is_sent_away
     }
 
     fn make_clean(&mut self, slot: usize) {

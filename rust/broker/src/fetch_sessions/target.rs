@@ -1,5 +1,6 @@
 //! What a fetch asks for, read out of its request.
 
+use super::TOPIC_ID_VERSION;
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::fetch::FetchRequest;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct FetchTarget {
     pub last_fetched_epoch: i32,
     /// A follower's log start offset; -1 from a consumer.
     pub log_start_offset: i64,
+    /// Whether no replica but the leader may answer. Consumers may ask any since v11 (KIP-392).
+    pub leader_only: bool,
 }
 
 /// Who fetches, as far as it decides what may be read.
@@ -42,6 +45,9 @@ pub struct Reader {
     /// 0 reads everything that is committed to the log, 1 committed transactions only.
     pub isolation_level: i8,
 }
+
+/// First version of consumers that may ask any replica (KIP-392).
+pub const ANY_REPLICA_VERSION: i16 = 11;
 
 /// First version that carries the replica's id in a tagged struct.
 const REPLICA_STATE_VERSION: i16 = 15;
@@ -70,7 +76,9 @@ pub(super) fn topic_ref(by_id: bool, name: &str, id: Uuid) -> Arc<TopicRef> {
 }
 
 /// The partitions that `request` lists, in its order; one that it names twice comes twice.
-pub(super) fn targets(request: &FetchRequest, by_id: bool) -> impl Iterator<Item = FetchTarget> {
+pub(super) fn targets(request: &FetchRequest, version: i16) -> impl Iterator<Item = FetchTarget> {
+    let by_id = version >= TOPIC_ID_VERSION;
+    let leader_only = version < ANY_REPLICA_VERSION || Reader::of(request, version).is_follower();
     request.topics.iter().flat_map(move |topic| {
         let name = topic_ref(by_id, &topic.topic, topic.topic_id);
         topic.partitions.iter().map(move |partition| FetchTarget {
@@ -81,6 +89,7 @@ pub(super) fn targets(request: &FetchRequest, by_id: bool) -> impl Iterator<Item
             current_leader_epoch: partition.current_leader_epoch,
             last_fetched_epoch: partition.last_fetched_epoch,
             log_start_offset: partition.log_start_offset,
+            leader_only,
         })
     })
 }

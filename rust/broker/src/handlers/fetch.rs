@@ -6,7 +6,7 @@
 
 use super::{Call, Reply, Rooms};
 use crate::cold_reads::ColdReads;
-use crate::fetch_sessions::{FetchContext, Opening, Reader};
+use crate::fetch_sessions::{ANY_REPLICA_VERSION, FetchContext, Opening, Reader};
 use crate::metrics::Counter;
 use crate::partitions::FetchReader;
 use crate::request_queue::Parked;
@@ -59,6 +59,7 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
         max_bytes,
         max_wait_ms: longest_wait_ms(request.max_wait_ms, looks.len()),
         reader,
+        rack: rack(rooms, who, &request, reply.version),
     };
     // Decoded, it takes twice its bytes: no longer than until its partitions are known.
     drop(request);
@@ -141,6 +142,14 @@ fn longest_wait_ms(asked_ms: i32, looks: usize) -> u64 {
     } else {
         asked_ms
     }
+}
+
+/// The rack of a consumer, if leaders send consumers to replicas in their racks (KIP-392).
+fn rack(rooms: &Rooms, who: Reader, request: &FetchRequest, version: i16) -> Option<Arc<str>> {
+    let may_leave = !who.is_follower() && version >= ANY_REPLICA_VERSION;
+    let is_asked = may_leave && !request.rack_id.is_empty();
+    let is_on = || rooms.config.load().replica_selector_class.is_some();
+    (is_asked && is_on()).then(|| Arc::from(request.rack_id.as_str()))
 }
 
 fn reader(reader: Reader) -> FetchReader {

@@ -407,6 +407,15 @@ impl PartitionState {
     /// - `UnknownLeaderEpoch`: it knows a newer one than this broker
     /// - `NotLeaderOrFollower`: another broker leads
     pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
+        self.check_epoch(claimed)?;
+        if self.is_leader() { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
+    }
+
+    /// Whether a request that any replica may answer may be served here.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_leader`], without `NotLeaderOrFollower`.
+    pub fn check_epoch(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
         if self.is_gone {
             return Err(ErrorCode::UnknownTopicOrPartition);
         }
@@ -417,7 +426,13 @@ impl PartitionState {
                 std::cmp::Ordering::Equal => {}
             }
         }
-        if self.is_leader() { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
+        Ok(())
+    }
+
+    /// The in-sync replica, of those that are near a reader, to read from `offset` on.
+    #[must_use]
+    pub fn nearest(&self, offset: Offset, is_near: impl Fn(i32) -> bool) -> Option<i32> {
+        self.in_sync.nearest(offset, is_near)
     }
 }
 

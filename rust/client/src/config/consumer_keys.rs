@@ -42,7 +42,7 @@ pub static KEYS: &[ClientKey] = keys! {
     Consumer Boolean "check.crcs" = Some("true"), Any,
         "Check the checksum of every batch.";
     Consumer String "client.rack" = Some(""), Any,
-        "Rack of this client, for the assignor of its group. Records come from leaders only.";
+        "Rack of this client: leaders may send it to a replica there, and assignors count racks.";
     Consumer Boolean "exclude.internal.topics" = Some("true"), Any,
         "Exclude internal topics from patterns.";
     Consumer Boolean "allow.auto.create.topics" = Some("true"), Any,

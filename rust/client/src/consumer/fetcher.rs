@@ -4,7 +4,9 @@
 //! connection of its own and at most one request in flight. The connection is its own because a
 //! fetch waits, and would delay requests behind it. What comes in goes into the `buffer` undecoded,
 //! bounded in bytes; callers decode.
-//! Source: Kafka's `Fetcher`; KIP-74, KIP-227, KIP-516.
+//! A leader may name a replica in the rack of this client. That one is asked for
+//! `metadata.max.age.ms`, as long as it answers, and then the leader again (KIP-392).
+//! Source: Kafka's `Fetcher`; KIP-74, KIP-227, KIP-392, KIP-516.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -99,7 +101,7 @@ impl Fetcher {
         };
         let mut by_node: HashMap<NodeId, Vec<Wanted>> = HashMap::new();
         for wish in wishes {
-            by_node.entry(wish.leader.node).or_default().push(Wanted {
+            by_node.entry(wish.node).or_default().push(Wanted {
                 topic_id: wish.topic_id,
                 cursor: wish.cursor,
                 from: wish.from,
@@ -157,9 +159,7 @@ impl Fetcher {
             session_epoch: told.session_epoch,
             topics: told.topics,
             forgotten_topics_data: told.forgotten,
-            // A leader would send a client with a rack to a replica there (KIP-392), without
-            // records.
-            rack_id: String::new(),
+            rack_id: config.client_rack.clone(),
             ..FetchRequest::default()
         }
     }
@@ -184,6 +184,7 @@ impl Fetcher {
     fn failed(&mut self, id: NodeId, error: ClientError) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.connection = None;
+        self.shared.subscription.lock().leave_nearby(id);
         node.session.restart();
         node.failures += 1;
         let wait = self.shared.config.client.connection.retry_backoff.after(node.failures);

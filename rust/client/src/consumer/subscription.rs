@@ -28,26 +28,13 @@ mod wish;
 
 use past::Past;
 
-pub use partition_state::{LeaderAndEpoch, PartitionState, Status, Watermarks};
+pub use partition_state::{FetchWish, LeaderAndEpoch, PartitionState, Status, Watermarks};
 pub use wish::{TopicFilter, Wish};
 
 /// "The first offset" and "the end", as ListOffsets spells them.
 pub const EARLIEST: i64 = -2;
 /// The end of the partition.
 pub const LATEST: i64 = -1;
-
-/// A partition that is to be fetched.
-#[derive(Clone, Debug)]
-pub struct FetchWish {
-    /// The consumer's place in it.
-    pub cursor: Arc<Cursor>,
-    /// Its topic's id: the position is one in that topic's log.
-    pub topic_id: Uuid,
-    /// Who leads it, as far as is known.
-    pub leader: LeaderAndEpoch,
-    /// Where to go on.
-    pub from: Position,
-}
 
 /// Partitions that need an answer from ListOffsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -369,6 +356,14 @@ impl Subscription {
     #[must_use]
     pub fn fetchable(&self, now: Instant, partition_bytes: usize) -> Vec<FetchWish> {
         self.partitions.values().filter_map(|state| state.fetchable(now, partition_bytes)).collect()
+    }
+
+    /// Replica `node` cannot be asked: partitions that were read from it, though another broker
+    /// leads them, go back to their leaders.
+    pub fn leave_nearby(&mut self, node: i32) {
+        for state in self.partitions.values_mut().filter(|state| state.nearby() == Some(node)) {
+            state.leave_nearby();
+        }
     }
 
     /// What is done and not committed yet, by partition.

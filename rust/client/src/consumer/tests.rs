@@ -84,7 +84,8 @@ pub fn fetch(asked: &Asked, serve: impl Fn(i32, i64) -> PartitionData) -> Answer
             .into_iter()
             .map(|one| serve(one.partition, one.fetch_offset))
             .filter(|data| {
-                data.error_code != 0 || data.records.as_ref().is_some_and(|r| !r.is_empty())
+                let has_records = data.records.as_ref().is_some_and(|r| !r.is_empty());
+                data.error_code != 0 || data.preferred_read_replica >= 0 || has_records
             })
             .collect(),
     });

@@ -135,6 +135,7 @@ pub(super) fn partition_data(
             LeaderIdAndEpoch { leader_id: id, leader_epoch: epoch.0 }
         }),
         aborted_transactions: aborted_transactions(fetched, reader),
+        preferred_read_replica: fetched.nearby.unwrap_or(-1),
         records: Some(records),
         ..PartitionData::default()
     }
@@ -144,6 +145,7 @@ pub(super) fn partition_data(
 /// that do not exist get a list; those that could not be read get `None`.
 fn aborted_transactions(fetched: &Fetched, reader: FetchReader) -> Option<Vec<AbortedTransaction>> {
     let is_listed = match fetched.error {
+        ErrorCode::None if fetched.nearby.is_some() => false,
         ErrorCode::None => reader == FetchReader::ReadCommitted && fetched.diverging.is_none(),
         ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => true,
         _ => false,

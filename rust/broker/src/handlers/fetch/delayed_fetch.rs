@@ -5,6 +5,7 @@
 //! - case B: one of them has an error to report, or its reader's log diverged from ours
 //! - case C: one of its offsets lies on an older segment: that one will not grow
 //! - case D: it asks for nothing, or for no bytes
+//! - case E: a replica nearer to its reader has one of its partitions (KIP-392)
 //!
 //! Within a session it looks at dirty partitions only, and waits at the session's notifier; those
 //! that move meanwhile are looked at as well. A clean partition has nothing to be read, so leaving
@@ -41,7 +42,7 @@ impl Wanted {
 }
 
 /// How much, how long, and for whom.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FetchLimits {
     /// Fewer bytes are worth waiting.
     pub min_bytes: u64,
@@ -51,6 +52,8 @@ pub struct FetchLimits {
     pub max_wait_ms: u64,
     /// How far the reader may read.
     pub reader: FetchReader,
+    /// The rack whose replicas it shall ask, if there is one.
+    pub rack: Option<Arc<str>>,
 }
 
 type Answer = Box<dyn FnOnce(Arc<DelayedFetch>) + Send>;
@@ -125,6 +128,11 @@ impl DelayedFetch {
         self.wanted.lock().clone()
     }
 
+    /// The replica in the reader's rack that it shall ask instead.
+    fn nearby(&self, look: &Look, partition: &Partition) -> Option<i32> {
+        partition.nearby(&look.target, self.limits.rack.as_deref()?)
+    }
+
     /// Bytes that can be read now; `None` if it is no use to wait for more.
     fn readable(&self) -> Option<u64> {
         self.add_moved();
@@ -132,6 +140,9 @@ impl DelayedFetch {
         let wanted = self.wanted();
         for Wanted { look, partition } in wanted.iter() {
             let partition = partition.as_ref().ok()?;
+            if self.nearby(look, partition).is_some() {
+                return None;
+            }
             let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
             let plan = partition.plan(&look.target, self.limits.reader).ok()?;
             if plan.will_not_grow() {
@@ -172,7 +183,10 @@ impl DelayedFetch {
             let target = &look.target;
             let most = left.min(u64::try_from(target.max_bytes).unwrap_or(0));
             outcomes.push(partition.as_ref().map_err(|error| *error).map(|partition| {
-                let read = partition.read(target, most, nothing_yet, self.limits.reader);
+                let read = match self.nearby(look, partition) {
+                    Some(nearby) => partition.sends_to(nearby),
+                    None => partition.read(target, most, nothing_yet, self.limits.reader),
+                };
                 left = left.saturating_sub(u64::from(read.bytes));
                 nothing_yet &= read.bytes == 0;
                 fetched.push(read);

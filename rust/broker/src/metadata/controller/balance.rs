@@ -1,4 +1,4 @@
-//! What the controller does for partitions without being asked: their preferred leaders lead again,
+//! What the controller does for partitions without being asked. Their preferred leaders lead again,
 //! and a topic gets more replicas when the cluster has more brokers.
 //!
 //! Pure, and it comes to rest: on an image that has the records, it decides on none. So nothing is

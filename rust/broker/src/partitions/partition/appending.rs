@@ -126,8 +126,8 @@ impl Partition {
         status
     }
 
-    fn tell_readers(&self, bytes: u64, starts_segment: bool) {
-        if starts_segment {
+    fn tell_readers(&self, bytes: u64, look_again: bool) {
+        if look_again {
             // Fetches that wait in the previous segment get what there is: that segment will not
             // grow.
             self.fetch_waiters.check();
@@ -153,12 +153,14 @@ impl Partition {
         let appended = self.log.append_as_follower(records, epoch, now_ms);
         match &appended {
             Ok(appended) => {
-                {
+                let moved = {
                     let mut state = self.state.lock();
-                    state.followed(appended.log_end, high_watermark);
+                    let moved = state.followed(appended.log_end, high_watermark);
                     self.publish(&state);
-                }
-                self.tell_readers(appended.bytes, appended.starts_segment);
+                    moved
+                };
+                // Consumers here wait for the high watermark: new records are not theirs yet.
+                self.tell_readers(appended.bytes, appended.starts_segment || moved.is_some());
             }
             Err(_) => self.look_at_log_end(),
         }

@@ -33,6 +33,12 @@ impl KnownBrokers {
     pub fn lives(&self, id: i32, epoch: i64) -> bool {
         self.0.read().get(&id).is_some_and(|known| known.epoch == epoch && !known.fenced)
     }
+
+    /// Whether a broker serves in this rack.
+    pub fn serves_in(&self, id: i32, rack: &str) -> bool {
+        let is_there = |known: &BrokerImage| !known.fenced && known.rack.as_deref() == Some(rack);
+        self.0.read().get(&id).is_some_and(is_there)
+    }
 }
 
 impl Partition {

@@ -36,6 +36,8 @@ pub struct Fetched {
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// The leader to ask instead.
     pub leader: Option<(i32, LeaderEpoch)>,
+    /// The replica in the reader's rack to ask instead (KIP-392).
+    pub nearby: Option<i32>,
     /// Ranges of the log's files.
     pub slices: Vec<FileSlice>,
     /// Their length together.
@@ -55,6 +57,7 @@ impl Fetched {
             readable_end: unknown,
             diverging: None,
             leader: None,
+            nearby: None,
             slices: Vec::new(),
             bytes: 0,
         }
@@ -187,6 +190,35 @@ impl Partition {
         }
     }
 
+    /// The in-sync replica in `rack` that a consumer shall ask instead of this leader. It has what
+    /// the consumer asks for, and the leader is in another rack.
+    ///
+    /// Source: Kafka's `RackAwareReplicaSelector`.
+    #[must_use]
+    pub fn nearby(&self, target: &FetchTarget, rack: &str) -> Option<i32> {
+        let is_near = |id| self.brokers.serves_in(id, rack);
+        let state = self.state.lock();
+        state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1))).ok()?;
+        if is_near(state.leader()) {
+            return None;
+        }
+        state.nearest(Offset(target.fetch_offset), is_near)
+    }
+
+    /// The answer to a consumer that shall ask replica `nearby` instead: no records.
+    #[must_use]
+    pub fn sends_to(&self, nearby: i32) -> Fetched {
+        let end = self.high_watermark();
+        Fetched {
+            high_watermark: end,
+            last_stable_offset: end,
+            log_start_offset: self.log_start_offset(),
+            readable_end: end,
+            nearby: Some(nearby),
+            ..Fetched::refused(ErrorCode::None)
+        }
+    }
+
     /// Where the log of a reader parted from this one, if it did.
     fn divergence(
         &self,
@@ -213,7 +245,11 @@ impl Partition {
     fn check_reader(&self, target: &FetchTarget, reader: FetchReader) -> Result<(), ErrorCode> {
         let state = self.state.lock();
         // In a fetch every negative epoch says "unknown".
-        state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1)))?;
+        let claimed = LeaderEpoch(target.current_leader_epoch.max(-1));
+        match target.leader_only {
+            true => state.check_leader(claimed)?,
+            false => state.check_epoch(claimed)?,
+        }
         match reader {
             FetchReader::Follower(id) if !state.is_followed_by(id) => {
                 Err(ErrorCode::NotLeaderOrFollower)

@@ -289,6 +289,7 @@ fn a_follower_that_has_only_records_that_were_deleted_here_counts_when_it_droppe
             current_leader_epoch: NEXT.0,
             last_fetched_epoch: EPOCH.0,
             log_start_offset,
+            leader_only: true,
         };
         let fetched = partition.read(&target, 100, true, reader);
         assert_eq!(fetched.log_start_offset, Offset(1));

@@ -259,6 +259,17 @@ impl InSync {
         alive.map(|follower| follower.log_start_offset).fold(local_start, Offset::min)
     }
 
+    /// The committed in-sync replica, of those that are near a reader, to read from `offset` on:
+    /// one that has this offset, and of several the one that is furthest.
+    pub fn nearest(&self, offset: Offset, is_near: impl Fn(i32) -> bool) -> Option<i32> {
+        let may_serve = |follower: &&Follower| {
+            let has_it = (follower.log_start_offset..=follower.log_end_offset).contains(&offset);
+            has_it && self.committed.contains(&follower.id) && is_near(follower.id)
+        };
+        let near = self.followers.iter().filter(may_serve);
+        near.max_by_key(|one| (one.log_end_offset, one.caught_up_ms, one.id)).map(|one| one.id)
+    }
+
     pub fn start_of(&self, id: i32) -> Option<Offset> {
         let follower = self.followers.iter().find(|follower| follower.id == id);
         follower.map(|follower| follower.log_start_offset)

@@ -1,6 +1,7 @@
 //! What a fetch response means for each of its partitions.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use kafkalite_connection::LeaderNews;
@@ -33,7 +34,8 @@ pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
                 let Some(told) = session.told(&topic, topic_id, data.partition_index) else {
                     continue;
                 };
-                let passing = take_partition(&mut subscription, told, data, &mut brought);
+                let until = shared.nearby_until();
+                let passing = take_partition(&mut subscription, told, data, until, &mut brought);
                 if let Some(news) = passing {
                     outdated = true;
                     subscription.retry_later(told.cursor.partition(), shared.retry_at());
@@ -52,21 +54,32 @@ pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
 /// The leader that a refusal named: its id and epoch, -1 where it named none.
 type NamedLeader = (i32, i32);
 
-/// Takes one partition; returns the leader it names if it is refused for a reason that passes.
+/// Takes one partition; returns the leader it names if it is refused for a reason that passes. A
+/// replica that a leader names is read from for as long as `until`.
 fn take_partition(
     subscription: &mut Subscription,
     told: &Wanted,
     data: PartitionData,
+    until: Instant,
     brought: &mut Brought,
 ) -> Option<NamedLeader> {
     let state = subscription.get_mut(told.cursor.partition())?;
     let code = ErrorCode::from_code(data.error_code);
     if passes(code) {
+        state.leave_nearby();
         let leader = &data.current_leader;
         return Some((leader.leader_id, leader.leader_epoch));
     }
     // Another leader was asked for the same place meanwhile, and answered first.
     if state.next_fetch().offset != told.from.offset {
+        return None;
+    }
+    if code == ErrorCode::OffsetOutOfRange && state.leave_nearby() {
+        // Only the leader knows what is in range.
+        return None;
+    }
+    if code.is_none() && data.preferred_read_replica >= 0 {
+        state.read_from(data.preferred_read_replica, until);
         return None;
     }
     if !code.is_none() {

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use kafkalite_protocol::Uuid;
 
-use super::FetchWish;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
@@ -48,6 +47,21 @@ pub struct Watermarks {
     pub last_stable: i64,
 }
 
+/// A partition that is to be fetched.
+#[derive(Clone, Debug)]
+pub struct FetchWish {
+    /// The consumer's place in it.
+    pub cursor: Arc<Cursor>,
+    /// Its topic's id: the position is one in that topic's log.
+    pub topic_id: Uuid,
+    /// The replica to ask: the leader, or one that the leader named.
+    pub node: i32,
+    /// Who leads it, as far as is known.
+    pub leader: LeaderAndEpoch,
+    /// Where to go on.
+    pub from: Position,
+}
+
 /// One assigned partition.
 #[derive(Debug)]
 pub struct PartitionState {
@@ -57,6 +71,8 @@ pub struct PartitionState {
     /// Where the next fetch begins: ahead of the position by what waits to be handed out.
     next_fetch: Position,
     leader: Option<LeaderAndEpoch>,
+    /// The replica that the leader said to read from, and until when (KIP-392).
+    nearby: Option<(i32, Instant)>,
     /// The leader epoch under which the position was found good.
     validated: i32,
     watermarks: Option<Watermarks>,
@@ -88,6 +104,7 @@ impl PartitionState {
             status,
             next_fetch: start,
             leader: None,
+            nearby: None,
             validated: NO_EPOCH,
             watermarks: None,
             committed: None,
@@ -297,9 +314,26 @@ impl PartitionState {
     pub(super) fn see_leader(&mut self, leader: LeaderAndEpoch) {
         if self.leader != Some(leader) {
             self.leader = Some(leader);
+            self.nearby = None;
             self.retry_at = None;
             self.look_at_epoch();
         }
+    }
+
+    /// Reads from replica `node` until then, as the leader said.
+    pub fn read_from(&mut self, node: i32, until: Instant) {
+        self.nearby = Some((node, until));
+    }
+
+    /// The replica that the leader said to read from.
+    #[must_use]
+    pub fn nearby(&self) -> Option<i32> {
+        self.nearby.map(|(node, _)| node)
+    }
+
+    /// Goes back to the leader. Whether another replica was read from.
+    pub fn leave_nearby(&mut self) -> bool {
+        self.nearby.take().is_some()
     }
 
     /// With an epoch of the record before and a new leader, the leader must be asked first.
@@ -334,10 +368,13 @@ impl PartitionState {
         if !ready {
             return None;
         }
+        let leader = self.leader?;
+        let nearby = self.nearby.filter(|(_, until)| now < *until);
         Some(FetchWish {
             cursor: Arc::clone(&self.cursor),
             topic_id: self.topic_id,
-            leader: self.leader?,
+            node: nearby.map_or(leader.node, |(node, _)| node),
+            leader,
             from: self.next_fetch,
         })
     }

@@ -1,5 +1,7 @@
 //! Partitions that change their leader, and leaders that send a reader elsewhere.
 
+use std::sync::atomic::AtomicBool;
+
 use super::commits::coordinated;
 use super::last_commit::nothing_committed;
 use super::*;
@@ -55,29 +57,93 @@ fn what_the_leader_before_answers_late_is_not_handed_out_again() {
     drop(second);
 }
 
-/// A leader that knows a replica in a reader's rack sends it there, and no records (KIP-392).
+/// A leader that sends readers with a rack to the second broker (KIP-392), for records below `to`.
+fn sends_away_below(asked: &Asked, to: i64, log: &Log) -> Answer {
+    if asked.is(ApiKey::ListOffsets) {
+        return list_offsets(asked, log);
+    } else if !asked.is(ApiKey::Fetch) {
+        return Answer::Usual;
+    }
+    let request: FetchRequest = asked.read();
+    let elsewhere = |partition_index| PartitionData {
+        partition_index,
+        preferred_read_replica: OTHER,
+        records: Some(Records::Bytes(Bytes::new())),
+        ..PartitionData::default()
+    };
+    fetch(asked, |partition, offset| match request.rack_id == "here" && offset < to {
+        true => elsewhere(partition),
+        false => log.fetch(partition, offset),
+    })
+}
+
+const RACK: (&str, &str) = ("client.rack", "here");
+
 #[test]
-fn a_consumer_with_a_rack_is_not_sent_from_its_leader_to_a_replica() {
-    let broker = FakeBroker::start(move |asked| {
-        if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &LOG);
-        } else if !asked.is(ApiKey::Fetch) {
-            return Answer::Usual;
-        }
-        let request: FetchRequest = asked.read();
-        let elsewhere = |partition_index| PartitionData {
-            partition_index,
-            preferred_read_replica: OTHER,
-            records: Some(Records::Bytes(Bytes::new())),
-            ..PartitionData::default()
-        };
-        fetch(asked, |partition, offset| match request.rack_id.is_empty() {
-            true => LOG.fetch(partition, offset),
-            false => elsewhere(partition),
-        })
-    });
-    let consumer = reading(&broker, &[EARLIEST_RESET, ("client.rack", "here")]);
+fn a_consumer_with_a_rack_reads_where_its_leader_sends_it() {
+    let longer = Log { end: 6, ..LOG };
+    let [first, second] = two(
+        move |asked| sends_away_below(asked, 4, &longer),
+        |asked| if asked.is(ApiKey::Fetch) { fetch_of_log(asked) } else { Answer::Usual },
+    );
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    second.wait_for(ApiKey::Fetch, 2);
+    assert_eq!(first.count(ApiKey::Fetch), 1, "it goes on where it was sent");
+}
+
+/// Each refusal is of a kind of its own: the first passes, and the leader alone knows the second.
+#[test]
+fn a_consumer_goes_back_to_its_leader_when_the_replica_nearby_refuses() {
+    for refusal in [ErrorCode::NotLeaderOrFollower, ErrorCode::OffsetOutOfRange] {
+        let sent = AtomicBool::new(false);
+        let [first, _second] = two(
+            move |asked| {
+                let is_first = asked.is(ApiKey::Fetch) && !sent.swap(true, Ordering::Relaxed);
+                sends_away_below(asked, if is_first { 4 } else { 0 }, &LOG)
+            },
+            move |asked| match asked.is(ApiKey::Fetch) {
+                true => fetch(asked, |partition_index, _| PartitionData {
+                    partition_index,
+                    error_code: refusal.code(),
+                    ..PartitionData::default()
+                }),
+                false => Answer::Usual,
+            },
+        );
+        let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
+        assert_eq!(read(&consumer, 4), Ok((0..4).collect()), "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_consumer_goes_back_to_its_leader_when_the_replica_nearby_is_gone() {
+    let sent = AtomicBool::new(false);
+    let [first, _second] = two(
+        move |asked| {
+            let is_first = asked.is(ApiKey::Fetch) && !sent.swap(true, Ordering::Relaxed);
+            sends_away_below(asked, if is_first { 4 } else { 0 }, &LOG)
+        },
+        |asked| if asked.is(ApiKey::Fetch) { Answer::Close } else { Answer::Usual },
+    );
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+}
+
+/// After `metadata.max.age.ms` the leader is asked again, whatever the replica answers.
+#[test]
+fn a_consumer_asks_its_leader_again_from_time_to_time() {
+    let [first, _second] = two(
+        move |asked| sends_away_below(asked, 4, &LOG),
+        |asked| match asked.is(ApiKey::Fetch) {
+            true => fetch(asked, |partition, _| LOG.fetch(partition, LOG.end)),
+            false => Answer::Usual,
+        },
+    );
+    let age = ("metadata.max.age.ms", "20");
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK, age, ("fetch.max.wait.ms", "5")]);
+    let _reads = consumer.next(ALL, Instant::now());
+    first.wait_for(ApiKey::Fetch, 3);
 }
 
 /// All positions waited for the slowest leader's answer, which may be none.

@@ -207,6 +207,7 @@ impl Client {
             current_leader_epoch: wish.leader_epoch,
             last_fetched_epoch: -1,
             log_start_offset: -1,
+            leader_only: false,
         }
     }
 

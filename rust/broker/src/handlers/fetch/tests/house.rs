@@ -214,6 +214,7 @@ impl House {
             max_bytes: unsigned(request.max_bytes),
             max_wait_ms: unsigned(request.max_wait_ms),
             reader,
+            rack: None,
         };
         let (answered, answer) = mpsc::channel();
         let (noted, looked_at) = (context.clone(), self.looked_at.clone());

@@ -22,7 +22,7 @@ fn add(cluster: &mut Cluster, count: usize, replicas: &[i32]) {
 
 /// One pass; whether there are more.
 fn prefer(cluster: &mut Cluster) -> bool {
-    let (records, is_cut) = cluster.decide(Elections::prefer_leaders);
+    let (records, is_cut) = cluster.decide(|elections| elections.prefer_leaders());
     cluster.commit(records);
     is_cut
 }
@@ -65,7 +65,10 @@ fn a_preferred_leader_leads_again_as_soon_as_it_is_in_sync() {
     assert!(!prefer(&mut cluster));
     assert_eq!(cluster.state(), (1, vec![1, 2, 3], vec![]));
     assert_eq!(cluster.epochs(), (epochs.0 + 1, epochs.1 + 1));
-    assert!(cluster.decide(Elections::prefer_leaders).0.is_empty(), "it comes to rest");
+    assert!(
+        cluster.decide(|elections| elections.prefer_leaders()).0.is_empty(),
+        "it comes to rest"
+    );
 }
 
 #[test]
@@ -143,8 +146,7 @@ fn a_topic_grows_onto_brokers_that_serve_and_where_a_leader_is() {
     assert_eq!(grow(&mut cluster, THREE), 1);
     catch_up(&mut cluster);
 
-    let alone =
-        Reassignment { topic: "t".into(), partition: 1, replicas: Some(vec![1]) };
+    let alone = Reassignment { topic: "t".into(), partition: 1, replicas: Some(vec![1]) };
     let record = cluster.decide(|elections| elections.reassign(&alone, true)).unwrap();
     cluster.commit(record.into_iter().collect());
     cluster.leaves(1, Leaving::Away);

@@ -34,6 +34,7 @@ fn a_replica_is_proposed_with_the_image_in_which_it_serves() {
         current_leader_epoch: 1,
         last_fetched_epoch: -1,
         log_start_offset: 0,
+        leader_only: true,
     };
     let now_ms = house.clock.monotonic_ms();
     let (offset, log_start) = (Offset(0), Offset(0));
