@@ -52,15 +52,16 @@ def test_a_broker_without_its_disk_takes_its_id_and_fills_again(processes: Proce
     third = processes.serve("--join", first.ready)
     eventually(lambda: first.stderr.count("Promote(") == 2)
     with_topic(first)
-    refused = processes.start(
-        "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--join", first.ready,
-        "--set", "node.id=3",
-    )  # fmt: skip
+    serve = ("serve", "--listen", "127.0.0.1:0", "--admin-port", "0", "--data-dir", "data")
+    wiped_disk = (*serve, "--join", first.ready, "--set", "node.id=3")
+    alive = "another data directory, which is alive"
+    refused = processes.start(*wiped_disk, "--set", "initial.broker.registration.timeout.ms=100")
     assert refused.wait() != 0
-    assert "another data directory, which is alive" in refused.stderr
+    assert alive in refused.stderr
+    wiped = processes.start(*wiped_disk)
+    eventually(lambda: alive in wiped.stderr)
     third.end(signal.SIGKILL)
-    eventually(lambda: sorted(brokers(first.ready)) == [1, 2])
-    wiped = processes.serve("--join", first.ready, "--set", "node.id=3")
+    wiped.wait_ready()
     eventually(lambda: in_sync(wiped.ready, "kept") == [1, 2, 3])
     # The voter of the lost disk goes, and the new one comes.
     eventually(lambda: first.stderr.count("Promote(") == 3)

@@ -395,7 +395,8 @@ impl Foundation<'_> {
             fetches: fetches.clone(),
             produces: produces.clone(),
             recovery_threads: config.recovery_threads,
-            removed_topics: controller.removed_topics().clone(),
+            max_lag_ms: config.replica_lag_time_max_ms,
+            removed_topics: controller.take_removed_topics(),
         };
         let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
         tell_when_offline(&partitions, timer);

@@ -13,6 +13,8 @@ mod membership;
 pub mod peers;
 mod registering;
 mod sessions;
+mod settings;
+mod unclean;
 mod upkeep;
 mod voters;
 mod watch;
@@ -42,13 +44,11 @@ use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-pub use upkeep::Upkeep;
+pub use settings::ClusterSettings;
 pub use voters::VoterRequest;
 
-/// Between two looks of the leader at its cluster.
+/// Between two looks of the leader at its cluster, at most.
 const TURN: Duration = Duration::from_millis(250);
-/// A heartbeat is sent every so many turns.
-const TURNS_PER_BEAT: u32 = 2;
 /// How long a stop waits until the cluster knows of it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The broker has no epoch: it does not serve.
@@ -98,7 +98,7 @@ pub struct Cluster {
     controller: Arc<Controller>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
-    upkeep: Upkeep,
+    settings: ClusterSettings,
     member: Mutex<Option<Arc<Member>>>,
     /// Held by the change from one broker to several.
     changing_over: Mutex<()>,
@@ -113,12 +113,12 @@ impl Cluster {
         controller: Arc<Controller>,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
-        upkeep: Upkeep,
+        settings: ClusterSettings,
     ) -> Arc<Self> {
         let epoch = AtomicI64::new(NO_EPOCH);
         let (member, changing_over) = (Mutex::default(), Mutex::default());
         let this =
-            Self { identity, controller, storage, clock, upkeep, member, changing_over, epoch };
+            Self { identity, controller, storage, clock, settings, member, changing_over, epoch };
         Arc::new(this)
     }
 
@@ -130,7 +130,7 @@ impl Cluster {
         identity: Identity,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
-        upkeep: Upkeep,
+        settings: ClusterSettings,
     ) -> Result<Arc<Self>, MetadataError> {
         let peers = start_peers(&identity)?;
         let dir = identity.metadata_dir.clone();
@@ -138,8 +138,8 @@ impl Cluster {
             let options = raft_options(&identity, &storage, publisher, &peers);
             Ok(QuorumOfRaft::start(options)?)
         })?;
-        let this = Self::alone(identity, Arc::new(controller), storage, clock, upkeep);
-        this.run(Member::new(raft, peers));
+        let this = Self::alone(identity, Arc::new(controller), storage, clock, settings);
+        this.run(Member::new(raft, peers, &this.settings));
         Ok(this)
     }
 
@@ -336,7 +336,7 @@ impl Cluster {
         heard.recv().map_err(stopped)??;
         let raft = raft.recv().map_err(stopped)?;
         tracing::info!("this broker is the first voter of a cluster");
-        self.run(Member::new(raft, peers));
+        self.run(Member::new(raft, peers, &self.settings));
         Ok(())
     }
 
@@ -357,6 +357,7 @@ impl Cluster {
             tracing::warn!(broker_id, "a broker sends no heartbeats and is fenced");
             self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
         }
+        self.look_for_unclean(member, &image);
         let times = (now_ns, self.clock.wall_ms());
         let away = member.watch.lock().look(&image, status, times);
         let listener = &self.identity.listener;
@@ -388,8 +389,10 @@ impl Cluster {
 
 /// Runs a broker's turns until the broker is gone.
 async fn turns(cluster: Weak<Cluster>) {
+    let Some(settings) = cluster.upgrade().map(|this| this.settings) else { return };
+    let (period, turns_per_beat) = settings.turns();
     let mut turn = 0_u32;
-    let mut times = tokio::time::interval(TURN);
+    let mut times = tokio::time::interval(period);
     times.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let Some(member) = cluster.upgrade().and_then(|this| this.running()) else { return };
@@ -413,7 +416,7 @@ async fn turns(cluster: Weak<Cluster>) {
         }
         member.mend(&status, this.clock.monotonic_ns());
         turn = turn.wrapping_add(1);
-        if !turn.is_multiple_of(TURNS_PER_BEAT) {
+        if !turn.is_multiple_of(turns_per_beat) {
             continue;
         }
         if let Some((at, request)) = this.heartbeat_due(&status) {

@@ -11,7 +11,7 @@
 use super::joining::{Settled, advertised, endpoint};
 use super::{Environment, StartError, system};
 use crate::clock::Clock;
-use crate::cluster::{Cluster, Identity, QUORUM, Upkeep};
+use crate::cluster::{Cluster, ClusterSettings, Identity, QUORUM};
 use crate::config::BrokerConfig;
 use crate::meta_properties::{self, MetaProperties, MetaPropertiesError};
 use crate::metadata::controller::{ControllerOptions, Registration};
@@ -105,11 +105,11 @@ pub(super) fn open(
         metadata_dir: dir,
         links: links.clone(),
     };
-    let upkeep = Upkeep::of(config);
+    let settings = ClusterSettings::of(config);
     let cluster = if let Some(controller) = controller {
-        Cluster::alone(identity, controller.clone(), storage.clone(), clock.clone(), upkeep)
+        Cluster::alone(identity, controller.clone(), storage.clone(), clock.clone(), settings)
     } else if is_member(storage.as_ref(), &identity.metadata_dir)? {
-        join_in(identity, storage, clock, upkeep)?
+        join_in(identity, storage, clock, settings)?
     } else {
         begin_alone(config, identity, broker.clone(), storage, clock)?
     };
@@ -164,8 +164,8 @@ fn begin_alone(
         min_insync_replicas: config.min_insync_replicas,
     };
     let controller = Controller::open(options, storage.clone(), clock.clone())?;
-    let (controller, upkeep) = (Arc::new(controller), Upkeep::of(config));
-    Ok(Cluster::alone(identity, controller, storage.clone(), clock.clone(), upkeep))
+    let (controller, settings) = (Arc::new(controller), ClusterSettings::of(config));
+    Ok(Cluster::alone(identity, controller, storage.clone(), clock.clone(), settings))
 }
 
 /// A broker that belongs to a quorum.
@@ -173,11 +173,11 @@ fn join_in(
     identity: Identity,
     storage: &Arc<dyn Storage>,
     clock: &Arc<dyn Clock>,
-    upkeep: Upkeep,
+    settings: ClusterSettings,
 ) -> Result<Arc<Cluster>, StartError> {
     // A crash may have come between the first snapshot of the quorum and the end of the log before.
     delete_log(storage.as_ref(), &identity.metadata_dir)?;
-    Ok(Cluster::member(identity, storage.clone(), clock.clone(), upkeep)?)
+    Ok(Cluster::member(identity, storage.clone(), clock.clone(), settings)?)
 }
 
 /// Whether the quorum in `dir` is in force, and not the log of a single broker.

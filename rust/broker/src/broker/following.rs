@@ -8,10 +8,11 @@ use crate::metadata::{ApiError, Controller, MetadataImage, TopicImage};
 use crate::network::ConnectionLimits;
 use crate::partitions::{PartitionProposal, ReplicaManager, TopicSettings};
 use crate::purgatory::Timer;
-use crate::replication::{ReplicaFetchers, ReplicaFetchersConfig};
+use crate::replication::{FetcherConfig, ReplicaFetchers, ReplicaFetchersConfig};
 use arc_swap::ArcSwap;
 use kafkalite_connection::CutLinks;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A start with so many partitions leaves much free memory behind, and so does their deletion.
 const MANY_PARTITIONS: usize = 1_000;
@@ -90,6 +91,8 @@ pub(super) fn start_fetchers(
         local_id: config.node_id,
         listener: config.inter_broker_listener_name.clone(),
         links,
+        asks: asks(config),
+        socket_timeout: Duration::from_millis(config.replica_socket_timeout_ms),
     };
     let (partitions, clock) = (Arc::clone(partitions), Arc::clone(clock));
     let fetchers = Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock));
@@ -100,6 +103,19 @@ pub(super) fn start_fetchers(
         }
     }));
     fetchers
+}
+
+/// What the configuration has followers ask of their leaders.
+fn asks(config: &BrokerConfig) -> FetcherConfig {
+    FetcherConfig {
+        max_wait_ms: config.replica_fetch_wait_max_ms,
+        min_bytes: config.replica_fetch_min_bytes,
+        max_bytes: config.replica_fetch_response_max_bytes,
+        partition_max_bytes: config.replica_fetch_max_bytes,
+        // Without any wait a leader that does not answer would be asked without end.
+        backoff_ms: config.replica_fetch_backoff_ms.max(1),
+        ..FetcherConfig::default()
+    }
 }
 
 /// Makes configuration and partitions follow the control plane from now on, beginning with what
@@ -172,4 +188,33 @@ pub(super) fn in_force(config: &BrokerConfig, image: &MetadataImage) -> BrokerCo
         tracing::error!(%problem, "an altered configuration does not hold and is left out");
     }
     altered.config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    #[test]
+    fn followers_ask_for_what_the_configuration_says() {
+        let asked = |flags: &[(&str, &str)]| {
+            let flag =
+                |(key, value): &(&str, &str)| (key.to_string(), value.to_string(), "".into());
+            let flags = flags.iter().map(flag).collect();
+            let config = load(&Sources { flags, ..Sources::default() }).expect("valid values");
+            let FetcherConfig { max_wait_ms, min_bytes, max_bytes, partition_max_bytes, .. } =
+                asks(&config);
+            let backoff_ms = asks(&config).backoff_ms;
+            (max_wait_ms, min_bytes, max_bytes, partition_max_bytes, backoff_ms)
+        };
+        assert_eq!(asked(&[]), (500, 1, 10 << 20, 1 << 20, 1_000), "Kafka's defaults");
+        let keys = [
+            ("replica.fetch.wait.max.ms", "250"),
+            ("replica.fetch.min.bytes", "2"),
+            ("replica.fetch.response.max.bytes", "3000"),
+            ("replica.fetch.max.bytes", "400"),
+            ("replica.fetch.backoff.ms", "0"),
+        ];
+        assert_eq!(asked(&keys), (250, 2, 3_000, 400, 1));
+    }
 }

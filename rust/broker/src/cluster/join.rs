@@ -156,9 +156,9 @@ fn read(answer: JoinClusterResponse) -> Answer {
     let code = ErrorCode::from_code(error_code);
     let why = error_message.unwrap_or_else(|| code.name().to_owned());
     match code {
-        ErrorCode::InconsistentClusterId
-        | ErrorCode::DuplicateBrokerRegistration
-        | ErrorCode::InvalidRequest => Answer::Refused(why),
+        ErrorCode::InconsistentClusterId | ErrorCode::InvalidRequest => Answer::Refused(why),
+        // A former life of this broker, whose disk was wiped, may count as alive until its session
+        // is over.
         _ => Answer::Later(why),
     }
 }

@@ -3,6 +3,7 @@
 use super::membership::Step;
 use super::peers::Peers;
 use super::sessions::Sessions;
+use super::settings::ClusterSettings;
 use super::upkeep::Rounds;
 use super::watch::{Restarts, Watch};
 use crate::metadata::QuorumOfRaft;
@@ -10,7 +11,7 @@ use kafkalite_quorum::{QuorumError, Status};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tokio::sync::Notify;
 
 /// The quorum, the connections, and what a leader notes.
@@ -28,23 +29,30 @@ pub(super) struct Member {
     /// Brokers came or went, another voter leads, or a change ended: the next look does not wait
     /// for its turn.
     pub looks: Notify,
+    /// The offset of the last image in which no unclean election was due.
+    pub clean_until: AtomicI64,
     /// Brokers whose end a task waits for.
     pub watched: Mutex<BTreeSet<i32>>,
 }
 
 impl Member {
     /// Nothing is known of the others yet.
-    pub fn new(raft: Arc<QuorumOfRaft>, peers: Arc<Peers>) -> Arc<Self> {
+    pub fn new(
+        raft: Arc<QuorumOfRaft>,
+        peers: Arc<Peers>,
+        settings: &ClusterSettings,
+    ) -> Arc<Self> {
         Arc::new(Self {
             raft,
             peers,
-            sessions: Mutex::default(),
+            sessions: Mutex::new(Sessions::new(settings.limits())),
             watch: Mutex::default(),
             rounds: Mutex::default(),
             restarts: Mutex::default(),
             changing: AtomicBool::new(false),
             restarting: AtomicBool::new(false),
             looks: Notify::new(),
+            clean_until: AtomicI64::new(-1),
             watched: Mutex::default(),
         })
     }

@@ -5,19 +5,33 @@
 use crate::metadata::MetadataImage;
 use std::collections::BTreeMap;
 
-/// A broker that sends no heartbeat for so long is fenced, in nanoseconds.
-pub const SESSION_NS: u64 = 3_000_000_000;
+/// Longer than between two looks of a leader that was not stopped.
+const SHORTEST_GAP_NS: u64 = 500_000_000;
 
-/// A broker is fenced sooner when it takes no connection for so long and sends no heartbeat
-/// meanwhile: more than one of them is missing then.
-pub const UNREACHED_NS: u64 = 1_000_000_000;
+/// How long the leader waits, in nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// A broker that sends no heartbeat for so long is fenced.
+    session_ns: u64,
+    /// A broker is fenced sooner when it takes no connection for so long and sends no heartbeat
+    /// meanwhile: more than one of them is missing then.
+    unreached_ns: u64,
+    /// A leader that did not look for so long was stopped itself: no heartbeat reached it.
+    gap_ns: u64,
+}
 
-/// A leader that did not look for so long was stopped itself: no heartbeat reached it.
-const GAP_NS: u64 = 1_000_000_000;
+impl Limits {
+    /// The limits for heartbeats with this interval.
+    pub const fn new(session_ns: u64, heartbeat_ns: u64) -> Self {
+        let third = session_ns / 3;
+        let gap_ns = if third > SHORTEST_GAP_NS { third } else { SHORTEST_GAP_NS };
+        Self { session_ns, unreached_ns: heartbeat_ns.saturating_mul(2), gap_ns }
+    }
+}
 
 /// When each broker sent its last heartbeat, for the leader of one term.
-#[derive(Default)]
 pub struct Sessions {
+    limits: Limits,
     /// The term that this broker leads in.
     term: Option<u64>,
     heard: BTreeMap<i32, u64>,
@@ -30,16 +44,28 @@ pub struct Sessions {
 }
 
 impl Sessions {
+    /// Nothing is known yet.
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            term: None,
+            heard: BTreeMap::new(),
+            unreached: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            looked: None,
+        }
+    }
+
     /// This broker leads in `term`. In a term that just began every broker has a full session.
     pub fn lead(&mut self, term: u64) {
         if self.term != Some(term) {
-            *self = Self { term: Some(term), ..Self::default() };
+            *self = Self { term: Some(term), ..Self::new(self.limits) };
         }
     }
 
     /// This broker does not lead.
     pub fn follow(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.limits);
     }
 
     /// A broker sent a heartbeat.
@@ -65,8 +91,9 @@ impl Sessions {
 
     /// The brokers whose session is over, with their epochs.
     pub fn over(&mut self, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
+        let Limits { session_ns, unreached_ns, gap_ns } = self.limits;
         let looked = self.looked.replace(now_ns).unwrap_or(now_ns);
-        if now_ns.saturating_sub(looked) > GAP_NS {
+        if now_ns.saturating_sub(looked) > gap_ns {
             self.heard.clear();
             self.unreached.clear();
         }
@@ -77,8 +104,8 @@ impl Sessions {
             // The session of a broker without a heartbeat begins with this look.
             let heard = *self.heard.entry(broker.id).or_insert(now_ns);
             let unreached = *self.unreached.get(&broker.id).unwrap_or(&now_ns);
-            let is_silent = now_ns.saturating_sub(heard) > SESSION_NS;
-            if is_silent || now_ns.saturating_sub(unreached) > UNREACHED_NS {
+            let is_silent = now_ns.saturating_sub(heard) > session_ns;
+            if is_silent || now_ns.saturating_sub(unreached) > unreached_ns {
                 over.push((broker.id, broker.epoch));
             }
         }

@@ -70,7 +70,7 @@ impl Cluster {
     /// One look of the leader of `term`.
     pub(super) fn look_after_partitions(&self, member: &Arc<Member>, term: u64) {
         let now_ns = self.clock.monotonic_ns();
-        let every_ns = self.upkeep.balance_every_ns;
+        let every_ns = self.settings.upkeep.balance_every_ns;
         let is_due = {
             let mut rounds = member.rounds.lock();
             rounds.lead(term, every_ns.unwrap_or_default(), now_ns);
@@ -86,7 +86,7 @@ impl Cluster {
             };
             self.controller.prefer_leaders(Box::new(done));
         }
-        let growth = self.upkeep.offsets_topic;
+        let growth = self.settings.upkeep.offsets_topic;
         if self.controller.may_grow(growth)
             && !std::mem::replace(&mut member.rounds.lock().is_growing, true)
         {

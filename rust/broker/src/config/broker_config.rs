@@ -174,6 +174,26 @@ fields! {
     min_insync_replicas: i32 = number("min.insync.replicas");
     /// `replica.selector.class`
     replica_selector_class: Option<String> = text("replica.selector.class");
+    /// `unclean.leader.election.enable`, where a topic does not say otherwise.
+    unclean_leader_election_enable: bool = boolean("unclean.leader.election.enable");
+    /// `replica.lag.time.max.ms`
+    replica_lag_time_max_ms: u64 = number("replica.lag.time.max.ms");
+    /// `replica.fetch.wait.max.ms`
+    replica_fetch_wait_max_ms: i32 = number("replica.fetch.wait.max.ms");
+    /// `replica.fetch.min.bytes`
+    replica_fetch_min_bytes: i32 = number("replica.fetch.min.bytes");
+    /// `replica.fetch.max.bytes`
+    replica_fetch_max_bytes: i32 = number("replica.fetch.max.bytes");
+    /// `replica.fetch.response.max.bytes`
+    replica_fetch_response_max_bytes: i32 = number("replica.fetch.response.max.bytes");
+    /// `replica.fetch.backoff.ms`
+    replica_fetch_backoff_ms: u64 = number("replica.fetch.backoff.ms");
+    /// `replica.socket.timeout.ms`
+    replica_socket_timeout_ms: u64 = number("replica.socket.timeout.ms");
+    /// `broker.heartbeat.interval.ms`
+    broker_heartbeat_interval_ms: u64 = number("broker.heartbeat.interval.ms");
+    /// `broker.session.timeout.ms`
+    broker_session_timeout_ms: u64 = number("broker.session.timeout.ms");
     /// `replica.high.watermark.checkpoint.interval.ms`
     high_watermark_checkpoint_interval_ms: i64
         = number("replica.high.watermark.checkpoint.interval.ms");

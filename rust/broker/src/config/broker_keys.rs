@@ -100,6 +100,24 @@ pub const TOPICS: &[ConfigKey] = keys! {
     Medium ReadOnly String "replica.selector.class" = Null,
         OneOf(&["org.apache.kafka.common.replica.RackAwareReplicaSelector"]),
         "Set: leaders send consumers with client.rack to an in-sync replica in that rack.";
+    High ReadOnly Long "replica.lag.time.max.ms" = Text("30000"), AtLeast(1),
+        "Time after which a follower that is not up to date leaves the in-sync replicas.";
+    High ReadOnly Int "replica.fetch.wait.max.ms" = Text("500"), AtLeast(0),
+        "Maximum wait of a follower's fetch at its leader.";
+    High ReadOnly Int "replica.fetch.min.bytes" = Text("1"), Any,
+        "Bytes that a follower's fetch waits for, at most replica.fetch.wait.max.ms.";
+    Medium ReadOnly Int "replica.fetch.max.bytes" = Text("1048576"), AtLeast(0),
+        "Maximum bytes of one partition in a follower's fetch, beyond its first batch.";
+    Medium ReadOnly Int "replica.fetch.response.max.bytes" = Text("10485760"), AtLeast(0),
+        "Maximum bytes of the answer to a follower's fetch, beyond its first batch.";
+    Medium ReadOnly Int "replica.fetch.backoff.ms" = Text("1000"), AtLeast(0),
+        "Longest wait of a follower after an error. The first takes 20 ms; then they double.";
+    High ReadOnly Int "replica.socket.timeout.ms" = Text("30000"), AtLeast(1),
+        "Time that a follower waits for an answer of its leader.";
+    Medium ReadOnly Int "broker.heartbeat.interval.ms" = Text("500"), AtLeast(1),
+        "Interval between a broker's heartbeats to the controller. Kafka's default is 2000.";
+    Medium ReadOnly Int "broker.session.timeout.ms" = Text("3000"), AtLeast(1),
+        "Time without a heartbeat after which the controller fences a broker. Kafka: 9000.";
     High ReadOnly Long "replica.high.watermark.checkpoint.interval.ms" = Text("5000"), Any,
         "Interval between checkpoints of high watermarks.";
     Low ClusterWide Int "producer.id.expiration.ms" = Text("86400000"), AtLeast(1),

@@ -29,6 +29,7 @@ pub(super) fn check(values: &BrokerValues) -> Result<(), ConfigError> {
     read.cleaners()?;
     read.connections()?;
     read.queue()?;
+    read.replication()?;
     read.node_id()?;
     read.offsets_topic()
 }
@@ -97,6 +98,30 @@ impl Read<'_> {
         }
         let why = format!("{name} must be larger or equal to socket.request.max.bytes");
         Err(self.invalid(&[name], why))
+    }
+
+    /// A follower that waits for longer than this is taken for one that is gone. Kafka starts with
+    /// heartbeats as rare as sessions are long, and fences the broker between any two of them.
+    fn replication(&self) -> Result<(), ConfigError> {
+        let wait = "replica.fetch.wait.max.ms";
+        let (timeout, lag) = ("replica.socket.timeout.ms", "replica.lag.time.max.ms");
+        if self.number(wait) > self.number(timeout) {
+            let why = format!("{timeout} should always be at least {wait}");
+            let why = format!("{why} to prevent unnecessary socket timeouts");
+            return Err(self.invalid(&[wait, timeout], why));
+        }
+        if self.number(wait) > self.number(lag) {
+            let why = format!("{wait} should always be less than or equal to {lag}");
+            return Err(
+                self.invalid(&[wait, lag], format!("{why} to prevent frequent changes in ISR"))
+            );
+        }
+        let (beat, session) = ("broker.heartbeat.interval.ms", "broker.session.timeout.ms");
+        if self.number(beat) >= self.number(session) {
+            let why = format!("{beat} must be less than {session}");
+            return Err(self.invalid(&[beat, session], why));
+        }
+        Ok(())
     }
 
     fn node_id(&self) -> Result<(), ConfigError> {

@@ -13,7 +13,8 @@ use super::key::DefaultValue::Null;
 use super::key::Valid::{Any, AtLeast, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
 
-const REPLICATION: &str = "Kept as given: there is one broker, so nothing is replicated.";
+const REPLICATION: &str = "Kept as given: replication is not throttled.";
+const FETCHERS: &str = "Kept as given: one thread follows each leader, and asks for more at once.";
 const THREADS: &str = "Kept as given: there are no such threads here.";
 const CLEANER: &str = "Kept as given: the cleaner has no such buffer and no such limit.";
 const CONNECTIONS: &str = "Kept as given: see max.connections and max.connections.per.ip.";
@@ -29,7 +30,7 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low ClusterWide Long "replica.alter.log.dirs.io.max.bytes.per.second" = Null, AtLeast(0),
         REPLICATION;
     Low ClusterWide Boolean "follower.fetch.last.tiered.offset.enable" = Null, Any, TIERED;
-    Low ClusterWide Int "num.replica.fetchers" = Null, AtLeast(1), THREADS;
+    Low ClusterWide Int "num.replica.fetchers" = Null, AtLeast(1), FETCHERS;
     Low ClusterWide Int "background.threads" = Null, AtLeast(1), THREADS;
     Low ClusterWide Double "log.cleaner.io.max.bytes.per.second" = Null, Any, CLEANER;
     Low ClusterWide Int "log.cleaner.io.buffer.size" = Null, AtLeast(0), CLEANER;

@@ -52,8 +52,9 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     if who.is_follower() {
         followers::note(rooms, who, &looks);
     }
-    let most = u64::try_from(rooms.config.load().fetch_max_bytes).unwrap_or(0);
-    let max_bytes = u64::try_from(request.max_bytes).unwrap_or(0).min(most);
+    // As in Kafka `fetch.max.bytes` is for consumers: followers have a key of their own.
+    let most = if who.is_follower() { i32::MAX } else { rooms.config.load().fetch_max_bytes };
+    let max_bytes = u64::try_from(request.max_bytes.min(most)).unwrap_or(0);
     let limits = FetchLimits {
         min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
         max_bytes,

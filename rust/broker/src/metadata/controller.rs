@@ -35,6 +35,7 @@ use crate::config::BrokerConfig;
 use changes::{Change, Changes};
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{ErrorCode, Uuid};
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
@@ -44,6 +45,7 @@ pub use balance::Growth;
 pub use blocking::Blocking;
 pub use brokers::{Joined, Joining, Registration};
 pub(in crate::metadata) use changes::fitting;
+pub use cluster::unclean_elections;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
 pub use elections::{ElectionKind, Elections, Leaving};
@@ -92,7 +94,8 @@ pub struct Controller {
     publisher: Arc<Publisher>,
     changes: Arc<Changes>,
     draw_id: DrawId,
-    removed_topics: HashSet<Uuid>,
+    /// `None` when they were taken: they are asked for once.
+    removed_topics: Arc<Mutex<Option<HashSet<Uuid>>>>,
 }
 
 /// Draws the id of a new topic, which no other topic has or had.
@@ -134,8 +137,8 @@ impl Controller {
         let quorum = Arc::new(QuorumOfOne::new(node_id, log, &image, Arc::clone(&publisher)));
         heard.get_or_init(|| Arc::downgrade(&quorum));
         let (expected, timestamp_ms) = (image.offset, clock.wall_ms());
-        let mut controller = Self::over(quorum, publisher, clock, Box::new(random_id));
-        controller.removed_topics = removed_topics;
+        let controller = Self::over(quorum, publisher, clock, Box::new(random_id));
+        *controller.removed_topics.lock() = Some(removed_topics);
         controller.commit(Proposal { records, expected, timestamp_ms })?;
         Ok(controller)
     }
@@ -150,7 +153,7 @@ impl Controller {
         let quorum = QuorumSwitch::new(quorum);
         let proposes_to: Arc<dyn MetadataQuorum> = quorum.clone();
         let changes = Changes::new(clock, proposes_to, Arc::clone(&publisher));
-        Self { quorum, publisher, changes, draw_id, removed_topics: HashSet::new() }
+        Self { quorum, publisher, changes, draw_id, removed_topics: Arc::default() }
     }
 
     /// Waits until a proposal is published. For a start, when there are no other proposals.
@@ -181,11 +184,11 @@ impl Controller {
         Blocking(self)
     }
 
-    /// Topics that are known to have been removed before this start. The set is incomplete, because
-    /// a snapshot of the metadata log has no removed topics. Files that these topics left on the
-    /// disk may be deleted.
-    pub fn removed_topics(&self) -> &HashSet<Uuid> {
-        &self.removed_topics
+    /// Topics that are known to have been removed before this start, or while this broker was away;
+    /// told once. The set is incomplete, because a snapshot of the metadata log has no removed
+    /// topics. Files that these topics left on the disk may be deleted.
+    pub fn take_removed_topics(&self) -> HashSet<Uuid> {
+        self.removed_topics.lock().take().unwrap_or_default()
     }
 
     /// Tells `watcher` of every change from now on, beginning with one from the empty image to this

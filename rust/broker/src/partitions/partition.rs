@@ -48,6 +48,7 @@ pub struct Partition {
     fetch_waiters: Arc<WatchList>,
     produce_waiters: Arc<WatchList>,
     brokers: Arc<KnownBrokers>,
+    max_lag_ms: u64,
     traffic: Traffic,
 }
 
@@ -73,6 +74,8 @@ pub struct PartitionIdentity {
     pub committer: Arc<GroupCommit>,
     /// Which brokers serve: no other one becomes an in-sync replica.
     pub brokers: Arc<KnownBrokers>,
+    /// `replica.lag.time.max.ms`
+    pub max_lag_ms: u64,
 }
 
 impl Partition {
@@ -105,6 +108,7 @@ impl Partition {
             fetch_waiters: identity.fetch_waiters,
             produce_waiters: identity.produce_waiters,
             brokers: identity.brokers,
+            max_lag_ms: identity.max_lag_ms,
             traffic: Traffic::default(),
         }
     }

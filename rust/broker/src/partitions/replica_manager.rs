@@ -49,6 +49,8 @@ pub struct ReplicaManagerConfig {
     pub produces: Arc<Purgatory>,
     /// `num.recovery.threads.per.data.dir`
     pub recovery_threads: usize,
+    /// `replica.lag.time.max.ms`
+    pub max_lag_ms: u64,
     /// Topics of which the metadata log tells that they were removed before this start.
     pub removed_topics: HashSet<Uuid>,
 }
@@ -391,6 +393,7 @@ impl ReplicaManager {
             produce_waiters: self.config.produces.new_list(),
             committer: self.committer.clone(),
             brokers: Arc::clone(&self.brokers),
+            max_lag_ms: self.config.max_lag_ms,
         };
         let noted =
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);

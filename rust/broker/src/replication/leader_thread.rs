@@ -4,10 +4,11 @@
 //! control plane never waits for it: what changes goes into an inbox.
 
 use super::fetcher::{Answer, Fetcher, FetcherConfig, LocalReplicas, Next, Question, ReplicaKey};
+use super::replica_fetchers::ReplicaFetchersConfig;
 use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_connection::{
-    Backoff, Connection, ConnectionConfig, ConnectionError, CutLinks, HostPort, Lane, NodeId, Pool,
+    Backoff, Connection, ConnectionConfig, ConnectionError, HostPort, Lane, NodeId, Pool,
 };
 use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::Request;
@@ -18,10 +19,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// `replica.socket.timeout.ms`
-const SOCKET_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of one answer: as many as are asked for, and one batch that is larger.
-const RESPONSE_MAX_BYTES: usize = 128 << 20;
+/// Most bytes of one answer beyond `replica.fetch.response.max.bytes`: one batch may be larger.
+const BATCH_MAX_BYTES: usize = 118 << 20;
 /// A fetch that waits at the leader for records holds up the first fetch of a new partition. It has
 /// this long to be answered, and is given up with its connection then: the leader answers in order.
 const NEWS_WAIT: Duration = Duration::from_millis(20);
@@ -78,9 +77,9 @@ impl Inbox {
     }
 }
 
-/// The connections of a thread of broker `replica_id`.
-pub(super) fn pool(replica_id: i32, links: Option<Arc<CutLinks>>) -> Pool {
-    Pool::over(Arc::new(connection_config(replica_id)), links)
+/// The connections of a thread.
+pub(super) fn pool(config: &ReplicaFetchersConfig) -> Pool {
+    Pool::over(Arc::new(connection_config(config)), config.links.clone())
 }
 
 /// Starts to follow broker `leader`, over connections of `pool`.
@@ -123,14 +122,15 @@ pub(super) fn start(
     Ok((inbox, handle))
 }
 
-fn connection_config(replica_id: i32) -> ConnectionConfig {
+fn connection_config(config: &ReplicaFetchersConfig) -> ConnectionConfig {
+    let asked = usize::try_from(config.asks.max_bytes).unwrap_or(0);
     let ms = Duration::from_millis;
     let backoff = |initial, max| Backoff { initial: ms(initial), max: ms(max) };
     ConnectionConfig {
         bootstrap_servers: Vec::new(),
-        client_id: format!("broker-{replica_id}-fetcher"),
-        request_timeout: SOCKET_TIMEOUT,
-        bootstrap_timeout: SOCKET_TIMEOUT,
+        client_id: format!("broker-{}-fetcher", config.local_id),
+        request_timeout: config.socket_timeout,
+        bootstrap_timeout: config.socket_timeout,
         setup_timeout: backoff(10_000, 30_000),
         reconnect_backoff: backoff(50, 1_000),
         retry_backoff: backoff(100, 1_000),
@@ -140,7 +140,7 @@ fn connection_config(replica_id: i32) -> ConnectionConfig {
         connections_max_idle: None,
         send_buffer: None,
         receive_buffer: None,
-        response_max_bytes: RESPONSE_MAX_BYTES,
+        response_max_bytes: asked.saturating_add(BATCH_MAX_BYTES),
         allow_auto_create_topics: false,
     }
 }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What the fetchers of a broker need to know of it.
 #[derive(Clone, Debug)]
@@ -25,6 +26,10 @@ pub struct ReplicaFetchersConfig {
     pub listener: Option<String>,
     /// Which leaders cannot be reached, if a test says so.
     pub links: Option<Arc<CutLinks>>,
+    /// What leaders are asked for. The ids in it do not count.
+    pub asks: FetcherConfig,
+    /// `replica.socket.timeout.ms`
+    pub socket_timeout: Duration,
 }
 
 /// The fetchers of a broker.
@@ -128,11 +133,11 @@ impl ReplicaFetchers {
         let config = FetcherConfig {
             replica_id: self.config.local_id,
             broker_epoch: state.broker_epoch,
-            ..FetcherConfig::default()
+            ..self.config.asks
         };
         let place = self.place(image, leader);
         let clock = Arc::clone(&self.clock);
-        let pool = leader_thread::pool(self.config.local_id, self.config.links.clone());
+        let pool = leader_thread::pool(&self.config);
         let started = leader_thread::start((leader, place, pool), config, self.logs.clone(), clock);
         let failed = |error: &std::io::Error| {
             tracing::error!(leader, %error, "cannot start a thread that follows a leader");

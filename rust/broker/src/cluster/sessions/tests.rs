@@ -3,6 +3,14 @@ use crate::metadata::records::{
     FenceBrokerRecord, ListenerRecord, MetadataRecord, RecordsBatch, RegisterBrokerRecord,
 };
 
+const SESSION_NS: u64 = 3_000_000_000;
+const UNREACHED_NS: u64 = 1_000_000_000;
+const GAP_NS: u64 = 1_000_000_000;
+
+fn sessions() -> Sessions {
+    Sessions::new(Limits::new(SESSION_NS, 500_000_000))
+}
+
 fn image(fenced: Option<i32>) -> MetadataImage {
     let listener = ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port: 1 };
     let register = |broker_id| {
@@ -34,7 +42,7 @@ fn over(sessions: &mut Sessions, image: &MetadataImage, now_ns: u64) -> Vec<(i32
 
 #[test]
 fn a_silent_broker_is_due_when_its_session_is_over() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     let image = image(None);
     sessions.lead(1);
     assert_eq!(sessions.over(&image, 5), []);
@@ -45,7 +53,7 @@ fn a_silent_broker_is_due_when_its_session_is_over() {
 
 #[test]
 fn a_fenced_broker_is_not_due_again() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     sessions.lead(1);
     assert_eq!(sessions.over(&image(None), 0), []);
     assert_eq!(over(&mut sessions, &image(Some(2)), 2 * SESSION_NS), [(1, 10)]);
@@ -54,7 +62,7 @@ fn a_fenced_broker_is_not_due_again() {
 /// What an earlier leader heard says nothing: a broker whose heartbeats went elsewhere is alive.
 #[test]
 fn a_new_leader_gives_every_broker_a_full_session() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     let image = image(None);
     sessions.lead(1);
     assert_eq!(sessions.over(&image, 0), []);
@@ -67,7 +75,7 @@ fn a_new_leader_gives_every_broker_a_full_session() {
 
 #[test]
 fn a_broker_that_takes_no_connection_and_sends_nothing_is_due_sooner() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     let image = image(None);
     sessions.lead(1);
     sessions.reached(2, false, 10);
@@ -88,10 +96,40 @@ fn a_broker_that_takes_no_connection_and_sends_nothing_is_due_sooner() {
     assert_eq!(sessions.over(&image, 41 + 2 * UNREACHED_NS), [], "another term");
 }
 
+/// Rare heartbeats are no sign of a death, where sessions are long enough for them.
+#[test]
+fn longer_sessions_wait_longer() {
+    let (session_ns, heartbeat_ns) = (9_000_000_000, 2_000_000_000);
+    let mut sessions = Sessions::new(Limits::new(session_ns, heartbeat_ns));
+    let image = image(None);
+    sessions.lead(1);
+    assert_eq!(over(&mut sessions, &image, 0), []);
+    assert_eq!(over(&mut sessions, &image, session_ns), []);
+    sessions.heard(1, session_ns);
+    sessions.reached(1, false, session_ns);
+    assert_eq!(over(&mut sessions, &image, session_ns + 1), [(2, 20)]);
+    sessions.heard(2, session_ns + 1);
+    assert_eq!(over(&mut sessions, &image, session_ns + 2 * heartbeat_ns), []);
+    assert_eq!(over(&mut sessions, &image, session_ns + 2 * heartbeat_ns + 1), [(1, 10)]);
+}
+
+/// Each look of the leader would begin all sessions again.
+#[test]
+fn short_sessions_end_although_the_leader_looks_seldom() {
+    let (session_ns, heartbeat_ns, look_ns) = (600_000_000, 500_000_000, 250_000_000);
+    let mut sessions = Sessions::new(Limits::new(session_ns, heartbeat_ns));
+    let image = image(None);
+    sessions.lead(1);
+    assert_eq!(sessions.over(&image, 0), []);
+    assert_eq!(sessions.over(&image, look_ns), []);
+    assert_eq!(sessions.over(&image, 2 * look_ns), []);
+    assert_eq!(sessions.over(&image, 3 * look_ns), [(1, 10), (2, 20)]);
+}
+
 /// A broker that sends heartbeats from an address that refuses would be fenced again and again.
 #[test]
 fn a_broker_is_taken_for_gone_once_in_each_life() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     sessions.lead(1);
     assert!(sessions.is_gone(2, 20));
     assert!(!sessions.is_gone(2, 20));
@@ -103,7 +141,7 @@ fn a_broker_is_taken_for_gone_once_in_each_life() {
 /// A controller whose process was frozen would fence every broker when it goes on.
 #[test]
 fn a_leader_that_was_stopped_itself_gives_every_broker_a_full_session() {
-    let mut sessions = Sessions::default();
+    let mut sessions = sessions();
     let image = image(None);
     sessions.lead(1);
     assert_eq!(sessions.over(&image, 0), []);

@@ -17,12 +17,24 @@ fn a_start_with_static_values_that_contradict_each_other_is_refused() {
         &[("log.cleaner.min.compaction.lag.ms", "2"), ("log.cleaner.max.compaction.lag.ms", "1")],
         &[("node.id", "1"), ("broker.id", "2")],
         &[("socket.request.max.bytes", "1000"), ("queued.max.request.bytes", "999")],
+        &[("replica.fetch.wait.max.ms", "2000"), ("replica.socket.timeout.ms", "1999")],
+        &[("replica.fetch.wait.max.ms", "2000"), ("replica.lag.time.max.ms", "1999")],
+        &[("broker.heartbeat.interval.ms", "700"), ("broker.session.timeout.ms", "700")],
     ] {
         let refused = with_flags(flags);
         assert!(matches!(refused, Err(ConfigError::InvalidValue { .. })), "{flags:?} {refused:?}");
     }
     assert!(with_flags(&[("socket.request.max.bytes", "1000")]).is_ok());
     assert!(with_flags(&[("node.id", "2"), ("broker.id", "2")]).is_ok());
+    assert!(with_flags(&[("broker.heartbeat.interval.ms", "3000")]).is_err(), "the default");
+    let together = [
+        ("replica.fetch.wait.max.ms", "2000"),
+        ("replica.socket.timeout.ms", "2000"),
+        ("replica.lag.time.max.ms", "2000"),
+        ("broker.heartbeat.interval.ms", "699"),
+        ("broker.session.timeout.ms", "700"),
+    ];
+    assert!(with_flags(&together).is_ok());
 }
 
 /// A topic whose overrides contradicted a broker's value lost all of them, and then its records.

@@ -210,7 +210,7 @@ pub fn join(
             ErrorCode::DuplicateBrokerRegistration,
             format!(
                 "node.id {broker_id} belongs to a broker with another data directory, which is \
-                 alive"
+                 alive. A former life of this one counts as alive until its session is over"
             ),
         ),
     }

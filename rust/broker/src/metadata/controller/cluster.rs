@@ -7,10 +7,12 @@ use super::{Controller, Decision, Elections, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
 use crate::metadata::image::{MetadataImage, Voting};
-use crate::metadata::publisher::Publisher;
+use crate::metadata::publisher::{OnImage, Publisher};
 use crate::metadata::quorum::{MetadataQuorum, QuorumSwitch};
 use crate::metadata::records::{ControllerEpochRecord, MetadataRecord};
 use kafkalite_protocol::Uuid;
+use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,8 +29,12 @@ impl Controller {
     ) -> Result<(Self, Arc<Q>), MetadataError> {
         let publisher = Publisher::start(MetadataImage::default(), |_| ());
         let publisher = Arc::new(publisher.map_err(no_thread(dir))?);
+        // Before the first image: what a broker missed begins with what it knew when it stopped.
+        let removed = Arc::new(Mutex::new(Some(HashSet::new())));
+        publisher.follow(note_removed(Arc::clone(&removed)), Box::new(|| ()));
         let quorum = start(&publisher)?;
-        let over = Self::over(quorum.clone(), publisher, clock, Box::new(random_id));
+        let mut over = Self::over(quorum.clone(), publisher, clock, Box::new(random_id));
+        over.removed_topics = removed;
         Ok((over, quorum))
     }
 
@@ -81,6 +87,14 @@ impl Controller {
             (brokers::fence(image, broker_id, epoch, fenced), vec![Ok(())])
         };
         self.change(false, 1, decide, only(done));
+    }
+
+    /// Gives partitions without a leader one that may lack records, where that is allowed; see
+    /// [`Elections::unclean`].
+    pub fn elect_unclean(&self, by_default: bool) {
+        let decide =
+            move |image: &MetadataImage| (unclean_elections(image, by_default), vec![Ok(())]);
+        self.change(false, 1, decide, Box::new(|_: Vec<Result<(), ApiError>>| ()));
     }
 
     /// Takes a broker out of the cluster, and elects leaders in its place.
@@ -144,6 +158,21 @@ impl Controller {
 fn grown(image: &MetadataImage, growth: Growth) -> Vec<MetadataRecord> {
     let is_alive = |id| image.is_alive(id);
     Elections { image, is_alive: &is_alive }.grow(growth)
+}
+
+/// Notes the topics that are removed, until they are asked for.
+fn note_removed(removed: Arc<Mutex<Option<HashSet<Uuid>>>>) -> OnImage {
+    Box::new(move |before, after| {
+        if let Some(removed) = &mut *removed.lock() {
+            removed.extend(before.topics.deleted_in(&after.topics).map(|topic| topic.id));
+        }
+    })
+}
+
+/// The records of [`Controller::elect_unclean`].
+pub fn unclean_elections(image: &MetadataImage, by_default: bool) -> Vec<MetadataRecord> {
+    let is_alive = |id| image.is_alive(id);
+    Elections { image, is_alive: &is_alive }.unclean(by_default)
 }
 
 /// The decision on a change of one item.

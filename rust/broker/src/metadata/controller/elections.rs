@@ -8,7 +8,9 @@
 //! A leader is elected from the ISR, else from the ELR, in the order of the replicas. A broker that
 //! stopped uncleanly may have lost the end of its logs, so it leaves both. The last replica of the
 //! two stays in the ISR: no other replica has as much. It does not lead while it is away.
-//! Where `unclean.leader.election.enable` says so, any replica leads before none does.
+//! Where `unclean.leader.election.enable` says so, any replica leads before none does. What the
+//! files of a broker say of that key counts at the leader of the quorum only. It looks for
+//! partitions without a leader ([`Elections::unclean`]).
 //!
 //! Pure: an image and who is alive go in, records come out.
 //! Source: Kafka's `PartitionChangeBuilder` and `ReplicationControlManager`; KIP-966.
@@ -23,6 +25,9 @@ use super::reassignments::end_reassignment;
 use kafkalite_protocol::ErrorCode;
 
 const UNCLEAN: &str = "unclean.leader.election.enable";
+
+/// Partitions that get an unclean leader in one change: the records of more could be too many.
+const MAX_UNCLEAN: usize = 1_000;
 
 /// Why a broker's replicas are in sync no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +115,17 @@ impl<'a> Elections<'a> {
         changed.collect()
     }
 
+    /// What follows when partitions without a leader are looked at: one gets any replica that is
+    /// alive, where its configs allow that. `by_default`: what holds where nothing was altered.
+    #[must_use]
+    pub fn unclean(&self, by_default: bool) -> Vec<MetadataRecord> {
+        let leaderless = self.places().filter(|place| place.now.leader == -1);
+        let allowed =
+            leaderless.filter(|place| self.is_unclean_allowed(place.topic).unwrap_or(by_default));
+        let elected = allowed.filter_map(|place| self.led_by(place, self.any_alive(place.now)?));
+        elected.take(MAX_UNCLEAN).collect()
+    }
+
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> {
         self.image.topics.iter().flat_map(|topic| {
             (0..).zip(&topic.partitions).map(move |(index, now)| Place { topic, index, now })
@@ -155,8 +171,14 @@ impl<'a> Elections<'a> {
         partition.replicas.len().min(min)
     }
 
-    pub(super) fn is_unclean_allowed(&self, topic: &TopicImage) -> bool {
-        self.config(topic, UNCLEAN) == Some("true")
+    /// Whether any replica may lead where no other can, if that was altered at run time. As in
+    /// Kafka a value of the broker that is the controller counts.
+    pub(super) fn is_unclean_allowed(&self, topic: &TopicImage) -> Option<bool> {
+        let controller = ConfigResource::broker(self.image.controller_id);
+        let of_controller = || self.image.configs_of(&controller)?.get(UNCLEAN);
+        let value = topic.configs.get(UNCLEAN).or_else(of_controller);
+        let value = value.map(String::as_str).or_else(|| self.config(topic, UNCLEAN))?;
+        Some(value.trim().eq_ignore_ascii_case("true"))
     }
 
     fn config<'b>(&'b self, topic: &'b TopicImage, key: &str) -> Option<&'b str> {
@@ -166,14 +188,29 @@ impl<'a> Elections<'a> {
 
     /// Who may lead a partition as it is to be; -1 is none.
     fn elected(&self, topic: &TopicImage, next: &PartitionImage) -> i32 {
-        let among = |is_candidate: &dyn Fn(i32) -> bool| {
+        let is_unclean = || self.is_unclean_allowed(topic) == Some(true);
+        let elected = self.clean(next);
+        elected.or_else(|| self.any_alive(next).filter(|_| is_unclean())).unwrap_or(-1)
+    }
+
+    /// The first replica that is alive and has every committed record.
+    fn clean(&self, next: &PartitionImage) -> Option<i32> {
+        let among = |ids: &[i32]| {
             let mut replicas = next.replicas.iter().copied();
-            replicas.find(|id| is_candidate(*id) && (self.is_alive)(*id))
+            replicas.find(|id| ids.contains(id) && (self.is_alive)(*id))
         };
-        let elected = among(&|id| next.isr.contains(&id))
-            .or_else(|| among(&|id| next.elr.contains(&id)))
-            .or_else(|| self.is_unclean_allowed(topic).then(|| among(&|_| true)).flatten());
-        elected.unwrap_or(-1)
+        among(&next.isr).or_else(|| among(&next.elr))
+    }
+
+    /// The first replica that is alive, one that has every committed record before all others.
+    fn any_alive(&self, next: &PartitionImage) -> Option<i32> {
+        let mut replicas = next.replicas.iter().copied();
+        self.clean(next).or_else(|| replicas.find(|id| (self.is_alive)(*id)))
+    }
+
+    fn led_by(&self, place: Place<'_>, leader: i32) -> Option<MetadataRecord> {
+        let (isr, elr) = (place.now.isr.clone(), place.now.elr.clone());
+        self.change(place, Wanted { leader, isr, elr })
     }
 
     /// The record that gives a partition another leader, ISR and ELR, if they are others.
@@ -258,16 +295,14 @@ impl<'a> Elections<'a> {
                 if now.leader != -1 {
                     return Err(not_needed());
                 }
-                let mut alive = now.replicas.iter().copied().filter(|id| (self.is_alive)(*id));
-                alive.next().ok_or_else(|| {
+                self.any_alive(now).ok_or_else(|| {
                     let message = "Failed to elect leader for partition as no eligible leader is \
                                    available.";
                     ApiError::new(ErrorCode::EligibleLeadersNotAvailable, message)
                 })?
             }
         };
-        let (isr, elr) = (now.isr.clone(), now.elr.clone());
-        self.change(place, Wanted { leader, isr, elr }).ok_or_else(not_needed)
+        self.led_by(place, leader).ok_or_else(not_needed)
     }
 }
 

@@ -78,7 +78,7 @@ impl Elections<'_> {
             return refuse(message.to_owned());
         };
         if isr.is_empty() {
-            if !self.is_unclean_allowed(place.topic) {
+            if self.is_unclean_allowed(place.topic) != Some(true) {
                 return refuse(format!(
                     "Unable to revert partition assignment for {}:{} because it would require an \
                      unclean leader election.",

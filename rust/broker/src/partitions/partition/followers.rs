@@ -12,9 +12,6 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// `replica.lag.time.max.ms`
-pub const MAX_LAG_MS: u64 = 30_000;
-
 /// The brokers as the newest image has them, for all partitions of this broker.
 #[derive(Default)]
 pub struct KnownBrokers(RwLock<Arc<BTreeMap<i32, BrokerImage>>>);
@@ -59,7 +56,7 @@ impl Partition {
             state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1))).ok()?;
             let lives = |id, epoch| self.brokers.lives(id, epoch);
             let started = state.follower_start(fetch.id);
-            let moved = state.follower_fetched(fetch, MAX_LAG_MS, lives);
+            let moved = state.follower_fetched(fetch, self.max_lag_ms, lives);
             self.publish(&state);
             (moved, state.follower_start(fetch.id) != started, state.expand_isr())
         };
@@ -82,9 +79,9 @@ impl Partition {
                 return None;
             }
             let lives = |id, epoch| self.brokers.lives(id, epoch);
-            let moved = state.look_at_lag((now_ms, MAX_LAG_MS), quiet_ms, lives);
+            let moved = state.look_at_lag((now_ms, self.max_lag_ms), quiet_ms, lives);
             self.publish(&state);
-            let shrunk = state.shrink_isr(now_ms, MAX_LAG_MS);
+            let shrunk = state.shrink_isr(now_ms, self.max_lag_ms);
             (moved, shrunk.or_else(|| state.expand_isr()))
         };
         if moved.is_some() {

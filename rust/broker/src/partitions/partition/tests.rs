@@ -93,6 +93,7 @@ fn house(flush_messages: u64) -> House {
         produce_waiters: produces.new_list(),
         committer: committer.clone(),
         brokers: Arc::default(),
+        max_lag_ms: 30_000,
     };
     let partition = Arc::new(Partition::new(identity, 1, Arc::new(log), Offset(0)));
     partition.set_config(config, 1);

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Between two looks at which followers keep up, and two attempts at a proposal, in ms.
+/// Between two looks at which followers keep up, and two attempts at a proposal, in ms; half of
+/// `replica.lag.time.max.ms`, where that is shorter.
 const LOOK_MS: u64 = 2_500;
 
 /// A proposal of one partition.
@@ -135,7 +136,8 @@ impl ReplicaManager {
     /// Looks at which followers keep up with the leaders here.
     pub fn look_at_followers(&self) {
         let now_ms = self.config.clock.monotonic_ms();
-        self.isr_proposals.lock().next_look_ms = now_ms.saturating_add(LOOK_MS);
+        let wait_ms = LOOK_MS.min(self.config.max_lag_ms / 2).max(1);
+        self.isr_proposals.lock().next_look_ms = now_ms.saturating_add(wait_ms);
         for partition in self.all() {
             if let Some(proposal) = partition.look_at_followers(now_ms) {
                 let key = partition.key();

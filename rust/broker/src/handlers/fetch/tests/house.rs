@@ -82,6 +82,7 @@ impl House {
             fetches: fetches.clone(),
             produces: Arc::new(Purgatory::new("Produce", timer.clone(), &metrics)),
             recovery_threads: 1,
+            max_lag_ms: 30_000,
             removed_topics: std::collections::HashSet::new(),
         };
         let log_dir = LogDir::open(directory.path(), Arc::new(RealStorage), 1_000);

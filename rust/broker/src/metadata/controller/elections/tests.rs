@@ -4,7 +4,7 @@ use super::super::configs::{ConfigChange, ConfigOperation, NoRules, alter_config
 use super::super::in_sync::{IsrChange, IsrMember, alter_partitions};
 use super::*;
 use crate::metadata::records::{
-    CreateTopicRecord, ListenerRecord, RecordsBatch, RegisterBrokerRecord,
+    ControllerEpochRecord, CreateTopicRecord, ListenerRecord, RecordsBatch, RegisterBrokerRecord,
 };
 use kafkalite_protocol::{LeaderEpoch, Uuid};
 
@@ -160,6 +160,61 @@ fn an_unclean_leader_is_elected_only_where_that_is_allowed() {
     assert_eq!(cluster.comes(2).state().0, -1);
     cluster.allow_unclean();
     assert_eq!(cluster.comes(2).state(), (2, vec![2], vec![]));
+}
+
+/// The setting comes when the partition has no leader already. No broker comes or goes after it.
+#[test]
+fn a_partition_without_a_leader_gets_one_when_unclean_elections_become_allowed() {
+    let of_topic = ConfigResource::topic("t");
+    let of_controller = ConfigResource::broker(3);
+    let (cluster_wide, of_other) = (ConfigResource::cluster(), ConfigResource::broker(2));
+    // What was set, what the controller's files say, and who leads then.
+    for (set, by_default, leader) in [
+        (vec![], false, -1),
+        (vec![], true, 2),
+        (vec![(&of_topic, "true")], false, 2),
+        (vec![(&of_topic, " TRUE")], false, 2),
+        (vec![(&of_topic, "false")], true, -1),
+        (vec![(&cluster_wide, "true")], false, 2),
+        (vec![(&cluster_wide, "false")], true, -1),
+        (vec![(&cluster_wide, "true"), (&of_topic, "false")], true, -1),
+        (vec![(&of_controller, "true")], false, 2),
+        (vec![(&of_controller, "false"), (&cluster_wide, "true")], true, -1),
+        (vec![(&of_other, "true")], false, -1),
+    ] {
+        let mut cluster = Cluster::new(1);
+        let record = ControllerEpochRecord { controller_id: 3, epoch: 2 };
+        cluster.commit(vec![MetadataRecord::ControllerEpoch(record)]);
+        cluster.leaves(2, Leaving::Away).leaves(1, Leaving::Away).leaves(3, Leaving::Away);
+        assert_eq!(cluster.comes(2).state(), (-1, vec![], vec![3]));
+        let records = set
+            .iter()
+            .map(|(resource, value)| MetadataRecord::set_config(resource, UNCLEAN, Some(value)));
+        cluster.commit(records.collect());
+        let records = cluster.decide(|elections| elections.unclean(by_default));
+        cluster.commit(records);
+        let (isr, elr) = if leader == 2 { (vec![2], vec![]) } else { (vec![], vec![3]) };
+        assert_eq!(cluster.state(), (leader, isr, elr), "{set:?} {by_default}");
+        let again = cluster.decide(|elections| elections.unclean(by_default));
+        assert!(again.is_empty(), "nothing is left to do");
+    }
+}
+
+/// A replica that is alive and has all records leads, also where it is not the first one.
+#[test]
+fn an_unclean_election_prefers_a_replica_that_lost_nothing() {
+    for asked in [true, false] {
+        let mut cluster = Cluster::new(1);
+        cluster.leaves(2, Leaving::Away).leaves(1, Leaving::Away).leaves(3, Leaving::Away);
+        // All are back, and no election has been held yet.
+        cluster.alive = vec![1, 2, 3];
+        let records = cluster.decide(|elections| match asked {
+            true => vec![elections.elect("t", 0, ElectionKind::Unclean).unwrap()],
+            false => elections.unclean(true),
+        });
+        cluster.commit(records);
+        assert_eq!(cluster.state(), (3, vec![3], vec![]));
+    }
 }
 
 #[test]
