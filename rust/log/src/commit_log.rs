@@ -35,6 +35,7 @@ use crate::tail_ring::TailRing;
 use crate::truncation_note::TruncationNote;
 
 mod append;
+mod figures;
 mod flush;
 mod follow;
 mod lookup;
@@ -45,6 +46,7 @@ pub(crate) mod tests;
 mod truncate;
 
 pub use append::Appended;
+pub use figures::SegmentFigures;
 pub use follow::FollowerAppended;
 pub use lookup::TimestampOffset;
 pub use read::ReadResult;

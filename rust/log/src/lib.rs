@@ -41,7 +41,7 @@ pub mod validation;
 pub use adopt::{Adopted, adopt};
 pub use commit_log::{
     Appended, CommitLog, DurableEnd, FollowerAppended, LogEnd, NotedTruncation, OpenState,
-    ReadResult, Role, TimestampOffset,
+    ReadResult, Role, SegmentFigures, TimestampOffset,
 };
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};
