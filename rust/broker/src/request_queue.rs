@@ -36,6 +36,7 @@ const TURNS_AHEAD: usize = 4;
 /// How much of a client's name is remembered.
 const REMEMBERED_CLIENT_ID_CHARS: usize = 256;
 
+pub mod client_seen;
 pub mod connection_requests;
 pub mod inline;
 pub mod parked;
@@ -44,6 +45,7 @@ pub mod room;
 #[cfg(test)]
 mod tests;
 
+pub use client_seen::ClientSeen;
 pub use connection_requests::ConnectionRequests;
 pub use inline::InlineGate;
 pub use parked::Parked;
@@ -81,6 +83,8 @@ pub struct RequestContext {
     pub principal: Principal,
     /// Unique for the life of the process.
     pub connection_id: u64,
+    /// What is known of the client.
+    pub client: ClientSeen,
 }
 
 impl RequestContext {
@@ -92,7 +96,8 @@ impl RequestContext {
         audience: Audience,
         connection_id: u64,
     ) -> Self {
-        Self { peer, local, listener, audience, principal: Principal::anonymous(), connection_id }
+        let (principal, client) = (Principal::anonymous(), ClientSeen::default());
+        Self { peer, local, listener, audience, principal, connection_id, client }
     }
 }
 

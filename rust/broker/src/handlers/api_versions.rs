@@ -31,6 +31,10 @@ pub fn answer(image: &MetadataImage, call: Call<ApiVersionsRequest>) {
         let error_code = ErrorCode::InvalidRequest.code();
         return reply.send(&ApiVersionsResponse { error_code, ..ApiVersionsResponse::default() });
     }
+    if reply.version >= 3 {
+        let (name, version) = (&request.client_software_name, &request.client_software_version);
+        reply.context.client.is_software(name, version);
+    }
     let is_ours = request.client_software_name == SOFTWARE;
     let told = SERVED.iter().filter(|api| is_ours || !PRIVATE.contains(*api));
     let finalized = || image.features.iter().map(|(name, level)| (name.clone(), *level));

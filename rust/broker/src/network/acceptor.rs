@@ -18,6 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connection_limits::ConnectionLimits;
 use super::network_thread::{Accepted, Door};
+use super::open_connections::OpenConnections;
 use super::peer_log::PeerLog;
 use super::socket::{ListeningSocket, PeerSocket};
 use super::{ListenerConfig, NetworkConfig, NetworkParts, socket};
@@ -239,6 +240,7 @@ impl Acceptor {
         listeners: Vec<Listener>,
         config: &Arc<NetworkConfig>,
         doors: Vec<Door>,
+        connections: &Arc<OpenConnections>,
         parts: &NetworkParts,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -270,6 +272,7 @@ impl Acceptor {
             sockets,
             config: Arc::clone(config),
             doors,
+            connections: Arc::clone(connections),
             limits,
             clock: Arc::clone(&parts.clock),
             stopped: Arc::clone(&stopped),
@@ -322,6 +325,7 @@ struct Accepting {
     sockets: Vec<(ListenerIdentity, BoundSocket)>,
     config: Arc<NetworkConfig>,
     doors: Vec<Door>,
+    connections: Arc<OpenConnections>,
     limits: Arc<ConnectionLimits>,
     clock: Arc<dyn Clock>,
     stopped: Arc<AtomicBool>,
@@ -389,10 +393,12 @@ impl Accepting {
         let connection_id = NEXT_CONNECTION_ID.fetch_add(1, Ordering::Relaxed);
         let (name, audience) = (Arc::clone(&listener.name), listener.audience);
         let context = RequestContext::anonymous((peer, local), name, audience, connection_id);
+        let (context, now_ns) = (Arc::new(context), self.clock.monotonic_ns());
+        let listed = OpenConnections::list(&self.connections, &context, now_ns);
         self.accepted.add(1);
         let least_loaded = self.doors.iter().min_by_key(|door| door.load());
         if let Some(door) = least_loaded {
-            door.push(Accepted { stream, context, permit });
+            door.push(Accepted { stream, context, permit, listed });
         }
     }
 }

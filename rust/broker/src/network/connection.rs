@@ -133,7 +133,7 @@ impl Connection {
     /// A connection just accepted.
     #[must_use]
     pub fn new(
-        context: RequestContext,
+        context: Arc<RequestContext>,
         responses: Arc<ConnectionResponses>,
         config: &NetworkConfig,
         now_ns: u64,
@@ -143,7 +143,7 @@ impl Connection {
             output: Output::new(config.sendfile_min_bytes),
             requests: Arc::default(),
             responses,
-            context: Arc::new(context),
+            context,
             claim: None,
             active_ns: now_ns,
             half_sent_ns: None,
@@ -221,6 +221,7 @@ impl Connection {
         if let Err(why) = check_served(&header) {
             return Step::Close(CloseReason::BadRequest, why);
         }
+        self.context.client.asked(header.client_id.as_deref(), now_ns);
         let slot = Slot {
             api_key: header.api_key,
             api_version: header.api_version,

@@ -27,6 +27,7 @@ pub mod connection_limits;
 pub mod frames;
 pub mod half_frames;
 pub mod network_thread;
+pub mod open_connections;
 pub mod output;
 pub mod peer_log;
 mod socket;
@@ -38,6 +39,7 @@ use buffer_pool::BufferPool;
 pub use connection_limits::ConnectionLimits;
 use half_frames::HalfFrames;
 use network_thread::{NetworkThread, ThreadHandle};
+pub use open_connections::{OpenConnection, OpenConnections};
 
 /// Read buffers kept although nothing is in them, at most.
 const MAX_UNUSED_BUFFER_BYTES: usize = 16 << 20;
@@ -141,6 +143,7 @@ pub struct NetworkParts {
 pub struct Network {
     acceptor: Acceptor,
     threads: Vec<ThreadHandle>,
+    connections: Arc<OpenConnections>,
 }
 
 impl Network {
@@ -179,14 +182,21 @@ impl Network {
             })
             .collect::<std::io::Result<Vec<_>>>()?;
         let doors = threads.iter().map(ThreadHandle::door).collect();
-        let acceptor = Acceptor::start(listeners, &config, doors, &parts)?;
-        Ok(Self { acceptor, threads })
+        let connections = Arc::default();
+        let acceptor = Acceptor::start(listeners, &config, doors, &connections, &parts)?;
+        Ok(Self { acceptor, threads, connections })
     }
 
     /// The address each listener is bound to, in the order of the configuration.
     #[must_use]
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         self.acceptor.addresses()
+    }
+
+    /// The connections that are open.
+    #[must_use]
+    pub const fn connections(&self) -> &Arc<OpenConnections> {
+        &self.connections
     }
 
     /// How many connections may be open.

@@ -23,6 +23,7 @@ use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
 use super::half_frames::HalfFrames;
+use super::open_connections::Listed;
 use super::peer_log::PeerLog;
 use super::socket::PeerSocket;
 use super::{NetworkConfig, NetworkParts};
@@ -46,9 +47,11 @@ pub struct Accepted {
     /// Its socket, non-blocking.
     pub stream: PeerSocket,
     /// Where its requests come from.
-    pub context: RequestContext,
+    pub context: Arc<RequestContext>,
     /// Its share of the limits.
     pub permit: Permit,
+    /// Its place among the open connections.
+    pub listed: Listed,
 }
 
 /// What a network thread shares with others.
@@ -137,6 +140,7 @@ struct Served {
     /// The broker stops and the peer has every answer that it gets, but maybe not here yet.
     parting: Option<Parting>,
     _permit: Permit,
+    _listed: Listed,
 }
 
 /// Totals of one thread's work.
@@ -381,7 +385,8 @@ impl NetworkThread {
     }
 
     fn accept(&mut self) {
-        while let Some(Accepted { mut stream, context, permit }) = self.shared.inbox.pop() {
+        while let Some(accepted) = self.shared.inbox.pop() {
+            let Accepted { mut stream, context, permit, listed } = accepted;
             let now_ns = self.now_ns();
             let entry = self.connections.vacant_entry();
             let key = entry.key();
@@ -407,6 +412,7 @@ impl NetworkThread {
                 awaits_memory: None,
                 parting: None,
                 _permit: permit,
+                _listed: listed,
             });
             self.queue_to_read(key);
             self.schedule_scan(key);

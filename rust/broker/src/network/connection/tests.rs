@@ -44,6 +44,7 @@ impl House {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (listener, clients) = ("PLAINTEXT".into(), Audience::Clients);
         let context = RequestContext::anonymous((address, address), listener, clients, 1);
+        let context = Arc::new(context);
         let responses = ConnectionResponses::new(0, responses, Arc::clone(&clock) as _);
         Self {
             connection: Connection::new(context, responses, config, 0),
