@@ -8,11 +8,13 @@
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
+//! | `/api/v1/...` | the API, which another room makes and `guard.rs` keeps from strangers |
 //!
 //! One thread with a runtime of its own serves them. So a scrape never waits for a Kafka request,
-//! and a Kafka request never waits for a scrape. The port is bound separately, before the broker
-//! starts. Connections are few and have deadlines (`listener.rs`); a host name that is not the
-//! broker's is answered with 421 (`host.rs`).
+//! and a Kafka request never waits for a scrape. What the API reads, it reads on at most
+//! [`BLOCKING_THREADS`] more, so that a probe does not wait for a disk. The port is bound
+//! separately, before the broker starts. Connections are few and have deadlines (`listener.rs`); a
+//! host name that is not the broker's is answered with 421 (`host.rs`).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -29,18 +31,42 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use guard::{Guard, Peer};
 use host::Names;
 use listener::{BoundedListener, Limits};
+pub use refusal::Refusal;
 use text::Format;
 
 mod exposition;
+mod guard;
 mod host;
 mod listener;
 mod process_figures;
+mod refusal;
 mod requests;
 #[cfg(test)]
 mod tests;
 mod text;
+
+/// Threads for what has to wait for a disk, at most. They end when there is nothing to do.
+pub const BLOCKING_THREADS: usize = 2;
+
+/// Where the API is.
+const API: &str = "/api/v1";
+
+/// What the port serves.
+pub struct AdminParts {
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// By which names the port may be called, beside addresses and `localhost`.
+    pub names: Vec<String>,
+    /// What clients of the API have to know; `None` leaves it to this machine.
+    pub token: Option<String>,
+    /// The API.
+    pub api: Router,
+}
 
 /// A port that is bound and not yet served.
 #[derive(Debug)]
@@ -61,37 +87,26 @@ impl AdminListener {
         Ok(Self { listener, address })
     }
 
-    /// Serves `metrics`, taken by `clock`, on a thread of its own; ready from now on. Beside
-    /// addresses and `localhost` it may be called by `names`.
+    /// Serves `parts` on a thread of its own; ready from now on.
     ///
     /// # Errors
     /// The system refuses a thread or an event queue.
-    pub fn start(
-        self,
-        metrics: Arc<Metrics>,
-        clock: Arc<dyn Clock>,
-        names: impl IntoIterator<Item = String>,
-    ) -> io::Result<AdminHttp> {
-        self.start_within(Limits::default(), metrics, clock, Names::new(names))
+    pub fn start(self, parts: AdminParts) -> io::Result<AdminHttp> {
+        self.start_within(Limits::default(), parts)
     }
 
-    fn start_within(
-        self,
-        limits: Limits,
-        metrics: Arc<Metrics>,
-        clock: Arc<dyn Clock>,
-        names: Names,
-    ) -> io::Result<AdminHttp> {
+    fn start_within(self, limits: Limits, parts: AdminParts) -> io::Result<AdminHttp> {
         let ready = Arc::new(AtomicBool::new(true));
-        let state = Shared { metrics, clock, ready: ready.clone() };
+        let router = router(parts, ready.clone());
         let (stop, stopped) = oneshot::channel();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.max_blocking_threads(BLOCKING_THREADS).thread_name("admin-http-work");
+        let runtime = runtime.enable_io().enable_time().build()?;
         let listener = self.listener;
         let thread =
             std::thread::Builder::new().name("admin-http".to_owned()).spawn(move || {
                 runtime.block_on(async {
-                    let serving = serve(listener, limits, state, names);
+                    let serving = serve(listener, limits, router);
                     tokio::select! {
                         served = serving => if let Err(error) = served {
                             tracing::error!(%error, "metrics and health are no longer served");
@@ -151,13 +166,10 @@ pub fn api_name(api_key: i16) -> String {
     known.map_or_else(|| api_key.to_string(), |api| api.name().to_owned())
 }
 
-async fn serve(
-    listener: TcpListener,
-    limits: Limits,
-    state: Shared,
-    names: Names,
-) -> io::Result<()> {
-    let router = Router::new()
+fn router(parts: AdminParts, ready_flag: Arc<AtomicBool>) -> Router {
+    let AdminParts { metrics: of, clock, names, token, api } = parts;
+    let guard = axum::middleware::from_fn_with_state(Guard::new(token), guard::check);
+    Router::new()
         .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/metrics/topics", get(topics))
@@ -165,9 +177,20 @@ async fn serve(
         .route("/requests", get(last_requests))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
-        .with_state(state)
-        .layer(axum::middleware::from_fn_with_state(names, host::check));
+        .with_state(Shared { metrics: of, clock, ready: ready_flag })
+        .nest(API, api.layer(guard))
+        .fallback(nothing)
+        .layer(axum::middleware::from_fn_with_state(Names::new(names), host::check))
+}
+
+async fn serve(listener: TcpListener, limits: Limits, router: Router) -> io::Result<()> {
+    let router = router.into_make_service_with_connect_info::<Peer>();
     axum::serve(BoundedListener::new(listener, limits)?, router).await
+}
+
+async fn nothing() -> Refusal {
+    let (what, why) = ("there is nothing here", "the admin port has no such page");
+    Refusal::new(StatusCode::NOT_FOUND, what, why, "GET / lists the pages.")
 }
 
 async fn index() -> impl IntoResponse {

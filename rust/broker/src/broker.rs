@@ -41,6 +41,7 @@ mod following;
 mod freed_memory;
 mod front;
 mod joining;
+mod looking_in;
 
 use directories::Directories;
 pub use environment::Environment;
@@ -50,6 +51,7 @@ use following::{
 };
 use front::{Doors, Front, network_config};
 use joining::Settled;
+use looking_in::figures;
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -122,6 +124,7 @@ pub struct Broker {
     /// The metrics show them as long as they are here.
     _figures: Arc<Figures>,
     broker_epoch: i64,
+    started_ns: u64,
     stop_timeout_ms: u64,
 }
 
@@ -200,6 +203,7 @@ impl Broker {
         for (listener, address) in network.addresses() {
             tracing::info!(%listener, %address, data_dir, node_id = config.node_id, "serving");
         }
+        let started_ns = built.clock.monotonic_ns();
         Ok(Self {
             rooms: built,
             network,
@@ -208,6 +212,7 @@ impl Broker {
             log_manager,
             _figures: figures,
             broker_epoch,
+            started_ns,
             stop_timeout_ms,
         })
     }
@@ -306,15 +311,6 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.end_threads(0);
     }
-}
-
-fn figures(rooms: &Rooms, local_id: i32) -> Arc<Figures> {
-    Arc::new(Figures {
-        local_id,
-        controller: rooms.controller.clone(),
-        partitions: rooms.partitions.clone(),
-        groups: rooms.groups.clone(),
-    })
 }
 
 /// What the configuration says about groups.

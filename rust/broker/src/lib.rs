@@ -4,6 +4,7 @@
 //! `broker.rs` builds the rooms and hands each what it needs; ARCHITECTURE.md draws who may call
 //! whom.
 
+mod admin_api;
 mod admin_http;
 #[cfg(test)]
 #[path = "../../testing/awaited.rs"]

@@ -16,8 +16,11 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-const MISDIRECTED: &str = "The admin port is not served under this host name. Use an IP address, \
-    localhost, or a name that kafkalite.admin.host, listeners or advertised.listeners has.\n";
+use super::refusal::Refusal;
+
+const WHAT: &str = "The admin port is not served under this host name.";
+const HINT: &str = "Use an IP address, localhost, or a name that kafkalite.admin.host, \
+    listeners or advertised.listeners has.";
 
 /// Names of the broker, as its configuration spells them.
 #[derive(Clone)]
@@ -51,5 +54,10 @@ pub(super) async fn check(State(names): State<Names>, request: Request, next: Ne
     if all_known.into_iter().all(|host| names.include(host)) {
         return next.run(request).await;
     }
-    (StatusCode::MISDIRECTED_REQUEST, MISDIRECTED).into_response()
+    const STATUS: StatusCode = StatusCode::MISDIRECTED_REQUEST;
+    if request.uri().path().starts_with(super::API) {
+        let why = "a web page can give this machine any name, and then read the answers";
+        return Refusal::new(STATUS, WHAT, why, HINT).into_response();
+    }
+    (STATUS, format!("{WHAT} {HINT}\n")).into_response()
 }

@@ -27,8 +27,13 @@ fn get_from(host: &str, address: SocketAddr, path: &str) -> String {
 
 fn serving(metrics: Arc<Metrics>) -> AdminHttp {
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    let names = ["kafka.example".to_owned()];
-    listener.start(metrics, Arc::new(ManualClock::new(0)), names).expect("a thread")
+    listener.start(parts(metrics)).expect("a thread")
+}
+
+fn parts(metrics: Arc<Metrics>) -> AdminParts {
+    let names = vec!["kafka.example".to_owned()];
+    let api = Router::new().route("/ping", axum::routing::get(|| async { "{}" }));
+    AdminParts { metrics, clock: Arc::new(ManualClock::new(0)), names, token: None, api }
 }
 
 /// A page of `evil.example` whose name resolved to this machine read the metrics.
@@ -62,9 +67,7 @@ fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
     let (request, idle) = (Duration::from_millis(50), Duration::from_secs(60));
     let limits = Limits { connections: 3, request, idle };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
-    let names = Names::new([]);
-    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let half = |_| {
         let mut stream = connect(admin.address());
         stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: local").expect("it reads");
@@ -86,9 +89,7 @@ fn a_probe_is_answered_in_place_of_the_connection_that_stood_still_for_longest()
     let (request, idle) = (Duration::from_secs(600), Duration::from_secs(600));
     let limits = Limits { connections: 3, request, idle };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
-    let names = Names::new([]);
-    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let ask = |stream: &mut TcpStream| {
         stream
             .write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -123,9 +124,7 @@ fn a_client_that_says_nothing_is_let_go() {
     let (request, idle) = (Duration::from_secs(60), Duration::from_millis(50));
     let limits = Limits { connections: 1, request, idle };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
-    let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(ManualClock::new(0)));
-    let names = Names::new([]);
-    let admin = listener.start_within(limits, metrics, clock, names).expect("a thread");
+    let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let mut silent = connect(admin.address());
     assert_eq!(silent.read(&mut [0; 1]).expect("an end"), 0);
 }
@@ -208,4 +207,41 @@ fn a_broker_that_remembers_no_request_says_which_key_would_have_it_do_so() {
     let answer = get(serving(Arc::new(Metrics::new())).address(), "/requests");
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     assert!(answer.contains("kafkalite.recent.requests"), "{answer}");
+}
+
+#[test]
+fn the_api_is_kept_from_strangers_and_its_answers_from_scripts() {
+    let admin = serving(Arc::new(Metrics::new()));
+    let answer = get(admin.address(), "/api/v1/ping");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for line in [
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'; ",
+        "x-content-type-options: nosniff\r\n",
+        "cross-origin-resource-policy: same-origin\r\n",
+        "cache-control: no-store\r\n",
+    ] {
+        assert!(answer.contains(line), "{line} is missing in {answer}");
+    }
+    let answer = get_from("evil.example", admin.address(), "/api/v1/ping");
+    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    assert!(answer.contains(r#""hint":"Use an IP address"#), "{answer}");
+
+    let page = "localhost\r\nOrigin: http://evil.example";
+    let answer = get_from(page, admin.address(), "/api/v1/ping");
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert!(answer.contains(r#""what":"the request is refused""#), "{answer}");
+    assert!(answer.contains("nosniff"), "{answer}");
+}
+
+#[test]
+fn a_token_opens_the_api_alone() {
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let token = Some("a-long-secret".to_owned());
+    let parts = AdminParts { token, ..parts(Arc::default()) };
+    let admin = listener.start(parts).expect("a thread");
+    assert!(get(admin.address(), "/api/v1/ping").starts_with("HTTP/1.1 401"));
+    assert!(get(admin.address(), "/metrics").starts_with("HTTP/1.1 200"));
+    let with_token = "localhost\r\nAuthorization: Bearer a-long-secret";
+    let answer = get_from(with_token, admin.address(), "/api/v1/ping");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -261,6 +261,8 @@ fields! {
     admin_host: String = required("kafkalite.admin.host");
     /// `kafkalite.admin.port`; `None` is off.
     admin_port: Option<u16> = bounded("kafkalite.admin.port");
+    /// `kafkalite.admin.token`
+    admin_token: Option<String> = text("kafkalite.admin.token");
 
 }
 

@@ -184,9 +184,12 @@ pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly Int "kafkalite.open.segments.max" = Text("4096"), AtLeast(16),
         "Maximum of open segments, at most half of the limit of open files.";
     Medium ReadOnly Int "kafkalite.admin.port" = Text("-1"), Between(-1, 65_535),
-        "Port of metrics and health. 0 lets the system choose, -1 turns it off. serve sets 9644.";
+        "Port of metrics, health and admin API. 0 lets the system choose, -1 turns it off. \
+         serve sets 9644.";
     Medium ReadOnly String "kafkalite.admin.host" = Text("127.0.0.1"), NotEmpty,
-        "Address of metrics and health.";
+        "Address of metrics, health and the admin API.";
+    Medium ReadOnly Password "kafkalite.admin.token" = Null, NotEmpty,
+        "Secret that clients of the admin API must send. Unset: only this machine may use it.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
         "Cluster id of a new data directory. Unset: a random id.";
     Medium ReadOnly String "kafkalite.join" = Null, NotEmpty,

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::flags::Order;
 use super::links::Links;
 use super::{OnReady, logging, parent, say};
-use crate::admin_http::{AdminHttp, AdminListener};
+use crate::admin_http::{AdminHttp, AdminListener, AdminParts};
 use crate::broker::{Broker, Environment};
 use crate::config::{BASE, BrokerConfig, load};
 
@@ -91,14 +91,18 @@ pub fn start_admin(
     listener: Option<AdminListener>,
     broker: &Broker,
 ) -> Result<Option<AdminHttp>, Failure> {
-    let (metrics, clock) = (broker.metrics(), &broker.rooms().clock);
+    let Some(listener) = listener else { return Ok(None) };
     let config = broker.rooms().config();
     let listeners = config.listeners.iter().chain(&config.advertised_listeners);
     let names: Vec<String> = listeners.map(|listener| listener.host.clone()).collect();
-    let names = names.into_iter().chain([config.admin_host.clone()]);
-    let started = listener.map(|listener| listener.start(metrics.clone(), clock.clone(), names));
-    let started = started.transpose();
-    started.map_err(|error| {
+    let started = listener.start(AdminParts {
+        metrics: broker.metrics().clone(),
+        clock: broker.rooms().clock.clone(),
+        names: names.into_iter().chain([config.admin_host.clone()]).collect(),
+        token: config.admin_token.clone(),
+        api: broker.admin_api(),
+    });
+    started.map(Some).map_err(|error| {
         Failure::refused(
             "metrics and health do not start".to_owned(),
             error.to_string(),

@@ -1,0 +1,182 @@
+//! The admin API, version 1: what the broker knows, as JSON over HTTP.
+//!
+//! | file | answers |
+//! |---|---|
+//! | `overview` | the broker at a glance, and what is wrong with it |
+//! | `topics` | topics, their partitions and segments |
+//! | `messages` | records of a partition |
+//! | `groups` | groups, their members, offsets and lag |
+//! | `clients` | connections |
+//! | `config` | keys of the broker and of topics, and where their values come from |
+//! | `cluster` | brokers and the controller quorum |
+//!
+//! [`ROUTES`] is the list of what is served, and `openapi.json` describes it: a test compares the
+//! two. `admin_http` decides who may ask. A handler takes one image of the metadata, and reads the
+//! other rooms through what they show to all. Lists come in pages of at most
+//! [`asked::MOST`] rows. Handlers run on the few blocking threads of the admin port. Neither a
+//! thread of the data plane nor a health probe waits for them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, RawQuery};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use crate::admin_http::{BLOCKING_THREADS, Refusal};
+use crate::clock::Clock;
+use crate::config::BrokerConfig;
+use crate::coordinator::GroupCoordinator;
+use crate::metadata::Controller;
+use crate::network::OpenConnections;
+use crate::partitions::ReplicaManager;
+use asked::Asked;
+
+mod asked;
+mod clients;
+mod cluster;
+mod config;
+mod field;
+mod groups;
+mod lag;
+mod messages;
+mod overview;
+mod segments;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+/// What the API looks into.
+pub struct AdminApi {
+    /// Which broker this is.
+    pub local_id: i32,
+    /// The configuration in force.
+    pub config: Arc<ArcSwap<BrokerConfig>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The control plane.
+    pub controller: Arc<Controller>,
+    /// The replicas on this broker.
+    pub partitions: Arc<ReplicaManager>,
+    /// The groups it coordinates.
+    pub groups: Arc<GroupCoordinator>,
+    /// Who is connected.
+    pub connections: Arc<OpenConnections>,
+    /// When the broker began to serve, on the monotonic clock.
+    pub started_ns: u64,
+}
+
+/// The body of an answer, or why there is none.
+type Answer = Result<Vec<u8>, Refusal>;
+
+/// One path of the API.
+struct Route {
+    /// Below `/api/v1`.
+    path: &'static str,
+    /// The parameters that its query may have.
+    query: &'static [&'static str],
+    answer: fn(&AdminApi, &Asked) -> Answer,
+}
+
+const PAGE: &[&str] = &["limit", "after", "search"];
+
+/// Everything that is served.
+const ROUTES: &[Route] = &[
+    Route { path: "/overview", query: &[], answer: overview::overview },
+    Route { path: "/topics", query: PAGE, answer: topics::list },
+    Route { path: "/topics/{name}", query: &["limit", "after"], answer: topics::describe },
+    Route { path: "/topics/{name}/config", query: &["search"], answer: config::of_topic },
+    Route {
+        path: "/topics/{name}/partitions/{partition}/segments",
+        query: &["limit", "after"],
+        answer: segments::list,
+    },
+    Route { path: "/topics/{name}/messages", query: messages::QUERY, answer: messages::read },
+    Route { path: "/groups", query: PAGE, answer: groups::list },
+    Route { path: "/groups/{id}", query: &["limit", "after"], answer: groups::describe },
+    Route { path: "/clients", query: PAGE, answer: clients::list },
+    Route { path: "/config", query: &["search"], answer: config::of_broker },
+    Route { path: "/cluster", query: &[], answer: cluster::cluster },
+    Route { path: "/openapi.json", query: &[], answer: openapi },
+];
+
+const OPENAPI: &str = include_str!("openapi.json");
+
+fn openapi(_: &AdminApi, _: &Asked) -> Answer {
+    Ok(OPENAPI.as_bytes().to_vec())
+}
+
+/// An answer as JSON.
+fn json(answer: &impl Serialize) -> Answer {
+    serde_json::to_vec(answer).map_err(|error| failed(&error.to_string()))
+}
+
+fn failed(why: &str) -> Refusal {
+    let hint = "look into the broker's log, and report it as a bug.";
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed", why, hint)
+}
+
+impl AdminApi {
+    /// The API as a router of the admin port.
+    pub fn router(self) -> Router {
+        let api = Arc::new(self);
+        let turns = Arc::new(Semaphore::new(BLOCKING_THREADS));
+        let mut router = Router::new();
+        for route in ROUTES {
+            let (api, turns) = (Arc::clone(&api), Arc::clone(&turns));
+            let handle = move |path: PathParts, RawQuery(query): RawQuery| {
+                let asked = Asked::new(route.path, route.query, path.ok(), query.as_deref());
+                answer(route, Arc::clone(&api), Arc::clone(&turns), asked)
+            };
+            router = router.route(route.path, get(handle));
+        }
+        router.fallback(unknown).method_not_allowed_fallback(not_allowed)
+    }
+}
+
+/// Answers on a blocking thread. The turn is taken before: a client that goes away while it waits
+/// leaves nothing to do.
+async fn answer(
+    route: &'static Route,
+    api: Arc<AdminApi>,
+    turns: Arc<Semaphore>,
+    asked: Result<Asked, Refusal>,
+) -> Response {
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let Ok(turn) = turns.acquire_owned().await else {
+        return failed("the broker stops").into_response();
+    };
+    let work = tokio::task::spawn_blocking(move || {
+        let answer = (route.answer)(&api, &asked);
+        drop(turn);
+        answer
+    });
+    match work.await {
+        Ok(Ok(body)) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Ok(Err(refusal)) => refusal.into_response(),
+        Err(_) => failed("its handler panicked").into_response(),
+    }
+}
+
+/// The parts of a path; an error if one is not UTF-8.
+type PathParts = Result<RawPathParams, RawPathParamsRejection>;
+
+const SEE: &str = "GET /api/v1/openapi.json lists what there is.";
+
+async fn unknown() -> Refusal {
+    let why = "the API has no such path";
+    Refusal::new(StatusCode::NOT_FOUND, "there is nothing here", why, SEE)
+}
+
+async fn not_allowed() -> Refusal {
+    let why = "the path does not take this method";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the request is refused", why, SEE)
+}
