@@ -130,7 +130,6 @@ NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
 NAMED_ALL_THE_SAME |= {
     "background.threads",
     "cordoned.log.dirs",
-    "follower.replication.throttled.rate",
     "max.connection.creation.rate",
     "max.connections.per.ip.overrides",
     "metric.reporters",

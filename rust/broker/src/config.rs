@@ -47,7 +47,7 @@ pub use kafkalite_protocol::nearest;
 pub use key::{ConfigKey, DefaultValue, Dynamic, Importance, Kind, Synonym, TopicKey, Valid};
 pub use listeners::{AdvertisedListener, ListenerConfig, parse_host_port, parse_listener};
 pub use sources::{BASE, Sources, load};
-pub use topic_config::TopicConfig;
+pub use topic_config::{Throttled, ThrottledPartitions, TopicConfig};
 pub use topic_values::TopicValues;
 pub use value::{Value, list, parse};
 pub use values::{BrokerValues, ConfigSource, Setting, UnknownVariable};

@@ -130,6 +130,7 @@ pub(super) fn follow_images(
         let altered = before.configs != after.configs;
         if altered {
             config.store(Arc::new(in_force(&config.load(), after)));
+            partitions.limit_throttles(&config.load());
         }
         report_topics(&config.load(), before, after);
         // The changed topics come first. Otherwise a log would for a moment obey the new defaults

@@ -253,6 +253,11 @@ fields! {
     /// `offsets.topic.segment.bytes`
     offsets_topic_segment_bytes: i32 = number("offsets.topic.segment.bytes");
 
+    /// `leader.replication.throttled.rate`; `None` for no limit.
+    leader_throttle_bytes: Option<u64> = altered("leader.replication.throttled.rate");
+    /// `follower.replication.throttled.rate`; `None` for no limit.
+    follower_throttle_bytes: Option<u64> = altered("follower.replication.throttled.rate");
+
     /// `kafkalite.disk.sync`
     disk_sync: bool = boolean("kafkalite.disk.sync");
     /// `kafkalite.recent.requests`
@@ -295,6 +300,12 @@ impl Reader<'_> {
     fn bounded<T: Clamped>(&self, name: &str) -> Option<T> {
         let number: i64 = self.number(name);
         (number >= 0).then(|| T::clamped(number))
+    }
+
+    /// A number that can only be altered at run time, if it was.
+    fn altered(&self, name: &str) -> Option<u64> {
+        let (_, settings) = self.values.kept().find(|(key, _)| *key == name)?;
+        settings.last()?.value.trim().parse().ok()
     }
 
     fn boolean(&self, name: &str) -> bool {

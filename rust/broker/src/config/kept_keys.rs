@@ -1,7 +1,8 @@
-//! Keys that may be altered while a broker of Kafka's runs, and that nothing here acts upon.
+//! Keys that may be altered while a broker of Kafka's runs, and that no file sets.
 //!
-//! They are checked, kept and described as in Kafka, so that tools which set them still work, for
-//! example `kafka-reassign-partitions --throttle`. Keys of TLS and SASL have no effect in Kafka
+//! The rates of replication are limits, which `kafka-reassign-partitions --throttle` sets. Nothing
+//! here acts upon the others. They are checked, kept and described as in Kafka, so that tools which
+//! set them still work. Keys of TLS and SASL have no effect in Kafka
 //! either if every listener is PLAINTEXT. Keys that open listeners or place data are not in this
 //! list, because an accepted key would promise an effect. Unknown keys are kept too, as in Kafka,
 //! and answers treat them as secrets.
@@ -13,7 +14,7 @@ use super::key::DefaultValue::Null;
 use super::key::Valid::{Any, AtLeast, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
 
-const REPLICATION: &str = "Kept as given: replication is not throttled.";
+const DIRECTORIES: &str = "Kept as given: nothing moves between log directories.";
 const FETCHERS: &str = "Kept as given: one thread follows each leader, and asks for more at once.";
 const THREADS: &str = "Kept as given: there are no such threads here.";
 const CLEANER: &str = "Kept as given: the cleaner has no such buffer and no such limit.";
@@ -25,10 +26,12 @@ const OTHER: &str = "Kept as given.";
 
 /// In no order; a handful.
 pub(super) const KEPT: &[ConfigKey] = keys! {
-    Low ClusterWide Long "leader.replication.throttled.rate" = Null, AtLeast(0), REPLICATION;
-    Low ClusterWide Long "follower.replication.throttled.rate" = Null, AtLeast(0), REPLICATION;
+    Low ClusterWide Long "leader.replication.throttled.rate" = Null, AtLeast(0),
+        "Bytes a second that leaders send of leader.replication.throttled.replicas.";
+    Low ClusterWide Long "follower.replication.throttled.rate" = Null, AtLeast(0),
+        "Bytes a second that followers fetch of follower.replication.throttled.replicas.";
     Low ClusterWide Long "replica.alter.log.dirs.io.max.bytes.per.second" = Null, AtLeast(0),
-        REPLICATION;
+        DIRECTORIES;
     Low ClusterWide Boolean "follower.fetch.last.tiered.offset.enable" = Null, Any, TIERED;
     Low ClusterWide Int "num.replica.fetchers" = Null, AtLeast(1), FETCHERS;
     Low ClusterWide Int "background.threads" = Null, AtLeast(1), THREADS;

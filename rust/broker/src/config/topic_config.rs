@@ -1,10 +1,39 @@
 //! A topic's configuration as plain fields: what it sets for itself over the broker's defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::broker_config::{BatchValidation, BrokerConfig};
 use super::topic_values::TopicValues;
 use super::value::Value;
+
+/// Which replicas of a topic on one broker are throttled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Throttled {
+    /// `leader.replication.throttled.replicas`
+    pub leader: ThrottledPartitions,
+    /// `follower.replication.throttled.replicas`
+    pub follower: ThrottledPartitions,
+}
+
+/// Partitions of one topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThrottledPartitions {
+    /// All: `*`.
+    All,
+    /// These.
+    Of(BTreeSet<i32>),
+}
+
+impl ThrottledPartitions {
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn names(&self, partition: i32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(partitions) => partitions.contains(&partition),
+        }
+    }
+}
 
 /// A topic's configuration. Fields are named as their keys, dots turned to underscores.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +90,8 @@ pub struct TopicConfig {
     pub segment_jitter_ms: i64,
     /// `segment.ms`
     pub segment_ms: i64,
+    /// The replicas that this broker is to throttle.
+    pub throttled: Throttled,
     /// `unclean.leader.election.enable`
     pub unclean_leader_election_enable: bool,
     /// `kafkalite.batch.validation`
@@ -105,6 +136,10 @@ impl TopicConfig {
             segment_index_bytes: read.int("segment.index.bytes"),
             segment_jitter_ms: read.long("segment.jitter.ms"),
             segment_ms: read.long("segment.ms"),
+            throttled: Throttled {
+                leader: read.throttled("leader.replication.throttled.replicas", broker.node_id),
+                follower: read.throttled("follower.replication.throttled.replicas", broker.node_id),
+            },
             unclean_leader_election_enable: read.boolean("unclean.leader.election.enable"),
             batch_validation: match read.text("kafkalite.batch.validation").as_str() {
                 "relaxed" => BatchValidation::Relaxed,
@@ -158,6 +193,19 @@ impl Reader<'_> {
             Some(Value::List(list)) => list,
             other => panic!("{name} is a list in the table, not {other:?}"),
         }
+    }
+
+    fn throttled(&self, name: &str, node_id: i32) -> ThrottledPartitions {
+        let list = self.list(name);
+        if list == ["*"] {
+            return ThrottledPartitions::All;
+        }
+        let pair = |part: &String| {
+            let (partition, broker) = part.split_once(':')?;
+            let is_here = broker.parse() == Ok(node_id);
+            partition.parse().ok().filter(|_| is_here)
+        };
+        ThrottledPartitions::Of(list.iter().filter_map(pair).collect())
     }
 
     fn segment_bytes(&self) -> i32 {

@@ -11,6 +11,7 @@ mod log_manager;
 mod partition;
 mod partition_state;
 mod replica_manager;
+mod throttles;
 mod topic_settings;
 
 pub use checkpoints::{Checkpoint, Checkpoints, Entry, Noted};
@@ -20,4 +21,5 @@ pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Traffic};
 pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
 pub use replica_manager::{PartitionProposal, ReplicaManager, ReplicaManagerConfig};
+pub use throttles::{Throttle, ThrottledHere, Throttles};
 pub use topic_settings::TopicSettings;

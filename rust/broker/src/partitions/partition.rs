@@ -8,6 +8,7 @@
 
 use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
+use super::throttles::ThrottledHere;
 use crate::metadata::PartitionImage;
 use crate::waiters::{PartitionSubscription, WatchList};
 use kafkalite_log::{
@@ -50,6 +51,7 @@ pub struct Partition {
     brokers: Arc<KnownBrokers>,
     max_lag_ms: u64,
     traffic: Traffic,
+    throttled: ThrottledHere,
 }
 
 /// A partition's name, key and waiter lists, as its maker knows them.
@@ -110,6 +112,7 @@ impl Partition {
             brokers: identity.brokers,
             max_lag_ms: identity.max_lag_ms,
             traffic: Traffic::default(),
+            throttled: ThrottledHere::default(),
         }
     }
 
@@ -263,6 +266,12 @@ impl Partition {
         }
         self.flush_if_due();
         self.tell_everyone();
+    }
+
+    /// Whether its replication is limited here.
+    #[must_use]
+    pub fn throttled(&self) -> &ThrottledHere {
+        &self.throttled
     }
 
     /// Has the log flushed if it needs that. With `flush.messages=1` produce requests wait for it.

@@ -343,6 +343,12 @@ impl PartitionState {
         self.in_sync.is_follower(id)
     }
 
+    /// Whether the newest image has broker `id` among the in-sync replicas.
+    #[must_use]
+    pub fn is_in_sync(&self, id: i32) -> bool {
+        self.in_sync.is_committed(id)
+    }
+
     /// Whether there are other replicas.
     #[must_use]
     pub fn has_followers(&self) -> bool {

@@ -10,6 +10,7 @@ use super::checkpoints::{Checkpoint, Entry};
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
 use super::partition::{KnownBrokers, Partition, PartitionIdentity};
+use super::throttles::Throttles;
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
 use crate::error::log_error_code;
@@ -28,12 +29,14 @@ mod deleting;
 mod flushing;
 mod in_sync;
 mod opening;
+mod throttling;
 
 use assigning::Unassigned;
 use deleting::{Deleted, Removed};
 use in_sync::IsrProposals;
 pub use in_sync::PartitionProposal;
 use opening::{Opened, Unopened};
+use throttling::configure;
 
 /// What the set needs from above.
 pub struct ReplicaManagerConfig {
@@ -138,6 +141,7 @@ pub struct ReplicaManager {
     dirs: LogDirs,
     committer: Arc<GroupCommit>,
     brokers: Arc<KnownBrokers>,
+    throttles: Throttles,
     maps: RwLock<Maps>,
     next_key: AtomicU64,
     /// Held while the image is followed, or a log is opened again: one topic is not deleted while
@@ -182,6 +186,7 @@ impl ReplicaManager {
             dirs,
             committer: GroupCommit::new(),
             brokers: Arc::default(),
+            throttles: Throttles::default(),
             maps: RwLock::default(),
             next_key: AtomicU64::new(1),
             following: Mutex::default(),
@@ -321,7 +326,7 @@ impl ReplicaManager {
         for (image, here) in topics {
             let settings = (self.config.settings)(&image);
             for partition in here {
-                partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+                configure(&partition, &settings);
             }
         }
     }
@@ -339,7 +344,7 @@ impl ReplicaManager {
         let settings = (self.config.settings)(image);
         if before.is_some_and(|before| before.configs != image.configs) {
             for partition in partitions.iter().filter_map(Slot::partition) {
-                partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+                configure(partition, &settings);
             }
         }
         partitions.resize(image.partitions.len(), Slot::Elsewhere);
@@ -399,7 +404,7 @@ impl ReplicaManager {
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);
         let high_watermark = noted.unwrap_or_default();
         let partition = Partition::new(identity, self.config.local_id, log, high_watermark);
-        partition.set_config(settings.log.clone(), settings.min_in_sync_replicas);
+        configure(&partition, settings);
         partition
     }
 

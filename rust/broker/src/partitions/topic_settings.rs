@@ -1,6 +1,6 @@
 //! From a topic's configuration to the settings of its partitions.
 
-use crate::config::{self, BrokerConfig, TopicConfig};
+use crate::config::{self, BrokerConfig, Throttled, TopicConfig};
 use kafkalite_log::{BatchValidation, LogConfig};
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::TimestampType;
@@ -14,6 +14,8 @@ pub struct TopicSettings {
     pub log: Arc<LogConfig>,
     /// `min.insync.replicas`.
     pub min_in_sync_replicas: usize,
+    /// The replicas here whose replication is limited.
+    pub throttled: Throttled,
 }
 
 impl TopicSettings {
@@ -23,7 +25,8 @@ impl TopicSettings {
     pub fn new(broker: &BrokerConfig, overrides: &BTreeMap<String, String>) -> Self {
         let topic = TopicConfig::new(broker, overrides);
         let min_in_sync_replicas = usize::try_from(topic.min_insync_replicas).unwrap_or(1);
-        Self { log: Arc::new(log_config(&topic)), min_in_sync_replicas }
+        let log = Arc::new(log_config(&topic));
+        Self { log, min_in_sync_replicas, throttled: topic.throttled }
     }
 }
 

@@ -73,6 +73,11 @@ pub trait LocalReplicas {
     /// The largest epoch up to `epoch` that the log knows, and where it ended.
     fn end_of_epoch(&self, key: ReplicaKey, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)>;
 
+    /// Whether a replica that is behind fetches nothing for now, because too much was fetched.
+    fn is_throttled(&self, _key: ReplicaKey) -> bool {
+        false
+    }
+
     /// Appends records, and takes over what came with them.
     fn append(
         &self,
@@ -87,6 +92,15 @@ pub trait LocalReplicas {
     /// Drops every record: the next one gets `start`.
     fn restart(&self, key: ReplicaKey, epoch: LeaderEpoch, start: Offset) -> Option<Position>;
 }
+
+/// Why a partition is not fetched for now.
+enum Pause {
+    NoLog,
+    Throttled,
+}
+
+/// How long a throttled partition waits for the next look, in ms.
+const THROTTLED_MS: u64 = 100;
 
 /// The wait after the first error, in ms; each one in a row doubles it.
 const FIRST_BACKOFF_MS: u64 = 20;
@@ -183,6 +197,8 @@ struct Followed {
     progress: Progress,
     /// Errors since the last answer without one.
     failures: u32,
+    /// It had not everything when it was fetched last, or it was not fetched yet.
+    is_behind: bool,
 }
 
 /// What the question under way says of a partition: the answer counts for nothing else.
@@ -243,7 +259,8 @@ impl Fetcher {
         if !known {
             self.unfollow(key);
             let (name, progress) = (Arc::clone(name), Progress::Fetching);
-            self.partitions.insert(key, Followed { name, epoch, progress, failures: 0 });
+            self.partitions
+                .insert(key, Followed { name, epoch, progress, failures: 0, is_behind: true });
         } else if let Some(Progress::Delayed(_)) = self.progress(key) {
             self.set(key, Progress::Fetching);
         }
@@ -309,9 +326,15 @@ impl Fetcher {
         for key in std::mem::take(&mut self.changed) {
             match self.wish(key, logs) {
                 Ok(wish) => self.session.wish(key, wish),
-                Err(()) => {
+                Err(pause) => {
                     self.session.wish(key, None);
-                    self.delay(key, now_ms);
+                    match pause {
+                        Pause::NoLog => self.delay(key, now_ms),
+                        Pause::Throttled => {
+                            let until_ms = now_ms.saturating_add(THROTTLED_MS);
+                            self.set(key, Progress::Delayed(until_ms));
+                        }
+                    }
                     self.changed.remove(&key);
                 }
             }
@@ -322,13 +345,16 @@ impl Fetcher {
         }
     }
 
-    /// What the next fetch asks of a partition, if anything. An error: its log is not there for
-    /// now.
-    fn wish(&self, key: ReplicaKey, logs: &impl LocalReplicas) -> Result<Option<Asked>, ()> {
+    /// What the next fetch asks of a partition, if anything. An error says why nothing may be
+    /// asked for now.
+    fn wish(&self, key: ReplicaKey, logs: &impl LocalReplicas) -> Result<Option<Asked>, Pause> {
         let fetching = self.partitions.get(&key);
         let fetching = fetching.filter(|one| one.progress == Progress::Fetching);
-        let Some(Followed { epoch, .. }) = fetching else { return Ok(None) };
-        let position = logs.position(key).ok_or(())?;
+        let Some(Followed { epoch, is_behind, .. }) = fetching else { return Ok(None) };
+        let position = logs.position(key).ok_or(Pause::NoLog)?;
+        if *is_behind && logs.is_throttled(key) {
+            return Err(Pause::Throttled);
+        }
         Ok(Some(Asked { epoch: *epoch, position }))
     }
 
@@ -416,7 +442,11 @@ impl Fetcher {
             high_watermark: Offset(data.high_watermark),
             log_start: Offset(data.log_start_offset),
         };
-        match logs.append(key, asked.epoch, &fetched) {
+        let appended = logs.append(key, asked.epoch, &fetched);
+        if let (Some(position), Some(followed)) = (appended, self.partitions.get_mut(&key)) {
+            followed.is_behind = position.end < fetched.high_watermark;
+        }
+        match appended {
             None => return self.delay(key, now_ms),
             Some(position) if position != asked.position => self.set(key, Progress::Fetching),
             Some(_) => {}

@@ -70,6 +70,10 @@ impl LocalReplicas for LocalLogs {
         self.find(key)?.end_of_epoch(epoch)
     }
 
+    fn is_throttled(&self, key: ReplicaKey) -> bool {
+        self.find(key).is_some_and(|partition| self.partitions.waits(&partition))
+    }
+
     fn append(
         &self,
         key: ReplicaKey,
@@ -78,6 +82,7 @@ impl LocalReplicas for LocalLogs {
     ) -> Option<Position> {
         self.change(key, "records of the leader are not appended", |partition, now_ms| {
             let FetchedRecords { records, high_watermark, log_start } = fetched;
+            self.partitions.fetched(partition, records.len() as u64);
             partition.append_as_follower(records, epoch, *high_watermark, now_ms)?;
             partition.follow_log_start(*log_start, now_ms)
         })

@@ -133,6 +133,27 @@ impl DelayedFetch {
         partition.nearby(&look.target, self.limits.rack.as_deref()?)
     }
 
+    /// Whether a follower that is behind gets nothing of a partition for now.
+    fn is_held_back(&self, partition: &Partition) -> bool {
+        match self.limits.reader {
+            FetchReader::Follower(id) => self.partitions.holds_back(partition, id),
+            FetchReader::ReadUncommitted | FetchReader::ReadCommitted => false,
+        }
+    }
+
+    /// Reads a partition, as far as a throttle lets its follower.
+    fn read_of(&self, partition: &Partition, look: &Look, most: u64, is_first: bool) -> Fetched {
+        let reader = self.limits.reader;
+        if self.is_held_back(partition) {
+            return partition.read(&look.target, 0, false, reader);
+        }
+        let read = partition.read(&look.target, most, is_first, reader);
+        if matches!(reader, FetchReader::Follower(_)) {
+            self.partitions.sent(partition, u64::from(read.bytes));
+        }
+        read
+    }
+
     /// Bytes that can be read now; `None` if it is no use to wait for more.
     fn readable(&self) -> Option<u64> {
         self.add_moved();
@@ -145,10 +166,11 @@ impl DelayedFetch {
             }
             let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
             let plan = partition.plan(&look.target, self.limits.reader).ok()?;
-            if plan.will_not_grow() {
+            let is_held_back = self.is_held_back(partition);
+            if plan.will_not_grow() && !is_held_back {
                 return None;
             }
-            let there = plan.bytes();
+            let there = if is_held_back { 0 } else { plan.bytes() };
             if readable == 0 && limited.is_none() && there > most {
                 limited = Some((plan, most));
             }
@@ -185,7 +207,7 @@ impl DelayedFetch {
             outcomes.push(partition.as_ref().map_err(|error| *error).map(|partition| {
                 let read = match self.nearby(look, partition) {
                     Some(nearby) => partition.sends_to(nearby),
-                    None => partition.read(target, most, nothing_yet, self.limits.reader),
+                    None => self.read_of(partition, look, most, nothing_yet),
                 };
                 left = left.saturating_sub(u64::from(read.bytes));
                 nothing_yet &= read.bytes == 0;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 mod client;
 mod house;
+mod throttled;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOPICS: [&str; 2] = ["calm", "wild"];

@@ -118,6 +118,12 @@ impl Partition {
         }
     }
 
+    /// Whether the newest image has a replica among those in sync.
+    #[must_use]
+    pub fn is_in_sync(&self, id: i32) -> bool {
+        self.state.lock().is_in_sync(id)
+    }
+
     /// Whether this broker leads it and others follow.
     #[must_use]
     pub fn is_led_with_followers(&self) -> bool {

@@ -281,6 +281,10 @@ impl InSync {
         follower.is_joining || maximal.any(|id| id == follower.id)
     }
 
+    pub fn is_committed(&self, id: i32) -> bool {
+        self.committed.contains(&id)
+    }
+
     pub fn is_follower(&self, id: i32) -> bool {
         self.followers.iter().any(|follower| follower.id == id)
     }

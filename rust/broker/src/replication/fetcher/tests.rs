@@ -249,3 +249,21 @@ fn any_two_logs_become_the_same() {
         assert_eq!(follower.epochs[..from], *deleted, "round {round}: {led:?} {followed:?}");
     }
 }
+
+/// What is in sync is never held up: acknowledgements wait for it.
+#[test]
+fn a_throttled_partition_waits_while_it_is_behind() {
+    let mut cluster = Cluster::new(&[1, 1], &[1]);
+    cluster.logs.1.set(true);
+    for looks in 1..=2 {
+        assert_eq!(cluster.next(), Next::Wait(Some(1_000 + looks * THROTTLED_MS)));
+        cluster.now_ms += THROTTLED_MS;
+    }
+    cluster.logs.1.set(false);
+    cluster.exchange();
+    assert_eq!(cluster.follower(), log(0, &[1, 1]));
+    cluster.logs.1.set(true);
+    cluster.leader_log().epochs.push(1);
+    cluster.exchange();
+    assert_eq!(cluster.follower(), log(0, &[1, 1, 1]));
+}

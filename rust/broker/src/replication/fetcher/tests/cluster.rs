@@ -7,7 +7,7 @@ use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
 use kafkalite_protocol::messages::offset_for_leader_epoch as for_epoch;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 pub const KEY: ReplicaKey = key(0);
@@ -62,9 +62,9 @@ impl MemoryLog {
     }
 }
 
-/// The logs of the follower.
+/// The logs of the follower, and whether they are throttled.
 #[derive(Default)]
-pub struct Logs(RefCell<BTreeMap<ReplicaKey, (MemoryLog, bool)>>);
+pub struct Logs(RefCell<BTreeMap<ReplicaKey, (MemoryLog, bool)>>, pub Cell<bool>);
 
 impl Logs {
     pub fn replace(&self, key: ReplicaKey, log: MemoryLog) {
@@ -91,6 +91,10 @@ impl LocalReplicas for Logs {
 
     fn end_of_epoch(&self, key: ReplicaKey, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
         self.0.borrow().get(&key)?.0.end_of_epoch(epoch.0, None)
+    }
+
+    fn is_throttled(&self, _: ReplicaKey) -> bool {
+        self.1.get()
     }
 
     fn append(
