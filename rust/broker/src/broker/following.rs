@@ -93,6 +93,7 @@ pub(super) fn start_fetchers(
         links,
         asks: asks(config),
         socket_timeout: Duration::from_millis(config.replica_socket_timeout_ms),
+        check_bytes_per_second: config.replica_check_bytes_per_second,
     };
     let (partitions, clock) = (Arc::clone(partitions), Arc::clone(clock));
     let fetchers = Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock));

@@ -221,6 +221,8 @@ fields! {
     log_cleaner_backoff_ms: i64 = number("log.cleaner.backoff.ms");
     /// `log.cleaner.dedupe.buffer.size`, in bytes.
     log_cleaner_dedupe_buffer_bytes: u64 = number("log.cleaner.dedupe.buffer.size");
+    /// `kafkalite.replica.check.bytes.per.second`
+    replica_check_bytes_per_second: u64 = number("kafkalite.replica.check.bytes.per.second");
     /// `kafkalite.open.segments.max`
     open_segments_max: usize = number("kafkalite.open.segments.max");
 

@@ -181,6 +181,8 @@ pub const OWN: &[ConfigKey] = keys! {
         "Bytes to read ahead from the disk for one consumer.";
     Medium ReadOnly Long "kafkalite.cold.read.max.bytes.per.second" = Text("134217728"), AtLeast(0),
         "Bytes per second to read from the disk while producers are active; 0 for no limit.";
+    Medium ReadOnly Long "kafkalite.replica.check.bytes.per.second" = Text("33554432"), AtLeast(0),
+        "Bytes per second to read of followed logs, to heal damage from their leaders; 0: none.";
     Medium ReadOnly Int "kafkalite.open.segments.max" = Text("4096"), AtLeast(16),
         "Maximum of open segments, at most half of the limit of open files.";
     Medium ReadOnly Int "kafkalite.admin.port" = Text("-1"), Between(-1, 65_535),

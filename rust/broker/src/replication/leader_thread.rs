@@ -69,6 +69,11 @@ impl Inbox {
         *self.place.lock() = place;
     }
 
+    /// Where the leader is.
+    pub fn place(&self) -> Option<HostPort> {
+        self.place.lock().clone()
+    }
+
     /// Ends the thread; it may be at an append still.
     pub fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
@@ -180,7 +185,7 @@ impl<L: LocalReplicas> LeaderThread<L> {
 
     async fn ask(&mut self, question: Question) {
         let is_fetch = matches!(question, Question::Fetch(_));
-        let place = self.inbox.place.lock().clone();
+        let place = self.inbox.place();
         let mut carried = std::pin::pin!(carry(&self.pool, self.leader, place, question));
         let mut news_at: Option<Instant> = None;
         let answer = loop {

@@ -21,6 +21,11 @@ impl LocalLogs {
         Self { partitions, clock }
     }
 
+    /// Whose they are.
+    pub(super) fn partitions(&self) -> &Arc<ReplicaManager> {
+        &self.partitions
+    }
+
     fn find(&self, key: ReplicaKey) -> Option<Arc<Partition>> {
         self.partitions.find_by_id(key.topic_id, key.partition).ok()
     }

@@ -2,9 +2,11 @@
 //!
 //! One [`Fetcher`] for each leader says what to ask and what the answers mean; it is pure. A thread
 //! of its own ([`ReplicaFetchers`]) carries questions and answers. [`LocalLogs`] appends and cuts.
+//! `healer` reads the followed logs, and mends what a disk changed in them.
 //! A broker that follows no leader has no thread and no connection here. See ADR 0036.
 
 mod fetcher;
+mod healer;
 mod leader_thread;
 mod local_logs;
 mod replica_fetchers;

@@ -4,6 +4,7 @@
 //! one. Source: Kafka's `ReplicaFetcherManager`.
 
 use super::fetcher::{FetcherConfig, ReplicaKey};
+use super::healer::{FollowedLog, Healer};
 use super::leader_thread::{self, Change, Inbox};
 use super::local_logs::LocalLogs;
 use crate::clock::Clock;
@@ -30,6 +31,8 @@ pub struct ReplicaFetchersConfig {
     pub asks: FetcherConfig,
     /// `replica.socket.timeout.ms`
     pub socket_timeout: Duration,
+    /// `kafkalite.replica.check.bytes.per.second`; 0 checks nothing.
+    pub check_bytes_per_second: u64,
 }
 
 /// The fetchers of a broker.
@@ -37,7 +40,7 @@ pub struct ReplicaFetchers {
     config: ReplicaFetchersConfig,
     logs: LocalLogs,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -47,6 +50,8 @@ struct State {
     leaders: HashMap<i32, Leader>,
     /// This broker's epoch, which fetches carry.
     broker_epoch: i64,
+    /// Reads what is followed; there from the first followed partition on.
+    healer: Option<Healer>,
     /// Threads that are ending.
     ended: Vec<JoinHandle<()>>,
     is_stopped: bool,
@@ -67,7 +72,7 @@ impl ReplicaFetchers {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let logs = LocalLogs::new(partitions, Arc::clone(&clock));
-        Self { config, logs, clock, state: Mutex::default() }
+        Self { config, logs, clock, state: Arc::default() }
     }
 
     /// Follows the image from `before`, which was followed last, to `after`. The replicas of this
@@ -100,6 +105,26 @@ impl ReplicaFetchers {
             }
         }
         state.end_leaders(|leader| leader.partitions == 0);
+        if state.healer.is_none() && !state.following.is_empty() {
+            state.healer = self.healer();
+        }
+    }
+
+    /// Begins to read what is followed, unless that is switched off.
+    fn healer(&self) -> Option<Healer> {
+        let bytes_per_second = self.config.check_bytes_per_second;
+        if bytes_per_second == 0 {
+            return None;
+        }
+        let state = Arc::downgrade(&self.state);
+        let followed = move || state.upgrade().map(|it| it.lock().followed()).unwrap_or_default();
+        let pool = leader_thread::pool(&self.config);
+        let partitions = Arc::clone(self.logs.partitions());
+        let started = Healer::start(followed, partitions, pool, bytes_per_second);
+        let failed = |error: &std::io::Error| {
+            tracing::error!(%error, "cannot start the thread that checks followed logs");
+        };
+        started.inspect_err(failed).ok()
     }
 
     fn follow_topic(&self, state: &mut State, topic: &TopicImage, image: &MetadataImage) {
@@ -161,6 +186,8 @@ impl ReplicaFetchers {
             state.is_stopped = true;
             state.following.clear();
             state.end_leaders(|_| true);
+            let healer = state.healer.take().map(Healer::end);
+            state.ended.extend(healer);
             std::mem::take(&mut state.ended)
         };
         for thread in ended {
@@ -178,6 +205,14 @@ impl Drop for ReplicaFetchers {
 }
 
 impl State {
+    fn followed(&self) -> Vec<FollowedLog> {
+        let followed = self.following.iter().filter_map(|(key, leader)| {
+            let place = self.leaders.get(leader)?.inbox.place();
+            Some(FollowedLog { key: *key, leader: *leader, place })
+        });
+        followed.collect()
+    }
+
     fn unfollow(&mut self, key: ReplicaKey) {
         let Some(leader) = self.following.remove(&key) else { return };
         if let Some(leader) = self.leaders.get_mut(&leader) {

@@ -13,6 +13,7 @@ use crate::validation::{ValidatedBatch, validate};
 
 mod appending;
 mod cutting;
+mod damage;
 mod figures;
 mod healing;
 mod names;
