@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.cimpl import NewTopic, Producer
 
 from tests.conformance import java
 from tests.harness.patience import eventually
@@ -16,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("jars")
 
 CLUSTER = java.TOOLS + "ClusterTool"
 QUORUM = java.TOOLS + "MetadataQuorumCommand"
+REASSIGN = java.TOOLS + "reassign.ReassignPartitionsCommand"
 
 
 @pytest.fixture
@@ -78,3 +83,72 @@ def test_the_quorum_is_described_and_changed_and_a_broker_leaves(
     # A broker that is started again belongs to the cluster again.
     processes.serve("--join", first.ready, data_dir=tmp_path / "third")
     eventually(lambda: sorted(replicas(second.ready)) == [1, 2, 3])
+
+
+def test_a_move_keeps_to_the_throttle_of_the_tool_until_it_is_verified(
+    processes: Processes, tmp_path: Path
+) -> None:
+    first = processes.serve()
+    second = processes.serve("--join", first.ready)
+    processes.serve("--join", first.ready)
+    admin = AdminClient({"bootstrap.servers": first.ready})
+    eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+    admin.create_topics([NewTopic("slow", 1, replica_assignment=[[1]])])["slow"].result(20)
+    producer = Producer({"bootstrap.servers": first.ready})
+    for _ in range(3_000):
+        producer.produce("slow", b"x" * 1_000, partition=0)
+    assert producer.flush(30) == 0
+    plan = tmp_path / "plan.json"
+    moved = {"topic": "slow", "partition": 0, "replicas": [2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+    at = ("--bootstrap-server", second.ready, "--reassignment-json-file", str(plan))
+
+    def throttle(kind: ResourceType, name: str) -> dict[str, str]:
+        described = admin.describe_configs([ConfigResource(kind, name)])
+        entries = next(iter(described.values())).result(20).values()
+        return {one.name: one.value for one in entries if "throttled" in one.name and one.value}
+
+    java.succeed(REASSIGN, *at, "--execute", "--throttle", "1")
+    assert throttle(ResourceType.BROKER, "1")["leader.replication.throttled.rate"] == "1"
+    assert throttle(ResourceType.TOPIC, "slow")["follower.replication.throttled.replicas"] == "0:2"
+    assert (
+        "still in progress" in java.succeed(REASSIGN, *at, "--verify", "--preserve-throttles").out
+    )
+    java.succeed(REASSIGN, *at, "--execute", "--additional", "--throttle", "100000000")
+
+    def is_complete() -> bool:
+        told = java.succeed(REASSIGN, *at, "--verify").out
+        return "Reassignment of partition slow-0 is completed." in told
+
+    eventually(is_complete, 60)
+    assert throttle(ResourceType.BROKER, "1") == throttle(ResourceType.TOPIC, "slow") == {}
+
+
+def bytes_read(member: Process) -> float:
+    """Bytes of topic t that consumers got from a broker."""
+    with urllib.request.urlopen(f"{member.admin}/metrics/topics", timeout=10) as answer:
+        page = answer.read().decode()
+    found = re.search(r'^kafka_server_\w+_bytesout(?:_total)?{topic="t"} (\S+)$', page, re.M)
+    return float(found[1]) if found else 0.0
+
+
+def test_a_consumer_of_java_reads_from_the_replica_in_its_rack(processes: Processes) -> None:
+    selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    first = processes.serve("--set", selector, "--set", "broker.rack=a")
+    join = ("--join", first.ready, "--set", selector)
+    others = [processes.serve(*join, "--set", f"broker.rack={rack}") for rack in "bc"]
+    admin = AdminClient({"bootstrap.servers": first.ready})
+    eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+    admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(20)
+    producer = Producer({"bootstrap.servers": first.ready, "acks": "all"})
+    for number in range(500):
+        producer.produce("t", str(number), partition=0)
+    assert producer.flush(30) == 0
+    read = java.succeed(
+        java.CONSOLE_CONSUMER, "--bootstrap-server", first.ready, "--topic", "t",
+        "--from-beginning", "--max-messages", "500", "--timeout-ms", "60000",
+        "--command-property", "client.rack=b",
+    )  # fmt: skip
+    assert read.lines == [str(number) for number in range(500)]
+    assert bytes_read(others[0]) > 0
+    assert (bytes_read(first), bytes_read(others[1])) == (0.0, 0.0)
