@@ -167,7 +167,7 @@ impl DelayedFetch {
             let most = u64::try_from(look.target.max_bytes).unwrap_or(0);
             let plan = partition.plan(&look.target, self.limits.reader).ok()?;
             let is_held_back = self.is_held_back(partition);
-            if plan.will_not_grow() && !is_held_back {
+            if plan.is_diverging() || (plan.will_not_grow() && !is_held_back) {
                 return None;
             }
             let there = if is_held_back { 0 } else { plan.bytes() };
