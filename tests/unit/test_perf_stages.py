@@ -74,7 +74,9 @@ def test_a_time_has_its_unit(ms: float, text: str) -> None:
 
 def test_each_api_has_one_row_with_units(broker: Process) -> None:
     api_versions_error(broker.ready)
-    head, *lines = told("perf", "stages", "--admin-url", broker.admin).stdout.splitlines()
+    # Other tests use this broker, so ApiVersions need not be among the busiest ten.
+    shown = told("perf", "stages", "--admin-url", broker.admin, "--top", "100")
+    head, *lines = shown.stdout.splitlines()
     assert head.split() == ["api", "requests", "busy", "mean", "p50", "p99", "longest", "stage"]
     apis = [line.split()[0] for line in lines]
     assert len(set(apis)) == len(apis)

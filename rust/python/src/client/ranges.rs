@@ -167,7 +167,8 @@ impl ColumnBatch {
     }
 
     fn __repr__(&self) -> String {
-        format!("<ColumnBatch of {} records>", self.rows)
+        let noun = if self.rows == 1 { "record" } else { "records" };
+        format!("<ColumnBatch of {} {noun}>", self.rows)
     }
 
     /// The columns as a ``pyarrow.Table``, once; needs pyarrow.
