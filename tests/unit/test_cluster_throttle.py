@@ -6,6 +6,7 @@ import pytest
 
 import kafkalite as kl
 from tests.harness.patience import eventually
+from tests.unit.test_command_line import told
 
 TOPICS = ("slow", "fast")
 
@@ -39,7 +40,14 @@ def test_a_move_waits_for_the_limit_of_its_replicas(side: str) -> None:
             admin.reassign_partitions({(topic, 0): [after[topic]]})
         # The one that is not limited began later, and arrives.
         eventually(lambda: places("fast") == ((after["fast"],), (after["fast"],)))
-        assert places("slow") == ((after["slow"], before["slow"]), (before["slow"],))
+        both = ((after["slow"], before["slow"]), (before["slow"],))
+        assert places("slow") == both
+        # The order of both replicas took the place of the move, and both stayed.
+        words = ("slow:0", "--to", str(before["slow"]), "-b", cluster.bootstrap_servers)
+        refused = told("cluster", "move-leader", *words)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("error: the replicas of slow-0 move to other brokers now")
+        assert places("slow") == both
         limit(None)
         eventually(lambda: places("slow") == ((after["slow"],), (after["slow"],)))
         with kl.Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:

@@ -132,7 +132,17 @@ def _prefer(
     broker: int,
     cluster: Cluster,
 ) -> None:
-    """Make the broker the first replica of all these partitions."""
+    """Make the broker the first replica of all these partitions.
+
+    Raises:
+        CommandError: A partition moves to other brokers. Another order of all replicas that it has
+            meanwhile would take the place of that move.
+    """
+    for place in sorted(admin.list_reassignments(list(partitions), timeout=cluster.timeout)):
+        raise CommandError(
+            f"the replicas of {place.topic}-{place.partition} move to other brokers now",
+            hint="wait until `kafkalite cluster reassign --list` does not show the partition.",
+        )
     for (topic, number), partition in partitions.items():
         if broker not in partition.replicas:
             raise CommandError(
