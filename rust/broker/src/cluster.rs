@@ -7,6 +7,7 @@
 //! is ours.
 
 mod deaths;
+mod duties;
 pub mod join;
 mod member;
 mod membership;
@@ -20,13 +21,14 @@ mod voters;
 mod watch;
 
 use crate::clock::Clock;
-use crate::metadata::controller::{Joined, Joining};
+use crate::metadata::controller::{Done, Joined, Joining, OnAnswer};
 use crate::metadata::metadata_log::delete_log;
 use crate::metadata::quorum::{Accepted, RaftOptions};
 use crate::metadata::{
     ApiError, Controller, MetadataError, MetadataImage, MetadataQuorum, QuorumOfRaft,
 };
 use bytes::Bytes;
+use duties::Duty;
 use join::is_nowhere;
 use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::Storage;
@@ -183,15 +185,15 @@ impl Cluster {
     pub fn serve(&self, epoch: i64) {
         self.epoch.store(epoch, Ordering::Release);
         if self.has_company() {
-            self.fence_self(false, Box::new(|_| ()));
+            self.fence_self(false, Done::new(|_| ()));
         }
     }
 
-    fn fence_self(&self, fenced: bool, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+    fn fence_self(&self, fenced: bool, done: OnAnswer<()>) {
         let epoch = self.controller.image().brokers.get(&self.id()).map(|broker| broker.epoch);
         match epoch {
             Some(epoch) => self.controller.fence(self.id(), epoch, fenced, done),
-            None => done(Err(ErrorCode::BrokerIdNotRegistered.into())),
+            None => done.tell(Err(ErrorCode::BrokerIdNotRegistered.into())),
         }
     }
 
@@ -210,7 +212,7 @@ impl Cluster {
             return;
         }
         let (told, heard) = mpsc::sync_channel(1);
-        self.fence_self(true, Box::new(move |result| _ = told.send(result)));
+        self.fence_self(true, Done::new(move |result| _ = told.send(result)));
         if !matches!(heard.recv_timeout(LEAVE_TIMEOUT), Ok(Ok(()))) {
             tracing::warn!("the cluster did not hear in time that this broker stops");
         }
@@ -283,26 +285,22 @@ impl Cluster {
     }
 
     /// Takes a broker into the cluster. The first one turns this broker into the first voter.
-    pub fn join(
-        self: &Arc<Self>,
-        joining: Joining,
-        done: impl FnOnce(Result<Joined, ApiError>) + Send + 'static,
-    ) {
+    pub fn join(self: &Arc<Self>, joining: Joining, done: OnAnswer<Joined>) {
         if let Err(error) = self.controller.may_join(&joining) {
-            return done(Err(error));
+            return done.tell(Err(error));
         }
         if self.has_company() {
-            return self.controller.join(joining, Box::new(done));
+            return self.controller.join(joining, done);
         }
         if is_nowhere(&self.identity.at) {
             let id = self.id();
             let message = format!("broker {id} has no address for other brokers: set --advertise");
-            return done(Err(ApiError::new(ErrorCode::InvalidRequest, message)));
+            return done.tell(Err(ApiError::new(ErrorCode::InvalidRequest, message)));
         }
         let this = Arc::clone(self);
         let change_over = move || match this.change_over() {
-            Ok(()) => this.controller.join(joining, Box::new(done)),
-            Err(error) => done(Err(error)),
+            Ok(()) => this.controller.join(joining, done),
+            Err(error) => done.tell(Err(error)),
         };
         let spawned = std::thread::Builder::new().name("change-over".to_owned()).spawn(change_over);
         if let Err(error) = spawned {
@@ -331,7 +329,8 @@ impl Cluster {
             Ok(raft as Arc<dyn MetadataQuorum>)
         };
         let (told, heard) = mpsc::sync_channel(1);
-        self.controller.change_over(Box::new(start), Box::new(move |result| _ = told.send(result)));
+        let told = Done::new(move |result| _ = told.send(result));
+        self.controller.change_over(Box::new(start), told);
         let stopped = |_| ApiError::from(ErrorCode::UnknownServerError);
         heard.recv().map_err(stopped)??;
         let raft = raft.recv().map_err(stopped)?;
@@ -350,14 +349,15 @@ impl Cluster {
             sessions.over(&image, now_ns)
         };
         let epoch = member.raft.epoch(status.term);
-        if image.controller_id != self.id() || image.epoch < epoch {
-            self.controller.begin_epoch(self.id(), epoch);
+        if (image.controller_id != self.id() || image.epoch < epoch)
+            && let Some(done) = member.begins(status.term, Duty::BeginEpoch)
+        {
+            self.controller.begin_epoch(self.id(), epoch, Done::of_leader(status.term, done));
         }
         for (broker_id, epoch) in over {
-            tracing::warn!(broker_id, "a broker sends no heartbeats and is fenced");
-            self.controller.fence(broker_id, epoch, true, Box::new(|_| ()));
+            self.fence_other(member, status.term, (broker_id, epoch), "it sends no heartbeats");
         }
-        self.look_for_unclean(member, &image);
+        self.look_for_unclean(member, &image, status.term);
         let times = (now_ns, self.clock.wall_ms());
         let away = member.watch.lock().look(&image, status, times);
         let listener = &self.identity.listener;
@@ -367,14 +367,35 @@ impl Cluster {
         self.look_after_partitions(member, status.term);
     }
 
+    /// Fences another broker in this life, as the leader of `term`.
+    fn fence_other(
+        &self,
+        member: &Arc<Member>,
+        term: u64,
+        (broker_id, epoch): (i32, i64),
+        why: &str,
+    ) {
+        if let Some(done) = member.begins(term, Duty::Fence(broker_id, epoch)) {
+            tracing::warn!(broker_id, why, "a broker is fenced");
+            self.controller.fence(broker_id, epoch, true, Done::of_leader(term, done));
+        }
+    }
+
     /// The heartbeat that is due, and where to send it.
-    fn heartbeat_due(&self, status: &Status) -> Option<(Endpoint, BrokerHeartbeatRequest)> {
+    fn heartbeat_due(
+        &self,
+        member: &Arc<Member>,
+        status: &Status,
+    ) -> Option<(Endpoint, BrokerHeartbeatRequest)> {
         let broker_epoch = self.epoch.load(Ordering::Acquire);
         let (leader, at) = status.leader.clone()?;
         let image = self.controller.image();
         let broker = image.brokers.get(&self.id()).filter(|_| broker_epoch != NO_EPOCH)?;
-        if broker.fenced && broker.epoch == broker_epoch {
-            self.fence_self(false, Box::new(|_| ()));
+        if broker.fenced
+            && broker.epoch == broker_epoch
+            && let Some(done) = member.begins(status.term, Duty::Serve)
+        {
+            self.fence_self(false, Done::new(done));
         }
         let request = BrokerHeartbeatRequest {
             broker_id: self.id(),
@@ -419,7 +440,7 @@ async fn turns(cluster: Weak<Cluster>) {
         if !turn.is_multiple_of(turns_per_beat) {
             continue;
         }
-        if let Some((at, request)) = this.heartbeat_due(&status) {
+        if let Some((at, request)) = this.heartbeat_due(&member, &status) {
             let peers = Arc::clone(&member.peers);
             // Not waited for: a leader that hangs must not hold up the next look for one.
             drop(tokio::spawn(async move {

@@ -145,6 +145,36 @@ fn a_change_that_outlasts_its_request_is_answered_with_a_timeout_and_made_later(
     house.broker.stop();
 }
 
+/// Its client got the answer that the time is over, and may rely on it.
+#[test]
+fn a_change_that_waits_behind_others_beyond_its_time_is_never_made() {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let house = House::new(clock.clone());
+    let closed = house.close();
+    let mut clients: Vec<_> = (0..2).map(|_| Client::connect(&house.broker)).collect();
+    clients[0].send(&create("first", 3_600_000), 7);
+    house.wait_at_the_gate();
+    clients[1].send(&create("late", 1_000), 7);
+    let changes = &house.broker.rooms().changes;
+    awaited::until("both are parked", || changes.len() == 2);
+    awaited::until("the time of one is over", || {
+        clock.advance_ms(1_001);
+        changes.len() == 1
+    });
+    let (_, response) = clients[1].receive::<CreateTopicsRequest>(7).unwrap();
+    assert_eq!(only(response).error_code, ErrorCode::RequestTimedOut.code());
+    drop(closed);
+    let (_, response) = clients[0].receive::<CreateTopicsRequest>(7).unwrap();
+    assert_eq!(only(response).error_code, 0);
+    assert_eq!(only(clients[1].call(&create("after", 3_600_000), 7)).error_code, 0);
+    let image = house.broker.rooms().controller.image();
+    let names: Vec<_> = image.topics.iter().map(|topic| topic.name.to_string()).collect();
+    assert_eq!(names, ["after", "first"]);
+    // The stop gives a connection some time on this clock, which stands still.
+    drop(clients);
+    house.broker.stop();
+}
+
 /// Two thousand of them were allowed to wait, of up to 64 MiB each.
 #[test]
 fn a_large_change_is_refused_while_others_that_wait_hold_the_memory() {

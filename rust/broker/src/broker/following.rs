@@ -3,7 +3,7 @@
 use super::freed_memory;
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, TopicValues};
-use crate::metadata::controller::altered_config;
+use crate::metadata::controller::{Done, altered_config};
 use crate::metadata::{ApiError, Controller, MetadataImage, TopicImage};
 use crate::network::ConnectionLimits;
 use crate::partitions::{PartitionProposal, ReplicaManager, TopicSettings};
@@ -52,7 +52,7 @@ pub(super) fn note_directories(
                 partitions.assigned(result);
             }
         };
-        controller.assign_replicas(local_id, directories, Box::new(done));
+        controller.assign_replicas(local_id, directories, Done::new(done));
     });
 }
 
@@ -74,7 +74,7 @@ pub(super) fn propose_in_sync(
             }
         };
         let epoch = controller.image().brokers.get(&local_id).map_or(-1, |broker| broker.epoch);
-        controller.alter_partitions(local_id, epoch, changes, Box::new(done));
+        controller.alter_partitions(local_id, epoch, changes, Done::new(done));
     });
 }
 

@@ -59,7 +59,7 @@ impl Cluster {
     }
 
     /// A broker took a connection, or did not; `refusals` are those in a row.
-    fn reached(&self, member: &Member, broker_id: i32, is_reached: bool, refusals: u32) {
+    fn reached(&self, member: &Arc<Member>, broker_id: i32, is_reached: bool, refusals: u32) {
         let status = member.raft.raft_status();
         if !Member::leads(&status) {
             if let Some((leader, _)) = status.leader.filter(|(id, _)| id.node_id == broker_id)
@@ -80,8 +80,8 @@ impl Cluster {
             refusals >= REFUSALS && sessions.is_gone(broker_id, broker.epoch)
         };
         if is_gone {
-            tracing::warn!(broker_id, "a broker's port refuses connections: it is fenced");
-            self.controller.fence(broker_id, broker.epoch, true, Box::new(|_| ()));
+            let why = "its port refuses connections";
+            self.fence_other(member, status.term, (broker_id, broker.epoch), why);
         }
     }
 }

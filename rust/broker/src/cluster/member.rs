@@ -1,5 +1,6 @@
 //! What runs in a broker that has company.
 
+use super::duties::Duties;
 use super::membership::Step;
 use super::peers::Peers;
 use super::sessions::Sessions;
@@ -21,6 +22,7 @@ pub(super) struct Member {
     pub sessions: Mutex<Sessions>,
     pub watch: Mutex<Watch>,
     pub rounds: Mutex<Rounds>,
+    pub duties: Duties,
     restarts: Mutex<Restarts>,
     /// Whether a change of the membership is under way.
     changing: AtomicBool,
@@ -48,6 +50,7 @@ impl Member {
             sessions: Mutex::new(Sessions::new(settings.limits())),
             watch: Mutex::default(),
             rounds: Mutex::default(),
+            duties: Duties::default(),
             restarts: Mutex::default(),
             changing: AtomicBool::new(false),
             restarting: AtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use super::{Cluster, join};
 use crate::metadata::MetadataError;
-use crate::metadata::controller::{Joining, Registration};
+use crate::metadata::controller::{Done, Joining, Registration};
 use kafkalite_quorum::Status;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -55,7 +55,7 @@ impl Cluster {
         loop {
             let (told, heard) = mpsc::sync_channel(1);
             let done = move |answer| _ = told.send(answer);
-            self.controller.register(broker.clone(), Box::new(done));
+            self.controller.register(broker.clone(), Done::new(done));
             match heard.recv_timeout(left()) {
                 Ok(Ok(epoch)) => return Ok(epoch),
                 Ok(Err(error)) => {

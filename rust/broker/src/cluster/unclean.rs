@@ -4,14 +4,16 @@
 //! counts soon for partitions that lost their leader before; Kafka looks every five minutes.
 //! Source: Kafka's `ReplicationControlManager.maybeElectUncleanLeaders`.
 
+use super::duties::Duty;
 use super::{Cluster, Member};
 use crate::metadata::MetadataImage;
-use crate::metadata::controller::unclean_elections;
+use crate::metadata::controller::{Done, unclean_elections};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Cluster {
     /// Looks at the partitions of `image`, unless nothing was due in it.
-    pub(super) fn look_for_unclean(&self, member: &Member, image: &MetadataImage) {
+    pub(super) fn look_for_unclean(&self, member: &Arc<Member>, image: &MetadataImage, term: u64) {
         if member.clean_until.load(Ordering::Relaxed) == image.offset {
             return;
         }
@@ -20,7 +22,9 @@ impl Cluster {
         if due == 0 {
             return member.clean_until.store(image.offset, Ordering::Relaxed);
         }
-        tracing::warn!(partitions = due, "leaders are elected that may lack committed records");
-        self.controller.elect_unclean(by_default);
+        if let Some(done) = member.begins(term, Duty::ElectUnclean) {
+            tracing::warn!(partitions = due, "leaders are elected that may lack committed records");
+            self.controller.elect_unclean(by_default, Done::of_leader(term, done));
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{Cluster, Member};
 use crate::config::BrokerConfig;
-use crate::metadata::controller::{Growth, OFFSETS_TOPIC};
+use crate::metadata::controller::{Done, Growth, OFFSETS_TOPIC};
 use std::sync::Arc;
 
 /// What the configuration of this broker says about it.
@@ -84,7 +84,7 @@ impl Cluster {
                 let wait_ns = if result.unwrap_or(false) { 0 } else { every_ns };
                 member.rounds.lock().balanced(term, now_ns.saturating_add(wait_ns));
             };
-            self.controller.prefer_leaders(Box::new(done));
+            self.controller.prefer_leaders(Done::of_leader(term, done));
         }
         let growth = self.settings.upkeep.offsets_topic;
         if self.controller.may_grow(growth)
@@ -93,7 +93,7 @@ impl Cluster {
             tracing::info!(topic = growth.topic, replicas = growth.replicas, "the topic grows");
             let member = Arc::clone(member);
             let done = move |_| member.rounds.lock().is_growing = false;
-            self.controller.grow(growth, Box::new(done));
+            self.controller.grow(growth, Done::of_leader(term, done));
         }
     }
 }

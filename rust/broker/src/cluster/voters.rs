@@ -4,6 +4,7 @@
 //! leader makes it so in its next turns. The answer comes when it is so.
 
 use super::{Cluster, Member};
+use crate::metadata::controller::OnAnswer;
 use crate::metadata::{ApiError, Voting};
 use kafkalite_protocol::messages::Request;
 use kafkalite_protocol::{ErrorCode, Uuid};
@@ -26,11 +27,9 @@ pub struct VoterRequest {
     pub timeout_ms: u64,
 }
 
-type Done = Box<dyn FnOnce(Result<(), ApiError>) + Send>;
-
 impl Cluster {
     /// Makes a broker a voter.
-    pub fn add_voter(self: Arc<Self>, request: VoterRequest, done: Done) {
+    pub fn add_voter(self: Arc<Self>, request: VoterRequest, done: OnAnswer<()>) {
         let voters = self.voters();
         let id = request.id();
         let refused = self.is_meant(&request).and_then(|()| {
@@ -45,12 +44,12 @@ impl Cluster {
         });
         match refused {
             Ok(()) => self.say(&request, Voting::Always, done),
-            Err(error) => done(Err(error)),
+            Err(error) => done.tell(Err(error)),
         }
     }
 
     /// Takes the vote of a broker away.
-    pub fn remove_voter(self: Arc<Self>, request: VoterRequest, done: Done) {
+    pub fn remove_voter(self: Arc<Self>, request: VoterRequest, done: OnAnswer<()>) {
         let voters = self.voters();
         let id = request.id();
         let image = self.controller().image();
@@ -72,7 +71,7 @@ impl Cluster {
         });
         match refused {
             Ok(()) => self.say(&request, Voting::Never, done),
-            Err(error) => done(Err(error)),
+            Err(error) => done.tell(Err(error)),
         }
     }
 
@@ -95,19 +94,20 @@ impl Cluster {
         }
     }
 
-    fn say(self: Arc<Self>, request: &VoterRequest, voting: Voting, done: Done) {
+    fn say(self: Arc<Self>, request: &VoterRequest, voting: Voting, done: OnAnswer<()>) {
         let (id, timeout) = (request.id(), Duration::from_millis(request.timeout_ms));
         let this = Arc::clone(&self);
-        let said = move |said: Result<(), ApiError>| match (said, this.running()) {
+        let said = move |done: OnAnswer<()>, said| match (said, this.running()) {
             (Ok(()), Some(member)) => {
                 let runtime = member.peers.runtime().clone();
                 drop(runtime.spawn(async move {
-                    done(becomes(&member, id, voting == Voting::Always, timeout).await);
+                    done.tell(becomes(&member, id, voting == Voting::Always, timeout).await);
                 }));
             }
-            (said, _) => done(said),
+            (said, _) => done.tell(said),
         };
-        self.controller.set_voting((id.node_id, id.directory_id), voting, Box::new(said));
+        let said = done.through(said);
+        self.controller.set_voting((id.node_id, id.directory_id), voting, said);
     }
 
     /// Asks the leader of the quorum in this broker's place. `None` if this broker leads, or knows

@@ -7,7 +7,7 @@
 use super::parked_change::park;
 use super::{Call, Rooms};
 use crate::cluster::VoterRequest;
-use crate::metadata::ApiError;
+use crate::metadata::controller::OnAnswer;
 use kafkalite_protocol::messages::add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn handle(rooms: &Rooms, call: Call<AddRaftVoterRequest>) {
         timeout_ms,
     };
     let cluster = Arc::clone(&rooms.cluster);
-    let ask = |done: Box<dyn FnOnce(Result<(), ApiError>) + Send>| cluster.add_voter(asked, done);
+    let ask = |done: OnAnswer<()>| cluster.add_voter(asked, done);
     park(rooms, reply.memory_bytes, timeout_ms, ask, move |answer| {
         let error = answer.and_then(|answer| answer).err();
         reply.send(&AddRaftVoterResponse {

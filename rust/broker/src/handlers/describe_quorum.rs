@@ -8,6 +8,7 @@ use super::endpoint::endpoint;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms};
 use crate::cluster::peers::CLIENT_ID;
+use crate::metadata::controller::Done;
 use crate::metadata::quorum::{QuorumMember, QuorumStatus};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_quorum::{
@@ -31,7 +32,8 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeQuorumRequest>) {
     }
     let partitions = vec![PartitionData { partition_index: 0 }];
     let topics = vec![TopicData { topic_name: METADATA_TOPIC.to_owned(), partitions }];
-    let ask = |done: Box<dyn FnOnce(Option<DescribeQuorumResponse>) + Send>| {
+    let ask = |done: Done<Option<DescribeQuorumResponse>>| {
+        let done = move |told| done.tell(told);
         rooms.cluster.ask_leader(DescribeQuorumRequest { topics }, done);
     };
     park(rooms, reply.memory_bytes, TIMEOUT_MS, ask, move |told| {

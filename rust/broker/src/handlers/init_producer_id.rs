@@ -7,7 +7,7 @@
 
 use super::parked_change::{NO_TIMEOUT_MS, park};
 use super::{Call, Reply, Rooms};
-use crate::metadata::controller::ProducerIdBlock;
+use crate::metadata::controller::{Done, ProducerIdBlock};
 use crate::metadata::{ApiError, Controller};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::init_producer_id::{
@@ -89,7 +89,7 @@ impl ProducerIds {
                 this.serve(&controller);
             }
         };
-        controller.allocate_producer_ids(self.broker_id, above, Box::new(given));
+        controller.allocate_producer_ids(self.broker_id, above, Done::new(given));
     }
 
     /// Takes a block over. Returns whom there is nothing for.
@@ -113,7 +113,10 @@ pub fn handle(rooms: &Rooms, call: Call<InitProducerIdRequest>) {
         return answer(reply, Err(error));
     }
     let above = rooms.partitions.greatest_producer_id();
-    let ask = |done| rooms.producer_ids.next(&rooms.controller, above, done);
+    let ask = |done: Done<Result<i64, ErrorCode>>| {
+        let done = Box::new(move |given| done.tell(given));
+        rooms.producer_ids.next(&rooms.controller, above, done);
+    };
     park(rooms, reply.memory_bytes, NO_TIMEOUT_MS, ask, move |given| {
         answer(reply, given.unwrap_or_else(|error| Err(error.code)));
     });

@@ -4,7 +4,7 @@ use super::parked_change::park;
 use super::{Call, Rooms};
 use crate::cluster::join::joining;
 use crate::metadata::ApiError;
-use crate::metadata::controller::Joined;
+use crate::metadata::controller::{Joined, OnAnswer};
 use kafkalite_protocol::messages::join_cluster::{JoinClusterRequest, JoinClusterResponse};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const TIMEOUT_MS: u64 = 25_000;
 pub fn handle(rooms: &Rooms, call: Call<JoinClusterRequest>) {
     let Call { request, reply } = call;
     let (cluster, joining) = (Arc::clone(&rooms.cluster), joining(request));
-    let ask = |done: Box<dyn FnOnce(Result<Joined, ApiError>) + Send>| cluster.join(joining, done);
+    let ask = |done: OnAnswer<Joined>| cluster.join(joining, done);
     park(rooms, reply.memory_bytes, TIMEOUT_MS, ask, move |answer| {
         reply.send(&told(answer.and_then(|answer| answer)));
     });

@@ -7,7 +7,9 @@
 //! came from its controller in time.
 
 use super::Rooms;
+use crate::clock::NS_PER_MS;
 use crate::metadata::ApiError;
+use crate::metadata::controller::Done;
 use crate::purgatory::{Completion, DelayedOperation};
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
@@ -16,6 +18,10 @@ use std::sync::Arc;
 /// How long a request waits that brings no time of its own: in effect as long as it takes. Kafka's
 /// controller sets such a request no deadline.
 pub(super) const NO_TIMEOUT_MS: u64 = i32::MAX as u64;
+
+/// A change is not begun that waited for so long behind others, as in Kafka, whose brokers forward
+/// a request for so long.
+const BEGIN_MS: u64 = 60_000;
 
 type Finish<A> = Box<dyn FnOnce(Result<A, ApiError>) + Send>;
 
@@ -46,7 +52,8 @@ impl<A: Send> DelayedOperation for DelayedChange<A> {
 }
 
 /// Begins a change with `ask`, and calls `finish` once: with what the change's own closure was
-/// called with, or with REQUEST_TIMED_OUT after `timeout_ms`. Never waits.
+/// called with, or with REQUEST_TIMED_OUT after `timeout_ms`. After that time the change is not
+/// begun any more. Never waits.
 ///
 /// `memory_bytes` is what the request takes. Where requests that wait hold too much, the change is
 /// not begun: THROTTLING_QUOTA_EXCEEDED.
@@ -54,7 +61,7 @@ pub(super) fn park<A: Send + 'static>(
     rooms: &Rooms,
     memory_bytes: usize,
     timeout_ms: u64,
-    ask: impl FnOnce(Box<dyn FnOnce(A) + Send>),
+    ask: impl FnOnce(Done<A>),
     finish: impl FnOnce(Result<A, ApiError>) + Send + 'static,
 ) {
     let Ok(held) = rooms.parked.hold_change(memory_bytes) else {
@@ -66,7 +73,9 @@ pub(super) fn park<A: Send + 'static>(
     let operation = Arc::new(DelayedChange { timeout_ms, answer, finish });
     let waiters = rooms.changes.new_list();
     let (answered, woken) = (Arc::clone(&operation), Arc::clone(&waiters));
-    ask(Box::new(move |answer| {
+    let begin_ns = timeout_ms.min(BEGIN_MS).saturating_mul(NS_PER_MS);
+    let deadline_ns = rooms.clock.monotonic_ns().saturating_add(begin_ns);
+    ask(Done::until(deadline_ns, move |answer| {
         drop(held);
         *answered.answer.lock() = Some(answer);
         woken.check();

@@ -6,7 +6,7 @@
 use super::parked_change::park;
 use super::{Call, Rooms};
 use crate::cluster::VoterRequest;
-use crate::metadata::ApiError;
+use crate::metadata::controller::OnAnswer;
 use kafkalite_protocol::messages::remove_raft_voter::{
     RemoveRaftVoterRequest, RemoveRaftVoterResponse,
 };
@@ -26,8 +26,7 @@ pub fn handle(rooms: &Rooms, call: Call<RemoveRaftVoterRequest>) {
         timeout_ms,
     };
     let cluster = Arc::clone(&rooms.cluster);
-    let ask =
-        |done: Box<dyn FnOnce(Result<(), ApiError>) + Send>| cluster.remove_voter(asked, done);
+    let ask = |done: OnAnswer<()>| cluster.remove_voter(asked, done);
     park(rooms, reply.memory_bytes, timeout_ms, ask, move |answer| {
         let error = answer.and_then(|answer| answer).err();
         reply.send(&RemoveRaftVoterResponse {

@@ -6,7 +6,7 @@
 
 use super::parked_change::{NO_TIMEOUT_MS, park};
 use super::{Call, Rooms};
-use crate::metadata::ApiError;
+use crate::metadata::controller::OnAnswer;
 use kafkalite_protocol::messages::unregister_broker::{
     UnregisterBrokerRequest, UnregisterBrokerResponse,
 };
@@ -14,7 +14,7 @@ use kafkalite_protocol::messages::unregister_broker::{
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<UnregisterBrokerRequest>) {
     let Call { request, reply } = call;
-    let ask = |done: Box<dyn FnOnce(Result<(), ApiError>) + Send>| {
+    let ask = |done: OnAnswer<()>| {
         rooms.controller.unregister(request.broker_id, done);
     };
     park(rooms, reply.memory_bytes, NO_TIMEOUT_MS, ask, move |answer| {

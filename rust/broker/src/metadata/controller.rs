@@ -15,6 +15,7 @@ mod changes;
 mod cluster;
 mod configs;
 mod directories;
+mod done;
 mod elections;
 mod in_sync;
 mod names;
@@ -48,6 +49,7 @@ pub(in crate::metadata) use changes::fitting;
 pub use cluster::unclean_elections;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
+pub use done::{Bounds, Done};
 pub use elections::{ElectionKind, Elections, Leaving};
 pub use in_sync::{IsrChange, IsrMember, alter_partitions};
 pub use names::invalid_topic_name;
@@ -83,10 +85,11 @@ pub struct ProducerIdBlock {
     pub len: i64,
 }
 
-/// Called once with the answers to a request, one for each of its items, in their order. The call
-/// may come from any thread, and before the request's call returns. Dropped uncalled when the
-/// broker stops first.
-pub type OnAnswers<T> = Box<dyn FnOnce(Vec<Result<T, ApiError>>) + Send>;
+/// Gets the answers to a request, one for each of its items, in their order.
+pub type OnAnswers<T> = Done<Vec<Result<T, ApiError>>>;
+
+/// Gets the answer to a request of one item.
+pub type OnAnswer<T> = Done<Result<T, ApiError>>;
 
 /// The active controller.
 pub struct Controller {
@@ -139,7 +142,7 @@ impl Controller {
         let (expected, timestamp_ms) = (image.offset, clock.wall_ms());
         let controller = Self::over(quorum, publisher, clock, Box::new(random_id));
         *controller.removed_topics.lock() = Some(removed_topics);
-        controller.commit(Proposal { records, expected, timestamp_ms })?;
+        controller.commit(Proposal { records, expected, timestamp_ms, term: None })?;
         Ok(controller)
     }
 
@@ -222,7 +225,7 @@ impl Controller {
     ) {
         let ids: Vec<Uuid> = match topics.iter().map(|_| (self.draw_id)()).collect() {
             Ok(ids) => ids,
-            Err(error) => return done(vec![Err(error); topics.len()]),
+            Err(error) => return done.tell(vec![Err(error); topics.len()]),
         };
         let count = topics.len();
         let decide = move |image: &MetadataImage| {
@@ -247,16 +250,17 @@ impl Controller {
         // In one change: a stranger may ask for many, and each change waits for the disk.
         let topics: Vec<NewTopic> = asked.iter().flatten().cloned().collect();
         let defaults = TopicDefaults::of(rules.broker());
-        let answered = move |created: Vec<Result<CreatedTopic, ApiError>>| {
+        let answered = move |done: OnAnswers<()>, created: Vec<Result<CreatedTopic, ApiError>>| {
             let mut created = created.into_iter();
             let answer = |asked: Option<NewTopic>| match asked.and_then(|_| created.next()) {
                 None => Err(ErrorCode::UnknownTopicOrPartition.into()),
                 Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => Err(error),
                 Some(_) => Ok(()),
             };
-            done(asked.into_iter().map(answer).collect());
+            done.tell(asked.into_iter().map(answer).collect());
         };
-        self.create_topics(topics, defaults, Arc::new(rules), false, Box::new(answered));
+        let answered = done.through(answered);
+        self.create_topics(topics, defaults, Arc::new(rules), false, answered);
     }
 
     /// Deletes topics by name or id; each is answered for itself.
@@ -297,7 +301,7 @@ impl Controller {
         &self,
         broker_id: i32,
         directories: impl Fn() -> ReplicaDirectories + Send + 'static,
-        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+        done: OnAnswer<()>,
     ) {
         let decide = move |image: &MetadataImage| {
             let records = directories::assign_replicas(image, broker_id, &directories());
@@ -370,7 +374,7 @@ impl Controller {
         &self,
         broker_id: i32,
         above: i64,
-        done: Box<dyn FnOnce(Result<ProducerIdBlock, ApiError>) + Send>,
+        done: OnAnswer<ProducerIdBlock>,
     ) {
         let decide = move |image: &MetadataImage| {
             let first = image.next_producer_id.max(above.saturating_add(1));
@@ -401,9 +405,9 @@ impl Controller {
 }
 
 /// Takes the answer to a change of one item.
-fn only<T: 'static>(done: Box<dyn FnOnce(Result<T, ApiError>) + Send>) -> OnAnswers<T> {
-    Box::new(move |mut answers| {
-        done(answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into())));
+fn only<T: 'static>(done: OnAnswer<T>) -> OnAnswers<T> {
+    done.through(|done, mut answers: Vec<Result<T, ApiError>>| {
+        done.tell(answers.pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into())));
     })
 }
 
@@ -420,7 +424,7 @@ struct Requested<T, D> {
 
 impl<T, D> Change for Requested<T, D>
 where
-    T: Send,
+    T: Send + 'static,
     D: Fn(&MetadataImage) -> Decision<T> + Send,
 {
     fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord> {
@@ -429,11 +433,15 @@ where
         if self.validate_only { Vec::new() } else { records }
     }
 
+    fn bounds(&self) -> Bounds {
+        self.done.bounds()
+    }
+
     fn answer(self: Box<Self>, result: Result<(), ApiError>) {
         let Self { decide, count, answers, done, .. } = *self;
         // What was asked takes no memory while the answer to it is built.
         drop(decide);
-        done(match result {
+        done.tell(match result {
             Ok(()) => answers,
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
         });

@@ -28,6 +28,8 @@ pub struct Proposal {
     pub expected: i64,
     /// When they were decided upon, in ms since 1970.
     pub timestamp_ms: i64,
+    /// They count only if this node proposes them as the leader of this term.
+    pub term: Option<u64>,
 }
 
 /// The outcome of a proposal.

@@ -60,7 +60,8 @@ impl Quorum {
         let outcome = || {
             let image = self.0.lock().image.clone();
             let records = decide(&image);
-            let proposal = Proposal { records, expected: image.offset, timestamp_ms: 0 };
+            let proposal =
+                Proposal { records, expected: image.offset, timestamp_ms: 0, term: None };
             matches!(self.commit(proposal), Outcome::Committed(_))
         };
         awaited::until("a decision that nothing overtakes", outcome);

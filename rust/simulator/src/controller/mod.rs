@@ -14,7 +14,7 @@ use crate::planted::Planted;
 use elections::{Deciding, Roster, Session, Standing};
 use kafkalite_broker::clock::ManualClock;
 use kafkalite_broker::metadata::controller::{
-    ConfigChange, ConfigOperation, CreatedTopic, Decision, NewTopic, NoRules, OnAnswers,
+    ConfigChange, ConfigOperation, CreatedTopic, Decision, Done, NewTopic, NoRules, OnAnswers,
     TopicDefaults, TopicName,
 };
 use kafkalite_broker::metadata::quorum::{Outcome, Proposal};
@@ -258,7 +258,7 @@ impl Controller {
         answer: impl FnOnce(Result<T, ErrorCode>) -> Answer + Send + 'static,
     ) -> OnAnswers<T> {
         let answers = Arc::clone(&self.answers);
-        Box::new(move |mut results: Vec<Result<T, ApiError>>| {
+        Done::new(move |mut results: Vec<Result<T, ApiError>>| {
             if let Some(result) = results.pop() {
                 answers.lock().push_back(answer(result.map_err(|error| error.code)));
             }

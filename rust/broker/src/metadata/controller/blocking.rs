@@ -2,7 +2,7 @@
 //! handles requests, nor for a follower of the image, which would wait for itself.
 
 use super::{ConfigChange, ConfigRules, Controller, CreatedTopic, NewPartitions, NewTopic};
-use super::{OnAnswers, ProducerIdBlock, TopicDefaults, TopicName};
+use super::{Done, OnAnswers, ProducerIdBlock, TopicDefaults, TopicName};
 use crate::config::BrokerConfig;
 use crate::metadata::error::ApiError;
 use kafkalite_protocol::{ErrorCode, Uuid};
@@ -71,7 +71,7 @@ impl Blocking<'_> {
         above: i64,
     ) -> Result<ProducerIdBlock, ApiError> {
         let ask = |done: OnAnswers<ProducerIdBlock>| {
-            let one = Box::new(|answer| done(vec![answer]));
+            let one = done.through(|done, answer| done.tell(vec![answer]));
             self.0.allocate_producer_ids(broker_id, above, one);
         };
         wait(1, ask).pop().unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()))
@@ -85,7 +85,7 @@ pub(super) fn wait<T: Send + 'static>(
     ask: impl FnOnce(OnAnswers<T>),
 ) -> Vec<Result<T, ApiError>> {
     let (answered, answers) = mpsc::sync_channel(1);
-    ask(Box::new(move |answers| {
+    ask(Done::new(move |answers| {
         let _ = answered.send(answers);
     }));
     let stopped = || ApiError::new(ErrorCode::UnknownServerError, "The controller has stopped.");

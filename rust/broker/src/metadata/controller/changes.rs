@@ -8,7 +8,11 @@
 //! it is decided again when the image has what overtook it. Its client hears nothing of that.
 //! Where several brokers decide, a change without records is proposed as well. So no refusal is
 //! decided on an image that is behind.
+//!
+//! A change may wait for very long, where no leader is reached. It is made within its [`Bounds`]
+//! only: a client that gave up may have made a topic of the same name again.
 
+use super::Bounds;
 use crate::clock::Clock;
 use crate::error::panics;
 use crate::metadata::error::{ApiError, MetadataError};
@@ -29,6 +33,11 @@ pub trait Change: Send {
     /// The records to commit on top of `image`; without any, nothing is committed. Called again
     /// with a newer image if another change was committed first.
     fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord>;
+
+    /// Until when it may be made.
+    fn bounds(&self) -> Bounds {
+        Bounds::default()
+    }
 
     /// Called once: the records of the last decision are published, or the reason why they are
     /// not.
@@ -113,6 +122,12 @@ impl Changes {
 
     /// Decides one change; whether a proposal of it is under way.
     fn begin(self: &Arc<Self>, mut change: Box<dyn Change>) -> bool {
+        let Bounds { deadline_ns, term } = change.bounds();
+        if self.clock.monotonic_ns() > deadline_ns {
+            // As Kafka's controller: what waited for too long is not made any more.
+            answer(change, Err(ErrorCode::RequestTimedOut.into()));
+            return false;
+        }
         // Before the decision: one of them puts another quorum in force, and was made alone.
         let is_shared = self.quorum.is_shared();
         let image = self.publisher.image();
@@ -131,7 +146,8 @@ impl Changes {
         let (expected, timestamp_ms) = (image.offset, self.clock.wall_ms());
         let this = Arc::clone(self);
         let ended = move |outcome| this.ended(outcome, change);
-        self.quorum.propose(Proposal { records, expected, timestamp_ms }, Box::new(ended));
+        let proposal = Proposal { records, expected, timestamp_ms, term };
+        self.quorum.propose(proposal, Box::new(ended));
         true
     }
 

@@ -3,7 +3,7 @@
 use super::balance::Growth;
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
-use super::{Controller, Decision, Elections, no_thread, only, random_id};
+use super::{Controller, Decision, Elections, OnAnswer, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
 use crate::metadata::image::{MetadataImage, Voting};
@@ -39,34 +39,26 @@ impl Controller {
     }
 
     /// Puts the quorum that `start` makes in force: of the newest image, with no change under way.
-    pub fn change_over(
-        &self,
-        start: StartQuorum,
-        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-    ) {
+    pub fn change_over(&self, start: StartQuorum, done: OnAnswer<()>) {
         let (switch, publisher) = (Arc::clone(&self.quorum), Arc::clone(&self.publisher));
         let (start, result) = (Some(start), Ok(()));
         self.changes.submit(Box::new(Replacement { switch, publisher, start, result, done }));
     }
 
     /// Writes down that this broker leads the quorum, in `epoch`.
-    pub fn begin_epoch(&self, controller_id: i32, epoch: i32) {
+    pub fn begin_epoch(&self, controller_id: i32, epoch: i32, done: OnAnswer<()>) {
         let decide = move |image: &MetadataImage| {
             let record = ControllerEpochRecord { controller_id, epoch };
             let is_told = image.controller_id == controller_id && image.epoch >= epoch;
             let records = (!is_told).then_some(MetadataRecord::ControllerEpoch(record));
             (records.into_iter().collect(), vec![Ok(())])
         };
-        self.change(false, 1, decide, Box::new(|_| ()));
+        self.change(false, 1, decide, only(done));
     }
 
     /// Registers this broker in its cluster, and answers with its epoch. Other brokers lead what it
     /// led.
-    pub fn register(
-        &self,
-        broker: Registration,
-        done: Box<dyn FnOnce(Result<i64, ApiError>) + Send>,
-    ) {
+    pub fn register(&self, broker: Registration, done: OnAnswer<i64>) {
         let decide = move |image: &MetadataImage| {
             let records = brokers::register(image, &broker);
             (records, vec![Ok(image.offset + 1)])
@@ -76,13 +68,7 @@ impl Controller {
 
     /// Fences a broker, or ends that, and elects leaders by who is alive then. A broker that has
     /// another epoch by now is left as it is.
-    pub fn fence(
-        &self,
-        broker_id: i32,
-        epoch: i64,
-        fenced: bool,
-        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-    ) {
+    pub fn fence(&self, broker_id: i32, epoch: i64, fenced: bool, done: OnAnswer<()>) {
         let decide = move |image: &MetadataImage| {
             (brokers::fence(image, broker_id, epoch, fenced), vec![Ok(())])
         };
@@ -91,25 +77,20 @@ impl Controller {
 
     /// Gives partitions without a leader one that may lack records, where that is allowed; see
     /// [`Elections::unclean`].
-    pub fn elect_unclean(&self, by_default: bool) {
+    pub fn elect_unclean(&self, by_default: bool, done: OnAnswer<()>) {
         let decide =
             move |image: &MetadataImage| (unclean_elections(image, by_default), vec![Ok(())]);
-        self.change(false, 1, decide, Box::new(|_: Vec<Result<(), ApiError>>| ()));
+        self.change(false, 1, decide, only(done));
     }
 
     /// Takes a broker out of the cluster, and elects leaders in its place.
-    pub fn unregister(&self, broker_id: i32, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+    pub fn unregister(&self, broker_id: i32, done: OnAnswer<()>) {
         let decide = move |image: &MetadataImage| answered(brokers::unregister(image, broker_id));
         self.change(false, 1, decide, only(done));
     }
 
     /// Notes whether a broker, with this directory, is to be a voter.
-    pub fn set_voting(
-        &self,
-        broker: (i32, Uuid),
-        voting: Voting,
-        done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
-    ) {
+    pub fn set_voting(&self, broker: (i32, Uuid), voting: Voting, done: OnAnswer<()>) {
         let decide =
             move |image: &MetadataImage| answered(brokers::set_voting(image, broker, voting));
         self.change(false, 1, decide, only(done));
@@ -117,7 +98,7 @@ impl Controller {
 
     /// Elects preferred leaders that can lead and do not, a limited number of them. Answers whether
     /// there are more.
-    pub fn prefer_leaders(&self, done: Box<dyn FnOnce(Result<bool, ApiError>) + Send>) {
+    pub fn prefer_leaders(&self, done: OnAnswer<bool>) {
         let decide = move |image: &MetadataImage| {
             let is_alive = |id| image.is_alive(id);
             let (records, is_cut) = Elections { image, is_alive: &is_alive }.prefer_leaders();
@@ -127,7 +108,7 @@ impl Controller {
     }
 
     /// Begins to give the partitions of a topic more replicas.
-    pub fn grow(&self, growth: Growth, done: Box<dyn FnOnce(Result<(), ApiError>) + Send>) {
+    pub fn grow(&self, growth: Growth, done: OnAnswer<()>) {
         let decide = move |image: &MetadataImage| (grown(image, growth), vec![Ok(())]);
         self.change(false, 1, decide, only(done));
     }
@@ -146,7 +127,7 @@ impl Controller {
     }
 
     /// Takes a broker into the cluster: it gets an id, and begins fenced.
-    pub fn join(&self, joining: Joining, done: Box<dyn FnOnce(Result<Joined, ApiError>) + Send>) {
+    pub fn join(&self, joining: Joining, done: OnAnswer<Joined>) {
         let decide = move |image: &MetadataImage| match brokers::join(image, &joining) {
             Ok((records, joined)) => (records, vec![Ok(joined)]),
             Err(error) => (vec![], vec![Err(error)]),
@@ -198,7 +179,7 @@ struct Replacement {
     publisher: Arc<Publisher>,
     start: Option<StartQuorum>,
     result: Result<(), ApiError>,
-    done: Box<dyn FnOnce(Result<(), ApiError>) + Send>,
+    done: OnAnswer<()>,
 }
 
 impl Change for Replacement {
@@ -216,6 +197,6 @@ impl Change for Replacement {
     }
 
     fn answer(self: Box<Self>, result: Result<(), ApiError>) {
-        (self.done)(result.and(self.result));
+        self.done.tell(result.and(self.result));
     }
 }

@@ -51,7 +51,7 @@ impl QuorumOfOne {
 
 impl Writer {
     fn append(&mut self, proposal: Proposal) -> Result<RecordsBatch, Outcome> {
-        let Proposal { records, expected, timestamp_ms } = proposal;
+        let Proposal { records, expected, timestamp_ms, .. } = proposal;
         let base_offset = self.end.load(Ordering::Relaxed);
         if expected + 1 != base_offset {
             let error = MetadataError::Overtaken { expected, found: base_offset - 1 };

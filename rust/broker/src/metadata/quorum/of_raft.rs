@@ -310,11 +310,14 @@ impl Shared {
 
     /// Looks for the leader until the proposal is decided, or for as long as a proposal may wait.
     async fn decided(&self, proposal: Proposal) -> Outcome {
-        let Proposal { records, expected, timestamp_ms } = proposal;
+        let Proposal { records, expected, timestamp_ms, term } = proposal;
         let base_offset = expected.saturating_add(1);
         let batch = RecordsBatch { base_offset, epoch: 0, timestamp_ms, records };
         let (count, bytes) = (batch.records.len() as u32, batch.encode());
         drop(batch);
+        if let Some(term) = term {
+            return self.as_leader(term, expected, count, bytes).await;
+        }
         let until = Instant::now() + LEADER_WAIT;
         loop {
             let reason = match self.attempt(expected, count, bytes.clone()).await {
@@ -326,6 +329,18 @@ impl Shared {
             }
             tokio::time::sleep(RETRY).await;
         }
+    }
+
+    /// The outcome of records that only the leader of `term` may propose, on this voter.
+    async fn as_leader(&self, term: u64, expected: i64, count: u32, batch: Bytes) -> Outcome {
+        let status = self.quorum().status();
+        let leads = status.term == term && status.leader.is_some_and(|(id, _)| id == status.me);
+        let outcome = match (leads, count) {
+            (false, _) => None,
+            (true, 0) => Some(Outcome::Committed(expected)),
+            (true, _) => self.lead(expected, count, batch).await,
+        };
+        outcome.unwrap_or_else(|| no_controller(format!("this voter does not lead in term {term}")))
     }
 
     /// The outcome of the records; an error says why they never count.

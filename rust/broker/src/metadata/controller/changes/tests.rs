@@ -26,6 +26,7 @@ impl MetadataQuorum for ByHand {
 }
 
 struct House {
+    clock: Arc<ManualClock>,
     quorum: Arc<ByHand>,
     publisher: Arc<Publisher>,
     changes: Arc<Changes>,
@@ -39,9 +40,9 @@ impl House {
         let publisher = Publisher::start(MetadataImage::default(), |_| {}).unwrap();
         let publisher = Arc::new(publisher);
         let clock = Arc::new(ManualClock::new(0));
-        let changes = Changes::new(clock, quorum.clone(), publisher.clone());
+        let changes = Changes::new(clock.clone(), quorum.clone(), publisher.clone());
         let (told, answers) = mpsc::channel();
-        Self { quorum, publisher, changes, told, answers }
+        Self { clock, quorum, publisher, changes, told, answers }
     }
 
     /// Submits a change that takes the next `count` producer ids; its answer bears the first.
@@ -50,7 +51,16 @@ impl House {
     }
 
     fn submit(&self, decide: impl Fn(&MetadataImage) -> Vec<MetadataRecord> + Send + 'static) {
-        self.changes.submit(Box::new(Told { decide, first: -1, told: self.told.clone() }));
+        self.submit_within(Bounds::default(), decide);
+    }
+
+    fn submit_within(
+        &self,
+        bounds: Bounds,
+        decide: impl Fn(&MetadataImage) -> Vec<MetadataRecord> + Send + 'static,
+    ) {
+        let told = self.told.clone();
+        self.changes.submit(Box::new(Told { decide, first: -1, bounds, told }));
     }
 
     fn under_way(&self) -> usize {
@@ -80,6 +90,7 @@ impl House {
 struct Told<D> {
     decide: D,
     first: i64,
+    bounds: Bounds,
     told: mpsc::Sender<(i64, Result<(), ErrorCode>)>,
 }
 
@@ -87,6 +98,10 @@ impl<D: Fn(&MetadataImage) -> Vec<MetadataRecord> + Send> Change for Told<D> {
     fn decide(&mut self, image: &MetadataImage) -> Vec<MetadataRecord> {
         self.first = image.next_producer_id;
         (self.decide)(image)
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     fn answer(self: Box<Self>, result: Result<(), ApiError>) {
@@ -275,14 +290,51 @@ fn a_change_that_was_overtaken_by_what_cannot_be_applied_is_refused() {
 
 #[test]
 fn a_change_that_was_overtaken_is_dropped_when_the_broker_stops_first() {
-    let House { quorum, publisher, changes, told, answers } = House::new();
-    let change = Told { decide: |_: &MetadataImage| vec![ids(10)], first: -1, told };
+    let House { quorum, publisher, changes, told, answers, .. } = House::new();
+    let bounds = Bounds::default();
+    let change = Told { decide: |_: &MetadataImage| vec![ids(10)], first: -1, bounds, told };
     changes.submit(Box::new(change));
     let (_, done) = quorum.0.lock().pop_front().unwrap();
     done(overtaken(-1, 0));
     changes.stop();
     publisher.stop();
     assert_eq!(answers.recv(), Err(mpsc::RecvError), "its answer is dropped, and with it the wait");
+}
+
+/// A broker without a leader kept a DeleteTopics whose client had given up. It was made when the
+/// cluster was back, by name: of a topic that was made and filled since.
+#[test]
+fn a_change_that_waited_beyond_its_time_is_not_made() {
+    let house = House::new();
+    house.take_ids(10);
+    let until =
+        |deadline_ms: u64| Bounds { deadline_ns: deadline_ms * 1_000_000, ..Bounds::default() };
+    house.submit_within(until(1_000), |_| vec![ids(77)]);
+    house.submit_within(until(1_001), |image| vec![ids(image.next_producer_id + 20)]);
+    let (proposal, done) = house.proposal();
+    house.clock.advance_ms(1_001);
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (0, Ok(())));
+    assert_eq!(house.answer(), (-1, Err(ErrorCode::RequestTimedOut)), "it was not even decided");
+    let (proposal, done) = house.proposal();
+    house.clock.advance_ms(1);
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (10, Ok(())), "its time was not over when it began");
+    assert_eq!(house.publisher.image().next_producer_id, 30);
+}
+
+#[test]
+fn a_change_that_was_overtaken_is_not_decided_again_beyond_its_time() {
+    let house = House::new();
+    let bounds = Bounds { deadline_ns: 5, ..Bounds::default() };
+    house.submit_within(bounds, |_| vec![ids(77)]);
+    let (_, done) = house.proposal();
+    house.clock.advance_ms(1);
+    let (base_offset, records) = (0, vec![ids(10)]);
+    house.publisher.committed(RecordsBatch { base_offset, epoch: 2, timestamp_ms: 0, records });
+    done(overtaken(-1, 0));
+    assert_eq!(house.answer(), (0, Err(ErrorCode::RequestTimedOut)));
+    assert_eq!(house.under_way(), 0);
 }
 
 #[test]

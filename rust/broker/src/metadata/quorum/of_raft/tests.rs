@@ -5,7 +5,7 @@ use crate::awaited;
 use crate::clock::ManualClock;
 use crate::faulty_storage::{Fault, FaultyStorage};
 use crate::metadata::controller::{
-    Controller, ControllerOptions, NewTopic, NoRules, Registration, TopicDefaults,
+    Controller, ControllerOptions, Done, NewTopic, NoRules, Registration, TopicDefaults,
 };
 use crate::metadata::error::ApiError;
 use crate::metadata::metadata_log::MetadataLog;
@@ -14,16 +14,20 @@ use kafkalite_log::storage::RealStorage;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use kafkalite_quorum::{Answer, Lane, Timing, VoterId};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Weak, mpsc};
 
 const CLUSTER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const DEFAULTS: TopicDefaults = TopicDefaults { num_partitions: 2, replication_factor: 1 };
 
-/// The ways between the voters of this process.
+/// The ways from one voter to the others of this process.
 #[derive(Clone, Default)]
 struct Local {
+    /// Whose ways they are.
+    me: u16,
+    /// Voters that reach no other, and are not reached.
+    cut: Arc<Mutex<BTreeSet<u16>>>,
     /// By port.
     voters: Arc<Mutex<BTreeMap<u16, Weak<QuorumOfRaft>>>>,
     /// Proposals that were sent and hang, if they do.
@@ -31,7 +35,15 @@ struct Local {
 }
 
 impl Local {
+    fn of(&self, number: u8) -> Arc<Self> {
+        Arc::new(Self { me: u16::from(number), ..self.clone() })
+    }
+
     fn find(&self, to: &Endpoint) -> Option<Arc<QuorumOfRaft>> {
+        let cut = self.cut.lock();
+        if cut.contains(&self.me) || cut.contains(&to.port) {
+            return None;
+        }
         self.voters.lock().get(&to.port).and_then(Weak::upgrade)
     }
 }
@@ -116,8 +128,8 @@ impl House {
             quorum: self.quorum_options(number),
             storage: Arc::new(RealStorage),
             publisher: Arc::clone(publisher),
-            transport: Arc::new(self.local.clone()),
-            forward: Arc::new(self.local.clone()),
+            transport: self.local.of(number),
+            forward: self.local.of(number),
             runtime: self.runtime.clone(),
         }
     }
@@ -158,22 +170,22 @@ impl House {
         let quorum = self.quorum_options(1);
         let made: Arc<Mutex<Option<Arc<QuorumOfRaft>>>> = Arc::default();
         let told = Arc::clone(&made);
-        let (local, runtime) = (self.local.clone(), self.runtime.clone());
+        let (local, runtime) = (self.local.of(1), self.runtime.clone());
         let (done, heard) = mpsc::channel();
         let start = move |image: &Arc<MetadataImage>, publisher: &Arc<Publisher>| {
             let options = RaftOptions {
                 quorum,
                 storage: Arc::new(RealStorage),
                 publisher: Arc::clone(publisher),
-                transport: Arc::new(local.clone()),
-                forward: Arc::new(local),
+                transport: local.clone(),
+                forward: local,
                 runtime,
             };
             let raft = QuorumOfRaft::begin(options, at(1), image)?;
             *told.lock() = Some(Arc::clone(&raft));
             Ok(raft as Arc<dyn MetadataQuorum>)
         };
-        controller.change_over(Box::new(start), Box::new(move |result| _ = done.send(result)));
+        controller.change_over(Box::new(start), Done::new(move |result| _ = done.send(result)));
         awaited::received("the change-over", &heard).unwrap();
         let raft = made.lock().take().unwrap();
         self.meet(1, &raft);
@@ -264,7 +276,7 @@ fn a_proposal_to_a_leader_that_hangs_ends_when_another_one_leads() {
     let (told, heard) = mpsc::channel();
     let done = move |result: Result<(), ApiError>| told.send(result).unwrap();
     // Nothing is to be done, and that is to be confirmed.
-    others[0].0.fence(9, 0, true, Box::new(done));
+    others[0].0.fence(9, 0, true, Done::new(done));
     awaited::until("it is sent", || *house.local.hanging.lock() == Some(1));
     house.local.voters.lock().remove(&1);
     first.stop();
@@ -273,6 +285,54 @@ fn a_proposal_to_a_leader_that_hangs_ends_when_another_one_leads() {
     *house.local.hanging.lock() = None;
     create(&others[0].0, "after");
     others.iter().for_each(|(controller, _)| controller.stop());
+}
+
+/// A leader that was cut off heard no heartbeats. As soon as it was back it had the others fenced:
+/// two healthy brokers lost what they led.
+#[test]
+fn what_a_leader_saw_counts_no_more_when_another_one_leads() {
+    let house = House::new();
+    let first = house.alone(Arc::new(RealStorage));
+    let raft = house.change_over(&first);
+    let others = [2, 3].map(|number| house.member(number));
+    let mut epochs = Vec::new();
+    for (number, (controller, _)) in (2..).zip(&others) {
+        changed(&raft, &MembershipChange::AddLearner(voter(number), at(number)));
+        changed(&raft, &MembershipChange::Promote(voter(number)));
+        let (told, heard) = mpsc::channel();
+        let broker = Registration {
+            broker_id: i32::from(number),
+            listeners: vec![listener()],
+            ..Registration::default()
+        };
+        controller.register(broker, Done::new(move |epoch| told.send(epoch).unwrap()));
+        epochs.push(awaited::received("an epoch", &heard).unwrap());
+    }
+    awaited::until("the leader knows both", || first.image().is_alive(3));
+    house.local.cut.lock().insert(1);
+    let term = raft.raft_status().term;
+    let (told, heard) = mpsc::channel();
+    for (id, epoch) in (2..).zip(&epochs) {
+        let told = told.clone();
+        let done = Done::of_leader(term, move |result| told.send(result).unwrap());
+        first.fence(id, *epoch, true, done);
+    }
+    let leads = |voter: VoterId| move |(leader, _): (VoterId, Endpoint)| leader != voter;
+    awaited::until("another voter leads", || {
+        others[0].1.raft_status().leader.is_some_and(leads(voter(1)))
+    });
+    create(&others[0].0, "by-the-others");
+    house.local.cut.lock().clear();
+    for _ in 0..2 {
+        awaited::received("an answer", &heard).unwrap_err();
+    }
+    create(&first, "by-the-first");
+    let image = first.image();
+    assert!(image.topic("by-the-others").is_some());
+    assert_eq!([2, 3].map(|id| image.is_alive(id)), [true, true]);
+    for controller in [&first, &others[0].0, &others[1].0] {
+        controller.stop();
+    }
 }
 
 #[test]
