@@ -444,7 +444,7 @@ async fn turns(cluster: Weak<Cluster>) {
             let peers = Arc::clone(&member.peers);
             // Not waited for: a leader that hangs must not hold up the next look for one.
             drop(tokio::spawn(async move {
-                if let Err(error) = peers.ask(&at, request).await {
+                if let Err(error) = peers.tell_alive(&at, request).await {
                     tracing::debug!(%error, "a heartbeat was not answered");
                 }
             }));

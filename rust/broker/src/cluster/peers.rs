@@ -1,7 +1,8 @@
 //! The way to the other brokers: a thread with the connections of the quorum.
 //!
 //! A snapshot must not stand before a heartbeat, and what waits for a commit before neither, so
-//! there are four connections to each broker.
+//! there are four connections to each broker. A broker says on that of the quorum's heartbeats that
+//! it is alive. Proposals wait for the disks of a majority, and a slow disk is no death.
 
 use crate::metadata::MetadataError;
 use crate::metadata::quorum::{Accepted, Forward, Forwarded, Outcome};
@@ -12,6 +13,9 @@ use kafkalite_connection::{
 };
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
+use kafkalite_protocol::messages::broker_heartbeat::{
+    BrokerHeartbeatRequest, BrokerHeartbeatResponse,
+};
 use kafkalite_protocol::messages::propose_records::{
     ProposeRecordsRequest, ProposeRecordsResponse,
 };
@@ -140,13 +144,31 @@ impl Peers {
         &self.runtime
     }
 
+    /// Tells the leader at `to` that this broker is alive, behind nothing that waits for a commit.
+    pub async fn tell_alive(
+        &self,
+        to: &Endpoint,
+        request: BrokerHeartbeatRequest,
+    ) -> Result<BrokerHeartbeatResponse, ConnectionError> {
+        self.ask_in(&self.lanes.heartbeat, to, request).await
+    }
+
     /// Sends `request` to the broker at `to`, beside what the quorum sends.
     pub async fn ask<R: Request>(
         &self,
         to: &Endpoint,
         request: R,
     ) -> Result<R::Response, ConnectionError> {
-        let connection = self.lanes.connection(&self.lanes.control, to).await?;
+        self.ask_in(&self.lanes.control, to, request).await
+    }
+
+    async fn ask_in<R: Request>(
+        &self,
+        pool: &Pool,
+        to: &Endpoint,
+        request: R,
+    ) -> Result<R::Response, ConnectionError> {
+        let connection = self.lanes.connection(pool, to).await?;
         let answer = connection.send_with::<R>(i16::MAX, CONTROL_TIMEOUT, |_| request);
         answer.await.map(|(_, response)| response)
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const REFUSED: i8 = 4;
 const NOT_LEADER: i8 = 3;
 
-fn image(broker: &Broker) -> Arc<MetadataImage> {
+pub(super) fn image(broker: &Broker) -> Arc<MetadataImage> {
     broker.rooms().controller.image()
 }
 
@@ -23,7 +23,7 @@ fn joined(directory: &Path, first: &Broker) -> Broker {
     client::start(directory, &[("kafkalite.join", &address)])
 }
 
-fn serve(brokers: &[&Broker]) {
+pub(super) fn serve(brokers: &[&Broker]) {
     awaited::until("every broker knows that all serve", || {
         brokers.iter().all(|broker| image(broker).alive_brokers().count() == brokers.len())
     });

@@ -19,6 +19,7 @@ mod describe_configs;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod elect_leaders;
+mod hanging_disks;
 mod incremental_alter_configs;
 mod join_cluster;
 mod list_config_resources;
