@@ -68,7 +68,9 @@ macro_rules! required_operation {
     };
 }
 
-// API => handler: lane, what it may run beside, thread, operation and resource.
+// API => handler: lane, what it may run beside, thread, operation and resource. What brokers say
+// to each other has their lane on every listener. They may have no listener of their own, and a
+// flood of clients must not depose a leader.
 // Source of the last column: "Operations and Resources on Protocols" of Kafka's documentation.
 apis! {
     Produce => produce: Data, Produce, inline, Write Topic;
@@ -119,14 +121,14 @@ apis! {
     DescribeQuorum => describe_quorum: Control, Alone, queued, Describe Cluster;
     DescribeCluster => describe_cluster: Control, Alone, queued, Describe Cluster;
     DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
-    BrokerHeartbeat => broker_heartbeat: Control, Alone, queued, ClusterAction Cluster;
+    BrokerHeartbeat => broker_heartbeat: Brokers, Alone, queued, ClusterAction Cluster;
     UnregisterBroker => unregister_broker: Control, Alone, queued, Alter Cluster;
     ListConfigResources => list_config_resources: Control, Alone, queued, DescribeConfigs Cluster;
     DescribeTopicPartitions => describe_topic_partitions: Control, Alone, queued, Describe Topic;
     AddRaftVoter => add_raft_voter: Control, Alone, queued, Alter Cluster;
     RemoveRaftVoter => remove_raft_voter: Control, Alone, queued, Alter Cluster;
-    Quorum => quorum: Control, Alone, queued, ClusterAction Cluster;
-    ProposeRecords => propose_records: Control, Alone, queued, ClusterAction Cluster;
+    Quorum => quorum: Brokers, Alone, queued, ClusterAction Cluster;
+    ProposeRecords => propose_records: Brokers, Alone, queued, ClusterAction Cluster;
     JoinCluster => join_cluster: Control, Alone, queued, ClusterAction Cluster;
 }
 

@@ -9,7 +9,7 @@ use crate::response_queue::Overlap;
 /// Which lane a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Everything that arrives on the listener of brokers.
+    /// Everything that arrives on the listener of brokers, and what only brokers ask on any.
     Brokers,
     /// Heartbeats, coordinators, metadata, controller.
     Control,

@@ -25,6 +25,15 @@ fn only_handshakes_and_delegation_tokens_require_no_operation() {
     assert_eq!(open, expected);
 }
 
+/// They stood behind the requests of clients where brokers have no listener of their own.
+#[test]
+fn clients_that_flood_a_listener_hold_up_no_heartbeat_and_no_vote() {
+    let lanes = PRIVATE.map(|api| (api, policy(api as i16).lane));
+    let ahead = lanes.into_iter().filter(|(_, lane)| *lane == Lane::Brokers);
+    let expected = [ApiKey::BrokerHeartbeat, ApiKey::Quorum, ApiKey::ProposeRecords];
+    assert_eq!(ahead.map(|(api, _)| api).collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn an_unknown_api_waits_for_nothing_and_runs_alone() {
     let unknown = ApiPolicy { lane: Lane::Control, overlap: Overlap::Alone, inline: false };
