@@ -351,15 +351,23 @@ impl Accepting {
             // Every socket, whatever the events say: readiness that was left unused while the
             // bound was reached or descriptors were out is not announced again.
             let count = self.sockets.len();
-            let accept = || (0..count).all(|i| self.accept_all(i));
+            let accept = || {
+                let mut all_empty = true;
+                for i in 0..count {
+                    all_empty &= self.accept_all(i);
+                }
+                all_empty
+            };
             let all_empty = panics::contain("accepting", accept).unwrap_or(false);
             timeout = (!all_empty && self.limits.has_room()).then_some(BACK_OFF);
         }
     }
 
-    /// Accepts until the backlog of socket `i` is empty; `false` if it had to stop before.
+    /// Accepts until the backlog of socket `i` is empty; `false` if it had to stop before. As in
+    /// Kafka brokers are let in above the bound, if clients have another listener.
     fn accept_all(&mut self, i: usize) -> bool {
-        while self.limits.has_room() {
+        let is_for_brokers = self.sockets[i].0.audience == Audience::Brokers;
+        while is_for_brokers || self.limits.has_room() {
             match self.sockets[i].1.socket.accept() {
                 Ok((stream, peer)) => self.hand_over(i, PeerSocket::new(stream), peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,

@@ -74,7 +74,11 @@ impl Broker {
     }
 
     fn connect(&self) -> Client {
-        let (_, address) = self.network.addresses()[0].clone();
+        self.connect_to(0)
+    }
+
+    fn connect_to(&self, listener: usize) -> Client {
+        let (_, address) = self.network.addresses()[listener].clone();
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a valid timeout");

@@ -305,3 +305,31 @@ fn connections_above_the_bound_in_total_wait_until_one_closes() {
     drop(first);
     assert_eq!(second.receive_id(), 2);
 }
+
+/// Clients that took all connections kept brokers from each other: no voter came back.
+#[test]
+fn brokers_are_let_in_on_their_listener_when_clients_have_all_connections() {
+    let listener = |name: &str, audience| ListenerConfig {
+        name: name.into(),
+        host: "127.0.0.1".into(),
+        port: 0,
+        audience,
+    };
+    let listeners =
+        vec![listener("CLIENTS", Audience::Clients), listener("BROKERS", Audience::Brokers)];
+    let config = NetworkConfig { listeners, max_connections: 1, ..NetworkConfig::default() };
+    let broker = Broker::start(config, echo);
+    let mut client = broker.connect();
+    client.send(&request(HEARTBEAT, 1, b""));
+    assert_eq!(client.receive_id(), 1);
+    let mut waits = broker.connect();
+    waits.send(&request(HEARTBEAT, 2, b""));
+    let mut others = [3, 4].map(|id| (id, broker.connect_to(1)));
+    for (id, other) in &mut others {
+        other.send(&request(HEARTBEAT, *id, b""));
+        assert_eq!(other.receive_id(), *id);
+    }
+    drop(others);
+    drop(client);
+    assert_eq!(waits.receive_id(), 2);
+}
