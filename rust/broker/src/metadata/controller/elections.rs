@@ -167,7 +167,7 @@ impl<'a> Elections<'a> {
     /// `min.insync.replicas`, or the replicas there are if it asks for more.
     fn min_in_sync(&self, topic: &TopicImage, partition: &PartitionImage) -> usize {
         let min = self.config(topic, MIN_INSYNC_REPLICAS);
-        let min = min.and_then(|value| value.parse().ok()).unwrap_or(1);
+        let min = min.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
         partition.replicas.len().min(min)
     }
 

@@ -114,6 +114,17 @@ impl Cluster {
     }
 }
 
+/// A value is kept as it was written, as in Kafka, and blanks around it mean nothing. It was taken
+/// for 1: no replica was eligible, and one that restarted uncleanly led without its last records.
+#[test]
+fn blanks_around_min_insync_replicas_mean_nothing() {
+    let mut cluster = Cluster::new(1);
+    let topic = ConfigResource::topic("t");
+    cluster.commit(vec![MetadataRecord::set_config(&topic, MIN_INSYNC_REPLICAS, Some(" 2 "))]);
+    cluster.leaves(3, Leaving::Away);
+    assert_eq!(cluster.leaves(2, Leaving::Away).state(), (1, vec![1], vec![2]));
+}
+
 #[test]
 fn an_in_sync_replica_takes_over_in_the_order_of_the_replicas() {
     let mut cluster = Cluster::new(1);
