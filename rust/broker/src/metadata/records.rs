@@ -129,7 +129,7 @@ macro_rules! records {
             }
 
             fn decode(bytes: Bytes) -> Result<Self, RecordError> {
-                let mut reader = Reader::new(bytes);
+                let mut reader = Reader::of_record(bytes);
                 match reader.u16()? {
                     $($number => decode(reader, $number).map(Self::$name),)*
                     unknown => Err(RecordError::UnknownType(unknown)),
@@ -253,7 +253,7 @@ impl RecordsBatch {
     /// The offset of the record that is not understood, and why; the first one's, if it is the
     /// batch itself.
     pub fn decode(bytes: Bytes) -> Result<Self, (i64, RecordError)> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = Reader::of_record(bytes);
         let batch: MetadataBatch =
             MetadataBatch::decode(&mut reader, 0).map_err(|e| (-1, e.into()))?;
         let base_offset = batch.base_offset;

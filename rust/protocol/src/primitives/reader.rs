@@ -12,6 +12,9 @@ use bytes::Bytes;
 /// Most memory that the values of one frame may take. The largest honest request, a fetch of
 /// 100,000 partitions, takes about 10 MB.
 pub const MAX_MEMORY_BYTES: usize = 64 << 20;
+/// What a byte of a record that brokers wrote may take in memory, where that is more. A partition
+/// takes some six times its bytes.
+const RECORD_WEIGHT: usize = 16;
 /// Most elements of all arrays of one request together. An honest one that names every partition of
 /// a large broker has a fifth of that.
 pub const MAX_REQUEST_ELEMENTS: usize = 1_000_000;
@@ -93,6 +96,13 @@ impl Reader {
         Self { frame: bytes, at: 0, end, memory_left, elements_left, string_weight: 1 }
     }
 
+    /// Reads what brokers write down, which may be very long: a topic has one record in a snapshot,
+    /// however many partitions it has. Its memory is in proportion to bytes that are there.
+    pub fn of_record(bytes: Bytes) -> Self {
+        let memory_left = MAX_MEMORY_BYTES.max(bytes.len().saturating_mul(RECORD_WEIGHT));
+        Self { memory_left, ..Self::new(bytes) }
+    }
+
     /// Reads a request, whose elements are bounded and whose strings weigh double: most answers
     /// repeat them.
     pub fn of_request(bytes: Bytes) -> Self {
@@ -107,7 +117,7 @@ impl Reader {
 
     /// Memory that decoding has taken off the frame's account, in bytes.
     pub fn charged_bytes(&self) -> usize {
-        MAX_MEMORY_BYTES - self.memory_left
+        MAX_MEMORY_BYTES.saturating_sub(self.memory_left)
     }
 
     /// What has not been read.

@@ -65,3 +65,20 @@ fn bytes_behind_a_record_or_a_batch_are_an_error() {
         assert!(matches!(refused, Err((_, RecordError::Unreadable(_)))));
     }
 }
+
+/// Partitions come 10,000 at a time, and a snapshot has all of a topic in one record. It was
+/// refused as too large for a request: the broker did not start again.
+#[test]
+fn a_topic_of_very_many_partitions_comes_back_from_a_snapshot() {
+    let partition = PartitionRecord {
+        replicas: vec![1],
+        isr: vec![1],
+        directories: vec![kafkalite_protocol::Uuid([1; 16])],
+        leader: 1,
+        ..PartitionRecord::default()
+    };
+    let partitions = vec![partition; 400_000];
+    let topic = CreateTopicRecord { name: "t".into(), partitions, ..CreateTopicRecord::default() };
+    let written = batch(vec![MetadataRecord::CreateTopic(topic)]);
+    assert!(RecordsBatch::decode(written.encode()) == Ok(written));
+}
