@@ -53,6 +53,10 @@ impl CommitLog {
             };
             let truncations = self.truncations.load(Ordering::Acquire);
             let next = following.map(|following| following.base_offset());
+            if segment.size() == 0 {
+                // It may have no file yet: a truncation makes it last.
+                return Ok(Checked { damage: None, next });
+            }
             let file = segment.file()?;
             let mut reader = BatchReader::new(file.storage(), segment.size());
             let mut end = segment.base_offset();

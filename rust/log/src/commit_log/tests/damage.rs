@@ -1,7 +1,8 @@
 //! Batches that the disk changed: found, and written again from another copy.
 
 use super::*;
-use crate::commit_log::Damage;
+use crate::commit_log::{Checked, Damage};
+use crate::faulty_storage::{Fault, FaultyStorage};
 use bytes::Bytes;
 use std::os::unix::fs::FileExt;
 
@@ -116,4 +117,31 @@ fn a_check_stops_where_its_caller_wants() {
     let copies = Copies::new();
     let checked = copies.follower.check(Offset(0), &|_| false).unwrap();
     assert!(checked.damage.is_none() && checked.next.is_none());
+}
+
+/// A check came when the new segment had no file yet. That took the whole log directory offline.
+#[test]
+fn a_check_of_a_log_that_begins_again_meets_no_failing_disk() {
+    for at in 0.. {
+        let (temp, storage) = (tempfile::tempdir().unwrap(), FaultyStorage::default());
+        let log_dir = LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+        let (config, state) = (Arc::new(small_segments()), OpenState::default());
+        let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
+        append(&log, 2);
+        log.become_follower(LeaderEpoch(90)).unwrap();
+        let begun = storage.changes();
+        storage.plan(begun + at, Fault::Full);
+        let restarted = log.restart_as_follower(Offset(50), LeaderEpoch(90), NOW_MS);
+        let changes = storage.changes() - begun;
+        if log_dir.is_offline() {
+            // It was a sync of names that failed.
+            continue;
+        }
+        let checked = log.check(log.log_start_offset(), &|_| true);
+        assert!(matches!(&checked, Ok(Checked { damage: None, .. })), "at {at}: {checked:?}");
+        if changes <= at {
+            assert!(restarted.is_ok() && at > 8, "only {at} changes");
+            return;
+        }
+    }
 }
