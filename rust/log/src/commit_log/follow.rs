@@ -34,8 +34,9 @@ pub struct FollowerAppended {
 impl CommitLog {
     /// Appends what a fetch from the leader of `epoch` brought; `now_ms` is the broker's time.
     ///
-    /// Offsets, leader epochs and payloads stay as they are. A batch begins where the log ends; on
-    /// a compacted topic it may begin later, as compaction leaves gaps. The first batch of an empty
+    /// Offsets, leader epochs and payloads stay as they are. A batch begins where the log ends. It
+    /// may begin later on a compacted topic, as compaction leaves gaps. It may begin later below
+    /// `committed` on any topic: its policy may have been another one. The first batch of an empty
     /// log may begin before the log's start, which may lie inside a batch of the leader's.
     ///
     /// # Errors
@@ -48,6 +49,7 @@ impl CommitLog {
         &self,
         records: &Bytes,
         epoch: LeaderEpoch,
+        committed: Offset,
         now_ms: i64,
     ) -> Result<FollowerAppended, LogError> {
         // Checksums take time: not under the lock.
@@ -63,7 +65,8 @@ impl CommitLog {
         writer.check_role(Role::Follower(epoch))?;
         self.check_writable(&mut writer)?;
         let config = self.config.load();
-        self.check_continues(&writer, &batches, epoch, &config)?;
+        let gaps_below = if config.cleanup_compact { Offset(i64::MAX) } else { committed };
+        self.check_continues(&writer, &batches, epoch, gaps_below)?;
         let active = writer.active.base_offset();
         self.append_followed(&mut writer, &batches, now_ms, &config)?;
         Ok(FollowerAppended {
@@ -81,7 +84,7 @@ impl CommitLog {
         writer: &Writer,
         batches: &[ValidatedBatch],
         epoch: LeaderEpoch,
-        config: &LogConfig,
+        gaps_below: Offset,
     ) -> Result<(), LogError> {
         let mut next = self.log_end_offset();
         if let Some(first) = batches.first()
@@ -95,7 +98,7 @@ impl CommitLog {
             let wrong = |reason| Err(not_contiguous(header, reason));
             // A segment that begins at `next` has to be able to hold it.
             let is_far = header.last_offset().0 - next.0 > i64::from(i32::MAX);
-            let is_gap = header.base_offset > next && !config.cleanup_compact;
+            let is_gap = header.base_offset > next && header.base_offset >= gaps_below;
             if header.base_offset < next || is_gap || is_far {
                 return wrong(format!("the next offset is {}", next.0));
             }

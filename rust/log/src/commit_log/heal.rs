@@ -62,21 +62,32 @@ impl CommitLog {
             let mut end = segment.base_offset();
             let mut position = 0;
             loop {
-                let reason = match reader.next() {
+                let found = match reader.next() {
                     Ok(None) => return Ok(Checked { damage: None, next }),
                     Ok(Some((_, batch))) => match self.flaw(&batch, end) {
-                        None => {
-                            let header = batch.header();
+                        None => Ok(*batch.header()),
+                        Some(flaw) => Err(flaw),
+                    },
+                    Err(ScanError::Invalid(error)) => Err(error.to_string()),
+                    Err(error @ ScanError::Io(_)) => return segment.scanned(Err(error)),
+                };
+                let reason = match found {
+                    Ok(header) => {
+                        let following = segment.scanned(reader.peek())?;
+                        let following = following.map(|(_, following)| following.base_offset);
+                        let behind = following.or(next).unwrap_or_else(|| self.log_end_offset());
+                        // Compaction leaves a gap before a batch, and never moves one. An offset
+                        // that flips to another one in a gap is not found.
+                        if header.base_offset == end || header.next_offset() <= behind {
                             (end, position) = (header.next_offset(), position + header.size());
                             if !go_on(header.size()) {
                                 return Ok(Checked::default());
                             }
                             continue;
                         }
-                        Some(flaw) => flaw,
-                    },
-                    Err(ScanError::Invalid(error)) => error.to_string(),
-                    Err(error @ ScanError::Io(_)) => return segment.scanned(Err(error)),
+                        begins_elsewhere(header.base_offset, end)
+                    }
+                    Err(flaw) => flaw,
                 };
                 // Not larger than the segment's size, which is one too.
                 let position = position as u32;
@@ -91,14 +102,10 @@ impl CommitLog {
     /// not cover the offset and the leader epoch.
     fn flaw(&self, batch: &RecordBatch<'_>, end: Offset) -> Option<String> {
         let BatchHeader { base_offset, leader_epoch, .. } = *batch.header();
-        let is_next = match self.config().cleanup_compact {
-            true => base_offset >= end,
-            false => base_offset == end,
-        };
         if let Err(error) = batch.verify_crc() {
             Some(error.to_string())
-        } else if !is_next {
-            Some(format!("the batch begins at offset {}, not at {}", base_offset.0, end.0))
+        } else if base_offset < end {
+            Some(begins_elsewhere(base_offset, end))
         } else if self.epoch_at(base_offset).is_some_and(|epoch| epoch != leader_epoch) {
             Some(format!("the batch has leader epoch {}", leader_epoch.0))
         } else {
@@ -125,9 +132,15 @@ impl CommitLog {
         let Damage { offset, segment, position, .. } = damage;
         let writer = self.writer.lock();
         writer.check_role(Role::Follower(epoch))?;
-        let is_here = self.segments.read().iter().any(|one| Arc::ptr_eq(one, segment))
-            && self.truncations.load(Ordering::Acquire) == damage.truncations;
         let (header, after) = (batch.header(), *position as usize + batch.bytes().len());
+        let behind = {
+            let segments = self.segments.read();
+            let place = segments.iter().position(|one| Arc::ptr_eq(one, segment));
+            let next = place.map(|place| segments.get(place + 1).map(|next| next.base_offset()));
+            next.map(|next| next.unwrap_or_else(|| self.log_end_offset()))
+        };
+        let is_here = behind.is_some_and(|behind| header.next_offset() <= behind)
+            && self.truncations.load(Ordering::Acquire) == damage.truncations;
         if !is_here || self.flaw(&batch, *offset).is_some() || after > segment.size() as usize {
             return Ok(false);
         }
@@ -151,4 +164,8 @@ impl CommitLog {
         segment.flush_log()?;
         Ok(true)
     }
+}
+
+fn begins_elsewhere(at: Offset, end: Offset) -> String {
+    format!("the batch begins at offset {}, not at {}", at.0, end.0)
 }

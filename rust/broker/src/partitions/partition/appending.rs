@@ -150,7 +150,7 @@ impl Partition {
         high_watermark: Offset,
         now_ms: i64,
     ) -> Result<FollowerAppended, LogError> {
-        let appended = self.log.append_as_follower(records, epoch, now_ms);
+        let appended = self.log.append_as_follower(records, epoch, high_watermark, now_ms);
         match &appended {
             Ok(appended) => {
                 let moved = {

@@ -222,7 +222,7 @@ fn a_follower_that_begins_inside_a_batch_takes_the_whole_batch() {
         let epoch = log.role().epoch();
         let struck_at = storage.changes() + at;
         storage.plan(struck_at, Fault::Crash);
-        let appended = log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS);
+        let appended = log.append_as_follower(&followed(3, epoch.0), epoch, Offset(0), NOW_MS);
         let whole = |log: &CommitLog| {
             assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(6)));
             assert_eq!(read_all(log, 4), [3]);
@@ -242,7 +242,7 @@ fn a_follower_that_begins_inside_a_batch_takes_the_whole_batch() {
         let (log, _) = CommitLog::open(&log_dir, "t-0", config, state, NOW_MS).unwrap();
         if log.log_end_offset() == Offset(4) {
             log.become_follower(epoch).unwrap();
-            log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS).unwrap();
+            log.append_as_follower(&followed(3, epoch.0), epoch, Offset(0), NOW_MS).unwrap();
         }
         whole(&log);
         if storage.changes() <= struck_at {
@@ -259,15 +259,17 @@ fn a_batch_before_the_start_is_refused_by_a_log_that_has_records() {
     let epoch = LeaderEpoch(log.role().epoch().0 + 1);
     log.become_follower(epoch).unwrap();
     for base_offset in [0, 1, 2] {
-        let refused = log.append_as_follower(&followed(base_offset, epoch.0), epoch, NOW_MS);
+        let refused =
+            log.append_as_follower(&followed(base_offset, epoch.0), epoch, Offset(0), NOW_MS);
         assert!(matches!(refused, Err(LogError::NotContiguous { .. })));
     }
     log.restart_as_follower(Offset(5), epoch, NOW_MS).unwrap();
     for base_offset in [1, 2] {
-        let refused = log.append_as_follower(&followed(base_offset, epoch.0), epoch, NOW_MS);
+        let refused =
+            log.append_as_follower(&followed(base_offset, epoch.0), epoch, Offset(0), NOW_MS);
         assert!(matches!(refused, Err(LogError::NotContiguous { .. })), "ends before the start");
     }
-    log.append_as_follower(&followed(3, epoch.0), epoch, NOW_MS).unwrap();
+    log.append_as_follower(&followed(3, epoch.0), epoch, Offset(0), NOW_MS).unwrap();
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(5), Offset(6)));
 }
 
@@ -279,11 +281,11 @@ fn a_read_in_a_gap_of_a_followers_log_begins_behind_the_gap() {
     let log = fixture.fresh();
     let epoch = LeaderEpoch(1);
     log.become_follower(epoch).unwrap();
-    log.append_as_follower(&followed(0, 1), epoch, NOW_MS).unwrap();
+    log.append_as_follower(&followed(0, 1), epoch, Offset(0), NOW_MS).unwrap();
     // From here on the newest batches are looked up without the file.
     read_all(&log, 0);
-    log.append_as_follower(&followed(3, 1), epoch, NOW_MS).unwrap();
-    log.append_as_follower(&followed(10, 1), epoch, NOW_MS).unwrap();
+    log.append_as_follower(&followed(3, 1), epoch, Offset(0), NOW_MS).unwrap();
+    log.append_as_follower(&followed(10, 1), epoch, Offset(0), NOW_MS).unwrap();
     for from in [6, 7, 10] {
         assert_eq!(read_all(&log, from), [10], "from {from}");
     }

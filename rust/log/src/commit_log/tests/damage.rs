@@ -27,10 +27,31 @@ impl Copies {
         copies
     }
 
+    /// A follower that got what compaction had left, of a topic that is not compacted any more.
+    fn with_a_gap() -> Self {
+        let fixtures = [Fixture::new(small_segments()), Fixture::new(small_segments())];
+        let [leader, follower] = [fixtures[0].fresh(), fixtures[1].fresh()];
+        for _ in 0..40 {
+            append(&leader, 2);
+        }
+        let policy = |cleanup_compact| Arc::new(LogConfig { cleanup_compact, ..small_segments() });
+        follower.become_follower(EPOCH).unwrap();
+        follower.set_config(policy(true));
+        let copies = Self { leader, follower, _fixtures: fixtures };
+        for offset in (0..80).step_by(2).filter(|offset| !(20..30).contains(offset)) {
+            copies
+                .follower
+                .append_as_follower(&copies.at(Offset(offset)), EPOCH, Offset(0), NOW_MS)
+                .unwrap();
+        }
+        copies.follower.set_config(policy(false));
+        copies
+    }
+
     fn follow(&mut self) {
         while self.follower.log_end_offset() < self.leader.log_end_offset() {
             let records = self.at(self.follower.log_end_offset());
-            self.follower.append_as_follower(&records, EPOCH, NOW_MS).unwrap();
+            self.follower.append_as_follower(&records, EPOCH, Offset(0), NOW_MS).unwrap();
         }
     }
 
@@ -117,6 +138,21 @@ fn a_check_stops_where_its_caller_wants() {
     let copies = Copies::new();
     let checked = copies.follower.check(Offset(0), &|_| false).unwrap();
     assert!(checked.damage.is_none() && checked.next.is_none());
+}
+
+/// The topic was compacted once. Each check found damage at the first gap, and read no further.
+#[test]
+fn a_gap_that_compaction_left_is_no_damage_whatever_the_policy_is_now() {
+    let copies = Copies::with_a_gap();
+    assert!(copies.damage().is_none());
+    // The first byte of an offset, and of a record.
+    for (batch, byte) in [(16, 7), (32, 7), (32, 70)] {
+        copies.flip(batch, byte);
+        let damage = copies.damage().unwrap_or_else(|| panic!("{batch} {byte}"));
+        let records = copies.at(Offset(batch));
+        assert!(copies.follower.heal(&damage, &records, EPOCH).unwrap(), "{batch} {byte}");
+        assert!(copies.damage().is_none());
+    }
 }
 
 /// A check came when the new segment had no file yet. That took the whole log directory offline.

@@ -180,7 +180,7 @@ fn take(step: Step, model: &mut Model, log: &CommitLog) {
         }
         Step::AppendAsFollower { by, batches, wrong } => {
             let (fetched, taken) = model.fetch(epoch(by).0, batches, wrong);
-            let appended = log.append_as_follower(&fetched, epoch(by), NOW_MS);
+            let appended = log.append_as_follower(&fetched, epoch(by), Offset(0), NOW_MS);
             assert_eq!(appended.is_ok(), taken.is_some(), "{what}: {appended:?}");
             model.batches.extend(taken.into_iter().flatten());
             told = appended.ok().map(|appended| appended.log_end);
@@ -248,7 +248,7 @@ fn change_roles(log: &CommitLog, current: &AtomicI32) -> Vec<LeaderTerm> {
         let at = Offset(ended.offset.0 - i64::from(number % 3));
         let cut = log.truncate_as_follower(at, next, NOW_MS).unwrap();
         let fetched = joined(&[led(cut.offset.0, 2, next.0), led(cut.offset.0 + 2, 1, next.0)]);
-        log.append_as_follower(&fetched, next, NOW_MS).unwrap();
+        log.append_as_follower(&fetched, next, Offset(0), NOW_MS).unwrap();
         LeaderTerm { epoch, began: began.version, ended: ended.version, cut }
     };
     (0..60).map(reign).collect()

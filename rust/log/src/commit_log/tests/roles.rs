@@ -78,7 +78,7 @@ fn a_log_that_was_just_opened_takes_nothing() {
         let led_here = log.append_as_leader(&batch_at(1, NOW_MS), epoch, NOW_MS);
         assert!(matches!(led_here, Err(LogError::WrongRole { .. })));
     }
-    let followed = log.append_as_follower(&led(0, 1, 0), LeaderEpoch(0), NOW_MS);
+    let followed = log.append_as_follower(&led(0, 1, 0), LeaderEpoch(0), Offset(0), NOW_MS);
     assert!(matches!(followed, Err(LogError::WrongRole { .. })));
 }
 
@@ -92,7 +92,7 @@ fn a_deleted_partition_takes_nothing_in_any_role() {
     assert!(is_gone(log.append_as_leader(&batch_at(1, NOW_MS), OLD, NOW_MS).unwrap_err()));
     assert!(is_gone(log.become_leader(NEW).unwrap_err()));
     assert!(is_gone(log.become_follower(NEW).unwrap_err()));
-    assert!(is_gone(log.append_as_follower(&led(0, 1, 6), NEW, NOW_MS).unwrap_err()));
+    assert!(is_gone(log.append_as_follower(&led(0, 1, 6), NEW, Offset(0), NOW_MS).unwrap_err()));
     assert!(is_gone(log.truncate_as_follower(Offset(0), NEW, NOW_MS).unwrap_err()));
 }
 
@@ -117,7 +117,7 @@ fn a_follower_keeps_offsets_epochs_producers_and_bytes_of_its_leader() {
     let log = follower(&fixture, NEW);
     let batches: Vec<_> = (0..40).map(|i| led(2 * i, 2, [1, 4, 6][i as usize / 15])).collect();
     let sent = joined(&batches);
-    let appended = log.append_as_follower(&sent, NEW, NOW_MS).unwrap();
+    let appended = log.append_as_follower(&sent, NEW, Offset(0), NOW_MS).unwrap();
     assert_eq!((appended.batches, appended.bytes), (40, sent.len() as u64));
     assert_eq!(appended.log_end.offset, Offset(80));
     assert!(appended.starts_segment && log.segment_count() > 3);
@@ -158,13 +158,16 @@ fn of_a_fetch_with_one_wrong_batch_a_follower_appends_nothing() {
     let log = follower(&fixture, OLD);
     for (what, second) in wrong {
         let sent = joined(&[good.clone(), second, led(4, 2, 5)]);
-        let refused = log.append_as_follower(&sent, OLD, NOW_MS);
+        let refused = log.append_as_follower(&sent, OLD, Offset(0), NOW_MS);
         let told = matches!(refused, Err(LogError::Batch(_) | LogError::NotContiguous { .. }));
         assert!(told, "{what}: {refused:?}");
         assert_eq!((log.log_end_offset(), log.size_bytes()), (Offset(0), 0), "{what}");
         assert_eq!((log.epochs().len(), log.producers().len()), (0, 0), "{what}");
     }
-    assert_eq!(log.append_as_follower(&good, OLD, NOW_MS).unwrap().log_end.offset, Offset(2));
+    assert_eq!(
+        log.append_as_follower(&good, OLD, Offset(0), NOW_MS).unwrap().log_end.offset,
+        Offset(2)
+    );
 }
 
 #[test]
@@ -174,11 +177,11 @@ fn a_batch_that_is_cut_short_at_the_end_is_left_to_the_next_fetch() {
     let sent = joined(&[led(0, 2, 5), led(2, 2, 5)]);
     let whole = led(0, 2, 5).len();
     for cut in [sent.len() - 1, whole + 61, whole + 5, whole] {
-        let appended = log.append_as_follower(&sent.slice(..cut), OLD, NOW_MS).unwrap();
+        let appended = log.append_as_follower(&sent.slice(..cut), OLD, Offset(0), NOW_MS).unwrap();
         assert_eq!((appended.batches, appended.log_end.offset), (1, Offset(2)), "cut at {cut}");
         log.truncate_as_follower(Offset(0), OLD, NOW_MS).unwrap();
     }
-    assert_eq!(log.append_as_follower(&Bytes::new(), OLD, NOW_MS).unwrap().batches, 0);
+    assert_eq!(log.append_as_follower(&Bytes::new(), OLD, Offset(0), NOW_MS).unwrap().batches, 0);
 }
 
 #[test]
@@ -186,10 +189,13 @@ fn a_follower_of_a_compacted_topic_takes_the_gaps_of_its_leader() {
     let fixture = Fixture::new(LogConfig { cleanup_compact: true, ..LogConfig::default() });
     let log = follower(&fixture, OLD);
     let sent = joined(&[led(3, 2, 5), led(100, 2, 5)]);
-    assert_eq!(log.append_as_follower(&sent, OLD, NOW_MS).unwrap().log_end.offset, Offset(102));
+    assert_eq!(
+        log.append_as_follower(&sent, OLD, Offset(0), NOW_MS).unwrap().log_end.offset,
+        Offset(102)
+    );
     assert_eq!(read_all(&log, 4), [3, 100]);
     let far = led(103 + i64::from(i32::MAX), 1, 5);
-    let refused = log.append_as_follower(&far, OLD, NOW_MS);
+    let refused = log.append_as_follower(&far, OLD, Offset(0), NOW_MS);
     assert!(matches!(refused, Err(LogError::NotContiguous { .. })), "no segment can hold it");
 }
 
@@ -199,7 +205,7 @@ fn a_damaged_batch_has_an_error_of_its_own() {
     let log = follower(&fixture, OLD);
     let mut bytes = led(0, 1, 5).to_vec();
     bytes[30] ^= 1;
-    match log.append_as_follower(&bytes.into(), OLD, NOW_MS) {
+    match log.append_as_follower(&bytes.into(), OLD, Offset(0), NOW_MS) {
         Err(LogError::Batch(error)) => assert!(matches!(*error, RecordBatchError::BadCrc { .. })),
         other => panic!("{other:?}"),
     }
@@ -211,12 +217,12 @@ fn a_damaged_batch_has_an_error_of_its_own() {
 fn an_epoch_that_was_led_without_a_record_is_forgotten_by_a_follower() {
     let fixture = Fixture::new(LogConfig::default());
     let log = follower(&fixture, LeaderEpoch(4));
-    log.append_as_follower(&led(0, 2, 4), LeaderEpoch(4), NOW_MS).unwrap();
+    log.append_as_follower(&led(0, 2, 4), LeaderEpoch(4), Offset(0), NOW_MS).unwrap();
     log.become_leader(OLD).unwrap();
     assert_eq!(log.latest_epoch(), Some(OLD));
     log.become_follower(NEW).unwrap();
     assert_eq!(log.latest_epoch(), Some(LeaderEpoch(4)));
-    log.append_as_follower(&joined(&[led(2, 2, 4), led(4, 1, 6)]), NEW, NOW_MS).unwrap();
+    log.append_as_follower(&joined(&[led(2, 2, 4), led(4, 1, 6)]), NEW, Offset(0), NOW_MS).unwrap();
     let end = log.end_offset_for_epoch(OLD).unwrap();
     assert_eq!((end.epoch, end.end_offset), (LeaderEpoch(4), Offset(4)));
 }
@@ -234,7 +240,7 @@ fn what_a_follower_could_not_write_stays_unknown() {
         let batches: Vec<_> = (0..40).map(|i| led(2 * i, 2, [4, 6][i as usize / 20])).collect();
         let planned = storage.changes() + at;
         storage.plan(planned, Fault::Full);
-        let first = log.append_as_follower(&joined(&batches), NEW, NOW_MS);
+        let first = log.append_as_follower(&joined(&batches), NEW, Offset(0), NOW_MS);
         let struck = storage.changes() > planned;
         let end = log.log_end();
         if first.is_err() {
@@ -250,7 +256,7 @@ fn what_a_follower_could_not_write_stays_unknown() {
         let latest = log.latest_epoch().map(|epoch| epoch.0);
         assert_eq!(latest, [None, Some(4), Some(6)][there.div_ceil(20)], "change {at}");
         // The rest is fetched again.
-        log.append_as_follower(&joined(&batches[there..]), NEW, NOW_MS).unwrap();
+        log.append_as_follower(&joined(&batches[there..]), NEW, Offset(0), NOW_MS).unwrap();
         assert_eq!(read_all(&log, 0).len(), 40);
         assert_eq!(log.epochs().len(), 2);
         if !struck {
@@ -276,6 +282,8 @@ fn every_change_of_the_end_has_a_greater_version() {
     let end = log.truncate_as_follower(Offset(0), NEW, NOW_MS).unwrap();
     assert_eq!((end.offset, end.durable, end.epoch), (Offset(0), Offset(0), NEW));
     versions.push(end.version);
-    versions.push(log.append_as_follower(&led(0, 1, 6), NEW, NOW_MS).unwrap().log_end.version);
+    versions.push(
+        log.append_as_follower(&led(0, 1, 6), NEW, Offset(0), NOW_MS).unwrap().log_end.version,
+    );
     assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
 }

@@ -63,6 +63,21 @@ impl House {
     }
 }
 
+/// The topic was compacted once, and its policy is another one now. No replica that was new, or
+/// behind, ever came beyond the first gap.
+#[test]
+fn a_follower_takes_the_gaps_of_committed_records_whatever_the_policy_is_now() {
+    let house = follower();
+    let partition = house.find().unwrap();
+    assert!(!partition.log_config().cleanup_compact);
+    followed(&partition, 12, 20).unwrap();
+    assert_eq!(house.offsets(), [0, 13, 13]);
+    // Records that are not committed were not compacted.
+    let refused = followed(&partition, 20, 20);
+    assert!(matches!(refused, Err(LogError::NotContiguous { .. })), "{refused:?}");
+    assert_eq!(house.offsets(), [0, 13, 13]);
+}
+
 #[test]
 fn the_high_watermark_follows_a_truncation_and_a_new_start() {
     for act in ACTS {
