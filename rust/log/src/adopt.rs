@@ -137,9 +137,21 @@ fn copy_segments(
         let size = u32::try_from(file.length().map_err(failed)?)
             .map_err(|_| LogError::bad_file(&from, "a segment of 4 GiB or more"))?;
         let written = storage.open(&to, OpenMode::Create).map_err(|e| LogError::io(&to, e))?;
+        let before = adopted;
         copy_batches(&from, file.as_ref(), size, &to, written.as_ref(), &mut adopted)?;
         written.sync_data().map_err(|error| LogError::io(&to, error))?;
         adopted.segments += 1;
+        drop(written);
+        // Compaction there may leave a gap before a segment. A start that does not know how far
+        // the log was on the disk would take the gap for a lost end.
+        let (begins, is_first) = (before.log_end_offset, before.batches == 0);
+        let is_empty = adopted.batches == before.batches;
+        let fits = adopted.log_end_offset.0 - begins.0 <= i64::from(i32::MAX);
+        if !is_first && !is_empty && begins < *base && fits {
+            let name = crate::segment::file_name(begins, LOG_SUFFIX);
+            let renamed = storage.rename(&to, &staged.join(name));
+            renamed.map_err(|error| LogError::io(&to, error))?;
+        }
     }
     Ok(adopted)
 }

@@ -105,3 +105,25 @@ fn zeros_at_the_end_of_a_preallocated_segment_are_left_behind() {
     let adopted = adopt(&ours.log_dir, &foreign.path(), "t-0", &ours.config, NOW_MS).unwrap();
     assert_eq!((adopted.log_end_offset, adopted.records), (Offset(60), 60));
 }
+
+/// Compaction in the other cluster had left a gap before a segment. A start that did not know how
+/// far the log was on the disk took it for a lost end, and dropped what follows.
+#[test]
+fn what_follows_a_gap_stays_whatever_a_start_knows_of_the_disk() {
+    let (_source, foreign) = foreign();
+    let segments = foreign.segments.read().clone();
+    std::fs::remove_file(segments[1].path(LOG_SUFFIX)).unwrap();
+    let ours = Fixture::new(small_segments());
+    let adopted = adopt(&ours.log_dir, &foreign.path(), "t-0", &ours.config, NOW_MS).unwrap();
+    assert!((1..60).contains(&adopted.records));
+    let (log, report) = ours.open(OpenState::default());
+    assert_eq!((report.truncated_bytes, log.log_end_offset()), (0, Offset(60)));
+    let (mut from, mut read) = (Offset(0), 0);
+    while from < Offset(60) {
+        let found = log.read(from, 1, Offset(60), true).unwrap();
+        let bytes = found.slices[0].read().unwrap();
+        let header = *Batches::new(&bytes).next().unwrap().unwrap().header();
+        (from, read) = (header.next_offset(), read + header.record_count as u64);
+    }
+    assert_eq!(read, adopted.records);
+}
