@@ -17,7 +17,7 @@ use kafkalite_log::checkpoint::{
 use kafkalite_log::{LogDir, LogError, OpenState};
 use kafkalite_protocol::{Offset, Uuid};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 mod noted;
@@ -39,6 +39,8 @@ pub struct Checkpoints {
 #[derive(Default)]
 struct Written {
     offsets: HashMap<Checkpoint, PartitionOffsets>,
+    /// Files whose last write failed.
+    unknown: HashSet<Checkpoint>,
     topics: CheckpointTopics,
     /// The file of topics is missing: it has to be there before the first checkpoint is.
     topics_are_unwritten: bool,
@@ -189,13 +191,30 @@ impl Checkpoints {
         self.found.lock().noted(which, topic, topic_id, index)
     }
 
-    /// Forgets the last run's notes of a partition whose log is created again.
-    pub(super) fn forget(&self, topic: &str, index: i32) {
+    /// Forgets all notes of a partition whose log is about to be created again, in the files first.
+    /// The log before may have been one of the same topic. After a crash what was noted of it would
+    /// count for the new one.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub(super) fn forget(&self, topic: &str, index: i32) -> Result<(), LogError> {
         let key = (topic.to_owned(), index);
         let mut found = self.found.lock();
-        for offsets in found.offsets.values_mut() {
-            offsets.remove(&key);
+        let mut written = self.written.lock();
+        for which in Checkpoint::ALL {
+            let found = found.offsets.entry(which).or_default();
+            // After a write that failed it is not known what stands in the file. The next one puts
+            // everything right.
+            let is_known = !written.unknown.contains(&which);
+            let there = written.offsets.get(&which).unwrap_or(found);
+            if is_known && there.contains_key(&key) {
+                let mut rest = there.clone();
+                rest.remove(&key);
+                self.replace(&mut written, which, rest)?;
+            }
+            found.remove(&key);
         }
+        Ok(())
     }
 
     /// What is known of a partition before its log is opened.
@@ -221,9 +240,7 @@ impl Checkpoints {
         self.write_missing(&mut written)?;
         let storage = self.directory.storage().as_ref();
         if written.offsets.get(&which) != Some(&offsets) {
-            written.offsets.remove(&which);
-            write_offsets(storage, &self.directory.path().join(which.file()), &offsets)?;
-            written.offsets.insert(which, offsets);
+            self.replace(&mut written, which, offsets)?;
         }
         // Ids of removed topics do no harm: they are never given again.
         let is_noted = topics.iter().all(|(name, id)| written.topics.get(name) == Some(id));
@@ -233,6 +250,21 @@ impl Checkpoints {
         let all = noted::with_those_of(which, &written.topics, topics);
         write_topic_ids(storage, &self.directory.path().join(TOPIC_IDS_FILE), &all)?;
         written.topics = all;
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        written: &mut Written,
+        which: Checkpoint,
+        offsets: PartitionOffsets,
+    ) -> Result<(), LogError> {
+        let (storage, path) = (self.directory.storage(), self.directory.path().join(which.file()));
+        written.offsets.remove(&which);
+        written.unknown.insert(which);
+        write_offsets(storage.as_ref(), &path, &offsets)?;
+        written.offsets.insert(which, offsets);
+        written.unknown.remove(&which);
         Ok(())
     }
 

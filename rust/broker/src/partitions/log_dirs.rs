@@ -166,8 +166,10 @@ impl LogDirs {
         let fewest = with_room.min_by_key(|directory| directory.partitions.load(Ordering::Relaxed));
         let directory = fewest.ok_or_else(|| self.away())?;
         // What is noted of a log that was here before says nothing about the new one.
-        let checkpoints = self.here.iter().map(LogDirectory::checkpoints);
-        checkpoints.for_each(|noted| noted.forget(topic, index));
+        for noted in online() {
+            let forgotten = noted.checkpoints().forget(topic, index);
+            forgotten.map_err(|error| noted.log_dir().judge(error))?;
+        }
         Ok(Place { directory, stored: None })
     }
 

@@ -213,6 +213,7 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
 
 mod assigning;
 mod in_sync;
+mod returning;
 mod truncating;
 
 #[test]
