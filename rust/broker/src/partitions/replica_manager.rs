@@ -309,7 +309,10 @@ impl ReplicaManager {
         let changed = before.topics.changes(&after.topics);
         let changed: Vec<_> = changed.into_iter().filter_map(|(_, topic)| topic).collect();
         self.open_new(&changed);
-        let removed: Vec<_> = changed.iter().flat_map(|topic| self.follow_topic(topic)).collect();
+        // New defaults count before the in-sync replicas that came with them.
+        let any_default = before.configs != after.configs;
+        let removed = changed.iter().flat_map(|topic| self.follow_topic(topic, any_default));
+        let removed: Vec<_> = removed.collect();
         self.remove_replicas(&removed);
         self.follow_unassigned(changed.iter().map(|topic| topic.id))
     }
@@ -333,7 +336,7 @@ impl ReplicaManager {
 
     /// Opens and follows the partitions of a topic. Returns those that lost their replica here, for
     /// [`Self::remove_replicas`]; no request finds them any more.
-    fn follow_topic(&self, image: &Arc<TopicImage>) -> Vec<Removed> {
+    fn follow_topic(&self, image: &Arc<TopicImage>, any_default: bool) -> Vec<Removed> {
         let (before, mut partitions) = {
             let maps = self.maps.read();
             match maps.by_id.get(&image.id) {
@@ -342,7 +345,7 @@ impl ReplicaManager {
             }
         };
         let settings = (self.config.settings)(image);
-        if before.is_some_and(|before| before.configs != image.configs) {
+        if before.is_some_and(|before| any_default || before.configs != image.configs) {
             for partition in partitions.iter().filter_map(Slot::partition) {
                 configure(partition, &settings);
             }

@@ -139,6 +139,8 @@ impl ReplicaManager {
         let wait_ms = LOOK_MS.min(self.config.max_lag_ms / 2).max(1);
         self.isr_proposals.lock().next_look_ms = now_ms.saturating_add(wait_ms);
         for partition in self.all() {
+            // Deletions of records wait there for brokers that may be gone, in sync or not.
+            partition.produce_waiters().check();
             if let Some(proposal) = partition.look_at_followers(now_ms) {
                 let key = partition.key();
                 let one = PartitionProposal { partition, proposal };

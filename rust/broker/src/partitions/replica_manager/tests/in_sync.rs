@@ -2,11 +2,61 @@
 
 use super::*;
 use crate::fetch_sessions::{FetchTarget, TopicRef};
+use crate::metadata::ConfigResource;
+use crate::metadata::records::FenceBrokerRecord;
 use crate::metadata::records::{
     ListenerRecord, PartitionChangeRecord, RegisterBrokerRecord, UnfenceBrokerRecord,
 };
 use crate::partitions::FollowerFetch;
+use crate::purgatory::{Completion, DelayedOperation};
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+/// Broker [`OTHER`] in its life 70.
+fn registration(fenced: bool) -> MetadataRecord {
+    let listener = ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port: 1 };
+    MetadataRecord::RegisterBroker(RegisterBrokerRecord {
+        broker_id: OTHER,
+        epoch: 70,
+        listeners: vec![listener],
+        fenced,
+        ..RegisterBrokerRecord::default()
+    })
+}
+
+/// Counts how often it is asked.
+#[derive(Default)]
+struct Asked(AtomicUsize);
+
+impl DelayedOperation for Asked {
+    fn is_satisfied(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    fn complete(self: Arc<Self>, _: Completion) {}
+
+    fn timeout_ms(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A deletion of records waits for every replica that is alive. It was answered at its time limit
+/// when a replica that was not in sync had gone.
+#[test]
+fn who_waits_for_a_replica_looks_again_when_its_broker_goes() {
+    let mut house = House::new(&[ME, OTHER]);
+    let partition = PartitionRecord { isr: vec![ME], ..record(&[ME, OTHER], 1) };
+    let alone = PartitionChangeRecord { topic_id: TOPIC_ID, partition_index: 0, partition };
+    house.commit(MetadataRecord::PartitionChange(alone));
+    house.commit(registration(false));
+    let (asked, led) = (Arc::new(Asked::default()), house.find().unwrap());
+    house.replicas.config.produces.watch(asked.clone(), || [led.produce_waiters().clone()]);
+    let before = asked.0.load(Ordering::Relaxed);
+    let gone = FenceBrokerRecord { broker_id: OTHER, epoch: 70 };
+    house.commit(MetadataRecord::FenceBroker(gone));
+    assert!(asked.0.load(Ordering::Relaxed) > before);
+}
 
 /// No record comes, and no fetch names the partition again.
 #[test]
@@ -15,14 +65,7 @@ fn a_replica_is_proposed_with_the_image_in_which_it_serves() {
     let partition = PartitionRecord { isr: vec![ME], ..record(&[ME, OTHER], 1) };
     let alone = PartitionChangeRecord { topic_id: TOPIC_ID, partition_index: 0, partition };
     house.commit(MetadataRecord::PartitionChange(alone));
-    let listener = ListenerRecord { name: "A".to_owned(), host: "h".to_owned(), port: 1 };
-    house.commit(MetadataRecord::RegisterBroker(RegisterBrokerRecord {
-        broker_id: OTHER,
-        epoch: 70,
-        listeners: vec![listener],
-        fenced: true,
-        ..RegisterBrokerRecord::default()
-    }));
+    house.commit(registration(true));
     let proposed = Arc::<Mutex<Vec<_>>>::default();
     let heard = Arc::clone(&proposed);
     house.replicas.on_isr_proposals(move |batch| heard.lock().extend(batch));
@@ -49,4 +92,27 @@ fn a_replica_is_proposed_with_the_image_in_which_it_serves() {
         .map(|one| one.change().isr.iter().map(|member| (member.id, member.broker_epoch)).collect())
         .collect();
     assert_eq!(members, [[(ME, -1), (OTHER, 70)]]);
+}
+
+/// A broker that was far behind gets both changes in one image. The leader counted its own log
+/// alone, and a replica that was eligible to lead did not have what was acknowledged.
+#[test]
+fn a_larger_min_insync_replicas_of_the_cluster_counts_before_fewer_replicas_do() {
+    let mut house = House::new(&[ME, OTHER]);
+    house.append();
+    assert_eq!(house.offsets(), [0, 1, 0]);
+    let before = house.image.clone();
+    let (cluster, min) = (ConfigResource::cluster(), "min.insync.replicas");
+    house.commit_unseen(MetadataRecord::set_config(&cluster, min, Some("2")));
+    let partition = PartitionRecord { isr: vec![ME], elr: vec![OTHER], ..record(&[ME, OTHER], 1) };
+    let alone = PartitionChangeRecord { topic_id: TOPIC_ID, partition_index: 0, partition };
+    house.commit_unseen(MetadataRecord::PartitionChange(alone));
+    let broker = BrokerConfig::default();
+    house.replicas.config.settings = Box::new(move |topic| {
+        let settings = TopicSettings::new(&broker, &topic.configs);
+        TopicSettings { min_in_sync_replicas: 2, ..settings }
+    });
+    house.replicas.follow_image(&before, &house.image);
+    house.note();
+    assert_eq!(house.offsets(), [0, 1, 0]);
 }
