@@ -395,7 +395,7 @@ impl Foundation<'_> {
             removed_topics: controller.take_removed_topics(),
         };
         let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
-        tell_when_offline(&partitions, timer);
+        tell_when_offline(&controller, &partitions, timer, config.node_id);
         note_directories(&controller, &partitions, config.node_id);
         propose_in_sync(&controller, &partitions, config.node_id);
         follow_images(&controller, &partitions, &swapped);

@@ -11,27 +11,59 @@ use crate::purgatory::Timer;
 use crate::replication::{FetcherConfig, ReplicaFetchers, ReplicaFetchersConfig};
 use arc_swap::ArcSwap;
 use kafkalite_connection::CutLinks;
-use std::sync::Arc;
+use kafkalite_protocol::Uuid;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A start with so many partitions leaves much free memory behind, and so does their deletion.
 const MANY_PARTITIONS: usize = 1_000;
 
-/// Answers the requests that wait at a partition when its disk fails. A task of its own does it,
-/// because a disk may fail under any lock.
-pub(super) fn tell_when_offline(partitions: &Arc<ReplicaManager>, timer: &Arc<Timer>) {
+/// Between two looks at who can lead in the place of a failed disk, in ms.
+const HAND_OVER_MS: u64 = 1_000;
+
+/// Answers the requests that wait at a partition when its disk fails, and has other brokers lead
+/// it. A task of its own does it, because a disk may fail under any lock.
+pub(super) fn tell_when_offline(
+    controller: &Arc<Controller>,
+    partitions: &Arc<ReplicaManager>,
+    timer: &Arc<Timer>,
+    local_id: i32,
+) {
     for dir in partitions.dirs().iter() {
+        let (controller, again) = (Arc::downgrade(controller), Arc::downgrade(timer));
+        let hand_over = HandOver { controller, timer: again, local_id, directory: dir.id() };
+        let hand_over = Arc::new(hand_over);
         let (told, timer) = (Arc::downgrade(partitions), timer.clone());
         let failed = Arc::downgrade(dir.log_dir());
         dir.log_dir().on_offline(move || {
             let (told, failed) = (told.clone(), failed.clone());
+            let hand_over = Arc::clone(&hand_over);
             let tell = move || {
                 if let (Some(partitions), Some(failed)) = (told.upgrade(), failed.upgrade()) {
                     partitions.tell_everyone_in(&failed);
                 }
+                hand_over.look();
             };
             timer.schedule(0, Box::new(tell));
         });
+    }
+}
+
+/// Hands over what this broker leads in a log directory that failed. Another replica may be able to
+/// lead later only, so this looks again until the broker stops: a failed disk does not come back.
+struct HandOver {
+    controller: Weak<Controller>,
+    timer: Weak<Timer>,
+    local_id: i32,
+    directory: Uuid,
+}
+
+impl HandOver {
+    fn look(self: Arc<Self>) {
+        if let (Some(controller), Some(timer)) = (self.controller.upgrade(), self.timer.upgrade()) {
+            controller.leave_directory(self.local_id, self.directory);
+            timer.schedule(HAND_OVER_MS, Box::new(move || self.look()));
+        }
     }
 }
 

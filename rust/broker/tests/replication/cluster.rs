@@ -2,6 +2,7 @@
 //!
 //! The test decides which brokers are alive: it registers them, and has them leave.
 
+use crate::client::storage::{Asking, Use};
 use crate::client::{awaited, config};
 use kafkalite_broker::broker::{Broker, Environment};
 use kafkalite_broker::clock::{Clock, SystemClock};
@@ -16,12 +17,12 @@ use kafkalite_broker::metadata::{
     ConfigResource, Controller, MetadataError, MetadataImage, MetadataQuorum, Publisher,
 };
 use kafkalite_broker::partitions::Partition;
-use kafkalite_log::storage::RealStorage;
 use kafkalite_protocol::record_batch::Batches;
 use kafkalite_protocol::{Offset, Uuid};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use tempfile::TempDir;
 
 const TOPIC: &str = "t";
@@ -96,14 +97,20 @@ pub struct Cluster {
     quorum: Arc<Quorum>,
     directories: BTreeMap<i32, TempDir>,
     brokers: BTreeMap<i32, Broker>,
+    /// The broker whose disk takes no record of the topic any more; 0 is none.
+    failed: Arc<AtomicI32>,
 }
+
+/// What a failing disk says.
+const EIO: i32 = 5;
 
 impl Cluster {
     /// Brokers 1 to `count`, and topic `t` of one partition with a replica on each.
     pub fn start(count: i32, min_in_sync: i32) -> Self {
         let directories = (1..=count).map(|id| (id, tempfile::tempdir().unwrap()));
         let directories = directories.collect();
-        let mut cluster = Self { quorum: Arc::default(), directories, brokers: BTreeMap::new() };
+        let (quorum, brokers, failed) = Default::default();
+        let mut cluster = Self { quorum, directories, brokers, failed };
         let cluster_wide = ConfigResource::cluster();
         let min = min_in_sync.to_string();
         let min = MetadataRecord::set_config(&cluster_wide, "min.insync.replicas", Some(&min));
@@ -145,7 +152,12 @@ impl Cluster {
         let controller = Arc::new(Controller::over(voter, publisher, Arc::clone(&clock), draw_id));
         let node_id = id.to_string();
         let config = config(self.directories[&id].path(), &[("node.id", &node_id)]);
-        let storage = Arc::new(RealStorage);
+        let failed = Arc::clone(&self.failed);
+        let storage = Asking::new(move |what, path| {
+            let is_log = path.extension().is_some_and(|kind| kind == "log");
+            let fails = failed.load(Ordering::Relaxed) == id && what == Use::Change && is_log;
+            if fails { Err(std::io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+        });
         let environment = Environment { clock, storage, controller: Some(controller), links: None };
         let broker = Broker::start_in(config, environment).unwrap();
         let (name, address) = broker.listeners()[0].clone();
@@ -193,6 +205,17 @@ impl Cluster {
     /// Broker `id` starts again on its directory.
     pub fn restart(&mut self, id: i32) {
         self.start_broker(id);
+        self.until_known();
+    }
+
+    /// The disk of broker `id` fails with the next record.
+    pub fn fail_disk(&self, id: i32) {
+        self.failed.store(id, Ordering::Relaxed);
+    }
+
+    /// Another broker than `id` leads, and knows it.
+    pub fn until_led_by_another(&self, id: i32) {
+        awaited::until("another leader", || self.leader() != id && self.leader() >= 0);
         self.until_known();
     }
 

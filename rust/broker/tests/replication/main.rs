@@ -77,6 +77,22 @@ fn no_acknowledged_record_is_lost_with_its_leader() {
     assert_eq!(cluster.values(cluster.leader()), values);
 }
 
+/// The leader's disk failed, and no other broker led: no record was taken until an operator came.
+#[test]
+fn another_replica_leads_when_the_disk_of_the_leader_fails() {
+    let cluster = Cluster::start(3, 2);
+    produce_many(&cluster, 0..10);
+    let first = cluster.leader();
+    cluster.fail_disk(first);
+    assert_eq!(produce(&cluster, "lost", ACKS_ALL), Err(ErrorCode::KafkaStorageError));
+    cluster.until_led_by_another(first);
+    produce_many(&cluster, 10..20);
+    let others: Vec<i32> = (1..=3).filter(|id| *id != first).collect();
+    cluster.until_in_sync(&others);
+    let values: Vec<String> = (0..20).map(|value| value.to_string()).collect();
+    assert_eq!(cluster.values(cluster.leader()), values);
+}
+
 /// Records that only the dead leader had are cut off when it follows: other records have their
 /// offsets.
 #[test]

@@ -83,6 +83,19 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
+    /// Has other brokers lead what a broker has in a log directory that failed, as far as they can;
+    /// see [`Elections::without_directory`].
+    pub fn leave_directory(&self, broker_id: i32, directory: Uuid) {
+        let decide = move |image: &MetadataImage| {
+            let is_alive = |id| image.is_alive(id);
+            let elections = Elections { image, is_alive: &is_alive };
+            (elections.without_directory(broker_id, directory), vec![Ok(())])
+        };
+        if !decide(&self.image()).0.is_empty() {
+            self.change(false, 1, decide, Box::new(|_: Vec<Result<(), ApiError>>| ()));
+        }
+    }
+
     /// Takes a broker out of the cluster, and elects leaders in its place.
     pub fn unregister(&self, broker_id: i32, done: OnAnswer<()>) {
         let decide = move |image: &MetadataImage| answered(brokers::unregister(image, broker_id));

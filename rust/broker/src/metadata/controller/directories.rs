@@ -1,9 +1,11 @@
-//! Noting which log directories the replicas of a broker are in.
+//! Noting which log directories the replicas of a broker are in, and leaving one that failed.
 //!
-//! Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`.
+//! Source: Kafka's `ReplicationControlManager`: `handleAssignReplicasToDirs` and
+//! `handleDirectoriesOffline`.
 
 use super::super::image::{Assignment, MetadataImage};
 use super::super::records::{AssignReplicasRecord, AssignedTopic, MetadataRecord};
+use super::elections::{Elections, Leaving, Place};
 use kafkalite_protocol::Uuid;
 use std::collections::BTreeMap;
 
@@ -36,6 +38,24 @@ pub fn assign_replicas(
         }
     }
     records.into_values().map(MetadataRecord::AssignReplicas).collect()
+}
+
+impl Elections<'_> {
+    /// What follows when a log directory of `broker` fails: its replicas there are in no ISR, and
+    /// others lead. A partition that no other replica can lead stays as it is.
+    pub fn without_directory(&self, broker: i32, directory: Uuid) -> Vec<MetadataRecord> {
+        let is_there = |Place { now, .. }: &Place<'_>| {
+            let counts = now.leader == broker || now.isr.contains(&broker);
+            counts && now.assignment(broker) == Assignment::Directory(directory)
+        };
+        let is_led = |record: &MetadataRecord| match record {
+            MetadataRecord::PartitionChange(change) => change.partition.leader >= 0,
+            _ => false,
+        };
+        let left = self.places().filter(is_there);
+        let left = left.filter_map(|place| self.without(place, &[broker], Leaving::Away));
+        left.filter(is_led).collect()
+    }
 }
 
 #[cfg(test)]

@@ -132,7 +132,13 @@ impl<'a> Elections<'a> {
         })
     }
 
-    fn without(&self, place: Place<'_>, gone: &[i32], why: Leaving) -> Option<MetadataRecord> {
+    /// What follows for one partition when the brokers `gone` leave it.
+    pub(super) fn without(
+        &self,
+        place: Place<'_>,
+        gone: &[i32],
+        why: Leaving,
+    ) -> Option<MetadataRecord> {
         let now = place.now;
         let mut isr: Vec<i32> = now.isr.iter().copied().filter(|id| !gone.contains(id)).collect();
         let mut elr = self.eligible(place, &isr);
