@@ -161,6 +161,21 @@ const DATA: &[MakeCase] = &[
         case("Produce", &request, 9)
     },
     || {
+        // Each answer has a message, where the partition is there.
+        let partition = |_| m::produce::PartitionProduceData { index: 0, records: None };
+        let topic = m::produce::TopicProduceData {
+            name: "t".into(),
+            partition_data: indexes().into_iter().map(partition).collect(),
+            ..m::produce::TopicProduceData::default()
+        };
+        let request = m::produce::ProduceRequest {
+            acks: -1,
+            topic_data: vec![topic],
+            ..m::produce::ProduceRequest::default()
+        };
+        case("Produce of one partition many times", &request, 9)
+    },
+    || {
         let keys = (0..MANY).map(number).collect();
         let request = m::find_coordinator::FindCoordinatorRequest {
             coordinator_keys: keys,

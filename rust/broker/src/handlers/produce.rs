@@ -20,6 +20,7 @@ use kafkalite_protocol::{ErrorCode, Records, Uuid};
 use std::sync::Arc;
 
 pub(crate) mod delayed_produce;
+mod naming;
 
 /// First version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
@@ -28,7 +29,8 @@ const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
-    let Call { request, reply } = call;
+    let Call { mut request, reply } = call;
+    naming::name_each_once(&mut request.topic_data);
     let acks = request.acks;
     let timeout_ms = u64::try_from(request.timeout_ms).unwrap_or(0);
     let (response, pending) = append_all(rooms, request, &reply);
