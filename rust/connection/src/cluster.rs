@@ -5,6 +5,7 @@
 //!   for more often than `retry.backoff.ms` allows
 //! - `reach` finds any broker that answers; connections to brokers with an id are the pool's
 //! - `coordinators` remembers which broker looks after which group
+//! - `suspects` are brokers whose answers led nowhere: others are asked before them
 //!
 //! A cluster is made without I/O; its futures run on a tokio runtime, that of the first call.
 
@@ -13,6 +14,7 @@ mod image;
 mod metadata;
 mod reach;
 mod schedule;
+mod suspects;
 
 use crate::address::{HostPort, NodeId};
 use crate::config::ConnectionConfig;
@@ -52,6 +54,7 @@ struct Inner {
     wanted: Notify,
     answered: watch::Sender<metadata::Answered>,
     coordinators: Mutex<coordinators::Coordinators>,
+    suspects: Mutex<suspects::Suspects>,
     runtime: OnceLock<Handle>,
     /// Whether any broker ever answered.
     reached: AtomicBool,
@@ -73,6 +76,7 @@ impl Cluster {
             wanted: Notify::new(),
             answered: watch::Sender::default(),
             coordinators: Mutex::default(),
+            suspects: Mutex::default(),
             runtime: OnceLock::new(),
             reached: AtomicBool::new(false),
             keeper: AtomicBool::new(false),

@@ -159,13 +159,13 @@ impl Pool {
         open.as_ref().filter(|open| !open.is_closed()).cloned()
     }
 
-    /// The living connection with the fewest requests under way.
-    pub(crate) fn least_loaded(&self) -> Option<Arc<Connection>> {
+    /// The living connection with the fewest requests under way, to a broker that `may` be asked.
+    pub(crate) fn least_loaded(&self, may: impl Fn(NodeId) -> bool) -> Option<Arc<Connection>> {
         let slots: Vec<_> = {
             let slots = self.slots.lock();
             slots
                 .iter()
-                .filter(|((_, lane), _)| *lane == Lane::Data)
+                .filter(|((node, lane), _)| *lane == Lane::Data && may(*node))
                 .map(|(_, s)| Arc::clone(s))
                 .collect()
         };

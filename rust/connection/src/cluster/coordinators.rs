@@ -56,9 +56,13 @@ impl Cluster {
         }
     }
 
-    /// Forgets who looks after `key`: the next call asks again.
+    /// Forgets who looks after `key`: the next call asks again, and another broker first. The one
+    /// that was known may be cut off, and would name itself.
     pub fn forget_coordinator(&self, kind: CoordinatorKind, key: &str) {
-        self.0.coordinators.lock().remove(&(kind, key.to_owned()));
+        let known = self.0.coordinators.lock().remove(&(kind, key.to_owned()));
+        if let Some(node) = known {
+            self.suspect(node);
+        }
     }
 
     async fn find_coordinator(

@@ -47,7 +47,10 @@ impl Reach {
 impl Cluster {
     /// A living connection, or the first that can be made.
     pub(super) async fn reach_any(&self) -> Result<Arc<Connection>, ConnectionError> {
-        let living = || self.0.pool.least_loaded().or_else(|| self.0.reach.living());
+        if let Some(open) = self.beside_suspects().await {
+            return Ok(open);
+        }
+        let living = || self.0.pool.least_loaded(|_| true).or_else(|| self.0.reach.living());
         if let Some(open) = living() {
             return Ok(open);
         }
@@ -178,7 +181,7 @@ impl Cluster {
         let found = image.brokers().find(|broker| open.leads_to(&broker.place));
         if let Some(broker) = found {
             self.0.pool.adopt(broker.id, open);
-        } else if self.0.pool.least_loaded().is_none() {
+        } else if self.0.pool.least_loaded(|_| true).is_none() {
             // An address of its own, a load balancer's perhaps: it serves until there is another.
             *self.0.reach.anonymous.lock() = Some(open);
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::backoff::Backoff;
-use crate::testing::OTHER;
+use crate::testing::{OTHER, two};
 use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::metadata::MetadataResponseBroker;
 
@@ -102,6 +102,33 @@ fn a_hundred_thousand_wishes_for_news_are_a_handful_of_requests() {
     let most = 3 + elapsed.as_millis() / 80;
     let requests = broker.count(ApiKey::Metadata) as u128;
     assert!(requests <= most, "{requests} requests in {elapsed:?}");
+}
+
+/// A broker that is cut off was asked who leads, without end, as no other connection was open.
+#[test]
+fn after_an_answer_that_led_nowhere_another_broker_is_asked() {
+    let [first, second] = two(alive, alive);
+    let asks = |first: &FakeBroker, second: &FakeBroker| {
+        (first.count(ApiKey::Metadata), second.count(ApiKey::Metadata))
+    };
+    let (cluster, event_loop) = (Cluster::new(fast(&first)), EventLoop::start("test"));
+    let known = cluster.clone();
+    event_loop.run(async move { known.topic("t", soon()).await.map(drop) }).expect("known");
+    assert_eq!(asks(&first, &second), (1, 0));
+    let suspicious = cluster.clone();
+    let again = async move {
+        suspicious.suspect(NODE);
+        suspicious.refresh(Wanted::Known).await.map(drop)
+    };
+    event_loop.run(again).expect("an answer");
+    assert_eq!(asks(&first, &second), (1, 1));
+    let gone = second.stop();
+    let last = async move {
+        cluster.suspect(NODE);
+        cluster.refresh(Wanted::Known).await.map(drop)
+    };
+    event_loop.run(last).expect("an answer");
+    assert_eq!(first.count(ApiKey::Metadata), 2, "{gone} is not there");
 }
 
 #[test]
