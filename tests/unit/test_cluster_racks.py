@@ -96,6 +96,32 @@ def test_a_consumer_reads_on_when_the_replica_in_its_rack_is_gone(
         assert read(cluster.bootstrap_servers, RACKS[near]) == list(range(COUNT))
 
 
+def test_a_consumer_reads_on_when_the_replica_in_its_rack_is_cut_off() -> None:
+    """The replica answered on, without new records. The leader was asked after 5 minutes."""
+    with kl.Cluster(topics={"t": 1}, racks=RACKS, config=SELECTOR) as cluster:
+        near, servers = fill(cluster), cluster.bootstrap_servers
+        with (
+            kl.Producer(bootstrap_servers=servers, acks="all") as producer,
+            kl.Consumer(bootstrap_servers=servers, client_rack=RACKS[near]) as consumer,
+        ):
+            consumer.assign([kl.TopicPartition("t", 0)])
+            consumer.seek_to_beginning()
+            read = 0
+
+            def has_all() -> bool:
+                nonlocal read
+                read += len(consumer.consume(COUNT, 0.2))
+                return read >= COUNT
+
+            eventually(has_all)
+            cluster.isolate({near})
+            producer.send("t", b"later").result(timeout=30)
+            record = consumer.poll(timeout=30)
+            assert record is not None
+            assert record.value == b"later"
+            cluster.heal()
+
+
 def test_racks_are_one_for_each_broker() -> None:
     with pytest.raises(kl.InvalidArgumentError, match="3 racks, one for each broker"):
         kl.Cluster(racks=["a", "b"])

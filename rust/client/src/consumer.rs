@@ -39,7 +39,7 @@ mod handout;
 mod lease;
 pub(crate) mod missing;
 mod offsets;
-mod positions;
+pub(crate) mod positions;
 pub mod record_block;
 mod shared;
 pub mod subscription;

@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::config::{ConsumerConfig, IsolationLevel};
 use crate::consumer::cursor::Position;
 use crate::consumer::missing::lacks;
+use crate::consumer::positions::suspect_leaders;
 use crate::consumer::record_block::RecordSlice;
 use crate::consumer::subscription::{EARLIEST, LATEST};
 use crate::consumer::{Consumer, Limits, Next, calls};
@@ -221,6 +222,8 @@ impl RangeReader {
             let patience = self.patience();
             if waited >= patience && doubtful >= patience {
                 self.doubted = now;
+                // A leader that is cut off lacks what was written since, and says so.
+                suspect_leaders(self.consumer.shared(), self.ends.keys());
                 self.look_for_missing()?;
                 self.look_for_loss()?;
             }

@@ -343,6 +343,8 @@ async fn retry_or_fail(
         Some(
             ErrorCode::NotCoordinator
                 | ErrorCode::CoordinatorNotAvailable
+                // Its replicas do not take the commit.
+                | ErrorCode::RequestTimedOut
                 // It is none of the cluster's brokers any more.
                 | ErrorCode::BrokerNotAvailable
         )

@@ -5,7 +5,7 @@
 //! fetch waits, and would delay requests behind it. What comes in goes into the `buffer` undecoded,
 //! bounded in bytes; callers decode.
 //! A leader may name a replica in the rack of this client. That one is asked for
-//! `metadata.max.age.ms`, as long as it answers, and then the leader again (KIP-392).
+//! `metadata.max.age.ms`, as long as it brings records, and then the leader again (KIP-392).
 //! Source: Kafka's `Fetcher`; KIP-74, KIP-227, KIP-392, KIP-516.
 
 use std::collections::HashMap;
@@ -106,6 +106,8 @@ impl Fetcher {
                 cursor: wish.cursor,
                 from: wish.from,
                 leader_epoch: wish.leader.epoch,
+                at_leader: wish.node == wish.leader.node,
+                may_be_sent_away: wish.may_be_sent_away,
             });
         }
         for (id, wanted) in by_node {
@@ -139,16 +141,18 @@ impl Fetcher {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let version = connection.version::<FetchRequest>().unwrap_or(0);
         let ids_allowed = version >= BY_ID_FROM;
+        // A fetch names its rack once for all of its partitions.
+        let has_rack = wanted.iter().all(|one| one.may_be_sent_away);
         let told = node.session.next(wanted, ids_allowed, config.max_partition_fetch_bytes);
         let most = if told.by_id { i16::MAX } else { BY_ID_FROM - 1 };
         let timeout = config.client.connection.request_timeout + config.fetch_max_wait;
-        let request = |_| self.request(told);
+        let request = |_| self.request(told, has_rack);
         let reply = connection.send_with(most, timeout, request);
         let began = Instant::now();
         self.flights.spawn(async move { (id, Landed::Fetched { result: reply.await, began }) });
     }
 
-    fn request(&self, told: SessionRequest) -> FetchRequest {
+    fn request(&self, told: SessionRequest, has_rack: bool) -> FetchRequest {
         let config = &self.shared.config;
         FetchRequest {
             max_wait_ms: config.fetch_max_wait.as_millis().min(i32::MAX as u128) as i32,
@@ -159,7 +163,7 @@ impl Fetcher {
             session_epoch: told.session_epoch,
             topics: told.topics,
             forgotten_topics_data: told.forgotten,
-            rack_id: config.client_rack.clone(),
+            rack_id: if has_rack { config.client_rack.clone() } else { String::new() },
             ..FetchRequest::default()
         }
     }
@@ -184,7 +188,7 @@ impl Fetcher {
     fn failed(&mut self, id: NodeId, error: ClientError) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.connection = None;
-        self.shared.subscription.lock().leave_nearby(id);
+        self.shared.subscription.lock().avoid_nearby(id, Instant::now());
         node.session.restart();
         node.failures += 1;
         let wait = self.shared.config.client.connection.retry_backoff.after(node.failures);

@@ -72,12 +72,18 @@ fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
         None => Vec::new(),
     };
     let (resets, validations) = (subscription.resets_due(now), subscription.validations_due(now));
+    let old = subscription.old_leaders_due(now);
+    old.iter().for_each(|one| subscription.retry_later(one, shared.retry_at()));
     let asked = committed.iter().map(|(_, one)| one);
     let asked = asked.chain(resets.iter().map(|wish| &wish.partition));
     for one in asked.chain(validations.iter().map(|(one, _)| one)) {
         subscription.retry_later(one, again);
     }
     drop(subscription);
+    if !old.is_empty() {
+        suspect_leaders(shared, &old);
+        shared.cluster.request_refresh();
+    }
     if !committed.is_empty() {
         questions.spawn(find_committed(Arc::clone(shared), committed));
     }
@@ -86,6 +92,19 @@ fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
     }
     for due in by_leader(shared, validations, |(one, _)| one) {
         questions.spawn(validate(Arc::clone(shared), due));
+    }
+}
+
+/// The leaders of these partitions, as far as is known, may be cut off from their cluster.
+pub fn suspect_leaders<'a>(
+    shared: &Shared,
+    partitions: impl IntoIterator<Item = &'a TopicPartition>,
+) {
+    let image = shared.cluster.image();
+    for TopicPartition { topic, partition } in partitions {
+        if let Some((node, _)) = image.leader(topic, *partition) {
+            shared.cluster.suspect(node);
+        }
     }
 }
 

@@ -175,11 +175,6 @@ impl Shared {
             + self.config.client.connection.retry_backoff.after(1).max(Duration::from_millis(1))
     }
 
-    /// Until when to read from a replica that a leader names now: as long as metadata count.
-    pub(crate) fn nearby_until(&self) -> Instant {
-        Instant::now() + self.config.client.connection.metadata_max_age
-    }
-
     /// Makes a change of partitions real, once the listener has seen it; `member` is the one that
     /// the change came from.
     pub(crate) fn apply(&self, event: &GroupEvent, member: &GroupMember) {

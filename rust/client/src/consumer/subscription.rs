@@ -20,6 +20,7 @@ use kafkalite_protocol::Uuid;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
+mod nearby;
 mod partition_state;
 mod past;
 #[cfg(test)]
@@ -297,8 +298,16 @@ impl Subscription {
     pub fn validations_due(&self, now: Instant) -> Vec<(TopicPartition, Position)> {
         let due = self.partitions.iter().filter(|(_, state)| state.is_due(now));
         due.filter(|(_, state)| matches!(state.status(), Status::Validate) && !state.is_stalled())
+            .filter(|(_, state)| !state.has_old_leader(now))
             .map(|(partition, state)| (partition.clone(), state.next_fetch()))
             .collect()
+    }
+
+    /// The partitions whose leader is known from older metadata than their place is.
+    pub fn old_leaders_due(&mut self, now: Instant) -> Vec<TopicPartition> {
+        let due = self.partitions.iter_mut().filter(|(_, state)| state.is_due(now));
+        let old = due.filter_map(|(one, state)| state.note_old_leader(now).then_some(one));
+        old.cloned().collect()
     }
 
     /// The partitions that have no position, no committed offset, and no policy to find one.
@@ -321,10 +330,10 @@ impl Subscription {
             .map(|(partition, _)| partition)
     }
 
-    /// When the first partition that waits after a failure is due again.
+    /// When the first partition that waits is due again.
     #[must_use]
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
-        self.partitions.values().filter_map(PartitionState::retry_at).filter(|at| *at > now).min()
+        self.partitions.values().flat_map(PartitionState::next_due).filter(|at| *at > now).min()
     }
 
     /// Compares each partition's topic with the cluster's present one. If the topic was created
@@ -358,12 +367,10 @@ impl Subscription {
         self.partitions.values().filter_map(|state| state.fetchable(now, partition_bytes)).collect()
     }
 
-    /// Replica `node` cannot be asked: partitions that were read from it, though another broker
+    /// Replica `node` is not reached: partitions that were read from it, though another broker
     /// leads them, go back to their leaders.
-    pub fn leave_nearby(&mut self, node: i32) {
-        for state in self.partitions.values_mut().filter(|state| state.nearby() == Some(node)) {
-            state.leave_nearby();
-        }
+    pub fn avoid_nearby(&mut self, node: i32, now: Instant) {
+        self.partitions.values_mut().for_each(|state| state.nearby().avoid(node, now));
     }
 
     /// What is done and not committed yet, by partition.

@@ -1,7 +1,7 @@
 //! What a fetch response means for each of its partitions.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kafkalite_connection::LeaderNews;
@@ -26,6 +26,7 @@ pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
     let mut brought = Vec::new();
     let mut outdated = false;
     let endpoints = response.node_endpoints;
+    let (now, age) = (Instant::now(), shared.config.client.connection.metadata_max_age);
     {
         let mut subscription = shared.subscription.lock();
         for topic in response.responses {
@@ -34,8 +35,8 @@ pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
                 let Some(told) = session.told(&topic, topic_id, data.partition_index) else {
                     continue;
                 };
-                let until = shared.nearby_until();
-                let passing = take_partition(&mut subscription, told, data, until, &mut brought);
+                let moment = (now, age);
+                let passing = take_partition(&mut subscription, told, data, moment, &mut brought);
                 if let Some(news) = passing {
                     outdated = true;
                     subscription.retry_later(told.cursor.partition(), shared.retry_at());
@@ -54,32 +55,33 @@ pub fn take(shared: &Shared, session: &FetchSession, response: FetchResponse) {
 /// The leader that a refusal named: its id and epoch, -1 where it named none.
 type NamedLeader = (i32, i32);
 
-/// Takes one partition; returns the leader it names if it is refused for a reason that passes. A
-/// replica that a leader names is read from for as long as `until`.
+/// Takes one partition; returns the leader it names if it is refused for a reason that passes. What
+/// a leader says of another replica counts for `age`.
 fn take_partition(
     subscription: &mut Subscription,
     told: &Wanted,
     data: PartitionData,
-    until: Instant,
+    (now, age): (Instant, Duration),
     brought: &mut Brought,
 ) -> Option<NamedLeader> {
     let state = subscription.get_mut(told.cursor.partition())?;
     let code = ErrorCode::from_code(data.error_code);
+    let named = (data.current_leader.leader_id, data.current_leader.leader_epoch);
     if passes(code) {
-        state.leave_nearby();
-        let leader = &data.current_leader;
-        return Some((leader.leader_id, leader.leader_epoch));
+        state.nearby().leave();
+        return Some(named);
     }
     // Another leader was asked for the same place meanwhile, and answered first.
     if state.next_fetch().offset != told.from.offset {
         return None;
     }
-    if code == ErrorCode::OffsetOutOfRange && state.leave_nearby() {
-        // Only the leader knows what is in range.
-        return None;
+    // Only the leader knows what is in range.
+    if code == ErrorCode::OffsetOutOfRange && !told.at_leader {
+        state.nearby().leave();
+        return Some(named);
     }
     if code.is_none() && data.preferred_read_replica >= 0 {
-        state.read_from(data.preferred_read_replica, until);
+        state.nearby().name(data.preferred_read_replica, now, age);
         return None;
     }
     if !code.is_none() {
@@ -100,6 +102,9 @@ fn take_partition(
         }
         Ok(Some(next)) => {
             if state.fetched(&told.cursor, next, marks) {
+                if !told.at_leader {
+                    state.nearby().serves(now);
+                }
                 let aborted = data.aborted_transactions.unwrap_or_default().into_iter();
                 let aborted = aborted.map(|one| Aborted {
                     producer_id: one.producer_id,

@@ -28,8 +28,12 @@ pub struct Wanted {
     pub topic_id: Uuid,
     /// Where to go on.
     pub from: Position,
-    /// The epoch of the leader that is asked.
+    /// The epoch of the leader, as far as is known.
     pub leader_epoch: i32,
+    /// Whether the leader is asked, and not another replica.
+    pub at_leader: bool,
+    /// Whether the leader may name another replica.
+    pub may_be_sent_away: bool,
 }
 
 /// What a fetch says of partitions.

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kafkalite_protocol::Uuid;
 
+use super::nearby::Nearby;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
+
+/// Metadata that are older than a position are asked for again for this time.
+const OLD_FOR: Duration = Duration::from_secs(30);
 
 /// Who leads a partition, and since which epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,8 @@ pub struct FetchWish {
     pub node: i32,
     /// Who leads it, as far as is known.
     pub leader: LeaderAndEpoch,
+    /// Whether the leader may name another replica.
+    pub may_be_sent_away: bool,
     /// Where to go on.
     pub from: Position,
 }
@@ -71,8 +77,11 @@ pub struct PartitionState {
     /// Where the next fetch begins: ahead of the position by what waits to be handed out.
     next_fetch: Position,
     leader: Option<LeaderAndEpoch>,
-    /// The replica that the leader said to read from, and until when (KIP-392).
-    nearby: Option<(i32, Instant)>,
+    nearby: Nearby,
+    /// Since when the position is known to be of a later epoch than the leader.
+    old_since: Option<Instant>,
+    /// The position is of an earlier topic of the name.
+    is_of_former: bool,
     /// The leader epoch under which the position was found good.
     validated: i32,
     watermarks: Option<Watermarks>,
@@ -104,7 +113,9 @@ impl PartitionState {
             status,
             next_fetch: start,
             leader: None,
-            nearby: None,
+            nearby: Nearby::default(),
+            old_since: None,
+            is_of_former: false,
             validated: NO_EPOCH,
             watermarks: None,
             committed: None,
@@ -190,10 +201,6 @@ impl PartitionState {
         self.committed
     }
 
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
-    }
-
     pub(super) fn is_due(&self, now: Instant) -> bool {
         !self.held && !self.unwanted && self.retry_at.is_none_or(|at| at <= now)
     }
@@ -230,6 +237,7 @@ impl PartitionState {
     /// Goes elsewhere: the old cursor is retired.
     pub(super) fn seek(&mut self, position: Position) {
         let tenure = self.cursor.tenure();
+        self.is_of_former = false;
         self.go_on_with(Cursor::held(self.partition.clone(), position, tenure));
     }
 
@@ -295,7 +303,8 @@ impl PartitionState {
         self.committed = None;
         self.watermarks = None;
         self.retry_at = None;
-        if start != Status::NoPosition {
+        self.is_of_former = start == Status::NoPosition;
+        if !self.is_of_former {
             let anew = Cursor::held(self.partition.clone(), Position::at(-1), next_tenure());
             self.go_on_with(anew);
             self.status = start;
@@ -314,26 +323,40 @@ impl PartitionState {
     pub(super) fn see_leader(&mut self, leader: LeaderAndEpoch) {
         if self.leader != Some(leader) {
             self.leader = Some(leader);
-            self.nearby = None;
+            self.nearby.leave();
             self.retry_at = None;
+            self.old_since = None;
             self.look_at_epoch();
         }
     }
 
-    /// Reads from replica `node` until then, as the leader said.
-    pub fn read_from(&mut self, node: i32, until: Instant) {
-        self.nearby = Some((node, until));
+    /// Whether the position is of a later epoch than the leader. Then the metadata are old, and the
+    /// leader of then may still answer: it would say that it knows nothing of the position's epoch.
+    /// An epoch that a caller made up is never led, so the wait ends.
+    pub(super) fn has_old_leader(&self, now: Instant) -> bool {
+        let epoch = self.leader.map_or(NO_EPOCH, |leader| leader.epoch);
+        let is_older = epoch != NO_EPOCH && epoch < self.next_fetch.leader_epoch;
+        let waits = self.old_since.is_none_or(|since| now < since + OLD_FOR);
+        self.status == Status::Validate && is_older && !self.is_of_former && waits
+    }
+
+    /// The same; the time of the first look counts.
+    pub(super) fn note_old_leader(&mut self, now: Instant) -> bool {
+        let is_old = self.has_old_leader(now);
+        if is_old {
+            self.old_since.get_or_insert(now);
+        }
+        is_old
     }
 
     /// The replica that the leader said to read from.
-    #[must_use]
-    pub fn nearby(&self) -> Option<i32> {
-        self.nearby.map(|(node, _)| node)
+    pub fn nearby(&mut self) -> &mut Nearby {
+        &mut self.nearby
     }
 
-    /// Goes back to the leader. Whether another replica was read from.
-    pub fn leave_nearby(&mut self) -> bool {
-        self.nearby.take().is_some()
+    /// When it can be asked again after a failure, or its leader in place of another replica.
+    pub(super) fn next_due(&self) -> impl Iterator<Item = Instant> {
+        self.retry_at.into_iter().chain(self.nearby.leader_due())
     }
 
     /// With an epoch of the record before and a new leader, the leader must be asked first.
@@ -369,12 +392,12 @@ impl PartitionState {
             return None;
         }
         let leader = self.leader?;
-        let nearby = self.nearby.filter(|(_, until)| now < *until);
         Some(FetchWish {
             cursor: Arc::clone(&self.cursor),
             topic_id: self.topic_id,
-            node: nearby.map_or(leader.node, |(node, _)| node),
+            node: self.nearby.replica(now).unwrap_or(leader.node),
             leader,
+            may_be_sent_away: self.nearby.may_be_named(now),
             from: self.next_fetch,
         })
     }

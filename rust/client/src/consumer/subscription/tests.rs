@@ -208,6 +208,24 @@ fn a_leader_is_not_asked_again_while_its_answer_waits_for_the_caller() {
     assert_eq!(subscription.validations_due(now), [(x, at(30, 2))]);
 }
 
+/// A caller may make an epoch up.
+#[test]
+fn an_epoch_that_no_leader_reaches_is_asked_about_after_a_while() {
+    let (mut subscription, x, now) = reading();
+    subscription.seek(&x, at(30, 9));
+    assert_eq!(subscription.fetchable(now, 1).len(), 0);
+    let only = std::slice::from_ref(&x);
+    assert_eq!(subscription.old_leaders_due(now), only);
+    let late = now + Duration::from_secs(30);
+    let soon = late - Duration::from_millis(1);
+    assert_eq!(subscription.validations_due(soon), []);
+    assert_eq!(subscription.old_leaders_due(soon), only);
+    assert_eq!(subscription.validations_due(late), [(x.clone(), at(30, 9))]);
+    assert_eq!(subscription.old_leaders_due(late), []);
+    subscription.see_leaders(|_| Some(leader(2, 8)));
+    assert_eq!(subscription.old_leaders_due(late), only, "another leader, another wait");
+}
+
 #[test]
 fn a_position_without_an_epoch_needs_no_validation() {
     let (mut subscription, _, now) = reading();

@@ -7,7 +7,7 @@ use super::last_commit::nothing_committed;
 use super::*;
 use crate::consumer::subscription::EARLIEST;
 use kafkalite_connection::LeaderNews;
-use kafkalite_connection::testing::{Held, OTHER, hold, release, two, wait_held};
+use kafkalite_connection::testing::{Held, NODE, OTHER, hold, release, two, wait_held};
 
 /// Four records of unknown epochs in every partition: positions are not validated.
 const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
@@ -128,6 +128,64 @@ fn a_consumer_goes_back_to_its_leader_when_the_replica_nearby_is_gone() {
     );
     let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
     assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+}
+
+/// The leader named the replica again each time, and no record was read.
+#[test]
+fn a_consumer_that_does_not_reach_the_replica_nearby_reads_from_its_leader() {
+    let [first, second] = two(
+        |asked| sends_away_below(asked, 4, &LOG),
+        |asked| if asked.is(ApiKey::Fetch) { Answer::Close } else { Answer::Usual },
+    );
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    assert_eq!(second.count(ApiKey::Fetch), 1, "it is not asked again soon");
+}
+
+/// The leader was asked again at once, without end.
+#[test]
+fn a_consumer_whose_metadata_count_without_end_reads_from_the_replica_nearby() {
+    let [first, _second] = two(
+        |asked| sends_away_below(asked, 4, &LOG),
+        |asked| if asked.is(ApiKey::Fetch) { fetch_of_log(asked) } else { Answer::Usual },
+    );
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK, ("metadata.max.age.ms", "0")]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    assert_eq!(first.count(ApiKey::Fetch), 1);
+}
+
+/// It was taken for the leader's own word, and all records were handed out a second time.
+#[test]
+fn what_a_replica_nearby_refuses_after_a_change_of_leaders_resets_no_position() {
+    let held = Arc::new(Held::default());
+    let of_second = Arc::clone(&held);
+    let longer = Log { end: 6, ..LOG };
+    let [first, _second] = two(
+        move |asked| match asked.is(ApiKey::Fetch) && asked.before > 0 {
+            true if asked.before == 1 => Answer::Silence,
+            true => fetch(asked, |partition, offset| longer.fetch(partition, offset)),
+            false => sends_away_below(asked, 4, &LOG),
+        },
+        move |asked| match (asked.is(ApiKey::Fetch), asked.before) {
+            (true, 0) => fetch_of_log(asked),
+            (true, 1) => hold(&of_second, fetch(asked, |partition, _| LOG.fetch(partition, 9))),
+            (true, _) => Answer::Silence,
+            _ => Answer::Usual,
+        },
+    );
+    let consumer = reading(&first, &[EARLIEST_RESET, RACK]);
+    assert_eq!(read(&consumer, 4), Ok((0..4).collect()));
+    wait_held(&held);
+    // The same broker leads on in another epoch, and is silent for now.
+    let news = LeaderNews { leader: NODE, ..second_leads("x") };
+    consumer.shared().cluster.learn_leader(&news);
+    first.wait_for(ApiKey::Fetch, 2);
+    release(&held);
+    let next = consumer.next(ALL, Instant::now() + Duration::from_millis(300));
+    assert!(matches!(next, Ok(Next::Nothing)), "{next:?}");
+    let position = calls::position(Arc::clone(consumer.shared()), x(), soon());
+    let position = consumer.runtime().call(position, soon()).expect("it is known");
+    assert_eq!(position.offset, 4);
 }
 
 /// After `metadata.max.age.ms` the leader is asked again, whatever the replica answers.

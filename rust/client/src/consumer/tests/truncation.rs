@@ -97,6 +97,36 @@ fn a_leader_that_knows_nothing_of_the_epoch_leads_to_where_the_policy_says() {
     assert_eq!(read(&consumer, 8), Ok((0..8).collect()));
 }
 
+/// A leader that was cut off still answered, and knew nothing of the later epoch. All records were
+/// read once more.
+#[test]
+fn a_leader_of_an_earlier_epoch_than_the_position_moves_it_nowhere() {
+    const OLD: i32 = 1;
+    let log = Log { start: 0, end: 6, epoch: OLD + 1 };
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Metadata) {
+            let epoch = if asked.before < 4 { OLD } else { log.epoch };
+            let mut told = metadata(&asked.place, std::iter::empty());
+            told.topics = vec![topic("x", 1, epoch)];
+            return asked.answer::<MetadataRequest>(&told);
+        } else if asked.is(ApiKey::ListOffsets) {
+            return list_offsets(asked, &log);
+        } else if asked.is(ApiKey::OffsetForLeaderEpoch) {
+            let request: OffsetForLeaderEpochRequest = asked.read();
+            let is_old = request.topics[0].partitions[0].current_leader_epoch == OLD;
+            return ended(asked, if is_old { UNKNOWN } else { (log.epoch, log.end) });
+        }
+        match asked.is(ApiKey::Fetch) {
+            true => fetch(asked, |partition, offset| log.fetch(partition, offset)),
+            false => Answer::Usual,
+        }
+    });
+    let consumer = reading(&broker, &[EARLIEST_RESET, ("retry.backoff.max.ms", "1")]);
+    let position = Position { offset: 4, leader_epoch: OLD + 1 };
+    consumer.seek(&x(), position).expect("it is assigned");
+    assert_eq!(read(&consumer, 2), Ok(vec![4, 5]));
+}
+
 #[test]
 fn without_a_policy_a_cut_is_an_error_until_a_seek() {
     for (end, told) in [((0, 4), "from offset 4 on"), (UNKNOWN, "lost records before offset 6")] {

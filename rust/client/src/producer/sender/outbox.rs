@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Dispatch, Leader, Outgoing, Plan, Room};
-use super::request::Manifest;
+use super::request::{self, Manifest};
 use super::{Event, Metrics, Settings};
 use crate::config::{Acks, ProducerConfig};
 use crate::error::ClientError;
@@ -155,13 +155,19 @@ impl<T: Send + 'static> Outbox<T> {
             metrics.request_ended(took);
             let event = match result {
                 Ok((version, mut response)) => {
+                    if request::is_late(&response) {
+                        cluster.suspect(node);
+                    }
                     manifest.learn_leaders(version, &response, &cluster);
                     if let Ok(ms @ 1..) = u64::try_from(response.throttle_time_ms) {
                         let _ = tell.send(Event::Throttled(node, Duration::from_millis(ms)));
                     }
                     Event::Answered(id, manifest.answers(version, &mut response))
                 }
-                Err(error) => Event::Failed(id, error.into()),
+                Err(error) => {
+                    cluster.suspect(node);
+                    Event::Failed(id, error.into())
+                }
             };
             let _ = tell.send(event);
         };

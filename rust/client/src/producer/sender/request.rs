@@ -103,6 +103,12 @@ impl Manifest {
     }
 }
 
+/// Whether a leader waited too long for replicas: it may not lead any more.
+pub(super) fn is_late(response: &ProduceResponse) -> bool {
+    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    partitions.any(|partition| partition.error_code == ErrorCode::RequestTimedOut.code())
+}
+
 fn read(partition: &mut PartitionProduceResponse) -> Answer {
     let errors = std::mem::take(&mut partition.record_errors).into_iter();
     Answer {

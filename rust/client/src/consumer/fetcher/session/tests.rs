@@ -9,6 +9,8 @@ fn wanted(name: &str, topic_id: u8, offset: i64) -> Wanted {
         topic_id: Uuid([topic_id; 16]),
         from,
         leader_epoch: 3,
+        at_leader: true,
+        may_be_sent_away: true,
     }
 }
 
