@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ._native import RecentRequest
     from .broker_process import BrokerProcess
+    from .faults import Faults
     from .records import Record
 
     #: What runs the broker: threads here, or a process.
@@ -138,6 +139,22 @@ class Broker:
         """
         engine = self._engine
         return [] if engine is None else engine.recent_requests()
+
+    @property
+    def faults(self) -> Faults:
+        """Faults on purpose: errors, delays, cut connections, a full disk.
+
+        A child process is asked over HTTP, with ``admin_port`` only.
+        """
+        from .faults import Faults
+
+        return Faults(self._control)
+
+    def _control(self, method: str, path: str, body: bytes) -> tuple[int, str]:
+        """Send a command of test control."""
+        _ = self.bootstrap_servers
+        assert self._engine is not None
+        return self._engine.control(method, path, body)
 
     def log_tail(self, most: int = 40) -> list[str]:
         """Return the last lines of the broker's log, oldest first.

@@ -112,6 +112,33 @@ class BrokerProcess:
             connection.close()
         return [RecentRequest(**row) for row in rows]
 
+    def control(self, method: str, path: str, body: bytes) -> tuple[int, str]:
+        """Send a command of test control to its admin port: status and body of the answer.
+
+        Raises:
+            IllegalStateError: The admin port is off.
+            ConnectionLostError: The child does not answer.
+        """
+        if (url := self.admin_url) is None:
+            from .errors import IllegalStateError
+
+            text = "ILLEGAL_STATE: a broker in a process of its own is controlled over HTTP"
+            raise IllegalStateError(text, hint="give it a port: Broker(admin_port=0).")
+        import http.client
+
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_PATIENCE_S)
+        try:
+            connection.request(method, f"/api/v1{path}", body)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            from .errors import ConnectionLostError
+
+            text = f"NETWORK_EXCEPTION: the broker does not answer on {url}"
+            raise ConnectionLostError(text) from error
+        finally:
+            connection.close()
+
     def start(self) -> None:
         """Start it and wait until it serves; nothing if it runs.
 

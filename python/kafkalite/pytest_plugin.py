@@ -12,6 +12,7 @@ fixture                      scope     what it is
 ``kafkalite_consumer``       function  a consumer of that topic, in a fresh group
 ``kafkalite_admin``          function  an admin client
 ``kafkalite_async_*``        function  ``producer``, ``consumer`` and ``admin`` for asyncio
+``kafkalite_faults``          function  ``kafkalite_broker.faults``; removed after the test
 ``kafkalite_broker_options``  session  override it: keywords for the broker
 ``kafkalite_cluster``        session   three brokers that replicate; a test that kills or divides
                                        them starts and heals them again
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .broker import Broker
     from .cluster import Cluster
     from .consumer import Consumer
+    from .faults import Faults
     from .producer import Producer
 
 _BROKER = pytest.StashKey["Broker"]()
@@ -169,6 +171,17 @@ def _fresh(test: str) -> str:
 
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", test).strip("-")[:60]
     return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def kafkalite_faults(kafkalite_broker: Broker) -> Iterator[Faults]:
+    """Return the faults of the session's broker; those that a test adds end with the test."""
+    faults = kafkalite_broker.faults
+    faults.clear()
+    yield faults
+    # A test that ended the broker has ended its faults.
+    if kafkalite_broker._servers is not None:
+        faults.clear()
 
 
 @pytest.fixture

@@ -289,3 +289,23 @@ def test_a_cluster_is_there_and_one_elsewhere_is_left_alone(pytester: pytest.Pyt
         external = f"--kafkalite-external={running.bootstrap_servers}"
         elsewhere = pytester.runpytest_subprocess("-W", "error", external)
     assert outcomes(elsewhere) == {"passed": 1, "skipped": 1}
+
+
+def test_faults_end_with_their_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_one(kafkalite_faults):
+            kafkalite_faults.blackhole()
+
+        def test_two(kafkalite_topic, kafkalite_producer, kafkalite_faults):
+            assert len(kafkalite_faults) == 0
+            kafkalite_producer.send(kafkalite_topic, b"x").result(timeout=30)
+        """
+    )
+    assert outcomes(pytester.runpytest_subprocess("-p", "no:cacheprovider")) == {"passed": 2}
+
+
+def test_faults_skip_with_an_external_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_one(kafkalite_faults): pass")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--kafkalite-external=127.0.0.1:1")
+    assert outcomes(result) == {"skipped": 1}

@@ -26,6 +26,7 @@ COMMANDS = (
     "topics",
     "groups",
     "cluster",
+    "faults",
     "produce",
     "consume",
     "perf",

@@ -23,9 +23,10 @@ use crate::metadata::MetadataError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metrics::Metrics;
 use crate::network::{BindError, Network, NetworkParts};
-use crate::partitions::{LogManager, Maintenance, ReplicaManager, ReplicaManagerConfig};
+use crate::partitions::{LogManager, ReplicaManager, ReplicaManagerConfig};
 use crate::purgatory::{Purgatory, Timer};
 use crate::request_queue::{LaneBounds, Request, RequestQueue};
+use crate::test_control::TestControl;
 use arc_swap::ArcSwap;
 use kafkalite_connection::CutLinks;
 use kafkalite_log::LogError;
@@ -42,6 +43,7 @@ mod freed_memory;
 mod front;
 mod joining;
 mod looking_in;
+mod maintenance;
 
 use directories::Directories;
 pub use environment::Environment;
@@ -52,12 +54,10 @@ use following::{
 use front::{Doors, Front, network_config};
 use joining::Settled;
 use looking_in::figures;
+use maintenance::maintenance;
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
-
-/// What one key takes in the cleaner's map.
-const KEY_BYTES: u64 = 40;
 
 /// Why a broker does not start.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +121,7 @@ pub struct Broker {
     io_threads: IoThreads,
     timer: Arc<Timer>,
     log_manager: LogManager,
+    control: Option<Arc<TestControl>>,
     /// The metrics show them as long as they are here.
     _figures: Arc<Figures>,
     broker_epoch: i64,
@@ -158,6 +159,7 @@ impl Broker {
         crate::error::panics::log_them();
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let listeners = Network::bind(&network_config(&config))?;
+        let (environment, control) = environment.under_test(&config);
         let settled = Settled::new(&config, environment.storage.as_ref(), &listeners)?;
         let opened = directories::open(&settled, &listeners, &environment)?;
         let clock = environment.clock;
@@ -167,7 +169,7 @@ impl Broker {
 
         // The queue calls the rooms. The rooms hold purgatories, whose deadlines run on the queue.
         // One reference of this circle is weak, so that a stopped broker can be dropped.
-        let doors = Arc::new(Doors::default());
+        let doors = Arc::new(Doors { control: control.clone(), ..Doors::default() });
         doors.cluster.get_or_init(|| Arc::downgrade(&cluster));
         let queue = request_queue(&config, doors.clone(), clock.clone(), metrics.clone());
         queue.parked().set_max_bytes(config.memory_budget_bytes);
@@ -188,7 +190,7 @@ impl Broker {
         let foundation = Foundation { config, clock, metrics, timer: &timer, queue, links };
         let broker_epoch = directories.broker_epoch;
         let built = Arc::new(foundation.rooms(directories)?);
-        doors.rooms.get_or_init(|| Arc::downgrade(&built));
+        doors.open(&built, &timer);
         let intervals = maintenance(config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
@@ -210,6 +212,7 @@ impl Broker {
             io_threads,
             timer,
             log_manager,
+            control,
             _figures: figures,
             broker_epoch,
             started_ns,
@@ -233,6 +236,12 @@ impl Broker {
     #[must_use]
     pub fn rooms(&self) -> &Arc<Rooms> {
         &self.rooms
+    }
+
+    /// Faults on purpose, if `kafkalite.test.control` asks for them.
+    #[must_use]
+    pub fn test_control(&self) -> Option<&Arc<TestControl>> {
+        self.control.as_ref()
     }
 
     /// Makes the topics that are not there yet: name and partitions, or as many as `num.partitions`
@@ -287,6 +296,9 @@ impl Broker {
     }
 
     fn end_threads(&self, deadline_ns: u64) {
+        if let Some(control) = &self.control {
+            control.stop();
+        }
         self.network.begin_stop(deadline_ns);
         self.rooms.groups.stop();
         self.rooms.fetchers.stop();
@@ -467,20 +479,4 @@ fn request_queue(
         }
     };
     RequestQueue::new(CONTROL_LANE, data, Arc::new(run), handlers::policy, clock, metrics)
-}
-
-fn maintenance(config: &BrokerConfig) -> Maintenance {
-    let interval = |ms: i64| u64::try_from(ms).unwrap_or(u64::MAX).max(1);
-    Maintenance {
-        retention_ms: interval(config.log_retention_check_interval_ms),
-        cleaner_ms: interval(config.log_cleaner_backoff_ms),
-        cleaner_enabled: config.log_cleaner_enable,
-        cleaner_threads: config.log_cleaner_threads,
-        cleaner_max_keys: usize::try_from(config.log_cleaner_dedupe_buffer_bytes / KEY_BYTES)
-            .unwrap_or(usize::MAX),
-        flush_ms: interval(config.log_flush_scheduler_interval_ms),
-        recovery_points_ms: interval(config.recovery_point_checkpoint_interval_ms),
-        log_starts_ms: interval(config.log_start_offset_checkpoint_interval_ms),
-        high_watermarks_ms: interval(config.high_watermark_checkpoint_interval_ms),
-    }
 }

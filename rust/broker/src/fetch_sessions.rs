@@ -151,6 +151,13 @@ impl FetchSessions {
         }
     }
 
+    /// The partitions that a session has.
+    #[must_use]
+    pub fn partitions_of(&self, id: i32) -> Vec<(Arc<TopicRef>, i32)> {
+        let session = self.slots.lock().get(&id).map(|slot| slot.session.clone());
+        session.map(|session| session.lock().partitions()).unwrap_or_default()
+    }
+
     fn close(&self, id: i32) {
         let closed = self.slots.lock().remove(&id);
         // Not under the lock: it may have many partitions.

@@ -33,4 +33,5 @@ pub mod purgatory;
 pub mod replication;
 pub mod request_queue;
 pub mod response_queue;
+pub mod test_control;
 mod waiters;

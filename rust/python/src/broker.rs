@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kafkalite_broker::process::{self, Embedded, Links};
+use kafkalite_broker::process::{self, ControlRefused, Embedded, Links};
 use pyo3::prelude::*;
 
 use crate::error::start_error;
@@ -71,6 +71,18 @@ impl Broker {
     fn cut_links(&self, py: Python<'_>, addresses: Vec<String>) -> PyResult<()> {
         let cut = || self.links.cut(addresses.iter().map(String::as_str));
         py.detach(cut).map_err(|failure| start_error(py, &failure))
+    }
+
+    /// Obeys a command of test control: a status of HTTP, and a body of JSON as the admin API has.
+    fn control(&self, py: Python<'_>, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
+        let answer = py.detach(|| match self.running().as_ref() {
+            Some(running) => running.control(method, path, &body),
+            None => Err(ControlRefused::not_running()),
+        });
+        match answer {
+            Ok(body) => (200, String::from_utf8_lossy(&body).into_owned()),
+            Err(refused) => (refused.status, refused.json()),
+        }
     }
 
     /// The last requests, oldest first; none while it does not run.

@@ -9,6 +9,7 @@
 //! | `clients` | connections |
 //! | `config` | keys of the broker and of topics, and where their values come from |
 //! | `cluster` | brokers and the controller quorum |
+//! | `faults` | commands of test control, if the broker is under test |
 //!
 //! [`ROUTES`] is the list of what is served, and `openapi.json` describes it: a test compares the
 //! two. `admin_http` decides who may ask. A handler takes one image of the metadata, and reads the
@@ -35,12 +36,14 @@ use crate::coordinator::GroupCoordinator;
 use crate::metadata::Controller;
 use crate::network::OpenConnections;
 use crate::partitions::ReplicaManager;
+use crate::test_control::TestControl;
 use asked::Asked;
 
 mod asked;
 mod clients;
 mod cluster;
 mod config;
+mod faults;
 mod field;
 mod groups;
 mod lag;
@@ -67,6 +70,8 @@ pub struct AdminApi {
     pub groups: Arc<GroupCoordinator>,
     /// Who is connected.
     pub connections: Arc<OpenConnections>,
+    /// Faults on purpose, if the broker is under test.
+    pub control: Option<Arc<TestControl>>,
     /// When the broker began to serve, on the monotonic clock.
     pub started_ns: u64,
 }
@@ -135,6 +140,7 @@ impl AdminApi {
             };
             router = router.route(route.path, get(handle));
         }
+        router = faults::mount(router, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::faults::{COMMANDS, Method};
 use super::*;
 
 /// The parameters of each path in the file, those of the path itself left out.
@@ -25,7 +26,20 @@ fn the_file_describes_every_path_with_its_parameters() {
         let query = route.query.iter().map(|&name| name.to_owned());
         (route.path.to_owned(), query.collect::<BTreeSet<_>>())
     });
-    assert_eq!(described(), served.collect());
+    let commands = COMMANDS.iter().filter(|command| command.method == Method::Get);
+    let commands = commands.map(|command| (command.path.to_owned(), BTreeSet::new()));
+    assert_eq!(described(), served.chain(commands).collect());
+}
+
+#[test]
+fn the_file_describes_every_command_with_its_method() {
+    let file: Value = serde_json::from_str(OPENAPI).expect("it is JSON");
+    for command in COMMANDS {
+        let method = format!("{:?}", command.method).to_lowercase();
+        let described = &file["paths"][command.path][&method];
+        assert!(described["operationId"].is_string(), "{method} {}", command.path);
+        assert_eq!(described["requestBody"].is_object(), command.method == Method::Post);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::BrokerConfig;
 use crate::metadata::Controller;
+use crate::test_control::TestControl;
 use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::{RealStorage, Storage, UnsyncedStorage};
 use std::sync::Arc;
@@ -20,6 +21,15 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// With faults on purpose, if `config` wants them.
+    pub(super) fn under_test(mut self, config: &BrokerConfig) -> (Self, Option<Arc<TestControl>>) {
+        let control = config.test_control.then(TestControl::new);
+        if let Some(control) = &control {
+            self.storage = control.storage(self.storage);
+        }
+        (self, control)
+    }
+
     /// The system's own, as `config` wants it.
     #[must_use]
     pub fn of(config: &BrokerConfig) -> Self {

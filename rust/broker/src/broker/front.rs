@@ -7,20 +7,36 @@ use crate::error::HandlerError;
 use crate::handlers::{self, Rooms};
 use crate::io_threads::IoThreads;
 use crate::network::{Listener, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::purgatory::Timer;
 use crate::request_queue::{Audience, InlineMode, Request};
-use std::sync::{OnceLock, Weak};
+use crate::test_control::TestControl;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Where requests go: into the rooms, or while these are not there yet, to the quorum.
 #[derive(Default)]
 pub(super) struct Doors {
     pub(super) rooms: OnceLock<Weak<Rooms>>,
     pub(super) cluster: OnceLock<Weak<Cluster>>,
+    /// Faults on purpose, if the broker is under test.
+    pub(super) control: Option<Arc<TestControl>>,
 }
 
 impl Doors {
+    /// The rooms are there.
+    pub(super) fn open(&self, rooms: &Arc<Rooms>, timer: &Arc<Timer>) {
+        self.rooms.get_or_init(|| Arc::downgrade(rooms));
+        if let Some(control) = &self.control {
+            control.open(rooms, timer);
+        }
+    }
+
     pub(super) fn run(&self, request: Request) -> Result<(), HandlerError> {
         if let Some(rooms) = self.rooms.get().and_then(Weak::upgrade) {
-            return handlers::run(&rooms, request);
+            match &self.control {
+                Some(control) if control.is_armed() => control.run(&rooms, request),
+                _ => return handlers::run(&rooms, request),
+            }
+            return Ok(());
         }
         match self.cluster.get().and_then(Weak::upgrade) {
             Some(cluster) => handlers::run_early(&cluster, request),

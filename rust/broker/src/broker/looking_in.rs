@@ -27,6 +27,7 @@ impl Broker {
             partitions: rooms.partitions.clone(),
             groups: rooms.groups.clone(),
             connections: self.network.connections().clone(),
+            control: self.control.clone(),
             started_ns: self.started_ns,
         };
         api.router()

@@ -264,6 +264,8 @@ fields! {
     disk_sync: bool = boolean("kafkalite.disk.sync");
     /// `kafkalite.recent.requests`
     recent_requests: usize = number("kafkalite.recent.requests");
+    /// `kafkalite.test.control`
+    test_control: bool = boolean("kafkalite.test.control");
     /// `kafkalite.admin.host`
     admin_host: String = required("kafkalite.admin.host");
     /// `kafkalite.admin.port`; `None` is off.

@@ -200,6 +200,8 @@ pub const OWN: &[ConfigKey] = keys! {
         "false: do not sync the disk, for temporary data. A power cut loses the data.";
     Low ReadOnly Int "kafkalite.recent.requests" = Text("0"), Between(0, 65_536),
         "Number of recent requests to remember, each with its time in every stage.";
+    Low ReadOnly Boolean "kafkalite.test.control" = Text("false"), Any,
+        "true: clients of the admin API may inject faults. The profile dev sets it.";
     Low ReadOnly Int "kafkalite.stop.timeout.ms" = Text("5000"), AtLeast(0),
         "Time that a stopping broker waits for clients to read their answers.";
 };

@@ -30,6 +30,7 @@ const DEV: &[(&str, &str)] = &[
     ("offsets.topic.num.partitions", "4"),
     ("kafkalite.stop.timeout.ms", "500"),
     ("kafkalite.recent.requests", "256"),
+    ("kafkalite.test.control", "true"),
 ];
 
 const PREFIX: &str = "KAFKALITE_";

@@ -138,6 +138,11 @@ impl FetchSession {
         self.slots.len()
     }
 
+    /// The partitions that it has.
+    pub(super) fn partitions(&self) -> Vec<(Arc<TopicRef>, i32)> {
+        self.by_name.keys().cloned().collect()
+    }
+
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

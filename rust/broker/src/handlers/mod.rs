@@ -78,7 +78,7 @@ pub mod sync_group;
 mod table;
 pub mod unregister_broker;
 
-pub use panicked::on_panic;
+pub use panicked::{on_panic, refusal};
 pub use rooms::Rooms;
 pub use table::{PRIVATE, SERVED, policy, required, run, run_early};
 

@@ -13,18 +13,28 @@ use kafkalite_protocol::{ApiKey, ErrorCode};
 #[cfg(test)]
 mod tests;
 
-const ERROR: i16 = ErrorCode::UnknownServerError.code();
+/// The response to a request whose handler panicked; `None`: the connection is closed.
+#[must_use]
+pub fn on_panic(slot: &Slot) -> Option<Response> {
+    let api = ApiKey::from_i16(slot.api_key)?;
+    refusal(api, slot.api_version, slot.correlation_id, ErrorCode::UnknownServerError)
+}
 
 /// Which responses have one error for all, and in which versions.
 macro_rules! whole {
     ($($api:ident, $module:ident, $response:ident, $versions:expr;)*) => {
-        /// The response to a request whose handler panicked; `None`: the connection is closed.
+        /// A response with one error for all; `None`: responses of this version have none.
         #[must_use]
-        pub fn on_panic(slot: &Slot) -> Option<Response> {
-            let (version, correlation_id) = (slot.api_version, slot.correlation_id);
-            let framed = match ApiKey::from_i16(slot.api_key)? {
-                $(api @ ApiKey::$api if ($versions).contains(&version) => {
-                    let error = m::$module::$response { error_code: ERROR, ..Default::default() };
+        pub fn refusal(
+            api: ApiKey,
+            version: i16,
+            correlation_id: i32,
+            error: ErrorCode,
+        ) -> Option<Response> {
+            let error_code = error.code();
+            let framed = match api {
+                $(ApiKey::$api if ($versions).contains(&version) => {
+                    let error = m::$module::$response { error_code, ..Default::default() };
                     frame(api, version, correlation_id, &error)
                 })*
                 _ => return None,

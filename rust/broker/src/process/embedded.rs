@@ -10,6 +10,7 @@ use crate::admin_http::AdminHttp;
 use crate::broker::{Broker, Environment};
 use crate::config::{Sources, load};
 use crate::metrics::{RecentRequest, RecentRequests};
+use crate::test_control::Refused as ControlRefused;
 
 /// A broker on threads of another program's process. Dropping it kills the broker.
 pub struct Embedded {
@@ -72,6 +73,21 @@ impl Embedded {
         let recent = running.broker.metrics().recent();
         let now_ns = running.broker.rooms().clock.monotonic_ns();
         (recent.map(RecentRequests::all).unwrap_or_default(), now_ns)
+    }
+
+    /// Obeys a command of test control: the path and the body are those of the admin API.
+    ///
+    /// # Errors
+    /// Status, what, why and hint of a refusal.
+    pub fn control(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, ControlRefused> {
+        let control = self.running.as_ref().and_then(|running| running.broker.test_control());
+        let control = control.ok_or_else(ControlRefused::off)?;
+        control.command(method, path, body)
     }
 
     /// Stops it cleanly.

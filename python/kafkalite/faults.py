@@ -1,0 +1,226 @@
+"""Faults on purpose: ``broker.faults`` makes a broker fail, so that a client can show its retries.
+
+Each call adds a fault and returns its handle. A fault counts until it is removed, or the broker
+stops. ``times``, ``on_call``, ``probability`` and ``seed`` say which of the matching calls it
+strikes; without them it strikes all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from .errors import IllegalStateError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Fault", "Faults"]
+
+#: Sends a command: method, path and body; the status and the body of the answer.
+Send: TypeAlias = Callable[[str, str, bytes], tuple[int, str]]
+
+#: Before the broker sees the request, or after it has done what was asked.
+Side: TypeAlias = Literal["before", "after"]
+
+_OFF = 403
+_NOT_RUNNING = 409
+_REFUSED = 400
+
+
+def command(send: Send, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    """Send a command of test control, and return its answer.
+
+    Args:
+        send: What sends it.
+        method: ``GET``, ``POST`` or ``DELETE``.
+        path: The path below ``/api/v1``.
+        body: What is sent as JSON.
+
+    Raises:
+        IllegalStateError: The broker does not run, or test control is off.
+        InvalidArgumentError: The broker refuses the command.
+    """
+    status, text = send(method, path, b"" if body is None else json.dumps(body).encode())
+    answer = json.loads(text)
+    if status < _REFUSED:
+        return answer
+    message, hint = f"{answer['what']}: {answer['why']}", answer["hint"]
+    if status in (_OFF, _NOT_RUNNING):
+        raise IllegalStateError(f"ILLEGAL_STATE: {message}", hint=hint)
+    raise InvalidArgumentError(f"INVALID_REQUEST: {message}", hint=hint)
+
+
+class Fault:
+    """A fault in force. In ``with`` it is removed at the end of the block."""
+
+    def __init__(self, send: Send, told: dict[str, Any]) -> None:
+        """Keep the broker's answer."""
+        self._send = send
+        self._told = told
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return int(self._told["id"])
+
+    @property
+    def seen(self) -> int:
+        """How many calls matched so far."""
+        return int(self._asked()["seen"])
+
+    @property
+    def fired(self) -> int:
+        """How many calls it struck so far."""
+        return int(self._asked()["fired"])
+
+    def remove(self) -> None:
+        """Remove it; what it held goes on. Removing it again does nothing."""
+        if "removed" not in self._told:
+            self._told = command(self._send, "DELETE", f"/faults/{self.id}") | {"removed": True}
+
+    def _asked(self) -> dict[str, Any]:
+        if "removed" not in self._told:
+            self._told = command(self._send, "GET", f"/faults/{self.id}")
+        return self._told
+
+    def __enter__(self) -> Self:
+        """Return the handle."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the fault."""
+        self.remove()
+
+    def __repr__(self) -> str:
+        """Tell what it does."""
+        counts = {"id", "seen", "fired", "spent", "removed"}
+        members = {name: value for name, value in self._told.items() if name not in counts}
+        words = " ".join(f"{name}={value}" for name, value in members.items())
+        return f"<kafkalite.Fault {self.id} {words}>"
+
+
+class Faults:
+    """The faults of one broker.
+
+    ``api`` is Kafka's name of an API, ``topic`` and ``partition`` restrict a fault to requests
+    that name them, ``client_id`` to one client. Names are checked when the fault is added.
+    """
+
+    def __init__(self, send: Send) -> None:
+        """Use ``send`` to reach the broker."""
+        self._send = send
+
+    def add(self, kind: str, **members: Any) -> Fault:
+        """Add a fault of any kind, with the members of the admin API.
+
+        Args:
+            kind: What it does.
+            **members: The rest of it; ``None`` is left out.
+
+        Raises:
+            IllegalStateError: The broker does not run, or test control is off.
+            InvalidArgumentError: A name that does not exist, or members that do not go together.
+        """
+        given = {name: value for name, value in members.items() if value is not None}
+        return Fault(self._send, command(self._send, "POST", "/faults", {"kind": kind, **given}))
+
+    def error(self, api: str, error: str, *, side: Side = "before", **when: Any) -> Fault:
+        """Answer with an error.
+
+        Args:
+            api: Kafka's name of the API: ``Produce``.
+            error: Kafka's name of the error: ``NOT_LEADER_OR_FOLLOWER``.
+            side: ``before`` the broker does what is asked, or ``after`` it.
+            **when: ``topic``, ``partition``, ``client_id``, ``times``, ``on_call``,
+                ``probability``, ``seed``.
+        """
+        return self.add("error", api=api, error=error, side=side, **when)
+
+    def delay(self, ms: int, *, side: Side = "after", **when: Any) -> Fault:
+        """Send answers later, or with ``side="before"`` run requests later.
+
+        Args:
+            ms: For how long.
+            side: What is late.
+            **when: ``api``, and the words of ``error()``.
+        """
+        return self.add("delay", ms=ms, side=side, **when)
+
+    def disconnect(self, *, side: Side = "before", **when: Any) -> Fault:
+        """Close the connection in place of an answer.
+
+        Args:
+            side: ``after``: the broker has appended the records, and the client does not know.
+            **when: ``api``, and the words of ``error()``.
+        """
+        return self.add("disconnect", side=side, **when)
+
+    def drop_response(self, **when: Any) -> Fault:
+        """Run requests and never answer; the connection stays open.
+
+        Args:
+            **when: ``api``, and the words of ``error()``.
+        """
+        return self.add("drop_response", **when)
+
+    def blackhole(self, client_id: str | None = None, **when: Any) -> Fault:
+        """Swallow requests: they are neither run nor answered until the fault is removed.
+
+        Args:
+            client_id: The client; ``None`` is all.
+            **when: ``api``, and the words of ``error()``.
+        """
+        return self.add("blackhole", client_id=client_id, **when)
+
+    def throttle(self, ms: int, **when: Any) -> Fault:
+        """Tell clients to wait: ``throttle_time_ms`` of the answer.
+
+        Args:
+            ms: For how long.
+            **when: ``api``, and the words of ``error()``.
+        """
+        return self.add("throttle", ms=ms, **when)
+
+    def corrupt(self, topic: str | None = None, **when: Any) -> Fault:
+        """Change a byte of a batch in an answer to Fetch; the log stays sound.
+
+        Args:
+            topic: The topic; ``None`` is all.
+            **when: The words of ``error()``.
+        """
+        return self.add("corrupt", topic=topic, **when)
+
+    def stall(self, stage: str, **when: Any) -> Fault:
+        """Let a stage of the data plane stand still until the fault is removed.
+
+        Args:
+            stage: ``request_queue``, ``io_threads``, ``log`` or ``response_queue``.
+            **when: ``api``, and the words of ``error()``, as far as the stage has them.
+        """
+        return self.add("stall", stage=stage, **when)
+
+    def disk(self, disk: str, *, ms: int | None = None, **when: Any) -> Fault:
+        """Make the disk of the logs ``full``, ``slow`` (for ``ms``) or fail with an ``error``.
+
+        Args:
+            disk: What is wrong with it.
+            ms: How long a slow operation takes.
+            **when: ``topic``, ``partition``, ``operation`` (``write``, ``sync``, ``read``),
+                ``times``, ``on_call``, ``probability``, ``seed``.
+        """
+        return self.add("disk", disk=disk, ms=ms, **when)
+
+    def clear(self) -> int:
+        """Remove all faults; return how many there were."""
+        return int(command(self._send, "DELETE", "/faults")["removed"])
+
+    def __iter__(self) -> Iterator[Fault]:
+        """Return the faults in force, in the order in which they were added."""
+        told = command(self._send, "GET", "/faults")["faults"]
+        return iter([Fault(self._send, one) for one in told])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(command(self._send, "GET", "/faults")["faults"])

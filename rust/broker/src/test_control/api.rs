@@ -1,0 +1,300 @@
+//! One API as faults treat its requests and answers, whatever its messages are.
+
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use kafkalite_protocol::header::response_header_is_flexible;
+use kafkalite_protocol::messages as m;
+use kafkalite_protocol::messages::Wire;
+use kafkalite_protocol::{ApiKey, ErrorCode, Reader, Writer};
+
+use super::faulted::{Faulted, Named};
+use super::parts::Parts;
+use crate::handlers::{frame, refusal};
+use crate::request_queue::Request;
+use crate::response_queue::{Piece, Response};
+
+/// What an answer needs to know of its request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub api: ApiKey,
+    pub version: i16,
+    pub correlation_id: i32,
+}
+
+/// Adds to an answer what was refused before.
+pub(super) type Join = Box<dyn FnOnce(Response) -> Response + Send>;
+
+/// What becomes of a request that a fault refuses.
+pub(super) enum Answered {
+    /// It is answered; the broker does not see it.
+    Whole(Response),
+    /// The broker sees the rest of it, and its answer is joined with the refused part.
+    Part(Join),
+}
+
+/// An API.
+pub(super) trait Api: Sync {
+    /// Whether a request names one of `parts`.
+    fn names(&self, body: &Bytes, version: i16, parts: &Parts) -> bool;
+
+    /// What a fetch asks for, and its session.
+    fn asked(&self, body: &Bytes, version: i16, parts: &Parts) -> (Vec<Named>, Option<i32>);
+
+    /// Whether a request is refused before the broker sees it.
+    fn is_refused_before(&self, head: Head, parts: &Parts, error: ErrorCode) -> bool;
+
+    /// Refuses `parts` of a request; `None`: it cannot be read.
+    fn refuse(&self, request: &mut Request, parts: &Parts, error: ErrorCode) -> Option<Answered>;
+
+    /// Makes a request that could wait for records return at once.
+    fn hurry(&self, request: &mut Request);
+
+    /// Gives `parts` of an answer an error, if `fires` says so when there are any.
+    fn mark(
+        &self,
+        answer: Response,
+        head: Head,
+        parts_and_asked: (&Parts, &[Named]),
+        error: ErrorCode,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response;
+
+    /// Tells the client to wait, if the API can and `fires` says so.
+    fn throttle(
+        &self,
+        answer: Response,
+        head: Head,
+        ms: i32,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response;
+
+    /// Changes a byte of the records of `parts`, if there are any and `fires` says so.
+    fn corrupt(
+        &self,
+        answer: Response,
+        head: Head,
+        parts: &Parts,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response;
+
+    /// Whether its answers can tell clients to wait.
+    fn throttles(&self) -> bool;
+}
+
+struct Of<R>(PhantomData<fn() -> R>);
+
+fn decoded<W: Wire>(body: &Bytes, version: i16) -> Option<W> {
+    W::decode(&mut Reader::of_request(body.clone()), version).ok()
+}
+
+fn encoded<W: Wire>(message: &W, version: i16) -> Bytes {
+    let mut writer = Writer::new();
+    message.encode(&mut writer, version);
+    writer.into_bytes()
+}
+
+/// The whole frame in memory; `None` if the disk does not give it.
+fn gathered(pieces: &[Piece]) -> Option<Bytes> {
+    if let [Piece::Mem(bytes)] = pieces {
+        return Some(bytes.clone());
+    }
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Mem(bytes) => all.extend_from_slice(bytes),
+            Piece::File(slice) => all.extend(slice.read().ok()?),
+        }
+    }
+    Some(all.into())
+}
+
+/// Size, correlation id, and the tagged fields of a flexible header.
+fn head_bytes(head: Head) -> usize {
+    if response_header_is_flexible(head.api, head.version) { 9 } else { 8 }
+}
+
+impl<R: Faulted> Of<R> {
+    /// The answer as `change` leaves it; the same answer where `change` returns `false`.
+    fn changed(
+        answer: Response,
+        head: Head,
+        change: impl FnOnce(&mut R::Response) -> bool,
+    ) -> Response {
+        let Response::Pieces(pieces) = answer else { return answer };
+        let body = gathered(&pieces).filter(|frame| frame.len() >= head_bytes(head));
+        let body = body.map(|frame| frame.slice(head_bytes(head)..));
+        let read = body.and_then(|body| {
+            let mut reader = Reader::new(body);
+            R::Response::decode(&mut reader, head.version).ok()
+        });
+        let Some(mut read) = read else { return Response::Pieces(pieces) };
+        if !change(&mut read) {
+            return Response::Pieces(pieces);
+        }
+        Response::frame(frame(head.api, head.version, head.correlation_id, &read))
+    }
+}
+
+impl<R: Faulted> Api for Of<R> {
+    fn names(&self, body: &Bytes, version: i16, parts: &Parts) -> bool {
+        decoded::<R>(body, version).is_some_and(|request| request.names(parts))
+    }
+
+    fn asked(&self, body: &Bytes, version: i16, parts: &Parts) -> (Vec<Named>, Option<i32>) {
+        let request = decoded::<R>(body, version);
+        request.map(|request| request.asked(version, parts)).unwrap_or_default()
+    }
+
+    fn is_refused_before(&self, head: Head, parts: &Parts, error: ErrorCode) -> bool {
+        let is_whole = || {
+            R::is_whole(error, parts)
+                && refusal(head.api, head.version, head.correlation_id, error).is_some()
+        };
+        R::TAKES || is_whole()
+    }
+
+    fn refuse(&self, request: &mut Request, parts: &Parts, error: ErrorCode) -> Option<Answered> {
+        let head = Head {
+            api: R::API_KEY,
+            version: request.header.api_version,
+            correlation_id: request.header.correlation_id,
+        };
+        if !R::TAKES {
+            let whole = refusal(head.api, head.version, head.correlation_id, error);
+            return whole.map(Answered::Whole);
+        }
+        let mut read = decoded::<R>(&request.body, head.version)?;
+        let refused = read.take(parts, error.code());
+        if read.is_empty() {
+            let framed = frame(head.api, head.version, head.correlation_id, &refused);
+            return Some(Answered::Whole(Response::frame(framed)));
+        }
+        request.body = encoded(&read, head.version);
+        let join = move |answer| {
+            Self::changed(answer, head, |read| {
+                R::join(read, refused);
+                true
+            })
+        };
+        Some(Answered::Part(Box::new(join)))
+    }
+
+    fn hurry(&self, request: &mut Request) {
+        let version = request.header.api_version;
+        if let Some(mut read) = decoded::<R>(&request.body, version) {
+            read.hurry();
+            request.body = encoded(&read, version);
+        }
+    }
+
+    fn mark(
+        &self,
+        answer: Response,
+        head: Head,
+        (parts, asked): (&Parts, &[Named]),
+        error: ErrorCode,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response {
+        if matches!(answer, Response::Pieces(_))
+            && R::is_whole(error, parts)
+            && let Some(whole) = refusal(head.api, head.version, head.correlation_id, error)
+        {
+            return if fires() { whole } else { answer };
+        }
+        Self::changed(answer, head, |read| R::mark(read, parts, asked, error) > 0 && fires())
+    }
+
+    fn throttle(
+        &self,
+        answer: Response,
+        head: Head,
+        ms: i32,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response {
+        Self::changed(answer, head, |read| R::throttle(read, ms) && fires())
+    }
+
+    fn corrupt(
+        &self,
+        answer: Response,
+        head: Head,
+        parts: &Parts,
+        fires: &mut dyn FnMut() -> bool,
+    ) -> Response {
+        Self::changed(answer, head, |read| R::corrupt(read, parts) && fires())
+    }
+
+    fn throttles(&self) -> bool {
+        R::throttle(&mut R::Response::default(), 0)
+    }
+}
+
+macro_rules! apis {
+    ($($api:ident: $module:ident, $request:ident;)*) => {
+        /// The APIs that faults are for: those that clients use.
+        pub(super) const FAULTED: &[ApiKey] = &[$(ApiKey::$api),*];
+
+        /// How faults treat an API; `None`: they leave it alone.
+        pub(super) fn of(api: ApiKey) -> Option<&'static dyn Api> {
+            Some(match api {
+                $(ApiKey::$api => &Of::<m::$module::$request>(PhantomData),)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+apis! {
+    Produce: produce, ProduceRequest;
+    Fetch: fetch, FetchRequest;
+    ListOffsets: list_offsets, ListOffsetsRequest;
+    Metadata: metadata, MetadataRequest;
+    OffsetCommit: offset_commit, OffsetCommitRequest;
+    OffsetFetch: offset_fetch, OffsetFetchRequest;
+    FindCoordinator: find_coordinator, FindCoordinatorRequest;
+    JoinGroup: join_group, JoinGroupRequest;
+    Heartbeat: heartbeat, HeartbeatRequest;
+    LeaveGroup: leave_group, LeaveGroupRequest;
+    SyncGroup: sync_group, SyncGroupRequest;
+    DescribeGroups: describe_groups, DescribeGroupsRequest;
+    ListGroups: list_groups, ListGroupsRequest;
+    SaslHandshake: sasl_handshake, SaslHandshakeRequest;
+    ApiVersions: api_versions, ApiVersionsRequest;
+    CreateTopics: create_topics, CreateTopicsRequest;
+    DeleteTopics: delete_topics, DeleteTopicsRequest;
+    DeleteRecords: delete_records, DeleteRecordsRequest;
+    InitProducerId: init_producer_id, InitProducerIdRequest;
+    OffsetForLeaderEpoch: offset_for_leader_epoch, OffsetForLeaderEpochRequest;
+    DescribeAcls: describe_acls, DescribeAclsRequest;
+    CreateAcls: create_acls, CreateAclsRequest;
+    DeleteAcls: delete_acls, DeleteAclsRequest;
+    DescribeConfigs: describe_configs, DescribeConfigsRequest;
+    AlterConfigs: alter_configs, AlterConfigsRequest;
+    AlterReplicaLogDirs: alter_replica_log_dirs, AlterReplicaLogDirsRequest;
+    DescribeLogDirs: describe_log_dirs, DescribeLogDirsRequest;
+    SaslAuthenticate: sasl_authenticate, SaslAuthenticateRequest;
+    CreatePartitions: create_partitions, CreatePartitionsRequest;
+    CreateDelegationToken: create_delegation_token, CreateDelegationTokenRequest;
+    RenewDelegationToken: renew_delegation_token, RenewDelegationTokenRequest;
+    ExpireDelegationToken: expire_delegation_token, ExpireDelegationTokenRequest;
+    DescribeDelegationToken: describe_delegation_token, DescribeDelegationTokenRequest;
+    DeleteGroups: delete_groups, DeleteGroupsRequest;
+    ElectLeaders: elect_leaders, ElectLeadersRequest;
+    IncrementalAlterConfigs: incremental_alter_configs, IncrementalAlterConfigsRequest;
+    AlterPartitionReassignments:
+        alter_partition_reassignments, AlterPartitionReassignmentsRequest;
+    ListPartitionReassignments: list_partition_reassignments, ListPartitionReassignmentsRequest;
+    OffsetDelete: offset_delete, OffsetDeleteRequest;
+    DescribeClientQuotas: describe_client_quotas, DescribeClientQuotasRequest;
+    DescribeUserScramCredentials:
+        describe_user_scram_credentials, DescribeUserScramCredentialsRequest;
+    DescribeQuorum: describe_quorum, DescribeQuorumRequest;
+    DescribeCluster: describe_cluster, DescribeClusterRequest;
+    DescribeProducers: describe_producers, DescribeProducersRequest;
+    UnregisterBroker: unregister_broker, UnregisterBrokerRequest;
+    ListConfigResources: list_config_resources, ListConfigResourcesRequest;
+    DescribeTopicPartitions: describe_topic_partitions, DescribeTopicPartitionsRequest;
+    AddRaftVoter: add_raft_voter, AddRaftVoterRequest;
+    RemoveRaftVoter: remove_raft_voter, RemoveRaftVoterRequest;
+}

@@ -1,0 +1,129 @@
+//! Commands of test control as JSON: what the admin API and Python send.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::TestControl;
+use super::fault::Fault;
+use super::refusal::Refused;
+use super::spec::Spec;
+
+/// A fault as its maker sees it.
+#[derive(Serialize)]
+struct Told<'a> {
+    id: u64,
+    #[serde(flatten)]
+    spec: &'a Spec,
+    /// Calls that matched.
+    seen: u64,
+    /// Calls that were struck.
+    fired: u64,
+    /// No later call can be struck.
+    spent: bool,
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    faults: Vec<Told<'a>>,
+}
+
+#[derive(Serialize)]
+struct Removed {
+    removed: usize,
+}
+
+impl<'a> Told<'a> {
+    fn new(fault: &'a Fault) -> Self {
+        let (seen, fired) = fault.counts();
+        Self { id: fault.id, spec: &fault.checked.spec, seen, fired, spent: fault.is_spent() }
+    }
+}
+
+fn json(answer: &impl Serialize) -> Vec<u8> {
+    // Names and numbers always have a form in JSON.
+    serde_json::to_vec(answer).unwrap_or_default()
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        let hint = "GET /api/v1/openapi.json describes it.";
+        Refused::bad("the request cannot be read", error.to_string(), hint)
+    })
+}
+
+fn unknown(id: u64) -> Refused {
+    let (what, why) = (format!("there is no fault {id}"), "it was removed, or never added");
+    let hint = "GET /api/v1/faults lists the faults.".to_owned();
+    Refused { status: 404, what, why: why.to_owned(), hint }
+}
+
+impl TestControl {
+    /// Adds a fault that is written as JSON; the fault with its id.
+    ///
+    /// # Errors
+    /// It cannot be read, or its members do not go together.
+    pub fn add_fault(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        let checked = read::<Spec>(body)?.check()?;
+        let fault = self.add(checked)?;
+        Ok(json(&Told::new(&fault)))
+    }
+
+    /// The faults in force.
+    pub fn list_faults(&self) -> Vec<u8> {
+        let faults = self.faults.load();
+        json(&List { faults: faults.iter().map(|fault| Told::new(fault)).collect() })
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn show_fault(&self, id: u64) -> Result<Vec<u8>, Refused> {
+        let faults = self.faults.load();
+        let fault = faults.iter().find(|fault| fault.id == id).ok_or_else(|| unknown(id))?;
+        Ok(json(&Told::new(fault)))
+    }
+
+    /// Removes one, and tells how often it struck.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn remove_fault(self: &Arc<Self>, id: u64) -> Result<Vec<u8>, Refused> {
+        let fault = self.faults.load().iter().find(|fault| fault.id == id).cloned();
+        let fault = fault.ok_or_else(|| unknown(id))?;
+        self.remove(|fault| fault.id == id);
+        Ok(json(&Told::new(&fault)))
+    }
+
+    /// Removes all.
+    pub fn clear_faults(self: &Arc<Self>) -> Vec<u8> {
+        json(&Removed { removed: self.remove(|_| true) })
+    }
+
+    /// Obeys a command of Python's, which has the form of the admin API's.
+    ///
+    /// # Errors
+    /// As those of the other functions; 404 for a path that does not exist.
+    pub fn command(
+        self: &Arc<Self>,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, Refused> {
+        let id = path.strip_prefix("/faults/").and_then(|id| id.parse().ok());
+        match (method, path, id) {
+            ("POST", "/faults", _) => self.add_fault(body),
+            ("GET", "/faults", _) => Ok(self.list_faults()),
+            ("DELETE", "/faults", _) => Ok(self.clear_faults()),
+            ("GET", _, Some(id)) => self.show_fault(id),
+            ("DELETE", _, Some(id)) => self.remove_fault(id),
+            _ => {
+                let (what, why) = ("there is nothing here", "test control has no such path");
+                let hint = "GET /api/v1/openapi.json lists what there is.";
+                let (what, why, hint) = (what.to_owned(), why.to_owned(), hint.to_owned());
+                Err(Refused { status: 404, what, why, hint })
+            }
+        }
+    }
+}

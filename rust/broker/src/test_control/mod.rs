@@ -1,0 +1,164 @@
+//! Test control: faults on purpose, for people who test their clients against this broker.
+//!
+//! | file | content |
+//! |---|---|
+//! | `spec`, `trigger` | what a fault is and when it strikes; pure |
+//! | `fault`, `held` | faults in force, and the requests and answers that they hold back |
+//! | `faulted`, `api`, `data_apis`, `offset_apis`, `admin_apis` | what faults know of each API |
+//! | `intercept` | the way of a request through the faults, and of its answer back |
+//! | `disk` | the file system of a broker under test |
+//! | `commands` | faults as JSON, for the admin API and Python |
+//!
+//! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
+//! (`broker.rs`) asks [`TestControl::is_armed`] once for each request, and goes the usual way while
+//! there are no faults. Faults end with the broker's stop. ADR 0077.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwap;
+use kafkalite_log::storage::Storage;
+use parking_lot::Mutex;
+
+use crate::handlers::Rooms;
+use crate::purgatory::Timer;
+use disk::{DiskFaults, TestedStorage};
+use fault::Fault;
+use held::{Held, Holding};
+pub use refusal::Refused;
+use spec::Stage;
+
+mod admin_apis;
+mod api;
+mod commands;
+mod data_apis;
+mod disk;
+mod fault;
+mod faulted;
+mod held;
+mod intercept;
+mod offset_apis;
+mod parts;
+mod refusal;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod trigger;
+
+/// Faults in force at the same time, at most.
+const MOST_FAULTS: usize = 1_000;
+
+/// The faults of one broker.
+#[derive(Default)]
+pub struct TestControl {
+    faults: ArcSwap<Vec<Arc<Fault>>>,
+    /// One change of the list at a time.
+    changing: Mutex<()>,
+    is_armed: AtomicBool,
+    next_id: AtomicU64,
+    holding: Holding,
+    disk: Arc<DiskFaults>,
+    /// Weak: the rooms' queue leads to this.
+    behind: OnceLock<(Weak<Rooms>, Weak<Timer>)>,
+}
+
+impl TestControl {
+    /// Test control without a fault.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The file system of the broker: `inner`, with faults.
+    pub fn storage(&self, inner: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(TestedStorage { inner, faults: Arc::clone(&self.disk) })
+    }
+
+    /// The rooms are there.
+    pub fn open(&self, rooms: &Arc<Rooms>, timer: &Arc<Timer>) {
+        self.behind.get_or_init(|| (Arc::downgrade(rooms), Arc::downgrade(timer)));
+    }
+
+    /// Whether a request has to take the way through the faults.
+    pub fn is_armed(&self) -> bool {
+        self.is_armed.load(Ordering::Acquire)
+    }
+
+    fn rooms(&self) -> Option<Arc<Rooms>> {
+        self.behind.get()?.0.upgrade()
+    }
+
+    /// Runs a task once `ms` have passed; `false`: the broker has stopped.
+    fn after(&self, ms: u64, task: Box<dyn FnOnce() + Send>) -> bool {
+        let timer = self.behind.get().and_then(|(_, timer)| timer.upgrade());
+        timer.map(|timer| timer.schedule(ms, task)).is_some()
+    }
+
+    fn add(&self, checked: spec::Checked) -> Result<Arc<Fault>, Refused> {
+        let _changing = self.changing.lock();
+        let before = self.faults.load_full();
+        if before.len() >= MOST_FAULTS {
+            let why = format!("there are {MOST_FAULTS} faults already");
+            return Err(Refused::bad("the fault is refused", why, "remove some of them."));
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let fault = Fault::new(id, checked);
+        if fault.checked.spec.stage == Some(Stage::IoThreads) {
+            self.stop_io_threads(&fault);
+        }
+        let all: Vec<_> = before.iter().cloned().chain([Arc::clone(&fault)]).collect();
+        self.put(all);
+        Ok(fault)
+    }
+
+    fn put(&self, faults: Vec<Arc<Fault>>) {
+        self.disk.follow(&faults);
+        if !faults.is_empty() {
+            self.is_armed.store(true, Ordering::Release);
+        }
+        let is_idle = faults.is_empty();
+        self.faults.store(Arc::new(faults));
+        // What is still held keeps later requests of its connection behind it.
+        if is_idle && self.holding.is_empty() {
+            self.is_armed.store(false, Ordering::Release);
+        }
+    }
+
+    fn stop_io_threads(&self, fault: &Arc<Fault>) {
+        let Some(rooms) = self.rooms() else { return };
+        for _ in 0..rooms.config().num_io_threads {
+            let fault = Arc::clone(fault);
+            rooms.requests.execute(Box::new(move || fault.stand_still(None)));
+        }
+    }
+
+    /// Removes the faults that `is_meant` names; how many there were. What they held goes on.
+    fn remove(self: &Arc<Self>, is_meant: impl Fn(&Fault) -> bool) -> usize {
+        let _changing = self.changing.lock();
+        let before = self.faults.load_full();
+        let (gone, rest): (Vec<_>, Vec<_>) =
+            before.iter().cloned().partition(|fault| is_meant(fault));
+        gone.iter().for_each(|fault| fault.end());
+        let held: Vec<_> = gone.iter().flat_map(|fault| self.holding.take_of(fault.id)).collect();
+        self.release_all(held);
+        self.put(rest);
+        gone.len()
+    }
+
+    /// On an I/O thread: a request that goes on is run there.
+    fn release_all(self: &Arc<Self>, held: Vec<(u64, Held)>) {
+        let Some(rooms) = self.rooms() else { return };
+        for (fault, held) in held {
+            let control = Arc::clone(self);
+            rooms.requests.execute(Box::new(move || control.release(fault, held)));
+        }
+    }
+
+    /// The broker stops: faults end, and what they hold is let go. Connections that wait close.
+    pub fn stop(&self) {
+        let _changing = self.changing.lock();
+        self.faults.load().iter().for_each(|fault| fault.end());
+        drop(self.holding.end());
+        self.put(Vec::new());
+    }
+}
