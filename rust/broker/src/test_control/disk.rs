@@ -1,7 +1,7 @@
 //! A disk that fails, is full or is slow on command: the file system of a broker under test.
 //!
-//! Only files of partitions are struck. The log of the metadata and the checkpoints stay sound, so
-//! the broker keeps running.
+//! Only the files of records are struck, so that a test can count. Indexes, checkpoints and the log
+//! of the metadata stay sound, and the broker keeps running.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -68,8 +68,11 @@ impl DiskFaults {
     }
 }
 
-/// The partition whose directory `path` lies in.
+/// The partition whose records are in the file at `path`.
 fn partition_of(path: &Path) -> Option<(&str, i32)> {
+    if path.extension()? != "log" {
+        return None;
+    }
     let directory = path.parent()?.file_name()?.to_str()?;
     let (topic, partition) = directory.rsplit_once('-')?;
     let partition = partition.parse().ok()?;
@@ -164,10 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_in_directories_of_partitions_are_struck() {
+    fn only_files_of_records_are_struck() {
         let of = |path| partition_of(Path::new(path));
         assert_eq!(of("/d/orders-3/00000000000000000000.log"), Some(("orders", 3)));
-        assert_eq!(of("/d/a-b-0/00000000000000000000.index"), Some(("a-b", 0)));
+        assert_eq!(of("/d/a-b-0/00000000000000000000.log"), Some(("a-b", 0)));
+        assert_eq!(of("/d/orders-3/00000000000000000000.index"), None);
+        assert_eq!(of("/d/orders-3/partition.metadata"), None);
         assert_eq!(of("/d/__cluster_metadata-0/00000000000000000000.log"), None);
         assert_eq!(of("/d/meta.properties"), None);
     }
