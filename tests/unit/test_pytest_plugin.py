@@ -307,5 +307,7 @@ def test_faults_end_with_their_test(pytester: pytest.Pytester) -> None:
 
 def test_faults_skip_with_an_external_broker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(kafkalite_faults): pass")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--kafkalite-external=127.0.0.1:1")
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--kafkalite-external=127.0.0.1:1"
+    )
     assert outcomes(result) == {"skipped": 1}
