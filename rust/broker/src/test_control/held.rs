@@ -18,7 +18,7 @@ pub(super) enum Held {
     /// A request; faults up to the one that holds it have struck.
     Request(Box<Request>),
     /// An answer that goes out later.
-    Response(Responder, Response),
+    Response(Responder, Box<Response>),
     /// A request that gets no answer. Letting it go closes the connection.
     Unanswered(Responder),
 }

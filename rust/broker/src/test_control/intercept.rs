@@ -208,9 +208,9 @@ impl TestControl {
         match waits {
             None => back.send(answer),
             Some(fault) if fault.checked.spec.kind == Kind::Delay => {
-                self.delay(&fault, Held::Response(back, answer));
+                self.delay(&fault, Held::Response(back, Box::new(answer)));
             }
-            Some(fault) => self.hold(&fault, Held::Response(back, answer)),
+            Some(fault) => self.hold(&fault, Held::Response(back, Box::new(answer))),
         }
     }
 
@@ -251,7 +251,7 @@ impl TestControl {
     /// Lets go what a fault held.
     pub(super) fn release(self: &Arc<Self>, fault: u64, held: Held) {
         match held {
-            Held::Response(back, answer) => back.send(answer),
+            Held::Response(back, answer) => back.send(*answer),
             Held::Unanswered(back) => drop(back),
             Held::Request(request) => {
                 let connection_id = request.context.connection_id;
