@@ -60,10 +60,13 @@ struct HandOver {
 
 impl HandOver {
     fn look(self: Arc<Self>) {
-        if let (Some(controller), Some(timer)) = (self.controller.upgrade(), self.timer.upgrade()) {
-            controller.leave_directory(self.local_id, self.directory);
-            timer.schedule(HAND_OVER_MS, Box::new(move || self.look()));
-        }
+        let Some(controller) = self.controller.upgrade() else { return };
+        let (local_id, directory) = (self.local_id, self.directory);
+        controller.leave_directory(local_id, directory, move || {
+            if let Some(timer) = self.timer.upgrade() {
+                timer.schedule(HAND_OVER_MS, Box::new(move || self.look()));
+            }
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::balance::Growth;
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
-use super::{Controller, Decision, Elections, OnAnswer, no_thread, only, random_id};
+use super::{Controller, Decision, Done, Elections, OnAnswer, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
 use crate::metadata::image::{MetadataImage, Voting};
@@ -84,16 +84,22 @@ impl Controller {
     }
 
     /// Has other brokers lead what a broker has in a log directory that failed, as far as they can;
-    /// see [`Elections::without_directory`].
-    pub fn leave_directory(&self, broker_id: i32, directory: Uuid) {
+    /// see [`Elections::without_directory`]. Calls `done` when nothing more can be done now.
+    pub fn leave_directory(
+        &self,
+        broker_id: i32,
+        directory: Uuid,
+        done: impl FnOnce() + Send + 'static,
+    ) {
         let decide = move |image: &MetadataImage| {
             let is_alive = |id| image.is_alive(id);
             let elections = Elections { image, is_alive: &is_alive };
             (elections.without_directory(broker_id, directory), vec![Ok(())])
         };
-        if !decide(&self.image()).0.is_empty() {
-            self.change(false, 1, decide, Box::new(|_: Vec<Result<(), ApiError>>| ()));
+        if decide(&self.image()).0.is_empty() {
+            return done();
         }
+        self.change(false, 1, decide, Done::new(|_: Vec<Result<(), ApiError>>| done()));
     }
 
     /// Takes a broker out of the cluster, and elects leaders in its place.
