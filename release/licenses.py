@@ -45,6 +45,8 @@ PHRASES = {
 }
 
 #: Statically linked into every Rust program, and no crate of the lock file.
+VENDOR = ROOT / "rust/broker/src/admin_http/console/vendor"
+
 STANDARD_LIBRARY = """\
 The Rust standard library is linked into the binary. It is dual-licensed under MIT and Apache-2.0
 by the Rust project contributors; the text of Apache-2.0 stands below.
@@ -67,6 +69,28 @@ class Crate:
     def __str__(self) -> str:
         """As the lock file says it."""
         return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True, order=True)
+class Vendored:
+    """Code of others that lies in the repository: the console's libraries, without a crate."""
+
+    name: str
+    version: str
+    expression: str
+    text: Path
+
+    def __str__(self) -> str:
+        """As the file lists it."""
+        return f"{self.name} {self.version}"
+
+
+#: What the binary carries for the console. htm's file has preact in it.
+VENDORED = (
+    Vendored("htm", "3.1.1", "Apache-2.0", VENDOR / "LICENSE-htm"),
+    Vendored("preact", "10", "MIT", VENDOR / "LICENSE-preact"),
+    Vendored("uPlot", "1.6.32", "MIT", VENDOR / "LICENSE-uPlot"),
+)
 
 
 def metadata(platform: str) -> dict[str, Any]:
@@ -172,8 +196,11 @@ def render(crates: set[Crate]) -> str:
                 users[text].append(str(crate))
         for text in notices(crate):
             users[text].append(str(crate))
+    for one in VENDORED:
+        users[one.text.read_text().strip()].append(str(one))
     rule = "=" * 78
-    listed = "\n".join(f"{crate}  {crate.expression}" for crate in sorted(crates))
+    rows = [f"{one}  {one.expression}" for one in (*sorted(crates), *VENDORED)]
+    listed = "\n".join(sorted(rows, key=str.lower))
     head = f"What is linked into the wheel of kafkalite, and its licences.\n\n{STANDARD_LIBRARY}"
     parts = [f"{head}\n{listed}\n"]
     for text, names in sorted(users.items(), key=lambda pair: (-len(pair[1]), pair[1])):

@@ -1,4 +1,4 @@
-// Puts a field above each table of the class "filterable": it hides the rows without the typed text.
+// Puts a field above each table of the class "filterable": it hides rows without the typed text.
 document.addEventListener("DOMContentLoaded", () => {
   for (const table of document.querySelectorAll("table.filterable")) {
     const field = document.createElement("input");

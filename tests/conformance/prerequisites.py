@@ -3,7 +3,8 @@
 ``python tests/conformance/prerequisites.py`` names each prerequisite that is missing, with a
 hint, and exits 1 if there is one. With ``--install`` it installs system packages through
 apt-get (as root or by sudo). Then it fills the cache: the jars of Apache Kafka by Maven, the
-compiled Go programs, kafkajs by npm. ``--only JDK`` is for Spark's tests, which need no more.
+compiled Go programs, kafkajs by npm. ``--only JDK`` is for Spark's tests, which need no more,
+and ``--only chromium`` for the console's.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ def missing_tools() -> list[Missing]:
         why = "npm and Node run kafkajs; without them its suite is skipped"
         hint = "apt-get install nodejs npm, or https://nodejs.org"
         gone.append(Missing("npm", why, hint, is_needed=False))
+    if shutil.which("chromium") is None:
+        why = "chromium shows the console to its tests"
+        gone.append(Missing("chromium", why, "apt-get install chromium", "chromium", False))
     return gone
 
 
@@ -189,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
             fetch_kafkajs()
     gone = tools() + ([] if options.only else missing_downloads())
     report(gone)
-    return 1 if any(thing.is_needed for thing in gone) else 0
+    return 1 if any(thing.is_needed or options.only for thing in gone) else 0
 
 
 if __name__ == "__main__":

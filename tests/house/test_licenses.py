@@ -31,7 +31,15 @@ def test_what_runs_in_the_compiler_only_is_not_named() -> None:
 
 def test_no_crate_is_named_that_is_not_locked() -> None:
     locked = tomllib.loads((licenses.ROOT / "Cargo.lock").read_text())["package"]
-    assert listed() <= {f"{one['name']} {one['version']}" for one in locked}, AGAIN
+    known = {f"{one['name']} {one['version']}" for one in locked}
+    assert listed() <= known | {str(one) for one in licenses.VENDORED}, AGAIN
+
+
+def test_the_libraries_of_the_console_are_named_as_their_files_say() -> None:
+    assert {str(one) for one in licenses.VENDORED} <= listed(), AGAIN
+    texts = {path.name for path in licenses.VENDOR.glob("LICENSE-*")}
+    assert texts == {one.text.name for one in licenses.VENDORED}
+    assert "uPlot (v1.6.32)" in (licenses.VENDOR / "uPlot.js").read_text()[:200]
 
 
 def test_every_named_crate_stands_above_a_text() -> None:

@@ -20,6 +20,7 @@ LINE_LENGTH = 100
 _RUST_FUNCTION = re.compile(
     r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:default |const |async |unsafe |extern \"C\" )*fn (\w+)"
 )
+_JS_FUNCTION = re.compile(r"^(\s*)(?:export )?(?:async )?(?:function \w*|\w+)\(.*\) \{$")
 _PYTHON_FUNCTION = re.compile(r"^(\s*)(?:async )?def (\w+)")
 
 
@@ -48,6 +49,17 @@ def longest_rust_function(lines: list[str]) -> int:
     return longest
 
 
+def longest_js_function(lines: list[str]) -> int:
+    """Lines of the longest function or method; its closing brace stands under its first letter."""
+    longest = 0
+    for start, line in enumerate(lines):
+        if found := _JS_FUNCTION.match(line):
+            rest = range(start, len(lines))
+            end = next((at for at in rest if lines[at].rstrip() == found[1] + "}"), start)
+            longest = max(longest, end - start + 1)
+    return longest
+
+
 def longest_python_function(lines: list[str]) -> int:
     """Lines of the longest function, from its ``def`` to its last line."""
     longest = 0
@@ -73,7 +85,9 @@ def is_test(path: str) -> bool:
 def measured(path: str) -> dict[str, int]:
     """What of ``path`` is beyond the limits."""
     lines = (ROOT / path).read_text().splitlines()
-    longest = longest_rust_function if path.endswith(".rs") else longest_python_function
+    longest = {".rs": longest_rust_function, ".js": longest_js_function}.get(
+        Path(path).suffix, longest_python_function
+    )
     sizes = {
         "file lines": 0 if is_test(path) else len(lines),
         "function lines": 0 if is_test(path) else longest(lines),
@@ -85,10 +99,13 @@ def measured(path: str) -> dict[str, int]:
 
 @cache
 def sources() -> tuple[str, ...]:
-    """Every Rust and Python file that is part of the repository, or about to be."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.py"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    return tuple(path for path in done.stdout.splitlines() if (ROOT / path).exists())
+    """Every file of code that is part of the repository, or about to be, and ours."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(
+        [*command, "*.rs", "*.py", "*.js"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    ours = (path for path in done.stdout.splitlines() if "/vendor/" not in path)
+    return tuple(path for path in ours if (ROOT / path).exists())
 
 
 def test_there_are_sources_to_measure() -> None:
@@ -120,5 +137,7 @@ def test_the_measure_of_functions_counts_what_rustfmt_writes() -> None:
     assert longest_rust_function(short.splitlines()) == 5
     declared = "trait A {\n    fn one(&self);\n    fn two(&self) {\n        x();\n    }\n}\n"
     assert longest_rust_function(declared.splitlines()) == 3
+    js = "export function one(a) {\n  if (a) {\n    b();\n  }\n}\n\nclass A {\n  two() {\n  }\n}\n"
+    assert longest_js_function(js.splitlines()) == 5
     python = "def one():\n    pass\n\n\ndef two(\n    a,\n):\n\n    return a\n\nx = 1\n"
     assert longest_python_function(python.splitlines()) == 5

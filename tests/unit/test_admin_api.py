@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import time
@@ -9,6 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +125,98 @@ def group(broker: Process, topic: str) -> Any:
     consumer.close()
 
 
-@pytest.mark.parametrize("path", [path for path in FILE["paths"] if "/faults" not in path])
+OTHER = ("/live", "/faults", "/faults/{id}")
+
+
+@pytest.mark.parametrize("path", [path for path in FILE["paths"] if path not in OTHER])
 def test_every_path_answers_as_the_file_says(path: str, api: Api, group: str) -> None:
     parts = {"name": group, "id": group, "partition": 1}
     parts = {name: part for name, part in parts.items() if f"{{{name}}}" in path}
     more = {"partition": 1} if path.endswith("/messages") else {}
     assert api.get(path, **parts, **more)
+
+
+def events(broker: Process, count: int) -> Iterator[Any]:
+    """The first events of a stream, each checked against the file."""
+    url = f"{broker.admin}/api/v1/live"
+    schema = FILE["paths"]["/live"]["get"]["responses"]["200"]["content"]["text/event-stream"]
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        for number in range(count):
+            name, identity, data, end = (answer.readline().decode() for _ in range(4))
+            assert (name, identity, end) == ("event: live\n", f"id: {number}\n", "\n")
+            event = json.loads(data.removeprefix("data: "))
+            assert flaws(event, schema["schema"], FILE) == []
+            yield event
+
+
+def test_the_stream_shows_a_request_on_its_way(broker: Process, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.ready, "client.id": f"writer {topic}"})
+    seen, appends = [], 0.0
+    for event in events(broker, 100):
+        producer.produce(topic, b"v")
+        assert producer.flush(PATIENCE_S) == 0
+        stages = {stage["name"]: stage for stage in event["stages"]}
+        appends += stages["commit_log"]["per_second"]
+        seen += [row for row in event["requests"] if row["client_id"] == f"writer {topic}"]
+        if seen and appends:
+            break
+    assert appends > 0
+    (row, *_) = [row for row in seen if row["api"] == "Produce"] or seen
+    parts = ("queue_ms", "handler_ms", "waited_ms", "response_queue_ms", "send_ms")
+    assert row["total_ms"] == pytest.approx(sum(row[part] for part in parts), abs=0.001)
+
+
+def status_of_a_stream(broker: Process) -> int:
+    """What a new reader is answered, who goes away at once."""
+    try:
+        with urllib.request.urlopen(f"{broker.admin}/api/v1/live", timeout=PATIENCE_S) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_the_stream_has_a_bounded_number_of_readers(broker: Process) -> None:
+    address = urllib.parse.urlsplit(broker.admin)
+    with contextlib.ExitStack() as stack:
+        for reader in range(9):
+            connection = http.client.HTTPConnection(address.netloc, timeout=PATIENCE_S)
+            stack.callback(connection.close)
+            connection.request("GET", "/api/v1/live")
+            answer = connection.getresponse()
+            assert answer.status == (200 if reader < 8 else 503)
+        check(json.loads(answer.read()), FILE["paths"]["/live"]["get"]["responses"]["default"])
+    # A reader that has gone is noticed when its next event cannot be sent.
+    deadline = time.monotonic() + PATIENCE_S
+    while status_of_a_stream(broker) == 503:
+        assert time.monotonic() < deadline
+
+
+def test_requests_are_shown_with_the_time_of_each_stage(api: Api, group: str) -> None:
+    waiting = api.get("/requests", kind="waiting", limit=1_000)["requests"]
+    mine = [row for row in waiting if row["client_id"] == f"reader of {group}"]
+    assert {row["api"] for row in mine} <= {"Fetch", "JoinGroup", "SyncGroup", "Heartbeat"}
+    deadline = time.monotonic() + PATIENCE_S
+    while not (recent := api.get("/requests")["requests"]):
+        assert time.monotonic() < deadline
+    assert all(row["total_ms"] >= row["waited_ms"] for row in recent)
+    assert api.get("/requests", kind="slow")["slow_ms"] == 100
+
+
+def test_the_log_is_shown_line_by_line(api: Api) -> None:
+    log = api.get("/log", search="serving")
+    assert log["kept"]
+    assert log["lines"][0]["level"] == "INFO"
+    assert "node_id" in log["lines"][0]["message"]
+    assert api.get("/log", search="serving", after=log["next"])["lines"] == []
+    assert all(line["level"] == "ERROR" for line in api.get("/log", level="error")["lines"])
+
+
+@pytest.mark.parametrize("query", [{"kind": "odd"}, {"level": "odd"}])
+def test_a_word_that_is_none_of_the_known_is_refused(api: Api, query: dict[str, str]) -> None:
+    with pytest.raises(Refused) as refused:
+        api.get("/requests" if "kind" in query else "/log", **query)
+    assert refused.value.status == 400
 
 
 def test_the_file_is_served_as_it_is_checked_in(api: Api) -> None:

@@ -147,6 +147,8 @@ def base_of(setting: Setting) -> dict[str, tuple[list[str], list[str]]]:
         "perf consume": (load, []),
         "perf e2e": (load, []),
         "perf stages": (["--admin-url", "http://127.0.0.1:1"], []),
+        "top": (["--admin-url", "http://127.0.0.1:1"], []),
+        "console": (["--admin-url", "http://127.0.0.1:1"], []),
         "doctor": (["--timeout", "2"], [setting.servers]),
         "log dump": ([], [partition]),
         "log verify": ([], [partition]),

@@ -30,6 +30,8 @@ COMMANDS = (
     "produce",
     "consume",
     "perf",
+    "top",
+    "console",
     "doctor",
     "log",
     "config",

@@ -8,6 +8,7 @@
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
+//! | `/console` | the console, which asks the API |
 //! | `/api/v1/...` | the API, which another room makes and `guard.rs` keeps from strangers |
 //!
 //! One thread with a runtime of its own serves them. So a scrape never waits for a Kafka request,
@@ -37,6 +38,7 @@ use listener::{BoundedListener, Limits};
 pub use refusal::Refusal;
 use text::Format;
 
+mod console;
 mod exposition;
 mod guard;
 mod host;
@@ -178,6 +180,7 @@ fn router(parts: AdminParts, ready_flag: Arc<AtomicBool>) -> Router {
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
         .with_state(Shared { metrics: of, clock, ready: ready_flag })
+        .merge(console::router())
         .nest(API, api.layer(guard))
         .fallback(nothing)
         .layer(axum::middleware::from_fn_with_state(Names::new(names), host::check))

@@ -14,13 +14,17 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+mod finished;
 mod histogram;
+mod kept_lines;
 mod recent;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use finished::{FinishedRequest, FinishedRequests, Kept, Passed, SLOW_NS};
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
+pub use kept_lines::{KeptLine, KeptLines, kept_lines};
 pub use recent::{RecentRequest, RecentRequests, StageTimes};
 pub use tables::{Column, Kind, Table};
 use tables::{Gather, Page};
@@ -29,7 +33,7 @@ use tables::{Gather, Page};
 const API_SLOTS: usize = 128;
 
 /// One stage of a request's way through the broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Stage {
     /// From a frame's first byte to its place in the request queue.
@@ -170,6 +174,7 @@ pub struct Metrics {
     scalars: Mutex<Vec<Scalar>>,
     pages: Mutex<Vec<(&'static str, Box<dyn Gather>)>>,
     recent: Option<RecentRequests>,
+    finished: FinishedRequests,
 }
 
 impl Default for Metrics {
@@ -187,6 +192,7 @@ impl Metrics {
             scalars: Mutex::new(Vec::new()),
             pages: Mutex::new(Vec::new()),
             recent: None,
+            finished: FinishedRequests::default(),
         }
     }
 
@@ -200,6 +206,12 @@ impl Metrics {
     #[must_use]
     pub fn recent(&self) -> Option<&RecentRequests> {
         self.recent.as_ref()
+    }
+
+    /// Requests whose answer has left: a sample, and the slow ones.
+    #[must_use]
+    pub fn finished(&self) -> &FinishedRequests {
+        &self.finished
     }
 
     /// Records that `stage` of a request of `api_key` took `duration_ns`.

@@ -351,7 +351,8 @@ impl RequestQueue {
         self.run_from(request, started_ns)
     }
 
-    fn run_from(&self, request: Request, started_ns: u64) -> u64 {
+    fn run_from(&self, mut request: Request, started_ns: u64) -> u64 {
+        request.responder.started(started_ns);
         let api_key = request.header.api_key;
         let slot = request.responder.slot();
         let queued_ns = started_ns.saturating_sub(request.received_ns);

@@ -197,7 +197,8 @@ impl ConnectionResponses {
         self.unanswered.fetch_add(1, Ordering::AcqRel);
         let sequence = slots.open(slot);
         let connection = Arc::clone(self);
-        Responder { to: Some(To::Slot { connection, sequence }), api_key, api_version }
+        let to = Some(To::Slot { connection, sequence });
+        Responder { to, api_key, api_version, started_ns: None }
     }
 
     /// The handler of the request returned, or panicked.
@@ -216,12 +217,12 @@ impl ConnectionResponses {
         self.slots.lock().take_ready(ready);
     }
 
-    fn answer(&self, sequence: u64, answer: Answer) {
+    fn answer(&self, sequence: u64, answer: Answer, started_ns: Option<u64>) {
         let answered_ns = self.clock.monotonic_ns();
         let notify = {
             let mut slots = self.slots.lock();
             self.unanswered.fetch_sub(1, Ordering::AcqRel);
-            slots.answer(sequence, answer, answered_ns)
+            slots.answer_started(sequence, answer, started_ns, answered_ns)
         };
         if notify {
             self.queue.push(self.key);
@@ -243,6 +244,8 @@ pub struct Responder {
     to: Option<To>,
     api_key: i16,
     api_version: i16,
+    /// When the handler started, once it has.
+    started_ns: Option<u64>,
 }
 
 impl Responder {
@@ -253,7 +256,8 @@ impl Responder {
         api_version: i16,
         receive: impl FnOnce(Response) + Send + 'static,
     ) -> Self {
-        Self { to: Some(To::Closure(Box::new(receive))), api_key, api_version }
+        let to = Some(To::Closure(Box::new(receive)));
+        Self { to, api_key, api_version, started_ns: None }
     }
 
     /// Answers the request.
@@ -281,10 +285,15 @@ impl Responder {
         }
     }
 
+    /// The handler starts: the answer tells it.
+    pub(crate) fn started(&mut self, started_ns: u64) {
+        self.started_ns = Some(started_ns);
+    }
+
     fn finish(&mut self, response: Response) {
         match self.to.take() {
             Some(To::Slot { connection, sequence }) => {
-                connection.answer(sequence, Answer::Response(response));
+                connection.answer(sequence, Answer::Response(response), self.started_ns);
             }
             Some(To::Closure(receive)) => receive(response),
             None => {}
@@ -299,7 +308,7 @@ impl Drop for Responder {
         } else if let Some(To::Slot { connection, sequence }) = self.to.take() {
             // The network thread answers UNKNOWN_SERVER_ERROR: nothing that could panic again
             // runs here.
-            connection.answer(sequence, Answer::Panicked);
+            connection.answer(sequence, Answer::Panicked, self.started_ns);
         }
     }
 }

@@ -9,6 +9,9 @@
 //! | `clients` | connections |
 //! | `config` | keys of the broker and of topics, and where their values come from |
 //! | `cluster` | brokers and the controller quorum |
+//! | `live` | a stream of what the stages of the data plane do, from `stages` |
+//! | `requests` | single requests with the time of each stage |
+//! | `log_lines` | the last lines of the log |
 //! | `faults` | commands of test control, if the broker is under test |
 //!
 //! [`ROUTES`] is the list of what is served, and `openapi.json` describes it: a test compares the
@@ -34,6 +37,7 @@ use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::coordinator::GroupCoordinator;
 use crate::metadata::Controller;
+use crate::metrics::Metrics;
 use crate::network::OpenConnections;
 use crate::partitions::ReplicaManager;
 use crate::test_control::TestControl;
@@ -47,9 +51,13 @@ mod faults;
 mod field;
 mod groups;
 mod lag;
+mod live;
+mod log_lines;
 mod messages;
 mod overview;
+mod requests;
 mod segments;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -68,6 +76,8 @@ pub struct AdminApi {
     pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// Who is connected.
     pub connections: Arc<OpenConnections>,
     /// Faults on purpose, if the broker is under test.
@@ -107,6 +117,8 @@ const ROUTES: &[Route] = &[
     Route { path: "/clients", query: PAGE, answer: clients::list },
     Route { path: "/config", query: &["search"], answer: config::of_broker },
     Route { path: "/cluster", query: &[], answer: cluster::cluster },
+    Route { path: "/requests", query: &["kind", "limit"], answer: requests::list },
+    Route { path: "/log", query: &["limit", "after", "level", "search"], answer: log_lines::list },
     Route { path: "/openapi.json", query: &[], answer: openapi },
 ];
 
@@ -140,6 +152,10 @@ impl AdminApi {
             };
             router = router.route(route.path, get(handle));
         }
+        let places = Arc::new(Semaphore::new(live::MOST_READERS));
+        let streamed = Arc::clone(&api);
+        let stream = move || std::future::ready(live::answer(Arc::clone(&streamed), &places));
+        router = router.route(live::PATH, get(stream));
         router = faults::mount(router, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)
     }

@@ -28,7 +28,8 @@ fn the_file_describes_every_path_with_its_parameters() {
     });
     let commands = COMMANDS.iter().filter(|command| command.method == Method::Get);
     let commands = commands.map(|command| (command.path.to_owned(), BTreeSet::new()));
-    assert_eq!(described(), served.chain(commands).collect());
+    let stream = (live::PATH.to_owned(), BTreeSet::new());
+    assert_eq!(described(), served.chain(commands).chain([stream]).collect());
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Broker {
             controller: rooms.controller.clone(),
             partitions: rooms.partitions.clone(),
             groups: rooms.groups.clone(),
+            metrics: rooms.metrics.clone(),
             connections: self.network.connections().clone(),
             control: self.control.clone(),
             started_ns: self.started_ns,

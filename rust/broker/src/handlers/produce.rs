@@ -7,6 +7,7 @@
 
 use super::{Call, Reply, Rooms};
 use crate::error::AppendRefusal;
+use crate::metrics::Stage;
 use crate::partitions::CommitStatus;
 use bytes::Bytes;
 use delayed_produce::{DelayedProduce, Pending};
@@ -16,7 +17,7 @@ use kafkalite_protocol::messages::produce::{
     ProduceResponse, TopicProduceResponse,
 };
 use kafkalite_protocol::record_batch::BatchHeader;
-use kafkalite_protocol::{ErrorCode, Records, Uuid};
+use kafkalite_protocol::{ApiKey, ErrorCode, Records, Uuid};
 use std::sync::Arc;
 
 pub(crate) mod delayed_produce;
@@ -148,7 +149,10 @@ impl<'a> Append<'a> {
             return Err(ErrorCode::InvalidRequiredAcks.into());
         }
         let batch = validated.map_err(|error| AppendRefusal::from(error).by_log(log_start))?;
+        let begun_ns = self.rooms.clock.monotonic_ns();
         let appended = partition.append(&batch, self.acks == -1, self.now_ms);
+        let took_ns = self.rooms.clock.monotonic_ns().saturating_sub(begun_ns);
+        self.rooms.metrics.record(Stage::Append, ApiKey::Produce as i16, took_ns);
         let appended = appended.map_err(|refusal| refusal.by_log(log_start))?;
         let waits = match appended.status {
             _ if self.acks == 0 => false,

@@ -56,7 +56,30 @@ pub struct HistogramSnapshot {
     pub buckets: [u64; BUCKETS],
 }
 
+impl Default for HistogramSnapshot {
+    fn default() -> Self {
+        Self { count: 0, sum_ns: 0, buckets: [0; BUCKETS] }
+    }
+}
+
 impl HistogramSnapshot {
+    /// What was recorded after `earlier`, a snapshot of the same histogram.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    /// The durations of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let buckets = std::array::from_fn(|i| join(self.buckets[i], other.buckets[i]));
+        Self { count: buckets.iter().sum(), sum_ns: join(self.sum_ns, other.sum_ns), buckets }
+    }
+
     /// The exclusive upper bound of bucket `i` in nanoseconds; the last has none.
     #[must_use]
     pub fn upper_bound_ns(i: usize) -> Option<u64> {

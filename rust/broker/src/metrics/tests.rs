@@ -72,6 +72,18 @@ fn a_quantile_lies_within_a_factor_of_two() {
 }
 
 #[test]
+fn snapshots_are_added_and_subtracted_bucket_by_bucket() {
+    let histogram = Histogram::default();
+    [1, 1_000].iter().for_each(|ns| histogram.record(*ns));
+    let before = histogram.snapshot();
+    [1_000, 1_000_000].iter().for_each(|ns| histogram.record(*ns));
+    let since = histogram.snapshot().since(&before);
+    assert_eq!((since.count, since.sum_ns), (2, 1_001_000));
+    assert_eq!(before.plus(&since), histogram.snapshot());
+    assert_eq!(before.since(&before), HistogramSnapshot::default());
+}
+
+#[test]
 fn every_recorded_stage_is_enumerated_once_under_its_api() {
     let metrics = Metrics::new();
     metrics.record(Stage::Local, 0, 10);

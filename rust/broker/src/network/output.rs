@@ -14,6 +14,7 @@ use bytes::Bytes;
 use kafkalite_log::FileSlice;
 use smallvec::SmallVec;
 
+use crate::metrics::Passed;
 use crate::response_queue::{Piece, Slot};
 
 #[cfg(test)]
@@ -48,8 +49,8 @@ pub trait Sink {
 pub struct Sending {
     /// The request it answers.
     pub slot: Slot,
-    /// When it was taken from the response queue.
-    pub taken_ns: u64,
+    /// When it passed the stages up to the response queue.
+    pub passed: Passed,
     /// Bytes sent on this connection when its last byte is out.
     ends_at: u64,
 }
@@ -124,7 +125,7 @@ impl Output {
     }
 
     /// Adds one response frame.
-    pub fn push(&mut self, pieces: SmallVec<[Piece; 4]>, slot: Slot, taken_ns: u64) {
+    pub fn push(&mut self, pieces: SmallVec<[Piece; 4]>, slot: Slot, passed: Passed) {
         for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
             self.queued_total += piece.len() as u64;
             if let Piece::Mem(bytes) = &piece {
@@ -132,7 +133,7 @@ impl Output {
             }
             self.pieces.push_back(piece);
         }
-        self.frames.push_back(Sending { slot, taken_ns, ends_at: self.queued_total });
+        self.frames.push_back(Sending { slot, passed, ends_at: self.queued_total });
     }
 
     /// The next response frame whose last byte is out.

@@ -156,17 +156,15 @@ impl<S: Subscriber> Layer<S> for Forward {
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        let mut text = Text::default();
-        event.record(&mut text);
         self.0.offer(LogLine {
             level: name(*metadata.level()),
             target: metadata.target().to_owned(),
-            message: text.message + &text.fields,
+            message: Text::of(event),
         });
     }
 }
 
-fn name(level: Level) -> &'static str {
+pub(super) fn name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "ERROR",
         Level::WARN => "WARN",
@@ -176,10 +174,19 @@ fn name(level: Level) -> &'static str {
     }
 }
 
+/// The text of an event, and its fields behind it.
 #[derive(Default)]
-struct Text {
+pub(super) struct Text {
     message: String,
     fields: String,
+}
+
+impl Text {
+    pub(super) fn of(event: &Event<'_>) -> String {
+        let mut text = Self::default();
+        event.record(&mut text);
+        text.message + &text.fields
+    }
 }
 
 impl Visit for Text {

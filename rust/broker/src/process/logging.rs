@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::kept_lines::Keep;
+
 /// The targets of the library of the quorum begin so.
 pub(super) const QUORUM_LIBRARY: &str = "openraft";
 
@@ -26,7 +28,9 @@ pub fn start() {
     } else {
         lines.json().flatten_event(true).boxed()
     };
-    let already = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+    let kept = Keep::new().with_filter(filter.clone());
+    let lines = lines.with_filter(filter);
+    let already = tracing_subscriber::registry().with(lines).with(kept).try_init();
     drop(already);
 }
 

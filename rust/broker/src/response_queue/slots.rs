@@ -51,6 +51,8 @@ pub struct Slot {
 pub struct ReadyResponse {
     /// Its request.
     pub slot: Slot,
+    /// When the handler started, if that is known.
+    pub started_ns: Option<u64>,
     /// When the handler returned, if that was before the answer.
     pub handled_ns: Option<u64>,
     /// When it was answered.
@@ -62,7 +64,13 @@ pub struct ReadyResponse {
 struct Opened {
     slot: Slot,
     handled_ns: Option<u64>,
-    answer: Option<(Answer, u64)>,
+    answer: Option<Answered>,
+}
+
+struct Answered {
+    answer: Answer,
+    started_ns: Option<u64>,
+    answered_ns: u64,
 }
 
 /// The slots of one connection, oldest first.
@@ -111,10 +119,21 @@ impl ResponseSlots {
 
     /// Fills a slot. `true`: the network thread has something to look at and was not told yet.
     pub fn answer(&mut self, sequence: u64, answer: Answer, answered_ns: u64) -> bool {
+        self.answer_started(sequence, answer, None, answered_ns)
+    }
+
+    /// As [`Self::answer`], of a request whose handler started at `started_ns`.
+    pub fn answer_started(
+        &mut self,
+        sequence: u64,
+        answer: Answer,
+        started_ns: Option<u64>,
+        answered_ns: u64,
+    ) -> bool {
         let Some(opened) = self.get(sequence).filter(|opened| opened.answer.is_none()) else {
             return false;
         };
-        opened.answer = Some((answer, answered_ns));
+        opened.answer = Some(Answered { answer, started_ns, answered_ns });
         let overlap = opened.slot.overlap;
         *self.waiting(overlap) -= 1;
         // Behind a slot that waits, nothing can be sent or started: the answer of that one tells.
@@ -126,13 +145,13 @@ impl ResponseSlots {
     pub fn take_ready(&mut self, ready: &mut Vec<ReadyResponse>) {
         self.notified = false;
         while self.opened.front().is_some_and(|opened| opened.answer.is_some()) {
-            let Some(Opened { slot, handled_ns, answer: Some((answer, answered_ns)), .. }) =
-                self.opened.pop_front()
+            let Some(Opened { slot, handled_ns, answer: Some(answered) }) = self.opened.pop_front()
             else {
                 return;
             };
             self.first += 1;
-            ready.push(ReadyResponse { slot, handled_ns, answered_ns, answer });
+            let Answered { answer, started_ns, answered_ns } = answered;
+            ready.push(ReadyResponse { slot, started_ns, handled_ns, answered_ns, answer });
         }
     }
 

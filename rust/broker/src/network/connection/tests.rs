@@ -156,7 +156,7 @@ fn nothing_more_is_begun_for_a_peer_that_does_not_read() {
     let big = Piece::Mem(vec![0; MAX_UNSENT_BYTES].into());
     let overlap = Overlap::Produce;
     let slot = Slot { api_key: 0, api_version: 9, correlation_id: 1, overlap, received_ns: 0 };
-    house.connection.output.push([big].into_iter().collect(), slot, 0);
+    house.connection.output.push([big].into_iter().collect(), slot, Default::default());
     assert_eq!(house.step_name(), "await answers");
 }
 

@@ -4,10 +4,11 @@ use std::io;
 
 use super::NetworkThread;
 use crate::error::panics;
-use crate::metrics::Stage;
+use crate::metrics::{FinishedRequest, Kept, Metrics, Passed, Stage};
 use crate::network::connection::CloseReason;
 use crate::network::output::{Flushed, SentBytes};
-use crate::response_queue::{Answer, ReadyResponse, Response, Slot};
+use crate::request_queue::RequestContext;
+use crate::response_queue::{Answer, Overlap, ReadyResponse, Response, Slot};
 
 /// Bytes written in a turn to connections that have much to take: what a request that arrives
 /// meanwhile waits for. It is little more than 50 us from the page cache.
@@ -42,7 +43,7 @@ impl NetworkThread {
     }
 
     fn queue_response(&mut self, key: usize, ready: ReadyResponse, now_ns: u64) {
-        let ReadyResponse { slot, handled_ns, answered_ns, answer } = ready;
+        let ReadyResponse { slot, started_ns, handled_ns, answered_ns, answer } = ready;
         let metrics = &self.parts.metrics;
         let remote_ns = handled_ns.map_or(0, |handled| answered_ns.saturating_sub(handled));
         metrics.record(Stage::Remote, slot.api_key, remote_ns);
@@ -56,6 +57,17 @@ impl NetworkThread {
                 (entry.answered_ns, entry.taken_ns) = (Some(answered_ns), Some(now_ns));
             });
         }
+        let received_ns = slot.received_ns;
+        let started_ns = started_ns.unwrap_or(received_ns);
+        let passed = Passed {
+            received_ns,
+            started_ns,
+            // An answer may be on its way before the handler returns.
+            handled_ns: handled_ns.unwrap_or(answered_ns),
+            answered_ns,
+            taken_ns: now_ns,
+            sent_ns: now_ns,
+        };
         let response = match answer {
             Answer::Response(response) => response,
             Answer::Panicked => self.answer_panic(slot),
@@ -65,7 +77,7 @@ impl NetworkThread {
             return;
         }
         match response {
-            Response::Pieces(pieces) => served.connection.output.push(pieces, slot, now_ns),
+            Response::Pieces(pieces) => served.connection.output.push(pieces, slot, passed),
             Response::NoResponse => {
                 let total_ns = now_ns.saturating_sub(slot.received_ns);
                 self.parts.metrics.record(Stage::Total, slot.api_key, total_ns);
@@ -90,20 +102,29 @@ impl NetworkThread {
         }
         let mut sent = SentBytes::default();
         let connection_id = served.connection.context().connection_id;
+        let mut finished = Vec::new();
         let output = &mut served.connection.output;
         let flushed = output.flush(&mut *served.stream, TURN_BYTES, &mut sent);
         let now_ns = self.parts.clock.monotonic_ns();
         while let Some(sending) = output.pop_sent() {
             let api_key = sending.slot.api_key;
-            let send_ns = now_ns.saturating_sub(sending.taken_ns);
+            let passed = Passed { sent_ns: now_ns, ..sending.passed };
+            let send_ns = now_ns.saturating_sub(passed.taken_ns);
             self.parts.metrics.record(Stage::ResponseSend, api_key, send_ns);
             let total_ns = now_ns.saturating_sub(sending.slot.received_ns);
             self.parts.metrics.record(Stage::Total, api_key, total_ns);
+            if let Some(kept) = kept(&self.parts.metrics, sending.slot, passed) {
+                finished.push((kept, sending.slot, passed));
+            }
             if let Some(recent) = self.parts.metrics.recent() {
                 recent.note(connection_id, sending.slot.correlation_id, |entry| {
                     entry.sent_ns = Some(now_ns);
                 });
             }
+        }
+        for (kept, slot, passed) in finished {
+            let request = finished_request(served.connection.context(), slot, passed);
+            self.parts.metrics.finished().push(kept, request);
         }
         if sent != SentBytes::default() {
             self.totals.bytes_copied.add(sent.copied);
@@ -134,5 +155,27 @@ impl NetworkThread {
         if served.paused || served.ended_ns.is_some() {
             self.queue_to_read(key);
         }
+    }
+}
+
+/// Whether a request whose answer has left is kept: it was slow, or someone looks at samples.
+fn kept(metrics: &Metrics, slot: Slot, passed: Passed) -> Option<Kept> {
+    // A produce waits for the followers or the disk; other requests for what their client asked.
+    let own_ns = match slot.overlap {
+        Overlap::Produce => passed.total_ns(),
+        Overlap::Fetch | Overlap::Alone => passed.busy_ns(),
+    };
+    metrics.finished().keeps(passed.sent_ns, own_ns)
+}
+
+fn finished_request(context: &RequestContext, slot: Slot, passed: Passed) -> FinishedRequest {
+    FinishedRequest {
+        api_key: slot.api_key,
+        api_version: slot.api_version,
+        correlation_id: slot.correlation_id,
+        client_id: context.client.id().map(str::to_owned),
+        connection_id: context.connection_id,
+        peer: context.peer,
+        passed,
     }
 }

@@ -84,7 +84,7 @@ fn mem(byte: u8, length: usize) -> Piece {
 fn many_small_responses_leave_with_one_call() {
     let (mut output, mut record) = (Output::new(MIN), Record::default());
     for id in 0..10 {
-        output.push(smallvec![mem(1, 60)], slot(id), 0);
+        output.push(smallvec![mem(1, 60)], slot(id), Passed::default());
     }
     let flushed = output.flush(&mut record, 1 << 20, &mut SentBytes::default());
     assert_eq!(flushed.expect("no error"), Flushed::All);
@@ -99,7 +99,7 @@ fn many_small_responses_leave_with_one_call() {
 fn memory_before_a_large_range_is_corked_and_small_ranges_join_it() {
     let (mut output, mut record) = (Output::new(MIN), Record::default());
     let pieces = [mem(1, 50), file(0, 999), mem(2, 10), file(999, 1_000), mem(3, 5)];
-    output.push(pieces.into_iter().collect(), slot(1), 0);
+    output.push(pieces.into_iter().collect(), slot(1), Passed::default());
     let mut sent = SentBytes::default();
     let flushed = output.flush(&mut record, 1 << 20, &mut sent);
     assert_eq!(flushed.expect("no error"), Flushed::All);
@@ -119,8 +119,8 @@ fn memory_before_a_large_range_is_corked_and_small_ranges_join_it() {
 fn a_blocked_socket_causes_no_reads_of_files_that_cannot_be_sent() {
     let mut output = Output::new(MIN);
     let mut record = Record { accepts: Some(0), ..Record::default() };
-    output.push(smallvec![mem(1, 50), file(0, 5_000_000)], slot(1), 0);
-    output.push(smallvec![mem(1, 50), file(0, 900)], slot(2), 0);
+    output.push(smallvec![mem(1, 50), file(0, 5_000_000)], slot(1), Passed::default());
+    output.push(smallvec![mem(1, 50), file(0, 900)], slot(2), Passed::default());
     let flushed = output.flush(&mut record, 1 << 20, &mut SentBytes::default());
     assert_eq!(flushed.expect("no error"), Flushed::Blocked);
     assert!(record.calls.is_empty());
@@ -131,7 +131,7 @@ fn a_blocked_socket_causes_no_reads_of_files_that_cannot_be_sent() {
 #[test]
 fn a_turn_ends_when_its_budget_is_spent() {
     let (mut output, mut record) = (Output::new(MIN), Record::default());
-    output.push(smallvec![file(0, 5_000)], slot(1), 0);
+    output.push(smallvec![file(0, 5_000)], slot(1), Passed::default());
     for left in [3_000u64, 1_000, 0] {
         let flushed = output.flush(&mut record, 2_000, &mut SentBytes::default());
         let expected = if left == 0 { Flushed::All } else { Flushed::Budget };
@@ -144,7 +144,7 @@ fn a_turn_ends_when_its_budget_is_spent() {
 #[test]
 fn a_turn_leaves_no_rest_that_would_have_to_be_copied() {
     let (mut output, mut record) = (Output::new(MIN), Record::default());
-    output.push(smallvec![file(0, 2_999)], slot(1), 0);
+    output.push(smallvec![file(0, 2_999)], slot(1), Passed::default());
     let flushed = output.flush(&mut record, 2_000, &mut SentBytes::default());
     assert_eq!(flushed.expect("no error"), Flushed::All);
     assert_eq!(record.calls, [Call::SendFile(2_999)]);
@@ -166,7 +166,7 @@ fn a_range_beyond_the_end_of_its_file_is_an_error() {
     }
     for length in [10, 10_000] {
         let mut output = Output::new(MIN);
-        output.push(smallvec![mem(1, 4), file(0, length)], slot(1), 0);
+        output.push(smallvec![mem(1, 4), file(0, length)], slot(1), Passed::default());
         let flushed = output.flush(&mut Short, 1 << 20, &mut SentBytes::default());
         assert_eq!(flushed.expect_err("too short").kind(), io::ErrorKind::UnexpectedEof);
     }
@@ -196,7 +196,7 @@ proptest! {
                     pieces.push(mem(id as u8, length as usize));
                 }
             }
-            output.push(pieces, slot(id), 0);
+            output.push(pieces, slot(id), Passed::default());
         }
         let mut record = Record { accepts: Some(accepts), ..Record::default() };
         let (mut sent, mut out) = (SentBytes::default(), 0);
