@@ -81,12 +81,16 @@ def test_a_page_without_anything_to_show_says_so(idle: Process, pages: Any, plac
 def test_requests_travel_and_one_opens_as_a_waterfall(busy: Process, pages: Any) -> None:
     page = pages(busy.admin).open("plane")
     page.locator("svg.plane circle.dot").first.wait_for(state="attached")
+    row = page.get_by_role("button", name=re.compile("^(Produce|Fetch)$")).first
+    row.wait_for()
     # The list stands still below the pointer.
     page.get_by_role("heading", name="Sampled requests").hover()
-    page.get_by_role("button", name="Produce").first.click()
+    api = row.inner_text()
+    row.click()
     opened = page.get_by_role("region", name="A request and its stages")
     expect(opened.get_by_role("listitem")).to_have_count(5)
-    expect(opened).to_contain_text("orders-writer")
+    expect(opened.get_by_role("heading")).to_contain_text(api)
+    expect(opened).to_contain_text(re.compile("orders-writer|billing-1"))
     opened.get_by_role("button", name="Close").click()
     expect(opened).to_have_count(0)
 
