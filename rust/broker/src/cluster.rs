@@ -342,12 +342,17 @@ impl Cluster {
     /// What the leader does now and then.
     fn lead(&self, member: &Arc<Member>, status: &Status) {
         let (image, now_ns) = (self.controller.image(), self.clock.monotonic_ns());
-        let over = {
+        let (over, is_deaf) = {
             let mut sessions = member.sessions.lock();
             sessions.lead(status.term);
             sessions.heard(self.id(), now_ns);
-            sessions.over(&image, now_ns)
+            (sessions.over(&image, now_ns), sessions.is_deaf(self.id(), now_ns))
         };
+        let heir = || membership::heir(&image, status);
+        if let Some(voter) = (is_deaf && !over.is_empty()).then(heir).flatten() {
+            tracing::warn!(%voter, "no heartbeat comes here, and voters answer: one is to lead");
+            return member.take(membership::Step::HandOver(voter));
+        }
         let epoch = member.raft.epoch(status.term);
         if (image.controller_id != self.id() || image.epoch < epoch)
             && let Some(done) = member.begins(status.term, Duty::BeginEpoch)

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// Voters of a cluster, as soon as it has as many brokers.
 const VOTERS: usize = 3;
 
+/// A voter that answered the leader within this time is there, in ms.
+const ANSWERED_MS: u64 = 1_000;
+
 /// What the leader does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -37,6 +40,17 @@ pub fn next_step(
     view.without_vote()
         .or_else(|| view.missing_or_moved(listener).map(Step::Change))
         .or_else(|| view.replacement(away).map(Step::Change))
+}
+
+/// The voter that is to lead in place of a leader that hears no broker, if voters answer what it
+/// sends. Then its own threads or disks hang. It must not fence the others: they could not end
+/// that, as it hears no proposals either.
+pub fn heir(image: &MetadataImage, status: &Status) -> Option<VoterId> {
+    let answers = |one: &&MemberStatus| {
+        let is_here = one.answered_ms_ago.is_some_and(|ms| ms <= ANSWERED_MS);
+        one.id != status.me && is_here && image.is_alive(one.id.node_id)
+    };
+    status.voters.iter().filter(answers).max_by_key(|one| one.matched).map(|one| one.id)
 }
 
 #[derive(Clone, Copy)]

@@ -89,6 +89,13 @@ impl Sessions {
         self.gone.insert(broker_id, epoch) != Some(epoch)
     }
 
+    /// Whether no other broker sent a heartbeat for so long that more than one of each is missing.
+    pub fn is_deaf(&self, me: i32, now_ns: u64) -> bool {
+        let others = self.heard.iter().filter(|(id, _)| **id != me).map(|(_, heard)| *heard);
+        let newest = others.max();
+        newest.is_some_and(|heard| now_ns.saturating_sub(heard) > self.limits.unreached_ns)
+    }
+
     /// The brokers whose session is over, with their epochs.
     pub fn over(&mut self, image: &MetadataImage, now_ns: u64) -> Vec<(i32, i64)> {
         let Limits { session_ns, unreached_ns, gap_ns } = self.limits;

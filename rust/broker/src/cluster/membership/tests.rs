@@ -165,3 +165,18 @@ fn a_leader_that_loses_its_vote_or_its_broker_hands_its_lead_on_first() {
     let unregistered = here(&[2, 3]);
     assert_eq!(next_step(&unregistered, &newest, "", &none), Some(Step::HandOver(voter(3))));
 }
+
+/// One hanging disk of the leader had all other brokers fenced, and none of them could end that.
+#[test]
+fn a_voter_that_answers_leads_in_place_of_a_leader_that_hears_no_broker() {
+    let image = image(&[(1, dir(1), false), (2, dir(2), false), (3, dir(3), true)]);
+    let heir_of = |ages: [Option<u64>; 3]| {
+        let mut status = status(&[1, 2, 3], &[]);
+        for (voter, age) in status.voters.iter_mut().zip(ages) {
+            voter.answered_ms_ago = age;
+        }
+        heir(&image, &status)
+    };
+    assert_eq!(heir_of([Some(0), Some(200), Some(100)]), Some(voter(2)), "3 does not serve");
+    assert_eq!(heir_of([Some(0), Some(5_000), None]), None, "the leader is cut off");
+}

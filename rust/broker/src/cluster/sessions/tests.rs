@@ -150,3 +150,15 @@ fn a_leader_that_was_stopped_itself_gives_every_broker_a_full_session() {
     assert_eq!(over(&mut sessions, &image, woken + SESSION_NS), []);
     assert_eq!(over(&mut sessions, &image, woken + SESSION_NS + 1), [(1, 10), (2, 20)]);
 }
+
+#[test]
+fn a_leader_is_deaf_when_no_other_broker_was_heard_for_two_heartbeats() {
+    let mut sessions = sessions();
+    sessions.lead(1);
+    sessions.heard(1, 9 * SESSION_NS);
+    assert!(!sessions.is_deaf(1, 9 * SESSION_NS), "there is no other one");
+    sessions.heard(2, 7);
+    sessions.heard(3, 8);
+    assert!(!sessions.is_deaf(1, 8 + UNREACHED_NS), "3 was heard");
+    assert!(sessions.is_deaf(1, 9 + UNREACHED_NS));
+}
