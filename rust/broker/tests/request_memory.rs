@@ -407,6 +407,24 @@ const DESCRIBING: &[MakeCase] = &[
         case("DescribeProducers", &request, 0)
     },
     || {
+        let partition = |i| m::describe_quorum::PartitionData { partition_index: i };
+        let topic = m::describe_quorum::TopicData {
+            topic_name: "t".into(),
+            partitions: indexes().into_iter().map(partition).collect(),
+        };
+        let request = m::describe_quorum::DescribeQuorumRequest { topics: vec![topic] };
+        case("DescribeQuorum of others", &request, 2)
+    },
+    || {
+        let partition = m::describe_quorum::PartitionData { partition_index: 0 };
+        let topic = m::describe_quorum::TopicData {
+            topic_name: "__cluster_metadata".into(),
+            partitions: vec![partition; MANY],
+        };
+        let request = m::describe_quorum::DescribeQuorumRequest { topics: vec![topic] };
+        case("DescribeQuorum", &request, 2)
+    },
+    || {
         let topic = m::describe_log_dirs::DescribableLogDirTopic {
             topic: "t".into(),
             partitions: indexes(),

@@ -1,10 +1,12 @@
 //! DescribeQuorum: who votes on metadata, who leads, how far each has come.
 //!
 //! Only the leader of the quorum knows how far the others are, so another broker asks it. Where it
-//! is not reached, a broker tells what it knows itself.
+//! is not reached, a broker tells what it knows itself. As in Kafka a request that names more than
+//! one partition gets none of them: it could name this one a million times.
 //! Source: Kafka's `RaftUtil.describeQuorumResponse`, KIP-595, KIP-853 for the voters' addresses.
 
 use super::endpoint::endpoint;
+use super::messages::Messages;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms};
 use crate::cluster::peers::CLIENT_ID;
@@ -54,24 +56,35 @@ fn answer(
     quorum: &PartitionDataResponse,
     mut nodes: Vec<Node>,
 ) {
-    let topics: Vec<_> = request.topics.iter().map(|topic| describe(quorum, topic)).collect();
+    let is_one = matches!(&*request.topics, [topic] if topic.partitions.len() == 1);
+    let (quorum, mut messages) = (Some(quorum).filter(|_| is_one), Messages::new());
+    let topics = request.topics.iter().map(|topic| describe(quorum, topic, &mut messages));
+    let topics: Vec<_> = topics.collect();
     let mut described = topics.iter().flat_map(|topic| &topic.partitions);
     let is_told = described.any(|partition| partition.error_code == 0);
-    let votes = |id| quorum.current_voters.iter().any(|voter| voter.replica_id == id);
+    let voters = quorum.map(|quorum| &quorum.current_voters).into_iter().flatten();
+    let votes = |id| voters.clone().any(|voter| voter.replica_id == id);
     nodes.retain(|node| is_told && votes(node.node_id));
     let error_message = Some(String::new());
     reply.send(&DescribeQuorumResponse { error_code: 0, error_message, topics, nodes });
 }
 
-fn describe(quorum: &PartitionDataResponse, topic: &TopicData) -> TopicDataResponse {
+fn describe(
+    quorum: Option<&PartitionDataResponse>,
+    topic: &TopicData,
+    messages: &mut Messages,
+) -> TopicDataResponse {
     let partitions = topic.partitions.iter().map(|PartitionData { partition_index }| {
-        if topic.topic_name == METADATA_TOPIC && *partition_index == 0 {
+        let is_meant = topic.topic_name == METADATA_TOPIC && *partition_index == 0;
+        if let Some(quorum) = quorum.filter(|_| is_meant) {
             return quorum.clone();
         }
+        let unknown = ErrorCode::UnknownTopicOrPartition;
+        let words = || "This server does not host this topic-partition.".to_owned();
         PartitionDataResponse {
             partition_index: *partition_index,
-            error_code: ErrorCode::UnknownTopicOrPartition.code(),
-            error_message: Some("This server does not host this topic-partition.".to_owned()),
+            error_code: unknown.code(),
+            error_message: messages.error(unknown, words).message,
             ..PartitionDataResponse::default()
         }
     });

@@ -33,3 +33,19 @@ fn there_is_no_other_quorum() {
         assert_eq!(code, ErrorCode::UnknownTopicOrPartition.code(), "{topic}-{index}");
     }
 }
+
+/// Each was answered with all voters: a request of 4 MB was worth hundreds.
+#[test]
+fn a_request_that_names_several_partitions_gets_none() {
+    let mut fixture = Fixture::new();
+    let own = ask("__cluster_metadata", 0).topics.remove(0);
+    let partitions = [own.partitions.clone(), own.partitions.clone()].concat();
+    let twice = TopicData { partitions, ..own.clone() };
+    for topics in [vec![own.clone(), own], vec![twice]] {
+        let response = fixture.call(&DescribeQuorumRequest { topics }, 2);
+        let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+        let codes: Vec<_> = partitions.map(|one| one.error_code).collect();
+        assert_eq!(codes, [ErrorCode::UnknownTopicOrPartition.code(); 2]);
+        assert!(response.nodes.is_empty());
+    }
+}
