@@ -258,9 +258,12 @@ fn with_lost(
 }
 
 /// The id behind the greatest: the id of a broker that left is not given to another one while a
-/// greater one is there.
+/// greater one is there. Behind the greatest id of all comes the first that is free.
 fn next_id(image: &MetadataImage) -> i32 {
-    image.brokers.keys().next_back().map_or(1, |greatest| greatest.saturating_add(1))
+    let greatest = image.brokers.keys().next_back();
+    let behind = greatest.map_or(Some(1), |greatest| greatest.checked_add(1));
+    let free = || (1..i32::MAX).find(|id| !image.brokers.contains_key(id));
+    behind.or_else(free).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

@@ -45,6 +45,19 @@ fn a_broker_that_joins_gets_the_next_id_and_begins_fenced() {
     assert!(image.brokers[&2].fenced && !image.is_alive(2) && image.is_alive(1));
 }
 
+/// It got the greatest id of all once more: a fenced broker lost its place to it.
+#[test]
+fn a_broker_that_joins_behind_the_greatest_id_gets_one_that_is_free() {
+    let image = cluster();
+    let last = Joining { broker_id: Some(i32::MAX), ..joining(7) };
+    let image = with(&image, join(&image, &last).unwrap().0);
+    let (records, joined) = join(&image, &joining(8)).unwrap();
+    assert_eq!(joined.broker_id, 2);
+    let image = with(&image, records);
+    assert_eq!(image.brokers[&i32::MAX].quorum_dir, Uuid([7; 16]));
+    assert_eq!(join(&image, &joining(9)).unwrap().1.broker_id, 3);
+}
+
 #[test]
 fn a_broker_that_asks_again_gets_the_same_id_and_no_record() {
     let image = cluster();
