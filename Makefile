@@ -238,9 +238,11 @@ spark-wheel-test: $(VENV)/dev-installed
 	$(BIN)/python tests/conformance/prerequisites.py --only JDK
 	$(BIN)/pytest --timeout=900 release/test_spark.py --wheel dist/try/$(PROFILE)/*.whl --spark-wheel dist/try/*.whl
 
-## The picture of the README, from real commands: docs/images/terminal.svg.
-screenshots: develop
+## The pictures of the README: docs/images/terminal.svg from real commands, and data-plane.png of the
+## console under load, for which chromium is needed.
+screenshots: develop $(VENV)/console-installed
 	$(BIN)/python docs/screenshots.py
+	$(BIN)/python docs/console_picture.py
 
 ## The page docs/scorecard.md and the tables of the README, from recorded results.
 scorecard: $(VENV)/python-ready

@@ -199,7 +199,8 @@ def render(crates: set[Crate]) -> str:
     for one in VENDORED:
         users[one.text.read_text().strip()].append(str(one))
     rule = "=" * 78
-    rows = [f"{one}  {one.expression}" for one in (*sorted(crates), *VENDORED)]
+    rows = [f"{crate}  {crate.expression}" for crate in sorted(crates)]
+    rows += [f"{one}  {one.expression}" for one in VENDORED]
     listed = "\n".join(sorted(rows, key=str.lower))
     head = f"What is linked into the wheel of kafkalite, and its licences.\n\n{STANDARD_LIBRARY}"
     parts = [f"{head}\n{listed}\n"]

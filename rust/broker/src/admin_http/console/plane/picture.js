@@ -30,7 +30,7 @@ function mainFigure(name, stage, event, cluster) {
     case "commit_log":
       return [short(stage?.per_second ?? 0), "appends/s"];
     case "response_send":
-      return [`${bytes(event.bytes_out_per_second)}/s`, "out"];
+      return [`${bytes(event.bytes_out_per_second)}/s`, ""];
     case "replication":
       return replicas(cluster);
     case "request_queue":
