@@ -126,6 +126,7 @@ def base_of(setting: Setting) -> dict[str, tuple[list[str], list[str]]]:
     cluster = ["-b", setting.servers, "-X", "kafkalite.bootstrap.timeout.ms=500", "--timeout", "5"]
     partition, lines = str(setting.partition), str(setting.lines)
     load = [*cluster, "-n", "3"]
+    nowhere = ["--admin-url", "http://127.0.0.1:1"]
     return {
         "serve": ([], ["--quiet"]),
         "dev": ([], ["--quiet"]),
@@ -146,9 +147,13 @@ def base_of(setting: Setting) -> dict[str, tuple[list[str], list[str]]]:
         "perf produce": (load, []),
         "perf consume": (load, []),
         "perf e2e": (load, []),
-        "perf stages": (["--admin-url", "http://127.0.0.1:1"], []),
-        "top": (["--admin-url", "http://127.0.0.1:1"], []),
-        "console": (["--admin-url", "http://127.0.0.1:1"], []),
+        "perf stages": (nowhere, []),
+        "top": (nowhere, []),
+        "console": (nowhere, []),
+        "faults add": (nowhere, ["error"]),
+        "faults list": (nowhere, []),
+        "faults remove": (nowhere, ["1"]),
+        "faults clear": (nowhere, []),
         "doctor": (["--timeout", "2"], [setting.servers]),
         "log dump": ([], [partition]),
         "log verify": ([], [partition]),
