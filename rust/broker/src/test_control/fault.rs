@@ -7,7 +7,7 @@ use std::time::Duration;
 use kafkalite_protocol::ApiKey;
 use parking_lot::{Condvar, Mutex};
 
-use super::spec::Checked;
+use super::spec::{Checked, Kind, Stage};
 use super::trigger::Trigger;
 
 /// A fault.
@@ -38,7 +38,10 @@ impl Fault {
     /// Whether it is for this API and client, as far as the header of a request tells.
     pub fn is_for(&self, api: ApiKey, client_id: Option<&str>) -> bool {
         let spec = &self.checked.spec;
-        self.checked.api.is_none_or(|wanted| wanted == api)
+        let strikes_requests =
+            spec.kind != Kind::Disk && !matches!(spec.stage, Some(Stage::IoThreads | Stage::Log));
+        strikes_requests
+            && self.checked.api.is_none_or(|wanted| wanted == api)
             && spec.client_id.as_deref().is_none_or(|wanted| client_id == Some(wanted))
             && !self.is_over()
     }
@@ -79,6 +82,27 @@ impl Fault {
             Some(limit) => {
                 self.opened.wait_while_for(&mut gate, is_in_force, limit);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slow disk counted requests, and a log that stood still held them before their handlers.
+    #[test]
+    fn faults_of_the_disk_and_of_threads_strike_no_request() {
+        for (json, strikes) in [
+            (r#"{"kind": "disk", "disk": "full"}"#, false),
+            (r#"{"kind": "stall", "stage": "log"}"#, false),
+            (r#"{"kind": "stall", "stage": "io_threads"}"#, false),
+            (r#"{"kind": "stall", "stage": "request_queue"}"#, true),
+            (r#"{"kind": "blackhole"}"#, true),
+        ] {
+            let spec: super::super::spec::Spec = serde_json::from_str(json).expect("it is JSON");
+            let fault = Fault::new(1, spec.check().expect("it is right"));
+            assert_eq!(fault.is_for(ApiKey::Produce, None), strikes, "{json}");
         }
     }
 }
