@@ -6,9 +6,8 @@
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::Clock;
-use crate::cluster::join::JoinError;
 use crate::cold_reads::{self, ColdReads};
-use crate::config::{BrokerConfig, ConfigError};
+use crate::config::BrokerConfig;
 use crate::coordinator::classic::GroupsConfig;
 use crate::coordinator::{
     GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts, LoaderThread,
@@ -18,18 +17,15 @@ use crate::fetch_sessions::FetchSessions;
 use crate::figures::Figures;
 use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
 use crate::io_threads::IoThreads;
-use crate::meta_properties::MetaPropertiesError;
-use crate::metadata::MetadataError;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metrics::Metrics;
-use crate::network::{BindError, Network, NetworkParts};
+use crate::network::{Network, NetworkParts};
 use crate::partitions::{LogManager, ReplicaManager, ReplicaManagerConfig};
 use crate::purgatory::{Purgatory, Timer};
 use crate::request_queue::{LaneBounds, Request, RequestQueue};
 use crate::test_control::TestControl;
 use arc_swap::ArcSwap;
 use kafkalite_connection::CutLinks;
-use kafkalite_log::LogError;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
@@ -44,6 +40,7 @@ mod front;
 mod joining;
 mod looking_in;
 mod maintenance;
+mod start_error;
 
 use directories::Directories;
 pub use environment::Environment;
@@ -55,64 +52,11 @@ use front::{Doors, Front, network_config};
 use joining::Settled;
 use looking_in::figures;
 use maintenance::maintenance;
+pub use start_error::StartError;
+use start_error::system;
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
-
-/// Why a broker does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A listener cannot be bound.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// The data directory belongs to another cluster or node.
-    #[error(transparent)]
-    MetaProperties(#[from] MetaPropertiesError),
-    /// The broker cannot join its cluster.
-    #[error(transparent)]
-    Join(#[from] JoinError),
-    /// The id that the broker has in its cluster cannot be one.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The metadata log cannot be used.
-    #[error(transparent)]
-    Metadata(#[from] MetadataError),
-    /// A topic that was asked for cannot be made.
-    #[error("cannot create topic {name}: {why}")]
-    Topic {
-        /// Its name.
-        name: String,
-        /// Why not, in Kafka's words.
-        why: String,
-    },
-    /// The operating system refuses a thread or randomness.
-    #[error("cannot start {what}: {source}")]
-    System {
-        /// What was to be started.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
-
-impl StartError {
-    /// Whether the cluster that the broker belongs to was not there in time.
-    #[must_use]
-    pub const fn is_without_cluster(&self) -> bool {
-        matches!(
-            self,
-            Self::Join(JoinError::Late { .. })
-                | Self::Metadata(MetadataError::NotRegistered { .. })
-        )
-    }
-}
-
-fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> StartError {
-    move |source| StartError::System { what, source }
-}
 
 /// A running broker.
 pub struct Broker {
@@ -148,7 +92,7 @@ impl Broker {
         clock: Arc<dyn Clock>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, StartError> {
-        Self::start_in(config, Environment { clock, storage, controller: None, links: None })
+        Self::start_in(config, Environment::over(clock, storage))
     }
 
     /// Starts a broker in an environment of the caller's.
@@ -160,7 +104,7 @@ impl Broker {
         let metrics = Arc::new(Metrics::remembering(config.recent_requests));
         let listeners = Network::bind(&network_config(&config))?;
         let (environment, control) = environment.under_test(&config);
-        let settled = Settled::new(&config, environment.storage.as_ref(), &listeners)?;
+        let settled = Settled::new(&config, &environment, &listeners)?;
         let opened = directories::open(&settled, &listeners, &environment)?;
         let clock = environment.clock;
         let cluster = opened.cluster.clone();

@@ -26,6 +26,7 @@ use crate::metadata::metadata_log::delete_log;
 use crate::metadata::quorum::{Accepted, RaftOptions};
 use crate::metadata::{
     ApiError, Controller, MetadataError, MetadataImage, MetadataQuorum, QuorumOfRaft,
+    SupportedFeatures,
 };
 use bytes::Bytes;
 use duties::Duty;
@@ -69,6 +70,8 @@ pub struct Identity {
     pub listener: String,
     /// `DATA_DIR/__cluster_metadata-0`.
     pub metadata_dir: PathBuf,
+    /// The levels of features that it supports.
+    pub supported: SupportedFeatures,
     /// Which of the others it cannot reach, if a test says so.
     pub links: Option<Arc<CutLinks>>,
 }
@@ -148,6 +151,11 @@ impl Cluster {
     /// The control plane of this broker.
     pub const fn controller(&self) -> &Arc<Controller> {
         &self.controller
+    }
+
+    /// The levels of features that this broker supports.
+    pub const fn supported(&self) -> &SupportedFeatures {
+        &self.identity.supported
     }
 
     /// Whether the broker belongs to a quorum of several, or of one that may grow.

@@ -427,3 +427,73 @@ def describe_topic_partitions_from_a_topic_that_is_not_named(s: Session) -> Any:
     answer = s.call("DescribeTopicPartitions", 0, Topics=[{"Name": topic}],
                     ResponsePartitionLimit=5, Cursor=cursor)  # fmt: skip
     return [(one["ErrorCode"], len(one["Partitions"])) for one in answer["Topics"]]
+
+
+# Features
+
+#: Name, level and kind of an update that changes nothing on any broker.
+UPDATES: dict[str, tuple[str, int, int]] = {
+    "the level that it has": ("metadata.version", 30, 1),
+    "the level that it has, down": ("metadata.version", 30, 2),
+    "a lower one as an upgrade": ("metadata.version", 29, 1),
+    "a lower one, safely": ("metadata.version", 29, 2),
+    "a lower one, unsafely": ("metadata.version", 29, 3),
+    "the lowest, safely": ("metadata.version", 7, 2),
+    "below the lowest": ("metadata.version", 6, 2),
+    "taken away": ("metadata.version", 0, 3),
+    "below zero": ("metadata.version", -1, 1),
+    "a greater one": ("metadata.version", 99, 1),
+    "a greater one, down": ("metadata.version", 31, 2),
+    "kind of no meaning": ("metadata.version", 30, 9),
+    "kind zero": ("metadata.version", 30, 0),
+    "an unknown feature": ("no.such.feature", 1, 1),
+    "an unknown feature taken away": ("no.such.feature", 0, 2),
+    "a feature without a name": ("", 1, 1),
+}
+
+
+def updated(s: Session, version: int, *updates: tuple[str, int, int], **more: Any) -> Any:
+    """The answer to a change of features."""
+    asked = [
+        {"Feature": name, "MaxVersionLevel": level, "UpgradeType": kind}
+        for name, level, kind in updates
+    ]
+    if version == 0:
+        asked = [{**one, "AllowDowngrade": one.pop("UpgradeType") != 1} for one in asked]
+    return s.call("UpdateFeatures", version, FeatureUpdates=asked, timeoutMs=5000, **more)
+
+
+@each(UPDATES)
+def a_feature_is_updated(s: Session, update: tuple[str, int, int]) -> Any:
+    validated = updated(s, 2, update, ValidateOnly=True)
+    return validated, [updated(s, version, update) for version in range(3)]
+
+
+@case
+def several_features_are_updated_together_or_not_at_all(s: Session) -> Any:
+    good, bad = ("metadata.version", 30, 1), ("no.such.feature", 1, 1)
+    orders = [(good, bad), (bad, good), (bad, bad), (good, good), ()]
+    return [updated(s, version, *order) for order in orders for version in (1, 2)]
+
+
+@case
+def of_a_feature_that_is_named_twice_the_last_update_counts(s: Session) -> Any:
+    good, bad = ("metadata.version", 30, 1), ("metadata.version", 99, 1)
+    orders = [(good, bad), (bad, good)]
+    return [updated(s, version, *order) for order in orders for version in (1, 2)]
+
+
+@case
+def a_feature_is_updated_without_time(s: Session) -> Any:
+    asked = [{"Feature": "metadata.version", "MaxVersionLevel": 30, "UpgradeType": 1}]
+    return [s.call("UpdateFeatures", 2, FeatureUpdates=asked, timeoutMs=ms) for ms in (0, -1)]
+
+
+@each([3, 4])
+def api_versions_has_the_metadata_version(s: Session, version: int) -> Any:
+    answer = s.call("ApiVersions", version, ClientSoftwareName="a", ClientSoftwareVersion="1")
+    told = [
+        [one for one in answer[listed] if one["Name"] == "metadata.version"]
+        for listed in ("SupportedFeatures", "FinalizedFeatures")
+    ]
+    return told, answer["FinalizedFeaturesEpoch"] >= 0, answer["ZkMigrationReady"]

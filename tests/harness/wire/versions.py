@@ -49,6 +49,7 @@ SERVED: dict[str, tuple[int, int, int]] = {
     "DescribeClientQuotas": (48, 0, 1),
     "DescribeUserScramCredentials": (50, 0, 0),
     "DescribeQuorum": (55, 0, 2),
+    "UpdateFeatures": (57, 0, 2),
     "DescribeCluster": (60, 0, 2),
     "DescribeProducers": (61, 0, 0),
     "UnregisterBroker": (64, 0, 0),

@@ -51,7 +51,7 @@ pub(super) fn open(
     listeners: &[Listener],
     environment: &Environment,
 ) -> Result<Opened, StartError> {
-    let Environment { clock, storage, controller, links } = environment;
+    let Environment { clock, storage, controller, links, supported } = environment;
     let config = &settled.config;
     let limit = getrlimit(Resource::Nofile).current;
     let files = open_segments(config.open_segments_max, limit) / config.data_dirs.len().max(1);
@@ -81,7 +81,6 @@ pub(super) fn open(
             }
         }
     }
-    let ids: Vec<Uuid> = here.iter().map(|(id, _)| *id).collect();
     let dir = match controller {
         Some(_) => PathBuf::new(),
         None => metadata_dir(&here, any_known && !lost.is_empty())?,
@@ -92,10 +91,11 @@ pub(super) fn open(
         broker_id: config.node_id,
         listeners: advertised(config, listeners),
         rack: config.broker_rack.clone(),
-        log_dirs: ids.clone(),
+        log_dirs: here.iter().map(|(id, _)| *id).collect(),
         quorum_dir: directory_id,
-        fenced: false,
         clean_epoch: clean_epoch(&here).filter(|_| lost.is_empty()),
+        supported: supported.clone(),
+        fenced: false,
     };
     let identity = Identity {
         cluster_id: cluster_id.unwrap_or_default(),
@@ -103,6 +103,7 @@ pub(super) fn open(
         at: endpoint(config, listeners),
         listener: config.inter_broker_listener_name.clone().unwrap_or_default(),
         metadata_dir: dir,
+        supported: supported.clone(),
         links: links.clone(),
     };
     let settings = ClusterSettings::of(config);

@@ -4,7 +4,7 @@
 //! or joins one: then another broker says so.
 
 use super::directories::{METADATA, absolute};
-use super::{StartError, system};
+use super::{Environment, StartError, system};
 use crate::cluster::QUORUM;
 use crate::cluster::join::{JoinError, is_nowhere, join};
 use crate::config::{BrokerConfig, parse_host_port};
@@ -38,9 +38,10 @@ impl Settled {
     /// Finds out, and joins a cluster if that is asked for.
     pub(super) fn new(
         config: &BrokerConfig,
-        storage: &dyn Storage,
+        environment: &Environment,
         listeners: &[Listener],
     ) -> Result<Self, StartError> {
+        let storage = environment.storage.as_ref();
         let mut paths = config.data_dirs.iter().map(|path| absolute(path));
         let known = paths.clone().find_map(|path| meta_properties::read(storage, &path));
         let config = match &known {
@@ -70,6 +71,7 @@ impl Settled {
             quorum_dir: directory_id,
             rack: config.broker_rack.clone(),
             listeners: advertised(&config, listeners),
+            supported: environment.supported.clone(),
         };
         let timeout = Duration::from_millis(config.registration_timeout_ms);
         let Joined { cluster_id, broker_id } = join(&place, &joining, timeout)?;

@@ -1,12 +1,13 @@
 //! A broker without a cluster asks one to take it in.
 
 use super::peers::connection_config;
+use crate::metadata::SupportedFeatures;
 use crate::metadata::controller::{Joined, Joining};
-use crate::metadata::records::ListenerRecord;
+use crate::metadata::records::{FeatureRange, ListenerRecord};
 use kafkalite_connection::{Backoff, Connection, ConnectionError, HostPort};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::join_cluster::{
-    JoinClusterRequest, JoinClusterResponse, JoinListener,
+    JoinClusterRequest, JoinClusterResponse, JoinFeature, JoinListener,
 };
 use kafkalite_quorum::Endpoint;
 use std::net::IpAddr;
@@ -27,6 +28,14 @@ pub enum JoinError {
     /// The cluster said no.
     #[error("the cluster at {address} refuses this broker: {why}")]
     Refused {
+        /// Where it was asked.
+        address: String,
+        /// Its words.
+        why: String,
+    },
+    /// The cluster's features are at levels that this release does not support.
+    #[error("the cluster at {address} refuses this release of kafkalite: {why}")]
+    Release {
         /// Where it was asked.
         address: String,
         /// Its words.
@@ -83,6 +92,7 @@ pub fn join(place: &HostPort, joining: &Joining, timeout: Duration) -> Result<Jo
             let why = match ask(place, joining).await {
                 Ok(Answer::Joined(joined)) => return Ok(joined),
                 Ok(Answer::Refused(why)) => return Err(JoinError::Refused { address, why }),
+                Ok(Answer::Release(why)) => return Err(JoinError::Release { address, why }),
                 Ok(Answer::Later(why)) => why,
                 Err(error) => error.to_string(),
             };
@@ -107,6 +117,7 @@ fn tell(told: &mut Option<Instant>, place: &HostPort, why: &str) {
 enum Answer {
     Joined(Joined),
     Refused(String),
+    Release(String),
     /// It may answer otherwise in a moment.
     Later(String),
 }
@@ -126,12 +137,18 @@ pub fn request(joining: &Joining) -> JoinClusterRequest {
         host: one.host.clone(),
         port: one.port,
     });
+    let features = joining.supported.iter().map(|(name, range)| JoinFeature {
+        name: name.to_owned(),
+        min_level: range.min,
+        max_level: range.max,
+    });
     JoinClusterRequest {
         cluster_id: joining.cluster_id.clone(),
         node_id: joining.broker_id.unwrap_or(-1),
         directory_id: joining.quorum_dir,
         rack: joining.rack.clone(),
         listeners: listeners.collect(),
+        features: features.collect(),
     }
 }
 
@@ -139,12 +156,16 @@ pub fn request(joining: &Joining) -> JoinClusterRequest {
 pub fn joining(request: JoinClusterRequest) -> Joining {
     let listeners = request.listeners.into_iter();
     let listener = |JoinListener { name, host, port }| ListenerRecord { name, host, port };
+    let range =
+        |JoinFeature { name, min_level, max_level }| FeatureRange { name, min_level, max_level };
+    let features: Vec<FeatureRange> = request.features.into_iter().map(range).collect();
     Joining {
         cluster_id: request.cluster_id,
         broker_id: (request.node_id >= 0).then_some(request.node_id),
         quorum_dir: request.directory_id,
         rack: request.rack,
         listeners: listeners.map(listener).collect(),
+        supported: SupportedFeatures::registered(&features),
     }
 }
 
@@ -157,6 +178,7 @@ fn read(answer: JoinClusterResponse) -> Answer {
     let why = error_message.unwrap_or_else(|| code.name().to_owned());
     match code {
         ErrorCode::InconsistentClusterId | ErrorCode::InvalidRequest => Answer::Refused(why),
+        ErrorCode::UnsupportedVersion => Answer::Release(why),
         // A former life of this broker, whose disk was wiped, may count as alive until its session
         // is over.
         _ => Answer::Later(why),

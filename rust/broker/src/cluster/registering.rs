@@ -3,6 +3,7 @@
 use super::{Cluster, join};
 use crate::metadata::MetadataError;
 use crate::metadata::controller::{Done, Joining, Registration};
+use kafkalite_protocol::ErrorCode;
 use kafkalite_quorum::Status;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -41,6 +42,7 @@ impl Cluster {
             quorum_dir: self.identity.voter.directory_id,
             rack: broker.rack.clone(),
             listeners: broker.listeners.clone(),
+            supported: broker.supported.clone(),
         }
     }
 
@@ -51,7 +53,7 @@ impl Cluster {
     ) -> Result<i64, MetadataError> {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         let left = || deadline.saturating_duration_since(Instant::now());
-        let mut attempts = 0_u32;
+        let (mut attempts, mut heard_last) = (0_u32, "no voter answered".to_owned());
         loop {
             let (told, heard) = mpsc::sync_channel(1);
             let done = move |answer| _ = told.send(answer);
@@ -59,10 +61,15 @@ impl Cluster {
             match heard.recv_timeout(left()) {
                 Ok(Ok(epoch)) => return Ok(epoch),
                 Ok(Err(error)) => {
+                    let is_final = error.code == ErrorCode::UnsupportedVersion;
+                    let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
+                    if is_final {
+                        return Err(MetadataError::Unsupported { why });
+                    }
                     if attempts.is_multiple_of(20) {
-                        let why = error.message.unwrap_or_else(|| error.code.name().to_owned());
                         tracing::info!(why, "waiting for the cluster to register");
                     }
+                    heard_last = why;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -72,7 +79,7 @@ impl Cluster {
             }
             attempts += 1;
             if left().is_zero() {
-                return Err(MetadataError::NotRegistered { timeout_ms });
+                return Err(MetadataError::NotRegistered { timeout_ms, why: heard_last });
             }
             std::thread::sleep(RETRY.min(left()));
         }

@@ -1,12 +1,12 @@
 //! ApiVersions: which APIs this broker serves, in which versions.
 //!
 //! The answer lists only what is served, with one exception of the schema: Produce is listed from
-//! version 0. Otherwise librdkafka turns compression off. No feature is finalized yet, so clients
-//! keep to the classic groups and the first transactions.
+//! version 0. Otherwise librdkafka turns compression off. Features that clients look for, of groups
+//! and transactions, have no level: clients keep to the classic groups and the first transactions.
 //! Source: Kafka's `ApiVersionManager`, KIP-511 for the software's name, KIP-584 for features.
 
 use super::{Call, PRIVATE, Rooms, SERVED, frame};
-use crate::metadata::MetadataImage;
+use crate::cluster::Cluster;
 use crate::request_queue::Request;
 use crate::response_queue::{Piece, Response};
 use kafkalite_protocol::messages::api_versions::{
@@ -19,11 +19,11 @@ const SOFTWARE: &str = "kafkalite";
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<ApiVersionsRequest>) {
-    answer(&rooms.controller.image(), call);
+    answer(&rooms.cluster, call);
 }
 
 /// Handles one request; the rooms may not be there yet.
-pub fn answer(image: &MetadataImage, call: Call<ApiVersionsRequest>) {
+pub fn answer(cluster: &Cluster, call: Call<ApiVersionsRequest>) {
     let Call { request, reply } = call;
     let named = is_software_name(&request.client_software_name)
         && is_software_name(&request.client_software_version);
@@ -37,14 +37,14 @@ pub fn answer(image: &MetadataImage, call: Call<ApiVersionsRequest>) {
     }
     let is_ours = request.client_software_name == SOFTWARE;
     let told = SERVED.iter().filter(|api| is_ours || !PRIVATE.contains(*api));
-    let finalized = || image.features.iter().map(|(name, level)| (name.clone(), *level));
-    let supported = finalized().map(|(name, max_version)| SupportedFeatureKey {
-        name,
-        min_version: 1,
-        max_version,
+    let supported = cluster.supported().iter().map(|(name, range)| SupportedFeatureKey {
+        name: name.to_owned(),
+        min_version: range.min,
+        max_version: range.max,
     });
-    let levels = finalized().map(|(name, level)| FinalizedFeatureKey {
-        name,
+    let image = cluster.controller().image();
+    let levels = image.finalized().map(|(name, level)| FinalizedFeatureKey {
+        name: name.to_owned(),
         max_version_level: level,
         min_version_level: level,
     });

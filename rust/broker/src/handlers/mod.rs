@@ -77,6 +77,7 @@ pub mod sasl_handshake;
 pub mod sync_group;
 mod table;
 pub mod unregister_broker;
+pub mod update_features;
 
 pub use panicked::{on_panic, refusal};
 pub use rooms::Rooms;

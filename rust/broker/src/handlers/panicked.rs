@@ -74,6 +74,7 @@ whole! {
     DescribeUserScramCredentials, describe_user_scram_credentials,
         DescribeUserScramCredentialsResponse, 0..;
     DescribeQuorum, describe_quorum, DescribeQuorumResponse, 0..;
+    UpdateFeatures, update_features, UpdateFeaturesResponse, 0..;
     DescribeCluster, describe_cluster, DescribeClusterResponse, 0..;
     BrokerHeartbeat, broker_heartbeat, BrokerHeartbeatResponse, 0..;
     Quorum, quorum, QuorumResponse, 0..;

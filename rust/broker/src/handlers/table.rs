@@ -119,6 +119,7 @@ apis! {
     DescribeUserScramCredentials => describe_user_scram_credentials:
         Control, Alone, queued, Describe Cluster;
     DescribeQuorum => describe_quorum: Control, Alone, queued, Describe Cluster;
+    UpdateFeatures => update_features: Control, Alone, queued, Alter Cluster;
     DescribeCluster => describe_cluster: Control, Alone, queued, Describe Cluster;
     DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
     BrokerHeartbeat => broker_heartbeat: Brokers, Alone, queued, ClusterAction Cluster;
@@ -172,7 +173,7 @@ pub fn run_early(cluster: &Cluster, request: Request) -> Result<(), HandlerError
     }
     match api {
         ApiKey::ApiVersions => {
-            super::api_versions::answer(&cluster.controller().image(), Call::decode(request)?);
+            super::api_versions::answer(cluster, Call::decode(request)?);
         }
         ApiKey::Quorum => super::quorum::answer(cluster, Call::decode(request)?),
         ApiKey::ProposeRecords => super::propose_records::answer(cluster, Call::decode(request)?),

@@ -17,6 +17,7 @@ mod configs;
 mod directories;
 mod done;
 mod elections;
+mod features;
 mod in_sync;
 mod names;
 mod partitions;
@@ -26,6 +27,7 @@ mod rules;
 mod topics;
 
 use super::error::{ApiError, MetadataError};
+use super::features::RECORD_VERSION;
 use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::publisher::{OnImage, Publisher};
@@ -51,6 +53,7 @@ pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
 pub use done::{Bounds, Done};
 pub use elections::{ElectionKind, Elections, Leaving};
+pub use features::{FeatureUpdate, UpgradeType};
 pub use in_sync::{IsrChange, IsrMember, alter_partitions};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
@@ -125,6 +128,11 @@ impl Controller {
         }
         let removed_topics = log.removed_topics().clone();
         let (dir, node_id) = (options.dir.clone(), options.broker.broker_id);
+        // A new log has the newest records from the first one on.
+        let level = match image.offset {
+            ..0 => options.broker.supported.levels(RECORD_VERSION).max,
+            _ => image.record_version(),
+        };
         let records = fitting(&image, first_records(&image, options))?;
         // The quorum hands batches to the publisher and gets images from it. One reference of this
         // circle is weak.
@@ -142,7 +150,8 @@ impl Controller {
         let (expected, timestamp_ms) = (image.offset, clock.wall_ms());
         let controller = Self::over(quorum, publisher, clock, Box::new(random_id));
         *controller.removed_topics.lock() = Some(removed_topics);
-        controller.commit(Proposal { records, expected, timestamp_ms, term: None })?;
+        let proposal = Proposal { records, expected, level, timestamp_ms, term: None };
+        controller.commit(proposal)?;
         Ok(controller)
     }
 
@@ -458,13 +467,18 @@ impl Drop for Controller {
 fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<MetadataRecord> {
     let broker_id = options.broker.broker_id;
     let mut records = Vec::new();
-    if image.offset < 0 {
+    let is_new = image.offset < 0;
+    if is_new {
         let record = ClusterRecord { cluster_id: options.cluster_id };
         records.push(MetadataRecord::Cluster(record));
     }
     let record = ControllerEpochRecord { controller_id: broker_id, epoch: image.epoch + 1 };
     records.push(MetadataRecord::ControllerEpoch(record));
     records.extend(brokers::register(image, &options.broker));
+    match is_new {
+        true => records.extend(options.broker.supported.finalized()),
+        false => records.extend(features::missing_level(image)),
+    }
     records.extend(configs::safety_records(image, broker_id, options.min_insync_replicas));
     records
 }

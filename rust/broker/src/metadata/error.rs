@@ -1,5 +1,6 @@
 //! What the control plane refuses, and what stops it.
 
+use super::features::LevelRange;
 use kafkalite_protocol::ErrorCode;
 use std::path::PathBuf;
 
@@ -106,6 +107,37 @@ pub enum MetadataError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A broker is too old, or too new, for its cluster.
+    #[error(
+        "broker {broker_id} does not support the finalized level {level} of {feature}, only \
+         {}: it needs another release of kafkalite",
+        supported(*range)
+    )]
+    Feature {
+        /// The broker.
+        broker_id: i32,
+        /// The feature that it does not support.
+        feature: String,
+        /// The level that counts in the cluster.
+        level: i16,
+        /// The levels that the broker supports.
+        range: LevelRange,
+    },
+    /// The cluster does not take this broker in: see [`Self::Feature`].
+    #[error("the cluster does not register this broker: {why}")]
+    Unsupported {
+        /// Its words.
+        why: String,
+    },
+    /// The level of the cluster's records has no such record.
+    #[error(
+        "a record needs a higher level of kafkalite.record.version than {level}; raise it when \
+         all brokers run the new release: kafka-features upgrade"
+    )]
+    RecordVersion {
+        /// The finalized level.
+        level: i16,
+    },
     /// Another change was committed since this one was decided upon.
     #[error("the change was decided at offset {expected}, the log is at {found} by now")]
     Overtaken {
@@ -123,11 +155,13 @@ pub enum MetadataError {
     /// The cluster did not take this broker in.
     #[error(
         "the cluster did not register this broker within {timeout_ms} ms \
-         (initial.broker.registration.timeout.ms): most of its voters must run"
+         (initial.broker.registration.timeout.ms): {why}; most of its voters must run"
     )]
     NotRegistered {
         /// How long it was tried.
         timeout_ms: u64,
+        /// What was heard last.
+        why: String,
     },
     /// Another broker's records do not fit, or the quorum refuses them.
     #[error("the controller refused: {reason}")]
@@ -147,11 +181,22 @@ pub enum MetadataError {
     },
 }
 
+/// The levels that a broker supports, in words.
+fn supported(range: LevelRange) -> String {
+    match range.max {
+        0 => "no level of it".to_owned(),
+        _ => format!("the levels {range}"),
+    }
+}
+
 impl From<MetadataError> for ApiError {
     /// To a client every failure of the metadata log is a storage error, which it may try again.
     fn from(error: MetadataError) -> Self {
         let code = match error {
             MetadataError::NoController { .. } => ErrorCode::NotController,
+            MetadataError::Feature { .. }
+            | MetadataError::Unsupported { .. }
+            | MetadataError::RecordVersion { .. } => ErrorCode::UnsupportedVersion,
             _ => ErrorCode::KafkaStorageError,
         };
         Self::new(code, error.to_string())

@@ -124,17 +124,17 @@ impl MetadataLog {
         &self.removed_topics
     }
 
-    /// Writes `batch`; it counts when this returns.
+    /// Writes `batch` at this level of records; it counts when this returns.
     ///
     /// # Errors
     /// It was not written. After a failed fsync, or a failed write that could not be taken back,
     /// the log is offline until it is opened again.
-    pub fn append(&mut self, batch: &RecordsBatch) -> Result<(), AppendFailure> {
+    pub fn append(&mut self, batch: &RecordsBatch, level: i16) -> Result<(), AppendFailure> {
         if let Some(reason) = &self.offline {
             let error = MetadataError::Offline { reason: reason.clone() };
             return Err(AppendFailure { error, taken_back: true });
         }
-        match self.active.append(batch) {
+        match self.active.append(batch, level) {
             Ok(written) => {
                 self.bytes_since_snapshot += written;
                 Ok(())

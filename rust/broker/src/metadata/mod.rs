@@ -8,6 +8,7 @@
 
 pub mod controller;
 pub mod error;
+pub mod features;
 pub mod image;
 pub mod metadata_log;
 pub mod publisher;
@@ -18,6 +19,7 @@ mod worker;
 
 pub use controller::Controller;
 pub use error::{ApiError, MetadataError};
+pub use features::SupportedFeatures;
 pub use image::{
     BrokerImage, CLUSTER_METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, TopicsImage,
     Voting,

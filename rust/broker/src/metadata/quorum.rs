@@ -26,6 +26,8 @@ pub struct Proposal {
     /// The offset of the last record of the image that they were decided upon: they count directly
     /// behind it, or not at all.
     pub expected: i64,
+    /// The level of records in that image: they are written so.
+    pub level: i16,
     /// When they were decided upon, in ms since 1970.
     pub timestamp_ms: i64,
     /// They count only if this node proposes them as the leader of this term.

@@ -15,7 +15,7 @@ use kafkalite_protocol::{DecodeError, Reader, Writer};
 
 pub use kafkalite_protocol::messages::metadata_records::{
     AssignReplicasRecord, AssignedTopic, ClusterRecord, ControllerEpochRecord,
-    CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, FenceBrokerRecord,
+    CreatePartitionsRecord, CreateTopicRecord, FeatureLevelRecord, FeatureRange, FenceBrokerRecord,
     ListenerRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
     RaiseLeaderEpochsRecord, RegisterBrokerRecord, RemoveTopicRecord, SetConfigRecord,
     SetVotingRecord, TopicConfig, UnfenceBrokerRecord, UnregisterBrokerRecord,
@@ -111,9 +111,11 @@ impl From<DecodeError> for RecordError {
     }
 }
 
-/// The table of records: type number, name, fields. A number is never given to another record.
+/// The table of records: type number, name, fields, and the version at each level of
+/// `kafkalite.record.version` that changed it. A number is never given to another record.
 macro_rules! records {
-    ($($(#[$doc:meta])* $number:literal $name:ident($body:ident),)*) => {
+    ($($(#[$doc:meta])* $number:literal $name:ident($body:ident)
+        [$($level:literal => $version:literal),+],)*) => {
         /// One change of metadata.
         #[derive(Clone, Debug, PartialEq)]
         pub enum MetadataRecord {
@@ -121,10 +123,17 @@ macro_rules! records {
         }
 
         impl MetadataRecord {
-            /// The record as it stands in the log, in its newest version.
-            fn encode(&self) -> Bytes {
+            /// Levels that changed the record, rising, and its version since then.
+            const fn versions(&self) -> &'static [(i16, i16)] {
                 match self {
-                    $(Self::$name(body) => encode($number, body),)*
+                    $(Self::$name(_) => &[$(($level, $version)),+],)*
+                }
+            }
+
+            /// The record as it stands in the log, in this version.
+            fn encode(&self, version: i16) -> Bytes {
+                match self {
+                    $(Self::$name(body) => encode($number, version, body),)*
                 }
             }
 
@@ -141,52 +150,52 @@ macro_rules! records {
 
 records! {
     /// The cluster's id, 22 characters of URL-safe base64: the first record of every metadata log.
-    1 Cluster(ClusterRecord),
+    1 Cluster(ClusterRecord) [1 => 0],
     /// A controller begins to lead; the records after this one are of its epoch.
-    2 ControllerEpoch(ControllerEpochRecord),
+    2 ControllerEpoch(ControllerEpochRecord) [1 => 0],
     /// A broker started, for the first time or again. It has at least one listener; the first is
     /// for clients of other listeners. The record has the ids of all log directories that the
-    /// broker has or ever had. Its epoch is the offset of this record; only snapshots, which
-    /// renumber, spell it out.
-    3 RegisterBroker(RegisterBrokerRecord),
+    /// broker has or ever had, and the levels of features that it supports. Its epoch is the offset
+    /// of this record; only snapshots, which renumber, spell it out.
+    3 RegisterBroker(RegisterBrokerRecord) [1 => 0, 2 => 1],
     /// A broker started. The leader epoch of every partition it leads goes up by one, because one
     /// (epoch, offset) must never name two records, even across a crash. One record for all, or a
     /// start would cost one per partition.
-    4 RaiseLeaderEpochs(RaiseLeaderEpochsRecord),
+    4 RaiseLeaderEpochs(RaiseLeaderEpochsRecord) [1 => 0],
     /// A new topic with its partitions, numbered from 0, and what was set of its configs.
-    5 CreateTopic(CreateTopicRecord),
+    5 CreateTopic(CreateTopicRecord) [1 => 0],
     /// More partitions for a topic, numbered from the ones it has.
-    6 CreatePartitions(CreatePartitionsRecord),
+    6 CreatePartitions(CreatePartitionsRecord) [1 => 0],
     /// One partition's new state, all of it.
-    7 PartitionChange(PartitionChangeRecord),
+    7 PartitionChange(PartitionChangeRecord) [1 => 0],
     /// A topic, its partitions and its configs are gone.
-    8 RemoveTopic(RemoveTopicRecord),
+    8 RemoveTopic(RemoveTopicRecord) [1 => 0],
     /// One config of a resource is set; without a value it goes back to the default.
-    9 SetConfig(SetConfigRecord),
+    9 SetConfig(SetConfigRecord) [1 => 0],
     /// Producer ids below this one have been given out in blocks.
-    10 ProducerIds(ProducerIdsRecord),
+    10 ProducerIds(ProducerIdsRecord) [1 => 0],
     /// A feature is finalized at this level; 0 takes it away.
-    11 FeatureLevel(FeatureLevelRecord),
+    11 FeatureLevel(FeatureLevelRecord) [1 => 0],
     /// Replicas of a broker are in this one of its log directories. One record for all of them, or
     /// a topic would cost one per partition.
-    12 AssignReplicas(AssignReplicasRecord),
+    12 AssignReplicas(AssignReplicasRecord) [1 => 0],
     /// A broker left the cluster and does not come back.
-    13 UnregisterBroker(UnregisterBrokerRecord),
+    13 UnregisterBroker(UnregisterBrokerRecord) [1 => 0],
     /// A broker is not there, or stops: clients are not sent to it. Of another epoch than the
     /// broker's it does not fit, so a later life of the broker is never hit.
-    14 FenceBroker(FenceBrokerRecord),
+    14 FenceBroker(FenceBrokerRecord) [1 => 0],
     /// The broker serves again.
-    15 UnfenceBroker(UnfenceBrokerRecord),
+    15 UnfenceBroker(UnfenceBrokerRecord) [1 => 0],
     /// Whether a broker is to be a voter of the controller quorum, as an operator said. It is about
     /// one directory: it says nothing of the broker with another one.
-    16 SetVoting(SetVotingRecord),
+    16 SetVoting(SetVotingRecord) [1 => 0],
 }
 
-fn encode<R: Versioned>(record_type: u16, body: &R) -> Bytes {
+fn encode<R: Versioned>(record_type: u16, version: i16, body: &R) -> Bytes {
     let mut writer = Writer::new();
     writer.u16(record_type);
-    writer.i16(R::VERSIONS.max);
-    body.encode(&mut writer, R::VERSIONS.max);
+    writer.i16(version);
+    body.encode(&mut writer, version);
     writer.into_bytes()
 }
 
@@ -204,6 +213,13 @@ fn decode<R: Versioned>(mut reader: Reader, record_type: u16) -> Result<R, Recor
 }
 
 impl MetadataRecord {
+    /// The version in which the record is written at a level of `kafkalite.record.version`; `None`
+    /// where the level has no such records.
+    pub fn version_at(&self, level: i16) -> Option<i16> {
+        let known = self.versions().iter().rev().find(|(since, _)| *since <= level);
+        known.map(|(_, version)| *version)
+    }
+
     /// The record that sets a config of `resource`, or with `None` takes it away.
     pub fn set_config(resource: &ConfigResource, name: &str, value: Option<&str>) -> Self {
         Self::SetConfig(SetConfigRecord {
@@ -234,13 +250,18 @@ impl RecordsBatch {
         self.base_offset + self.records.len() as i64 - 1
     }
 
-    /// The batch as it stands in the log.
-    pub fn encode(&self) -> Bytes {
+    /// The batch as it stands in a log at this level of `kafkalite.record.version`.
+    pub fn encode(&self, level: i16) -> Bytes {
+        let encoded = |record: &MetadataRecord| {
+            // What the level has not is refused before it comes here.
+            let version = record.version_at(level).unwrap_or(record.versions()[0].1);
+            record.encode(version)
+        };
         let batch = MetadataBatch {
             base_offset: self.base_offset,
             epoch: self.epoch,
             timestamp_ms: self.timestamp_ms,
-            records: self.records.iter().map(MetadataRecord::encode).collect(),
+            records: self.records.iter().map(encoded).collect(),
         };
         let mut writer = Writer::new();
         batch.encode(&mut writer, 0);

@@ -85,6 +85,11 @@ impl From<StartError> for Failure {
                 error.to_string(),
                 "start the other brokers of the cluster too, at the same time.",
             ),
+            error if error.is_of_another_release() => Self::refused(
+                "the broker does not start".to_owned(),
+                error.to_string(),
+                "install the release that the other brokers run, or a newer one.",
+            ),
             other => Self::refused(
                 "the broker does not start".to_owned(),
                 other.to_string(),

@@ -63,6 +63,8 @@ pub struct Order {
     pub stops_with_stdin: bool,
     /// Whether lines of stdin say which brokers it cannot reach.
     pub links_from_stdin: bool,
+    /// The greatest level of records that it admits to support, where a test says so.
+    pub record_version: Option<i16>,
     /// The process that started this one, if the broker stops with it.
     pub stops_with_parent: Option<u32>,
 }
@@ -126,7 +128,12 @@ const FLAGS: &[&str] = &[
     "--profile",
     "--topic",
     "--stop-with-parent",
+    RECORD_VERSION,
 ];
+
+/// For tests of rolling upgrades: the broker stands for an earlier release, which supports records
+/// up to this level. The help leaves it out.
+const RECORD_VERSION: &str = "--test-record-version";
 
 fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
     let sources = &mut order.sources;
@@ -149,6 +156,11 @@ fn take(flag: &str, value: &str, order: &mut Order) -> Result<(), Failure> {
             let id = value.parse().ok().filter(|id| (1..=i32::MAX.cast_unsigned()).contains(id));
             let wrong = || bad(format!("--stop-with-parent wants a process id, not {value}"));
             order.stops_with_parent = Some(id.ok_or_else(wrong)?);
+        }
+        RECORD_VERSION => {
+            let level = value.parse().ok().filter(|level| *level >= 1);
+            let wrong = || bad(format!("{RECORD_VERSION} wants a level, not {value}"));
+            order.record_version = Some(level.ok_or_else(wrong)?);
         }
         _ => {
             let pair = value.split_once('=');

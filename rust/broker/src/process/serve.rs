@@ -30,7 +30,7 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
     // Bound before the broker starts: a taken port is found out before a log is touched.
     let admin = bind_admin_if_free(&config)?;
     let links = order.links_from_stdin.then(Links::from_stdin).transpose()?;
-    let Some(broker) = signals.start(config, links)? else { return Ok(()) };
+    let Some(broker) = signals.start(config, links, order.record_version)? else { return Ok(()) };
     let broker = Arc::new(broker);
     let admin = start_admin(admin, &broker).and_then(|admin| {
         broker.create_topics(&order.topics)?;
@@ -254,11 +254,13 @@ impl Signals {
         &mut self,
         config: BrokerConfig,
         links: Option<Links>,
+        record_version: Option<i16>,
     ) -> Result<Option<Broker>, Failure> {
         let (done, mut started) = oneshot::channel();
         let start = move || {
             let links = links.map(|links| links.0);
             let environment = Environment { links, ..Environment::of(&config) };
+            let environment = environment.of_release(record_version);
             // An error says that a signal came meanwhile.
             let _ = done.send(Broker::start_in(config, environment));
         };

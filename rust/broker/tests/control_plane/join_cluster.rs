@@ -5,7 +5,7 @@ use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_protocol::Uuid;
 use kafkalite_protocol::messages::broker_heartbeat::BrokerHeartbeatRequest;
 use kafkalite_protocol::messages::describe_cluster::DescribeClusterRequest;
-use kafkalite_protocol::messages::join_cluster::{JoinClusterRequest, JoinListener};
+use kafkalite_protocol::messages::join_cluster::{JoinClusterRequest, JoinFeature, JoinListener};
 use kafkalite_protocol::messages::propose_records::ProposeRecordsRequest;
 use kafkalite_protocol::messages::quorum::QuorumRequest;
 use std::path::Path;
@@ -32,9 +32,15 @@ pub(super) fn serve(brokers: &[&Broker]) {
 /// A broker that wants in and is none.
 fn stranger(directory: u8) -> JoinClusterRequest {
     let listener = JoinListener { name: "A".into(), host: "127.0.0.1".into(), port: 1 };
+    let feature = |name: &str, level| JoinFeature {
+        name: name.to_owned(),
+        min_level: level,
+        max_level: level,
+    };
     JoinClusterRequest {
         directory_id: Uuid([directory; 16]),
         listeners: vec![listener],
+        features: vec![feature("metadata.version", 30), feature("kafkalite.record.version", 2)],
         ..JoinClusterRequest::default()
     }
 }
@@ -89,6 +95,7 @@ fn a_stranger_is_refused_and_the_broker_stays_alone() {
         (taken, ErrorCode::DuplicateBrokerRegistration),
         (nowhere, ErrorCode::InvalidRequest),
         (stranger(0), ErrorCode::InvalidRequest),
+        (JoinClusterRequest { features: vec![], ..stranger(9) }, ErrorCode::UnsupportedVersion),
     ] {
         assert_eq!(fixture.call(&request, 0).error_code, error.code());
     }

@@ -25,6 +25,7 @@ mod join_cluster;
 mod list_config_resources;
 mod metadata;
 mod no_security;
+mod update_features;
 
 use client::{Client, awaited};
 use kafkalite_broker::broker::Broker;

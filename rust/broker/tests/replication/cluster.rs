@@ -61,8 +61,13 @@ impl Quorum {
         let outcome = || {
             let image = self.0.lock().image.clone();
             let records = decide(&image);
-            let proposal =
-                Proposal { records, expected: image.offset, timestamp_ms: 0, term: None };
+            let proposal = Proposal {
+                records,
+                expected: image.offset,
+                level: image.record_version(),
+                timestamp_ms: 0,
+                term: None,
+            };
             matches!(self.commit(proposal), Outcome::Committed(_))
         };
         awaited::until("a decision that nothing overtakes", outcome);
@@ -158,7 +163,8 @@ impl Cluster {
             let fails = failed.load(Ordering::Relaxed) == id && what == Use::Change && is_log;
             if fails { Err(std::io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
         });
-        let environment = Environment { clock, storage, controller: Some(controller), links: None };
+        let controller = Some(controller);
+        let environment = Environment { controller, ..Environment::over(clock, storage) };
         let broker = Broker::start_in(config, environment).unwrap();
         let (name, address) = broker.listeners()[0].clone();
         let (host, port) = (address.ip().to_string(), address.port());

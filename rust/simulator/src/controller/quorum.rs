@@ -125,8 +125,8 @@ impl Quorum {
         log.epoch += 1;
         let mut image = MetadataImage::default();
         for batch in &log.batches {
-            let read =
-                RecordsBatch::decode(batch.encode()).map_err(|error| format!("{error:?}"))?;
+            let read = RecordsBatch::decode(batch.encode(image.record_version()))
+                .map_err(|error| format!("{error:?}"))?;
             image = image.with_batch(&read).map_err(|error| error.to_string())?;
         }
         match image == **log.image() {

@@ -3,6 +3,7 @@
 //! Source: the roles of Kafka's `ClusterControlManager`; the ids of brokers that join are ours.
 
 use super::super::error::ApiError;
+use super::super::features::SupportedFeatures;
 use super::super::image::{Assignment, BrokerImage, MetadataImage, UNASSIGNED, Voting};
 use super::super::records::{
     FenceBrokerRecord, ListenerRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord,
@@ -33,6 +34,8 @@ pub struct Registration {
     pub fenced: bool,
     /// The epoch of its last life, if that one ended with all logs on the disk.
     pub clean_epoch: Option<i64>,
+    /// The levels of features that it supports.
+    pub supported: SupportedFeatures,
 }
 
 /// A broker that asks to belong to the cluster.
@@ -48,6 +51,8 @@ pub struct Joining {
     pub rack: Option<String>,
     /// Where clients of each listener find it.
     pub listeners: Vec<ListenerRecord>,
+    /// The levels of features that it supports.
+    pub supported: SupportedFeatures,
 }
 
 /// The answer to a broker that joins.
@@ -82,6 +87,7 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
         log_dirs,
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
+        features: broker.supported.ranges(),
     };
     let mut records = vec![MetadataRecord::RegisterBroker(record)];
     if broker.fenced {
@@ -201,7 +207,9 @@ pub fn join(
         quorum_dir: joining.quorum_dir,
         fenced: true,
         clean_epoch: None,
+        supported: joining.supported.clone(),
     };
+    new.supported.fit(broker_id, image)?;
     match image.brokers.get(&broker_id) {
         None => Ok((register(image, &new), joined)),
         Some(known) if known.quorum_dir == joining.quorum_dir => Ok((Vec::new(), joined)),

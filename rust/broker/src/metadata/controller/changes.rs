@@ -16,6 +16,7 @@ use super::Bounds;
 use crate::clock::Clock;
 use crate::error::panics;
 use crate::metadata::error::{ApiError, MetadataError};
+use crate::metadata::features::allowed;
 use crate::metadata::image::MetadataImage;
 use crate::metadata::publisher::Publisher;
 use crate::metadata::quorum::{MetadataQuorum, Outcome, Proposal};
@@ -143,10 +144,11 @@ impl Changes {
                 return false;
             }
         };
-        let (expected, timestamp_ms) = (image.offset, self.clock.wall_ms());
+        let (expected, level, timestamp_ms) =
+            (image.offset, image.record_version(), self.clock.wall_ms());
         let this = Arc::clone(self);
         let ended = move |outcome| this.ended(outcome, change);
-        let proposal = Proposal { records, expected, timestamp_ms, term };
+        let proposal = Proposal { records, expected, level, timestamp_ms, term };
         self.quorum.propose(proposal, Box::new(ended));
         true
     }
@@ -198,7 +200,8 @@ fn answer(change: Box<dyn Change>, result: Result<(), ApiError>) {
     panics::contain("an answer to a change of metadata", || change.answer(result));
 }
 
-/// The records, if the image can take them: one that does not fit must never reach a disk.
+/// The records, if the image can take them: one that does not fit must never reach a disk. Every
+/// broker that is to read them supports them.
 ///
 /// # Errors
 /// The first record that does not fit.
@@ -208,7 +211,8 @@ pub fn fitting(
 ) -> Result<Vec<MetadataRecord>, MetadataError> {
     let (base_offset, epoch) = (image.offset + 1, image.epoch);
     let batch = RecordsBatch { base_offset, epoch, timestamp_ms: 0, records };
-    image.with_batch(&batch)?;
+    let after = image.with_batch(&batch)?;
+    allowed(image, &batch.records, &after)?;
     Ok(batch.records)
 }
 

@@ -3,6 +3,7 @@
 use super::balance::Growth;
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
+use super::features::{FeatureUpdate, missing_level, update_features};
 use super::{Controller, Decision, Done, Elections, OnAnswer, no_thread, only, random_id};
 use crate::clock::Clock;
 use crate::metadata::error::{ApiError, MetadataError};
@@ -50,8 +51,9 @@ impl Controller {
         let decide = move |image: &MetadataImage| {
             let record = ControllerEpochRecord { controller_id, epoch };
             let is_told = image.controller_id == controller_id && image.epoch >= epoch;
-            let records = (!is_told).then_some(MetadataRecord::ControllerEpoch(record));
-            (records.into_iter().collect(), vec![Ok(())])
+            let record = (!is_told).then_some(MetadataRecord::ControllerEpoch(record));
+            let level = record.as_ref().and_then(|_| missing_level(image));
+            (record.into_iter().chain(level).collect(), vec![Ok(())])
         };
         self.change(false, 1, decide, only(done));
     }
@@ -59,10 +61,11 @@ impl Controller {
     /// Registers this broker in its cluster, and answers with its epoch. Other brokers lead what it
     /// led.
     pub fn register(&self, broker: Registration, done: OnAnswer<i64>) {
-        let decide = move |image: &MetadataImage| {
-            let records = brokers::register(image, &broker);
-            (records, vec![Ok(image.offset + 1)])
-        };
+        let decide =
+            move |image: &MetadataImage| match broker.supported.fit(broker.broker_id, image) {
+                Ok(()) => (brokers::register(image, &broker), vec![Ok(image.offset + 1)]),
+                Err(error) => (vec![], vec![Err(error.into())]),
+            };
         self.change(false, 1, decide, only(done));
     }
 
@@ -100,6 +103,17 @@ impl Controller {
             return done();
         }
         self.change(false, 1, decide, Done::new(|_: Vec<Result<(), ApiError>>| done()));
+    }
+
+    /// Changes the finalized levels of features, all or none.
+    pub fn update_features(
+        &self,
+        updates: Vec<FeatureUpdate>,
+        validate_only: bool,
+        done: OnAnswer<()>,
+    ) {
+        let decide = move |image: &MetadataImage| answered(update_features(image, &updates));
+        self.change(validate_only, 1, decide, only(done));
     }
 
     /// Takes a broker out of the cluster, and elects leaders in its place.

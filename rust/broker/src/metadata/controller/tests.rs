@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod features;
 mod replay;
 
 pub(super) const DEFAULTS: TopicDefaults =

@@ -1,6 +1,7 @@
 //! Brokers in the image: where they are, and whether they serve.
 
 use super::MetadataImage;
+use crate::metadata::features::SupportedFeatures;
 use crate::metadata::records::{ListenerRecord, RegisterBrokerRecord, SetVotingRecord};
 use kafkalite_protocol::Uuid;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub struct BrokerImage {
     pub quorum_dir: Uuid,
     /// Whether an operator said something of its vote.
     pub voting: Voting,
+    /// The levels of features that it supports.
+    pub supported: SupportedFeatures,
 }
 
 impl BrokerImage {
@@ -101,6 +104,7 @@ impl MetadataImage {
             fenced: record.fenced,
             quorum_dir: record.quorum_dir,
             voting: before.map_or(Voting::IfNeeded, |before| before.voting),
+            supported: SupportedFeatures::registered(&record.features),
         };
         Arc::make_mut(&mut self.brokers).insert(record.broker_id, broker);
         Ok(())

@@ -116,28 +116,33 @@ impl FramesFile {
         })
     }
 
-    /// Appends one batch, fsyncs, and says so in the header. Returns the frame's length.
-    pub fn append(&mut self, batch: &RecordsBatch) -> Result<u64, AppendFailure> {
-        let written = self.append_unsynced(batch)?;
+    /// Appends one batch at this level of records, fsyncs, and says so in the header. Returns the
+    /// frame's length.
+    pub fn append(&mut self, batch: &RecordsBatch, level: i16) -> Result<u64, AppendFailure> {
+        let written = self.append_unsynced(batch, level)?;
         self.0.sync().map_err(failure)?;
         Ok(written)
     }
 
     /// Writes one batch behind the others. Returns the frame's length.
-    pub fn append_unsynced(&mut self, batch: &RecordsBatch) -> Result<u64, AppendFailure> {
-        let payload = self.encode(batch).map_err(|reason| AppendFailure {
+    pub fn append_unsynced(
+        &mut self,
+        batch: &RecordsBatch,
+        level: i16,
+    ) -> Result<u64, AppendFailure> {
+        let payload = self.encode(batch, level).map_err(|reason| AppendFailure {
             error: MetadataError::Replay { offset: batch.base_offset, reason },
             taken_back: true,
         })?;
         self.0.append_unsynced(&payload).map_err(failure)
     }
 
-    fn encode(&self, batch: &RecordsBatch) -> Result<bytes::Bytes, String> {
+    fn encode(&self, batch: &RecordsBatch, level: i16) -> Result<bytes::Bytes, String> {
         #[cfg(test)]
         if self.is_legacy() {
             return Ok(legacy::tests::encode(batch).into());
         }
-        let payload = batch.encode();
+        let payload = batch.encode(level);
         // What cannot be read back, like a text that is too long, must not get into the log.
         match RecordsBatch::decode(payload.clone()) {
             Ok(read) if read == *batch => Ok(payload),

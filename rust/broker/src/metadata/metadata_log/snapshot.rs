@@ -32,7 +32,7 @@ pub fn write(
         let records: Vec<_> = records.by_ref().take(RECORDS_PER_FRAME).collect();
         let count = records.len() as i64;
         let batch = RecordsBatch { base_offset, epoch: image.epoch, timestamp_ms, records };
-        file.append_unsynced(&batch).map_err(|failure| failure.error)?;
+        file.append_unsynced(&batch, image.record_version()).map_err(|failure| failure.error)?;
         base_offset += count;
     }
     file.commit_whole()?;
@@ -75,7 +75,7 @@ pub fn image_bytes(image: &MetadataImage) -> Vec<u8> {
         let records: Vec<_> = records.by_ref().take(RECORDS_PER_FRAME).collect();
         let count = records.len() as i64;
         let batch = RecordsBatch { base_offset, epoch: image.epoch, timestamp_ms: 0, records };
-        writer.bytes(&batch.encode(), false);
+        writer.bytes(&batch.encode(image.record_version()), false);
         base_offset += count;
     }
     writer.into_bytes().to_vec()
@@ -132,6 +132,7 @@ fn registration(broker: &BrokerImage) -> MetadataRecord {
         log_dirs: broker.log_dirs.clone(),
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
+        features: broker.supported.ranges(),
     })
 }
 

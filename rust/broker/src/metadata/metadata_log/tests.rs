@@ -20,7 +20,7 @@ fn ids(base_offset: i64) -> RecordsBatch {
 fn written(dir: &Path, count: i64) -> (PathBuf, Vec<u8>) {
     let (mut log, _) = open(dir).unwrap();
     for base_offset in 0..count {
-        log.append(&ids(base_offset)).unwrap();
+        log.append(&ids(base_offset), 1).unwrap();
     }
     let path = log.active.path().to_owned();
     (path.clone(), fs::read(path).unwrap())
@@ -51,7 +51,7 @@ fn a_log_cut_at_any_byte_above_the_committed_end_recovers_what_is_whole() {
         let (mut log, image) = open(dir.path()).unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count() as i64 - 1;
         assert_eq!(image.offset, whole - 1, "cut at {cut}");
-        log.append(&ids(whole)).unwrap();
+        log.append(&ids(whole), 1).unwrap();
         drop(log);
         let (_, image) = open(dir.path()).unwrap();
         assert_eq!(image.offset, whole, "after an append on what was cut at {cut}");
@@ -143,10 +143,10 @@ fn a_record_that_could_not_be_read_back_is_refused() {
     let resource = super::super::ConfigResource::broker(1);
     let records = vec![MetadataRecord::set_config(&resource, "k", Some(&long))];
     let batch = RecordsBatch { base_offset: 0, epoch: 1, timestamp_ms: 0, records };
-    let failure = log.append(&batch).unwrap_err();
+    let failure = log.append(&batch, 1).unwrap_err();
     assert!(matches!(failure.error, MetadataError::Replay { offset: 0, .. }));
     assert!(failure.taken_back);
-    log.append(&ids(0)).unwrap();
+    log.append(&ids(0), 1).unwrap();
     drop(log);
     assert_eq!(open(dir.path()).unwrap().1.offset, 0);
 }
@@ -157,12 +157,12 @@ fn a_snapshot_takes_the_place_of_what_lies_below_it() {
     let (mut log, mut image) = open(dir.path()).unwrap();
     log.snapshot_after_bytes = 1;
     for base_offset in 0..3 {
-        log.append(&ids(base_offset)).unwrap();
+        log.append(&ids(base_offset), 1).unwrap();
         image = image.with_batch(&ids(base_offset)).unwrap();
         log.snapshot_if_due(&image, 0);
         log.snapshot_after_bytes = 1;
     }
-    log.append(&ids(3)).unwrap();
+    log.append(&ids(3), 1).unwrap();
     drop(log);
     let files = list(&RealStorage, dir.path()).unwrap();
     assert_eq!((files.logs.len(), files.checkpoints.len()), (1, 1));
@@ -186,7 +186,7 @@ fn a_crash_between_snapshot_and_new_log_goes_on_in_the_old_one() {
     let (mut log, again) = open(dir.path()).unwrap();
     assert_eq!(again, image);
     assert_eq!(fs::read(&path).unwrap(), bytes);
-    log.append(&ids(3)).unwrap();
+    log.append(&ids(3), 1).unwrap();
     let (_, last) = open(dir.path()).unwrap();
     assert_eq!(last.offset, 3);
 }
@@ -201,9 +201,9 @@ fn run_until_the_fault(dir: &Path, storage: &FaultyStorage) -> (i64, bool) {
     let mut acknowledged = image.offset;
     for _ in 0..8 {
         let batch = ids(image.offset + 1);
-        if log.append(&batch).is_err() {
+        if log.append(&batch, 1).is_err() {
             // What comes next decides whether the log says of itself that it is offline.
-            return (acknowledged, log.append(&batch).is_ok());
+            return (acknowledged, log.append(&batch, 1).is_ok());
         }
         image = image.with_batch(&batch).unwrap();
         acknowledged = image.offset;
@@ -227,7 +227,7 @@ fn what_was_acknowledged_survives_a_crash_and_a_power_cut_at_every_change() {
             let (mut log, image) = open(dir.path()).unwrap();
             let unacknowledged = image.offset - acknowledged;
             assert!((0..=1).contains(&unacknowledged), "at {at}, power cut {power}: {image:?}");
-            log.append(&ids(image.offset + 1)).unwrap();
+            log.append(&ids(image.offset + 1), 1).unwrap();
             if finished {
                 assert!(at > 30, "the faults reached the end of the run");
                 break;
@@ -242,17 +242,17 @@ fn a_full_disk_costs_one_append_and_a_failed_fsync_all_that_follow() {
     let dir = tempfile::tempdir().unwrap();
     let storage = FaultyStorage::default();
     let (mut log, _) = MetadataLog::open(Arc::new(storage.clone()), dir.path()).unwrap();
-    log.append(&ids(0)).unwrap();
+    log.append(&ids(0), 1).unwrap();
     storage.plan(storage.changes(), Fault::Fail(enospc));
-    let failure = log.append(&ids(1)).unwrap_err();
+    let failure = log.append(&ids(1), 1).unwrap_err();
     assert!(matches!(failure.error, MetadataError::Io { action: "write", .. }));
     assert!(failure.taken_back);
-    log.append(&ids(1)).unwrap();
+    log.append(&ids(1), 1).unwrap();
     storage.plan(storage.changes() + 1, Fault::Fail(eio));
-    let failure = log.append(&ids(2)).unwrap_err();
+    let failure = log.append(&ids(2), 1).unwrap_err();
     assert!(matches!(failure.error, MetadataError::Io { action: "fsync", .. }));
     assert!(!failure.taken_back);
-    let failure = log.append(&ids(2)).unwrap_err();
+    let failure = log.append(&ids(2), 1).unwrap_err();
     assert!(matches!(failure.error, MetadataError::Offline { .. }) && failure.taken_back);
     drop(log);
     // The frame whose fsync failed may be there or not; what was acknowledged is.

@@ -51,14 +51,14 @@ impl QuorumOfOne {
 
 impl Writer {
     fn append(&mut self, proposal: Proposal) -> Result<RecordsBatch, Outcome> {
-        let Proposal { records, expected, timestamp_ms, .. } = proposal;
+        let Proposal { records, expected, level, timestamp_ms, .. } = proposal;
         let base_offset = self.end.load(Ordering::Relaxed);
         if expected + 1 != base_offset {
             let error = MetadataError::Overtaken { expected, found: base_offset - 1 };
             return Err(Outcome::Rejected(error));
         }
         let batch = RecordsBatch { base_offset, epoch: self.epoch, timestamp_ms, records };
-        self.log.append(&batch).map_err(|failure| match failure.taken_back {
+        self.log.append(&batch, level).map_err(|failure| match failure.taken_back {
             true => Outcome::Rejected(failure.error),
             false => Outcome::Unknown(failure.error),
         })?;

@@ -310,10 +310,10 @@ impl Shared {
 
     /// Looks for the leader until the proposal is decided, or for as long as a proposal may wait.
     async fn decided(&self, proposal: Proposal) -> Outcome {
-        let Proposal { records, expected, timestamp_ms, term } = proposal;
+        let Proposal { records, expected, level, timestamp_ms, term } = proposal;
         let base_offset = expected.saturating_add(1);
         let batch = RecordsBatch { base_offset, epoch: 0, timestamp_ms, records };
-        let (count, bytes) = (batch.records.len() as u32, batch.encode());
+        let (count, bytes) = (batch.records.len() as u32, batch.encode(level));
         drop(batch);
         if let Some(term) = term {
             return self.as_leader(term, expected, count, bytes).await;

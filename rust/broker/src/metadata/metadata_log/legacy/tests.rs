@@ -176,13 +176,13 @@ fn left(dir: &Path, snapshot_at: usize, torn: usize) -> MetadataImage {
         let (base_offset, epoch) = (0, image.epoch);
         let records = snapshot::records_of(&image).collect();
         let batch = RecordsBatch { base_offset, epoch, timestamp_ms: 0, records };
-        assert!(file.append(&batch).is_ok());
+        assert!(file.append(&batch, 1).is_ok());
     }
     let path = dir.join(format!("{:020}.log", header.offset));
     let mut file = FramesFile::create_legacy(disk, &path, header);
     for batch in &batches[snapshot_at..] {
         image = image.with_batch(batch).unwrap();
-        assert!(file.append(batch).is_ok());
+        assert!(file.append(batch, 1).is_ok());
     }
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend_from_slice(&b"\0\0\0\x09torn"[..torn]);
@@ -276,7 +276,7 @@ fn a_migration_that_is_interrupted_anywhere_loses_nothing() {
             let (base_offset, epoch) = (image.offset + 1, 1);
             let ids = ProducerIdsRecord { broker_id: 1, next_producer_id: 9_000 };
             let records = vec![MetadataRecord::ProducerIds(ids)];
-            log.append(&RecordsBatch { base_offset, epoch, timestamp_ms: 0, records }).unwrap();
+            log.append(&RecordsBatch { base_offset, epoch, timestamp_ms: 0, records }, 1).unwrap();
             drop(log);
             assert_eq!(open(dir.path()).1.next_producer_id, 9_000, "{context}");
             let current = MIGRATED.map(|name| (name.to_owned(), true));

@@ -31,7 +31,7 @@ impl House {
     /// The outcome of a proposal; if it was committed, it is published as well.
     fn propose(&self, expected: i64, records: Vec<MetadataRecord>) -> Outcome {
         let (told, outcome) = mpsc::channel();
-        let proposal = Proposal { records, expected, timestamp_ms: 5, term: None };
+        let proposal = Proposal { records, expected, level: 1, timestamp_ms: 5, term: None };
         self.quorum.propose(proposal, Box::new(move |outcome| told.send(outcome).unwrap()));
         let outcome = awaited::received("the outcome of the proposal", &outcome);
         if let Outcome::Committed(offset) = outcome {

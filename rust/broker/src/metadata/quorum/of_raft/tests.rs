@@ -443,7 +443,7 @@ fn records_that_do_not_fit_are_refused_before_the_quorum_has_them() {
     let record = MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id: Uuid([9; 16]) });
     let batch = |records| {
         let base_offset = offset + 1;
-        RecordsBatch { base_offset, epoch: 0, timestamp_ms: 0, records }.encode()
+        RecordsBatch { base_offset, epoch: 0, timestamp_ms: 0, records }.encode(1)
     };
     for bytes in [batch(vec![record]), Bytes::from_static(b"nonsense"), Bytes::new()] {
         let answer = accepted(offset, bytes);
