@@ -31,6 +31,7 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod directories;
 mod environment;
@@ -220,7 +221,7 @@ impl Broker {
         // A broker that leaves must not follow the next leaders. They would wait for it as for one
         // that is about to be in sync.
         self.rooms.fetchers.stop();
-        self.rooms.cluster.leave();
+        self.rooms.cluster.leave(Duration::from_millis(self.stop_timeout_ms));
         let clock = &self.rooms.clock;
         let deadline_ns =
             clock.monotonic_ns().saturating_add(self.stop_timeout_ms.saturating_mul(1_000_000));

@@ -9,6 +9,7 @@
 mod deaths;
 mod duties;
 pub mod join;
+mod leaving;
 mod member;
 mod membership;
 pub mod peers;
@@ -209,32 +210,6 @@ impl Cluster {
         self.identity.voter.node_id
     }
 
-    /// Tells the cluster that this broker stops, and hands its lead of the quorum on.
-    pub fn leave(&self) {
-        let Some(member) = self.running() else { return };
-        if self.epoch.swap(NO_EPOCH, Ordering::AcqRel) == NO_EPOCH {
-            return;
-        }
-        let image = self.controller.image();
-        if image.alive_brokers().all(|broker| broker.id == self.id()) {
-            return;
-        }
-        let (told, heard) = mpsc::sync_channel(1);
-        self.fence_self(true, Done::new(move |result| _ = told.send(result)));
-        if !matches!(heard.recv_timeout(LEAVE_TIMEOUT), Ok(Ok(()))) {
-            tracing::warn!("the cluster did not hear in time that this broker stops");
-        }
-        let status = member.raft.raft_status();
-        let others = status.voters.iter().filter(|voter| voter.id != status.me);
-        let next = others.max_by_key(|voter| voter.matched).map(|voter| voter.id);
-        if let Some(next) = next.filter(|_| Member::leads(&status)) {
-            let (told, heard) = mpsc::sync_channel(1);
-            member.raft.transfer(next, move |result| _ = told.send(result));
-            // Without an answer the others elect a leader after a moment.
-            let _ = heard.recv_timeout(LEAVE_TIMEOUT);
-        }
-    }
-
     /// Ends what runs; to be called after the controller was stopped.
     pub fn stop(&self) {
         // Not in one line: the thread that is waited for takes this lock too.
@@ -404,8 +379,9 @@ impl Cluster {
         let (leader, at) = status.leader.clone()?;
         let image = self.controller.image();
         let broker = image.brokers.get(&self.id()).filter(|_| broker_epoch != NO_EPOCH)?;
+        // Looked at behind the image: a stop that fences this broker takes the epoch away first.
         if broker.fenced
-            && broker.epoch == broker_epoch
+            && broker.epoch == self.epoch.load(Ordering::Acquire)
             && let Some(done) = member.begins(status.term, Duty::Serve)
         {
             self.fence_self(false, Done::new(done));

@@ -78,6 +78,19 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
+    /// Hands over what a broker leads in the life of this epoch, and takes it out of the in-sync
+    /// replicas, where others are in sync.
+    pub fn hand_over(&self, broker_id: i32, epoch: i64, done: OnAnswer<()>) {
+        let decide = move |image: &MetadataImage| {
+            let is_it = image.brokers.get(&broker_id).is_some_and(|one| one.epoch == epoch);
+            let is_alive = |id| image.is_alive(id);
+            let elections = Elections { image, is_alive: &is_alive };
+            let records = if is_it { elections.hand_over(broker_id) } else { Vec::new() };
+            (records, vec![Ok(())])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
     /// Gives partitions without a leader one that may lack records, where that is allowed; see
     /// [`Elections::unclean`].
     pub fn elect_unclean(&self, by_default: bool, done: OnAnswer<()>) {

@@ -93,6 +93,21 @@ impl<'a> Elections<'a> {
             .collect()
     }
 
+    /// What follows when `broker` is about to leave and serves yet: others lead where they are in
+    /// sync, and it leaves the ISR there. Where it alone is in sync it leads on.
+    #[must_use]
+    pub fn hand_over(&self, broker: i32) -> Vec<MetadataRecord> {
+        let has_others = |place: &Place<'_>| {
+            let isr = &place.now.isr;
+            let is_other = |id: &i32| *id != broker && (self.is_alive)(*id);
+            isr.contains(&broker) && isr.iter().any(is_other)
+        };
+        self.places()
+            .filter(has_others)
+            .filter_map(|place| self.without(place, &[broker], Leaving::Away))
+            .collect()
+    }
+
     /// What follows from who is alive: brokers that are not leave, and a partition without a leader
     /// gets one if it can.
     #[must_use]

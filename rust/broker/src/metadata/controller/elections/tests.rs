@@ -135,6 +135,26 @@ fn an_in_sync_replica_takes_over_in_the_order_of_the_replicas() {
     assert_eq!(cluster.epochs(), (1, 2), "the leader stays in its epoch");
 }
 
+/// A stop before the follower is in sync left the partition without a leader.
+#[test]
+fn a_broker_that_stops_hands_over_and_leads_on_where_it_alone_is_in_sync() {
+    let mut cluster = Cluster::new(1);
+    let hand_over = |cluster: &mut Cluster| {
+        let records = cluster.decide(|elections| elections.hand_over(1));
+        cluster.commit(records);
+        cluster.state()
+    };
+    let mut alone = Cluster::new(1);
+    alone.leaves(2, Leaving::Away).leaves(3, Leaving::Away);
+    assert_eq!(hand_over(&mut alone), (1, vec![1], vec![]));
+    assert_eq!(hand_over(&mut cluster), (2, vec![2, 3], vec![]));
+    assert_eq!(hand_over(&mut cluster), (2, vec![2, 3], vec![]), "it is done once");
+    let mut followed = Cluster::new(1);
+    followed.leaves(1, Leaving::Away).comes(1).leaves(3, Leaving::Away);
+    assert_eq!(followed.alter(2, (1, 2), &[(2, 20), (1, 10)]), ErrorCode::None);
+    assert_eq!(hand_over(&mut followed), (2, vec![2], vec![]), "a follower leaves the ISR");
+}
+
 /// KIP-966: they left while no record could be committed.
 #[test]
 fn replicas_that_leave_below_min_insync_replicas_stay_eligible() {
