@@ -32,7 +32,7 @@ use super::image::MetadataImage;
 use super::metadata_log::MetadataLog;
 use super::publisher::{OnImage, Publisher};
 use super::quorum::{MetadataQuorum, Outcome, Proposal, QuorumOfOne, QuorumSwitch};
-use super::records::{ClusterRecord, ControllerEpochRecord, MetadataRecord, ProducerIdsRecord};
+use super::records::{MetadataRecord, ProducerIdsRecord};
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use changes::{Change, Changes};
@@ -133,7 +133,7 @@ impl Controller {
             ..0 => options.broker.supported.levels(RECORD_VERSION).max,
             _ => image.record_version(),
         };
-        let records = fitting(&image, first_records(&image, options))?;
+        let records = fitting(&image, brokers::first_records(&image, options))?;
         // The quorum hands batches to the publisher and gets images from it. One reference of this
         // circle is weak.
         let heard: Arc<OnceLock<Weak<QuorumOfOne>>> = Arc::default();
@@ -461,26 +461,6 @@ impl Drop for Controller {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// What a controller writes first: its epoch, its broker, and new leader epochs.
-fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<MetadataRecord> {
-    let broker_id = options.broker.broker_id;
-    let mut records = Vec::new();
-    let is_new = image.offset < 0;
-    if is_new {
-        let record = ClusterRecord { cluster_id: options.cluster_id };
-        records.push(MetadataRecord::Cluster(record));
-    }
-    let record = ControllerEpochRecord { controller_id: broker_id, epoch: image.epoch + 1 };
-    records.push(MetadataRecord::ControllerEpoch(record));
-    records.extend(brokers::register(image, &options.broker));
-    match is_new {
-        true => records.extend(options.broker.supported.finalized()),
-        false => records.extend(features::missing_level(image)),
-    }
-    records.extend(configs::safety_records(image, broker_id, options.min_insync_replicas));
-    records
 }
 
 fn no_thread(dir: &Path) -> impl FnOnce(std::io::Error) -> MetadataError + '_ {

@@ -6,11 +6,14 @@ use super::super::error::ApiError;
 use super::super::features::SupportedFeatures;
 use super::super::image::{Assignment, BrokerImage, MetadataImage, UNASSIGNED, Voting};
 use super::super::records::{
-    FenceBrokerRecord, ListenerRecord, MetadataRecord, PartitionChangeRecord, PartitionRecord,
-    RaiseLeaderEpochsRecord, RecordsBatch, RegisterBrokerRecord, SetVotingRecord,
-    UnfenceBrokerRecord, UnregisterBrokerRecord,
+    ClusterRecord, ControllerEpochRecord, FenceBrokerRecord, ListenerRecord, MetadataRecord,
+    PartitionChangeRecord, PartitionRecord, RaiseLeaderEpochsRecord, RecordsBatch,
+    RegisterBrokerRecord, SetVotingRecord, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
+use super::ControllerOptions;
+use super::configs::safety_records;
 use super::elections::{Elections, Leaving};
+use super::features::missing_level;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
 /// Listeners of a broker that joins, and bytes of a name: more is a mistake or an attack.
@@ -62,6 +65,26 @@ pub struct Joined {
     pub cluster_id: String,
     /// The broker's id in it.
     pub broker_id: i32,
+}
+
+/// What a controller writes first: its epoch, its broker, and new leader epochs.
+pub fn first_records(image: &MetadataImage, options: ControllerOptions) -> Vec<MetadataRecord> {
+    let broker_id = options.broker.broker_id;
+    let mut records = Vec::new();
+    let is_new = image.offset < 0;
+    if is_new {
+        let record = ClusterRecord { cluster_id: options.cluster_id };
+        records.push(MetadataRecord::Cluster(record));
+    }
+    let record = ControllerEpochRecord { controller_id: broker_id, epoch: image.epoch + 1 };
+    records.push(MetadataRecord::ControllerEpoch(record));
+    records.extend(register(image, &options.broker));
+    match is_new {
+        true => records.extend(options.broker.supported.finalized()),
+        false => records.extend(missing_level(image)),
+    }
+    records.extend(safety_records(image, broker_id, options.min_insync_replicas));
+    records
 }
 
 /// The records of a broker that starts. Across a crash one (epoch, offset) must never name two
