@@ -346,6 +346,7 @@ whole! {
     offset_delete, OffsetDeleteRequest;
     describe_client_quotas, DescribeClientQuotasRequest;
     describe_user_scram_credentials, DescribeUserScramCredentialsRequest;
+    update_features, UpdateFeaturesRequest;
     describe_cluster, DescribeClusterRequest;
     unregister_broker, UnregisterBrokerRequest;
     add_raft_voter, AddRaftVoterRequest;

@@ -290,6 +290,7 @@ apis! {
     DescribeUserScramCredentials:
         describe_user_scram_credentials, DescribeUserScramCredentialsRequest;
     DescribeQuorum: describe_quorum, DescribeQuorumRequest;
+    UpdateFeatures: update_features, UpdateFeaturesRequest;
     DescribeCluster: describe_cluster, DescribeClusterRequest;
     DescribeProducers: describe_producers, DescribeProducersRequest;
     UnregisterBroker: unregister_broker, UnregisterBrokerRequest;
