@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 import kafkalite
 from kafkalite.errors import IllegalStateError, InvalidArgumentError, KafkaliteError
@@ -41,7 +42,7 @@ def no_faults_stay(broker: kafkalite.Broker) -> Iterator[None]:
 @pytest.fixture
 def topic(broker: kafkalite.Broker, request: pytest.FixtureRequest) -> str:
     """A topic of two partitions."""
-    name = request.node.name[:100].replace("[", "-").replace("]", "")
+    name = str(request.node.name)[:100].replace("[", "-").replace("]", "")
     with kafkalite.AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topic(name, partitions=2)
     return name
@@ -64,7 +65,7 @@ def values(broker: kafkalite.Broker, topic: str, partition: int = 0) -> list[byt
         where = TopicPartition(topic, partition, 0)
         _, end = consumer.get_watermark_offsets(where, timeout=PATIENCE_S)
         consumer.assign([where])
-        found = []
+        found: list[bytes | None] = []
         while len(found) < end:
             message = consumer.poll(PATIENCE_S)
             assert message is not None, "records are missing"
@@ -306,7 +307,7 @@ def test_a_consumer_survives_an_error(
             return bool(message)
 
         awaited(polled)
-        awaited(lambda: committed(lambda: consumer.commit(message[0], asynchronous=False)))
+        awaited(lambda: committed(lambda: consumer.commit(message=message[0], asynchronous=False)))
         awaited(lambda: consumer.poll(0.01) is not None or fault.fired or api != "Fetch")
         consumer.close()
         assert message[0].value() == b"x"
