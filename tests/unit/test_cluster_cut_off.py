@@ -1,0 +1,51 @@
+"""Clients of a broker that the other brokers cannot reach: it names leaders that were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kafkalite as kl
+from kafkalite.ranges import RangeReader
+from tests.harness.patience import eventually
+
+COUNT = 50
+
+
+@pytest.fixture
+def cluster() -> Iterator[kl.Cluster]:
+    """Three brokers, and some records in topic t."""
+    with kl.Cluster(topics={"t": 1}) as made:
+        fill(made.bootstrap_servers)
+        yield made
+        made.heal()
+
+
+def fill(servers: str) -> None:
+    """Produce records to topic t."""
+    with kl.Producer(bootstrap_servers=servers, acks="all") as producer:
+        for number in range(COUNT):
+            producer.send("t", str(number).encode())
+        producer.flush(timeout=60)
+
+
+def cut_off(cluster: kl.Cluster, first: kl.Broker) -> None:
+    """Cut the first leader off, and fill the topic at the next one."""
+    cluster.isolate({first})
+    eventually(lambda: cluster.leader_of("t", 0) is not first)
+    fill(cluster.leader_of("t", 0).bootstrap_servers)
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+def test_a_range_reader_loses_nothing(cluster: kl.Cluster, may_lose: bool) -> None:
+    """What was written since was an error, or passed over without a word."""
+    first = cluster.leader_of("t", 0)
+    with RangeReader(bootstrap_servers=first.bootstrap_servers) as reader:
+
+        def read(start: int, end: int) -> int:
+            return sum(map(len, reader.read([("t", 0, start, end)], may_lose=may_lose)))
+
+        assert read(0, COUNT) == COUNT
+        cut_off(cluster, first)
+        assert (read(COUNT, 2 * COUNT), reader.lost) == (COUNT, 0)
