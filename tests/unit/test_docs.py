@@ -139,6 +139,8 @@ NAMED_ALL_THE_SAME |= {
     "principal.builder.class",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 }
+#: Features of a cluster, which have levels and no values.
+NAMED_ALL_THE_SAME |= {"kafkalite.record.version", "metadata.version"}
 
 
 def prose() -> dict[str, str]:
