@@ -49,3 +49,21 @@ def test_a_range_reader_loses_nothing(cluster: kl.Cluster, may_lose: bool) -> No
         assert read(0, COUNT) == COUNT
         cut_off(cluster, first)
         assert (read(COUNT, 2 * COUNT), reader.lost) == (COUNT, 0)
+
+
+def test_a_consumer_reads_on_at_the_next_leader(cluster: kl.Cluster) -> None:
+    """It waited for metadata.max.age.ms, which is five minutes."""
+    first = cluster.leader_of("t", 0)
+    with kl.Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([kl.TopicPartition("t", 0)])
+        consumer.seek_to_beginning()
+        read: list[int] = []
+
+        def has(count: int) -> bool:
+            read.extend(record.offset for record in consumer.consume(COUNT, 0.2))
+            return len(read) >= count
+
+        eventually(lambda: has(COUNT))
+        cut_off(cluster, first)
+        eventually(lambda: has(2 * COUNT), 60)
+        assert read == list(range(2 * COUNT))

@@ -72,16 +72,20 @@ fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
         None => Vec::new(),
     };
     let (resets, validations) = (subscription.resets_due(now), subscription.validations_due(now));
-    let old = subscription.old_leaders_due(now);
-    old.iter().for_each(|one| subscription.retry_later(one, shared.retry_at()));
+    let mut doubtful = subscription.old_leaders_due(now);
+    doubtful.iter().for_each(|one| subscription.retry_later(one, shared.retry_at()));
+    let age = shared.config.client.connection.metadata_max_age;
+    if !age.is_zero() {
+        doubtful.extend(subscription.quiet_due(now, age));
+    }
     let asked = committed.iter().map(|(_, one)| one);
     let asked = asked.chain(resets.iter().map(|wish| &wish.partition));
     for one in asked.chain(validations.iter().map(|(one, _)| one)) {
         subscription.retry_later(one, again);
     }
     drop(subscription);
-    if !old.is_empty() {
-        suspect_leaders(shared, &old);
+    if !doubtful.is_empty() {
+        suspect_leaders(shared, &doubtful);
         shared.cluster.request_refresh();
     }
     if !committed.is_empty() {

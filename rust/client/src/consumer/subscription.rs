@@ -20,9 +20,11 @@ use kafkalite_protocol::Uuid;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
+mod doubtful;
 mod nearby;
 mod partition_state;
 mod past;
+mod quiet;
 #[cfg(test)]
 mod tests;
 mod wish;
@@ -301,13 +303,6 @@ impl Subscription {
             .filter(|(_, state)| !state.has_old_leader(now))
             .map(|(partition, state)| (partition.clone(), state.next_fetch()))
             .collect()
-    }
-
-    /// The partitions whose leader is known from older metadata than their place is.
-    pub fn old_leaders_due(&mut self, now: Instant) -> Vec<TopicPartition> {
-        let due = self.partitions.iter_mut().filter(|(_, state)| state.is_due(now));
-        let old = due.filter_map(|(one, state)| state.note_old_leader(now).then_some(one));
-        old.cloned().collect()
     }
 
     /// The partitions that have no position, no committed offset, and no policy to find one.

@@ -102,9 +102,7 @@ fn take_partition(
         }
         Ok(Some(next)) => {
             if state.fetched(&told.cursor, next, marks) {
-                if !told.at_leader {
-                    state.nearby().serves(now);
-                }
+                state.brought(now, told.at_leader);
                 let aborted = data.aborted_transactions.unwrap_or_default().into_iter();
                 let aborted = aborted.map(|one| Aborted {
                     producer_id: one.producer_id,

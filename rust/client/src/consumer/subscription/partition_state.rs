@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kafkalite_protocol::Uuid;
 
 use super::nearby::Nearby;
+use super::quiet::Quiet;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
@@ -78,6 +79,7 @@ pub struct PartitionState {
     next_fetch: Position,
     leader: Option<LeaderAndEpoch>,
     nearby: Nearby,
+    quiet: Quiet,
     /// Since when the position is known to be of a later epoch than the leader.
     old_since: Option<Instant>,
     /// The position is of an earlier topic of the name.
@@ -114,6 +116,7 @@ impl PartitionState {
             next_fetch: start,
             leader: None,
             nearby: Nearby::default(),
+            quiet: Quiet::default(),
             old_since: None,
             is_of_former: false,
             validated: NO_EPOCH,
@@ -356,7 +359,25 @@ impl PartitionState {
 
     /// When it can be asked again after a failure, or its leader in place of another replica.
     pub(super) fn next_due(&self) -> impl Iterator<Item = Instant> {
-        self.retry_at.into_iter().chain(self.nearby.leader_due())
+        let quiet = self.quiet.due().filter(|_| self.is_fetched());
+        self.retry_at.into_iter().chain(self.nearby.leader_due()).chain(quiet)
+    }
+
+    /// Records came at `now`, of the leader or of another replica.
+    pub fn brought(&mut self, now: Instant, at_leader: bool) {
+        self.quiet.ends(now);
+        if !at_leader {
+            self.nearby.serves(now);
+        }
+    }
+
+    /// Whether it is time to ask if its leader still leads: no records came.
+    pub(super) fn is_quiet(&mut self, now: Instant, most: Duration) -> bool {
+        self.is_fetched() && self.leader.is_some() && self.quiet.is_over(now, most)
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.status == Status::Reading && !self.cursor.is_paused()
     }
 
     /// With an epoch of the record before and a new leader, the leader must be asked first.
