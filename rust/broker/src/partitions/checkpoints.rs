@@ -193,11 +193,11 @@ impl Checkpoints {
 
     /// Forgets all notes of a partition whose log is about to be created again, in the files first.
     /// The log before may have been one of the same topic. After a crash what was noted of it would
-    /// count for the new one.
+    /// count for the new one. Entries of another topic of the name do not count in any case.
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub(super) fn forget(&self, topic: &str, index: i32) -> Result<(), LogError> {
+    pub(super) fn forget(&self, topic: &str, topic_id: Uuid, index: i32) -> Result<(), LogError> {
         let key = (topic.to_owned(), index);
         let mut found = self.found.lock();
         let mut written = self.written.lock();
@@ -206,8 +206,9 @@ impl Checkpoints {
             // After a write that failed it is not known what stands in the file. The next one puts
             // everything right.
             let is_known = !written.unknown.contains(&which);
+            let counts = written.topics.get(&guard(which, topic)) == Some(&topic_id);
             let there = written.offsets.get(&which).unwrap_or(found);
-            if is_known && there.contains_key(&key) {
+            if is_known && counts && there.contains_key(&key) {
                 let mut rest = there.clone();
                 rest.remove(&key);
                 self.replace(&mut written, which, rest)?;

@@ -167,7 +167,7 @@ impl LogDirs {
         let directory = fewest.ok_or_else(|| self.away())?;
         // What is noted of a log that was here before says nothing about the new one.
         for noted in online() {
-            let forgotten = noted.checkpoints().forget(topic, index);
+            let forgotten = noted.checkpoints().forget(topic, topic_id, index);
             forgotten.map_err(|error| noted.log_dir().judge(error))?;
         }
         Ok(Place { directory, stored: None })
