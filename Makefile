@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve cluster test lint fmt rust-test develop python-test simulate conformance conformance-slice \
-	conformance-setup chase console-check console-test frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
+	conformance-setup chase rolling-upgrade console-check console-test frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
 
@@ -105,6 +105,20 @@ $(VENV)/console-installed: $(VENV)/dev-installed tests/console/requirements.txt
 ## Frameworks that know nothing of us, in a venv of their own: make frameworks ARGS="-- -k quix"
 frameworks: develop frameworks-installed
 	$(BIN)/python -m tests.conformance.run --suite frameworks $(ARGS)
+
+FROM_COMMIT := HEAD~1
+## Rolls three brokers from the release of an earlier commit to this one, under load:
+## make rolling-upgrade FROM_COMMIT=HEAD~5
+rolling-upgrade: develop conformance-setup
+	rm -rf target/older && git worktree prune
+	git worktree add --detach target/older $(FROM_COMMIT)
+	cd target/older && CARGO_TARGET_DIR=$(abspath target) $(abspath $(BIN))/maturin build --locked \
+		--profile $(PROFILE) --out dist
+	$(BIN)/python -m venv --clear $(VENV)/older
+	$(VENV)/older/bin/pip install --quiet --disable-pip-version-check target/older/dist/*.whl
+	git worktree remove --force target/older
+	KAFKALITE_OLDER_PYTHON=$(abspath $(VENV)/older/bin/python) \
+		$(BIN)/python -m tests.conformance.run --suite rolling-upgrade $(ARGS)
 
 frameworks-installed: $(VENV)/frameworks/installed
 

@@ -54,6 +54,7 @@ SUITES: dict[str, Suite] = {
     "flights": Suite(("test_flights.py",), 1_500, 120),
     "crash": Suite(("test_crash.py",), 900, 120),
     "chase": Suite(("test_chase.py",), 1_200, 150),
+    "rolling-upgrade": Suite(("test_rolling_upgrade.py",), 300, 120),
     "hostile": Suite(("test_hostile.py",), 900, 220),
     "frameworks": Suite(("../frameworks",), 600, 150, frameworks=True),
 }

@@ -21,6 +21,9 @@ pytestmark = pytest.mark.usefixtures("jars")
 CLUSTER = java.TOOLS + "ClusterTool"
 QUORUM = java.TOOLS + "MetadataQuorumCommand"
 REASSIGN = java.TOOLS + "reassign.ReassignPartitionsCommand"
+FEATURES = java.TOOLS + "FeatureCommand"
+LOG_DIRS = java.TOOLS + "LogDirsCommand"
+ELECTION = java.TOOLS + "LeaderElectionCommand"
 
 
 @pytest.fixture
@@ -122,6 +125,66 @@ def test_a_move_keeps_to_the_throttle_of_the_tool_until_it_is_verified(
 
     eventually(is_complete, 60)
     assert throttle(ResourceType.BROKER, "1") == throttle(ResourceType.TOPIC, "slow") == {}
+
+
+def features(at: str) -> dict[str, tuple[str, str, str]]:
+    """Lowest and highest supported level of each feature, and the finalized one."""
+    told = java.succeed(FEATURES, "--bootstrap-server", at, "describe").out
+    row = r"Feature: (\S+)\s+SupportedMinVersion: (\S+)\s+SupportedMaxVersion: (\S+)\s+"
+    row += r"FinalizedVersionLevel: (\S+)\s+Epoch: \d+"
+    return {name: (low, high, level) for name, low, high, level in re.findall(row, told)}
+
+
+def test_any_broker_shows_and_raises_features_and_lowers_none(
+    processes: Processes, tmp_path: Path
+) -> None:
+    kafka, name = ("3.3-IV3", "4.3-IV0", "4.3-IV0"), "kafkalite.record.version"
+    older = processes.serve("--test-record-version", "1", data_dir=tmp_path / "first")
+    assert features(older.ready) == {"metadata.version": kafka, name: ("1", "1", "1")}
+    older.end()
+    first = processes.serve(data_dir=tmp_path / "first")
+    assert features(first.ready) == {"metadata.version": kafka, name: ("1", "2", "1")}
+    upgrade = ("upgrade", "--feature", f"{name}=2")
+    java.succeed(FEATURES, "--bootstrap-server", first.ready, *upgrade, "--dry-run")
+    assert features(first.ready)[name] == ("1", "2", "1")
+    second = processes.serve("--join", first.ready)
+    at = ("--bootstrap-server", second.ready)
+    java.succeed(FEATURES, *at, *upgrade)
+    eventually(lambda: features(first.ready)[name] == ("1", "2", "2"))
+    for words in ((f"{name}=1",), (f"{name}=1", "--unsafe"), ("metadata.version=29",)):
+        refused = java.run(FEATURES, *at, "downgrade", "--feature", *words)
+        assert (refused.status, "downgrade from" in refused.out + refused.err) == (1, True)
+
+
+def test_a_broker_that_does_not_control_answers_for_any_other(
+    processes: Processes, tmp_path: Path
+) -> None:
+    first = processes.serve()
+    processes.serve("--join", first.ready)
+    third = processes.serve("--join", first.ready)
+    admin = AdminClient({"bootstrap.servers": first.ready})
+    eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+    admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2]])])["t"].result(20)
+    at = ("--bootstrap-server", third.ready)
+    broker = ("--entity-type", "brokers", "--entity-name", "2")
+    java.succeed(java.CONFIGS, *at, *broker, "--alter", "--add-config", "log.cleaner.threads=2")
+    told = java.succeed(java.CONFIGS, "--bootstrap-server", first.ready, *broker, "--describe").out
+    assert "log.cleaner.threads=2" in told
+    told = java.succeed(LOG_DIRS, *at, "--describe", "--topic-list", "t").out
+    holders = {
+        one["broker"]: [part["partition"] for log in one["logDirs"] for part in log["partitions"]]
+        for one in json.loads(told.splitlines()[-1])["brokers"]
+    }
+    assert holders == {1: ["t-0"], 2: ["t-0"], 3: []}
+    plan = tmp_path / "plan.json"
+    moved = {"topic": "t", "partition": 0, "replicas": [3, 1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+    moving = (*at, "--reassignment-json-file", str(plan))
+    java.succeed(REASSIGN, *moving, "--execute")
+    eventually(lambda: "is completed" in java.succeed(REASSIGN, *moving, "--verify").out, 60)
+    java.succeed(ELECTION, *at, "--election-type", "preferred", "--topic", "t", "--partition", "0")
+    leads = admin.list_topics("t", timeout=10).topics["t"].partitions[0].leader
+    assert leads == 3
 
 
 def bytes_read(member: Process) -> float:
