@@ -17,8 +17,8 @@ use bytes::Bytes;
 use kafkalite_log::frames::io_error;
 use kafkalite_log::storage::Storage;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
-use openraft::raft::{Precondition, TransferLeaderRequest};
+use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::raft::{Precondition, ReadPolicy, TransferLeaderRequest};
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{ChangeMembers, Config, Instant, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -260,6 +260,20 @@ impl<C: Types> Member<C> {
         }
     }
 
+    /// Returns `expected` if it is the offset of the last record that counts. Only the leader
+    /// knows: it hears from a majority that it leads, and applies what counted before.
+    ///
+    /// # Errors
+    /// `Overtaken`: more records count, or fewer. `NotLeader`: another voter may know.
+    pub async fn confirm(&self, expected: i64) -> Result<i64> {
+        let heard = self.server.raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
+        heard.map_err(read_error)?;
+        match self.machine.end() - 1 {
+            found if found == expected => Ok(expected),
+            found => Err(QuorumError::Overtaken { expected, found }),
+        }
+    }
+
     /// Makes one change of the membership. Only the leader does, and one at a time.
     ///
     /// # Errors
@@ -417,6 +431,17 @@ pub fn leader<C: Types>(metrics: &RaftMetrics<C>) -> Option<(VoterId, Endpoint)>
 
 fn not_leader<C: Types>(forward: ForwardToLeader<C>) -> QuorumError {
     QuorumError::NotLeader { leader: forward.leader_id.zip(forward.leader_node) }
+}
+
+fn read_error<C: Types>(error: RaftError<C, LinearizableReadError<C>>) -> QuorumError {
+    match error {
+        RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => not_leader(forward),
+        // Another voter may lead by now.
+        RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)) => {
+            QuorumError::NotLeader { leader: None }
+        }
+        RaftError::Fatal(fatal) => stopped(fatal),
+    }
 }
 
 fn write_error<C: Types>(error: RaftError<C, ClientWriteError<C>>) -> QuorumError {

@@ -123,6 +123,17 @@ impl Quorum {
         self.spawn(async move { done(member.propose(proposal).await) });
     }
 
+    /// Asks whether `expected` is the offset of the last record that counts; `done` hears it again.
+    /// Never waits. Any error but `Overtaken` says nothing about the records.
+    pub fn confirm(
+        &self,
+        expected: i64,
+        done: impl FnOnce(Result<i64, QuorumError>) + Send + 'static,
+    ) {
+        let member = Arc::clone(&self.member);
+        self.spawn(async move { done(member.confirm(expected).await) });
+    }
+
     /// Answers a call that another voter's [`Transport`] sent here.
     pub fn answer(&self, request: Bytes, done: impl FnOnce(Bytes) + Send + 'static) {
         let member = Arc::clone(&self.member);

@@ -335,11 +335,7 @@ impl Shared {
     async fn as_leader(&self, term: u64, expected: i64, count: u32, batch: Bytes) -> Outcome {
         let status = self.quorum().status();
         let leads = status.term == term && status.leader.is_some_and(|(id, _)| id == status.me);
-        let outcome = match (leads, count) {
-            (false, _) => None,
-            (true, 0) => Some(Outcome::Committed(expected)),
-            (true, _) => self.lead(expected, count, batch).await,
-        };
+        let outcome = if leads { self.lead(expected, count, batch).await } else { None };
         outcome.unwrap_or_else(|| no_controller(format!("this voter does not lead in term {term}")))
     }
 
@@ -351,8 +347,6 @@ impl Shared {
         }
         match status.leader {
             None => Err("no voter leads".to_owned()),
-            // The records were to be decided on the leader's own image.
-            Some((id, _)) if id == status.me && count == 0 => Ok(Outcome::Committed(expected)),
             Some((id, _)) if id == status.me => {
                 self.lead(expected, count, batch).await.ok_or_else(|| "it led no more".to_owned())
             }
@@ -386,11 +380,16 @@ impl Shared {
         }
     }
 
-    /// Proposes on this voter; `None` if it does not lead, so that the records never count.
+    /// Proposes on this voter; `None` if it does not lead, so that the records never count. A
+    /// decision without records is confirmed: a leader that is cut off, or has just begun, may
+    /// have decided on an old image.
     async fn lead(&self, expected: i64, records: u32, payload: Bytes) -> Option<Outcome> {
         let (told, heard) = oneshot::channel();
         let done = move |result| _ = told.send(result);
-        self.quorum().propose(Payload { expected, records, payload }, done);
+        match records {
+            0 => self.quorum().confirm(expected, done),
+            _ => self.quorum().propose(Payload { expected, records, payload }, done),
+        }
         Some(match heard.await {
             Ok(Ok(offset)) => Outcome::Committed(offset),
             Ok(Err(QuorumError::Overtaken { expected, found })) => {
@@ -423,9 +422,6 @@ impl Shared {
             return Accepted::NotLeader;
         }
         let batch = match RecordsBatch::decode(bytes.clone()) {
-            Ok(batch) if batch.records.is_empty() => {
-                return Accepted::Outcome(Outcome::Committed(expected));
-            }
             Ok(batch) => batch,
             Err((offset, error)) => return refused(format!("record {offset}: {error:?}")),
         };
