@@ -47,8 +47,8 @@ impl Drop for LogDir {
 }
 
 impl LogDir {
-    /// Creates `path` if it is missing and locks it. At most `max_open_files` segment files of its
-    /// logs stay open.
+    /// Creates `path` if it is missing, so that no power cut takes it away, and locks it. At most
+    /// `max_open_files` segment files of its logs stay open.
     ///
     /// # Errors
     /// `Locked` while another process has it; `Io` if it cannot be made or written.
@@ -58,7 +58,13 @@ impl LogDir {
         max_open_files: usize,
     ) -> Result<Arc<Self>, LogError> {
         let path: Arc<Path> = path.into().into();
+        let is_new = |path: &&Path| !path.exists();
+        let new: Vec<&Path> = path.ancestors().take_while(is_new).collect();
         storage.create_dir(&path).map_err(|error| LogError::io(&*path, error))?;
+        // The name of a directory is in its parent, and so safe when the parent is.
+        for parent in new.iter().filter_map(|new| new.parent()).filter(|path| path.is_dir()) {
+            storage.sync_dir(parent).map_err(|error| LogError::io(parent, error))?;
+        }
         let lock_path = path.join(LOCK_FILE);
         let lock = storage
             .open(&lock_path, OpenMode::Create)

@@ -532,3 +532,15 @@ fn a_snapshot_that_a_power_cut_took_is_written_again() {
     let log = open(&temp, storage, state).unwrap();
     assert!(log.append_as_leader(&batch(0), log.role().epoch(), NOW_MS).unwrap().duplicate);
 }
+
+/// Nothing synced the name of a log directory that the first start had made. A power cut took the
+/// whole directory away, with records that were acknowledged under `flush.messages=1`.
+#[test]
+fn a_new_log_directory_is_there_after_a_power_cut() {
+    let temp = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::default();
+    let path = temp.path().join("new");
+    drop(LogDir::open(path.clone(), Arc::new(storage.clone()), 10).unwrap());
+    storage.cut_power().unwrap();
+    assert!(path.is_dir());
+}
