@@ -109,7 +109,7 @@ def test_a_python_block_runs(tmp_path: Path, block: str) -> None:
 def codes_of_the_broker() -> set[str]:
     """The error codes that stand in the broker's sources, as Rust spells them."""
     sources = [*(ROOT / "rust/broker/src").rglob("*.rs"), *(ROOT / "rust/log/src").rglob("*.rs")]
-    # A fault gives whatever error its maker names.
+    # A fault may have any error of Kafka.
     apart = {"tests", "test_control"}
     texts = [path.read_text() for path in sources if apart.isdisjoint(path.parts)]
     return {name for text in texts for name in re.findall(r"\bErrorCode::([A-Z]\w+)", text)}

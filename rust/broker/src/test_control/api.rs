@@ -1,4 +1,4 @@
-//! One API as faults treat its requests and answers, whatever its messages are.
+//! One API as faults see it: where its requests name partitions, and where its answers hold errors.
 
 use std::marker::PhantomData;
 
