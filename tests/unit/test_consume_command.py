@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
-from kafkalite import Consumer
+from kafkalite import AdminClient, Consumer
 from kafkalite.cli.connecting import Cluster
 from kafkalite.cli.failures import ExitCode
-from kafkalite.cli.readers import member
+from kafkalite.cli.places import PlaceValue
+from kafkalite.cli.readers import Limits, alone, member, read
 from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import on_a_terminal, told
 
@@ -161,6 +162,25 @@ def test_a_member_is_not_at_its_end_while_its_group_rebalances(broker: Process, 
     polls_until(lambda: ends.are_reached(drains, idle=True), drains, late)
     late.close()
     drains.close()
+
+
+@pytest.mark.parametrize("place", [PlaceValue(word="earliest"), PlaceValue(offset=1)])
+def test_what_is_left_of_a_log_is_read_where_its_first_records_are_gone(
+    broker: Process, topic: str, place: PlaceValue
+) -> None:
+    """Nothing was written: the reader went on behind the last record, and exited with 0."""
+    reader, ends = alone(Cluster(broker.ready), (topic,), place, to_end=True)
+    with AdminClient(bootstrap_servers=broker.ready) as admin:
+        admin.delete_records({(topic, 0): 3})
+    with reader:
+        found = [one.offset for some in read(reader, ends, Limits(None, None)) for one in some]
+    assert found == [3, 4]
+
+
+def test_an_offset_behind_the_end_of_a_log_is_its_end(broker: Process, topic: str) -> None:
+    words = ("consume", f"{topic}:0", "-b", broker.ready, "--idle", "0")
+    done = told(*words, "-o", "99")
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_a_group_goes_on_where_it_was(broker: Process, topic: str) -> None:

@@ -150,12 +150,14 @@ def alone(
     with cluster.admin(beside=True) as admin:
         places = expand(admin, words, cluster, patterns=True)
         offsets = (offset or _LATEST).resolve(admin, places, cluster)
-        ends = _LATEST.resolve(admin, places, cluster) if to_end else None
-    consumer = Consumer(config=cluster.keys(enable_auto_commit="false"))
+        ends = _LATEST.resolve(admin, places, cluster)
+    # A log may lose its first records before they are read: what is left is read.
+    keys = cluster.keys(enable_auto_commit="false", auto_offset_reset="earliest")
+    consumer = Consumer(config=keys)
     consumer.assign(places)
     for place, at in offsets.items():
-        consumer.seek(place, at)
-    if ends is None:
+        consumer.seek(place, min(at, ends[place]))
+    if not to_end:
         return consumer, None
     # What has no record before its end is read already.
     return consumer, FixedEnds({at: end for at, end in ends.items() if offsets[at] < end})
