@@ -23,21 +23,27 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 class Reading:
     """Records that ``read`` found: iterate over batches, or take all of them as one table.
 
-    Every iteration and every table reads the records again.
+    Every iteration and every table reads the records again. It fails with ``UNKNOWN_TOPIC_ID`` if
+    their topic was deleted and created again.
     """
 
     def __init__(
-        self, ranges: Sequence[OffsetRange], columns: Sequence[str], config: Mapping[str, str]
+        self,
+        ranges: Sequence[OffsetRange],
+        columns: Sequence[str],
+        config: Mapping[str, str],
+        topic_ids: Mapping[str, str] | None = None,
     ) -> None:
         """Note what to read; see ``read``."""
         self.ranges: tuple[OffsetRange, ...] = tuple(ranges)
         self.columns: tuple[str, ...] = tuple(columns)
         self._config = dict(config)
+        self._topic_ids = dict(topic_ids or {})
 
     def __iter__(self) -> Iterator[ColumnBatch]:
         """Iterate over batches of Arrow columns; those of one partition in order."""
         with RangeReader(config=self._config) as reader:
-            yield from reader.read(self.ranges, columns=self.columns)
+            yield from reader.read(self.ranges, columns=self.columns, topic_ids=self._topic_ids)
 
     def to_arrow(self) -> Any:
         """Return all records as one ``pyarrow.Table``; needs pyarrow."""
@@ -131,4 +137,5 @@ def read(
         start, stop = (at if at >= 0 else end.offset for at in found)
         if start < stop:
             ranges.append(OffsetRange(place.topic, place.partition, start, stop))
-    return Reading(ranges, columns, pairs)
+    ids = {name: of.topic_id for name, of in described.items() if of.topic_id is not None}
+    return Reading(ranges, columns, pairs, ids)

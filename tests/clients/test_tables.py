@@ -107,6 +107,21 @@ def test_what_comes_after_the_call_is_not_read(broker: kl.Broker) -> None:
     assert reading.to_arrow()["value"].to_pylist() == [b"1"]
 
 
+def test_a_reading_reads_nothing_of_a_topic_that_was_made_again(broker: kl.Broker) -> None:
+    """It read as many records of the topic that has the name now."""
+    servers = broker.bootstrap_servers
+    with kl.AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topic("renewed")
+        with kl.Producer(bootstrap_servers=servers) as producer:
+            producer.send("renewed", b"1").result(timeout=PATIENCE_S)
+            reading = kl.read("renewed", bootstrap_servers=servers)
+            admin.delete_topic("renewed")
+            admin.create_topic("renewed")
+            producer.send("renewed", b"2").result(timeout=PATIENCE_S)
+    with pytest.raises(kl.BrokerError, match="UNKNOWN_TOPIC_ID"):
+        reading.to_arrow()
+
+
 def test_a_key_of_consumers_is_taken(broker: kl.Broker) -> None:
     servers = broker.bootstrap_servers
     reading = kl.read("t", bootstrap_servers=servers, isolation_level="read_committed")
