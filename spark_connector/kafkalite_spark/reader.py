@@ -34,10 +34,16 @@ class KafkaliteReader(DataSourceReader):
         cluster = Cluster(options)
         try:
             partitions = cluster.partitions()
+            topics = {topic for topic, _ in partitions}
+            ids = cluster.topic_ids(topics)
             start = cluster.resolved(options.start, partitions).offsets
             end = cluster.resolved(options.end, partitions).offsets
             self._check(start, end)
-            return in_tasks(plan.ranges_between(start, end), options, cluster)
+            now = cluster.topic_ids(topics)
+            if again := sorted(topic for topic in topics if now.get(topic) != ids.get(topic)):
+                what = f"{', '.join(again)} was deleted and created again"
+                raise ReadError(f"{what} while the query was planned: run it once more")
+            return in_tasks(plan.ranges_between(start, end), options, cluster, ids)
         finally:
             cluster.close()
 

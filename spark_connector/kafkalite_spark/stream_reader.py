@@ -83,6 +83,8 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         #: The last end that Spark got. Another end means a replay.
         self._answered: dict[str, Any] | None = None
         self._topic_ids: dict[str, str | None] = {}
+        #: Topics that had another id when partitions were looked for.
+        self._doubted: set[str] = set()
         self._noted_ids: Mapping[str, str] = {}
         #: The last offsets committed to the group, and the time of the next try after a refusal.
         self._committed: Offsets | None = None
@@ -229,10 +231,12 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         """Return the topics that are others than those of the same names at the last look.
 
         Their ids are asked for behind the ends of their logs: if they are the same as before, the
-        ends were theirs. Topics are asked about at the first look, and when an end moves.
+        ends were theirs. Topics are asked about at the first look, when an end moves, and when one
+        had another id as partitions were looked for. A new log may end where the former one did.
         """
+        topics = {topic for topic, _ in latest}
         moved = {partition[0] for partition, at in latest.items() if begun.get(partition) != at}
-        asked = moved | ({topic for topic, _ in latest} - self._topic_ids.keys())
+        asked = moved | (topics & self._doubted) | (topics - self._topic_ids.keys())
         if not asked:
             return []
         ids = self._asked().topic_ids(asked)
@@ -264,6 +268,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
         if now - self._looked_at >= DISCOVERY_S:
             self._partitions = cluster.partitions()
             self._looked_at = now
+            # Before the ends: a poll ends with the question for them.
+            ids = cluster.topic_ids({topic for topic, _ in self._partitions})
+            known = self._topic_ids
+            self._doubted = {topic for topic, one in ids.items() if known.get(topic, one) != one}
         while True:
             try:
                 self._known = cluster.ends(self._partitions, "latest")

@@ -53,7 +53,7 @@ def in_tasks(
     ranges: list[Range],
     options: ReadOptions,
     cluster: Cluster,
-    topic_ids: Mapping[str, str] | None = None,
+    topic_ids: Mapping[str, str | None] | None = None,
 ) -> list[InputPartition]:
     """Share ranges out to tasks; return what Spark asks for, one for each task.
 
@@ -69,7 +69,8 @@ def in_tasks(
         record_bytes=cluster.record_bytes({one.topic for one in ranges}) if packs else None,
         parallelism=parallelism,
     )
-    return [TaskRanges(one, topic_ids or {}) for one in planned]
+    known = {topic: one for topic, one in (topic_ids or {}).items() if one is not None}
+    return [TaskRanges(one, known) for one in planned]
 
 
 def _cores() -> int:

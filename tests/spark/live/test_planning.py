@@ -14,6 +14,7 @@ from kafkalite_spark.errors import MissingError, OptionError, ReadError
 from kafkalite_spark.notes import notes_of
 from kafkalite_spark.offsets import Offsets, Partition, from_json, to_json
 from kafkalite_spark.options import parse_read
+from kafkalite_spark.reader import KafkaliteReader
 from kafkalite_spark.stream_reader import KafkaliteStreamReader
 
 
@@ -24,6 +25,7 @@ class Growing(Cluster):
         self._options = options
         self.start = 0
         self.end = 70
+        self.grows_by = 10
         self.count = 1
         self.id: str | None = "first"
         self.refuses = False
@@ -46,7 +48,7 @@ class Growing(Cluster):
     def ends(self, partitions: Any, at: str) -> Offsets:
         if at == "earliest":
             return dict.fromkeys(partitions, self.start)
-        self.end += 10
+        self.end += self.grows_by
         return dict.fromkeys(partitions, self.end)
 
 
@@ -380,3 +382,59 @@ def test_spark_4_1_reads_partitions_that_came_meanwhile_in_its_first_micro_batch
     assert read(reader, checkpoint, end) == [(0, 30, 80), (1, 0, 80)]
     cluster.end -= 10
     assert plain(reader.latestOffset()) == end
+
+
+def test_a_topic_that_is_made_again_and_ends_where_it_did_is_noticed_without_a_new_record() -> None:
+    """Its records were not read before one more came: ids were asked for when an end moved."""
+    needed = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingOffsets": "earliest"}
+    seconds = [0.0]
+    for fails in ("true", "false"):
+        options = parse_read({**needed, "failOnDataLoss": fails}, stream=True)
+        cluster, seconds[0] = Growing(options), 0.0
+        reader = KafkaliteStreamReader(
+            options, ["value"], clock=lambda: seconds[0], cluster=cluster, sleep=lambda _: None
+        )
+        cluster.grows_by = 0
+        end = reader.latestOffset(reader.initialOffset())
+        assert plain(end) == {"a": {"0": 70}}
+        cluster.id = "second"
+        assert reader.latestOffset(end) == end
+        seconds[0] = 2.0
+        if fails == "true":
+            with pytest.raises(ReadError, match="a was deleted and created again"):
+                reader.latestOffset(end)
+            continue
+        again = reader.latestOffset(end)
+        assert plain(again) == {"a": {"0": 0}}
+        assert read(reader, again, reader.latestOffset(again)) == [(0, 0, 70)]
+
+
+def batch(monkeypatch: pytest.MonkeyPatch, cluster_of: type[Growing]) -> KafkaliteReader:
+    """Return the reader of a batch, which plans with such a cluster."""
+    monkeypatch.setattr("kafkalite_spark.reader.Cluster", cluster_of)
+    options = parse_read({"kafka.bootstrap.servers": "x:1", "subscribe": "a"}, stream=False)
+    return KafkaliteReader(options, ["value"])
+
+
+def test_a_batch_reads_the_topic_that_it_was_planned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tasks read whatever topic had the name when they ran."""
+    monkeypatch.setattr(Growing, "close", lambda _: None)
+    (task,) = batch(monkeypatch, Growing).partitions()
+    assert task.topic_ids == {"a": "first"}
+
+
+def test_a_topic_that_is_made_again_while_a_batch_is_planned_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Renewed(Growing):
+        """A topic that is made again after each question for its id."""
+
+        def topic_ids(self, topics: Any) -> dict[str, str | None]:
+            self.id = f"after {self.id}"
+            return super().topic_ids(topics)
+
+        def close(self) -> None:
+            """Have nothing to close."""
+
+    with pytest.raises(ReadError, match="a was deleted and created again"):
+        batch(monkeypatch, Renewed).partitions()
