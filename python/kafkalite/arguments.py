@@ -74,18 +74,26 @@ _ATTRIBUTES = {
     "list_topics": "ask AdminClient.list_topics(), or partitions_for(topic).",
     "partitions_for_topic": "it is partitions_for(topic).",
     "poll": "nothing needs to be polled: callbacks are called on a thread of the producer.",
-    "send_and_wait": "await send(): it returns when the record is delivered.",
+    "send_and_wait": "it is send(...).result(timeout), in seconds.",
     "seek_to_committed": "it is seek(partition, committed()[partition]).",
     "send_offsets_to_transaction": "there are no transactions yet.",
     "start": "nothing needs to be started; use the client in `with`, or `async with` in asyncio.",
     "stop": "it is close().",
     "store_offsets": "it is commit(record), or enable_auto_commit for what earlier calls returned.",
-    "send_batch_and_wait": "await send_batch(): it returns when all records are delivered.",
+    "send_batch_and_wait": "it is send_batch(topic, values).result(timeout), in seconds.",
     "succeeded": "ask exception(): None is success.",
     "topics": "ask AdminClient.list_topics(); subscription() returns what is subscribed to.",
     "transaction": "there are no transactions yet.",
     "failed": "ask exception(): None is success.",
     "bootstrap_connected": "nothing is connected before the first record.",
+}
+
+#: The same at clients of asyncio, where something else is to do.
+_ASYNC_ATTRIBUTES = {
+    "list_topics": "ask AsyncAdminClient.list_topics(), or partitions_for(topic).",
+    "send_and_wait": "await send(): it returns when the record is delivered.",
+    "send_batch_and_wait": "await send_batch(): it returns when all records are delivered.",
+    "topics": "ask AsyncAdminClient.list_topics(); subscription() returns what is subscribed to.",
 }
 
 
@@ -194,7 +202,10 @@ def absent(owner: object, name: str) -> AttributeError:
 
 def absent_hint(error: AttributeError, name: str) -> AttributeError:
     """Return the error with a hint, if ``name`` is another client's word."""
-    if (hint := _ATTRIBUTES.get(name)) is not None:
+    hint = _ATTRIBUTES.get(name)
+    if hasattr(type(error.obj), "__aenter__"):
+        hint = _ASYNC_ATTRIBUTES.get(name, hint)
+    if hint is not None:
         error.add_note(f"hint: {hint}")
     return error
 

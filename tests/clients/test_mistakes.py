@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 import kafkalite as kl
+from kafkalite import arguments
 
 
 @pytest.fixture
@@ -182,6 +183,8 @@ def test_what_has_to_be_a_keyword_is_named(admin: Any) -> None:
         (lambda p, t: p.init_transactions(), "no transactions yet"),
         (lambda p, t: p.list_topics(), "AdminClient.list_topics()"),
         (lambda p, t: p.send(t, b"v").get(timeout=5), "it is result(timeout)"),
+        (lambda p, t: p.send_and_wait(t, b"v"), "it is send(...).result(timeout)"),
+        (lambda p, t: p.send_batch_and_wait(t), "it is send_batch(topic, values).result(timeout)"),
     ],
 )
 def test_methods_of_other_producers_get_a_hint_at_ours(
@@ -218,6 +221,13 @@ def test_a_commits_callback_that_cannot_be_called_is_refused_before_it_is_sent()
         commit: Any = consumer.commit_async
         with pytest.raises(TypeError, match="callback must be something to call, not int"):
             commit({("orders", 0): 1}, 5)
+
+
+@pytest.mark.parametrize("client", [kl.Producer, kl.Consumer])
+def test_no_hint_at_a_client_for_threads_says_await(client: Any) -> None:
+    with client(bootstrap_servers="127.0.0.1:9") as made:
+        for name in arguments._ATTRIBUTES:
+            assert "await" not in notes(arguments.absent(made, name))
 
 
 async def ask_for_topics(servers: str, timeout: Any) -> None:
@@ -398,12 +408,13 @@ def test_a_class_of_another_client_is_answered_with_ours(theirs: str, ours: str)
     [
         (kl.AsyncProducer, "start", "`async with` in asyncio"),
         (kl.AsyncProducer, "send_and_wait", "await send()"),
+        (kl.AsyncProducer, "send_batch_and_wait", "await send_batch()"),
         (kl.AsyncProducer, "create_batch", "send_batch(topic, values)"),
         (kl.AsyncProducer, "transaction", "no transactions yet"),
         (kl.AsyncConsumer, "getone", "it is poll(timeout)"),
         (kl.AsyncConsumer, "getmany", "it is consume("),
         (kl.AsyncConsumer, "seek_to_committed", "seek(partition, committed()[partition])"),
-        (kl.AsyncConsumer, "topics", "AdminClient.list_topics()"),
+        (kl.AsyncConsumer, "topics", "AsyncAdminClient.list_topics()"),
         (kl.AsyncConsumer, "last_stable_offset", "read_committed"),
     ],
 )
