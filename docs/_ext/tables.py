@@ -63,9 +63,9 @@ def cells(*texts: str) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def head(*texts: str) -> Iterator[str]:
+def head(*texts: str, style: str = "filterable") -> Iterator[str]:
     """The first lines of a table that a reader can filter."""
-    yield "{.filterable}"
+    yield f"{{.{style.replace(' ', ' .')}}}"
     yield cells(*texts)
     yield "|---" * len(texts) + "|"
 
@@ -84,7 +84,8 @@ class BrokerKeys(Drawn):
     def markdown(self) -> Iterator[str]:
         """A table in alphabetical order."""
         changes = ["changes"] if self.level == "broker" else []
-        yield from head("key", "type", "default", "valid", *changes, "meaning")
+        columns = ("key", "type", "default", "valid", *changes, "meaning")
+        yield from head(*columns, style="filterable keys")
         for key in sorted(_native.config_keys(), key=lambda key: key.name):
             if key.level == self.level:
                 yield cells(*self.row(key))
@@ -118,7 +119,7 @@ class ClientKeys(Drawn):
 
     def markdown(self) -> Iterator[str]:
         """A table in alphabetical order."""
-        yield from head("key", "type", "default", "valid", "meaning")
+        yield from head("key", "type", "default", "valid", "meaning", style="filterable keys")
         for name, owner, kind, default, valid, doc in sorted(_native.client_keys()):
             if owner == self.arguments[0]:
                 checked = f"`{valid}`" if valid else ""
