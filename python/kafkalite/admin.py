@@ -31,7 +31,7 @@ __all__ = ["AdminClient"]
 
 
 class AdminClient(GroupAdmin):
-    """Looks at a cluster and changes it; works with any Kafka broker.
+    """Looks at a cluster and changes it; works with any Kafka without TLS.
 
     It can be used with ``with`` or without; calls may come from any thread. What fails in passing
     (a broker that restarts, a leader that moves) is tried again until the call's time is over.

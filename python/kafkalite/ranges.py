@@ -46,7 +46,7 @@ class OffsetRange(NamedTuple):
 
 
 class RangeReader:
-    """Reads offset ranges into Arrow columns; works with any Kafka broker.
+    """Reads offset ranges into Arrow columns; works with any Kafka without TLS.
 
     One thread fetches ahead, ``kafkalite_fetch_buffer_max_bytes`` at most; the caller's thread
     decodes, without the GIL. One call of ``read`` at a time; the next one keeps the connections.

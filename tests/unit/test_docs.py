@@ -158,6 +158,16 @@ def test_every_key_that_the_docs_name_exists() -> None:
     assert named - files - keys == NAMED_ALL_THE_SAME
 
 
+def test_a_promise_for_any_kafka_leaves_out_tls() -> None:
+    folders = (DOCS.parent / "python", DOCS.parent / "spark_connector")
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
+    sources.append(DOCS.parent / "spark_connector" / "README.md")
+    texts = [*prose().values(), *(path.read_text() for path in sources)]
+    promises = [word for text in texts for word in re.findall(r"any Kafka(.{0,12})", text)]
+    assert len(promises) > 5
+    assert {word for word in promises if not word.startswith(" without TLS")} == set()
+
+
 def test_every_command_that_the_docs_name_exists() -> None:
     named = {verb for text in prose().values() for verb in re.findall(r"`kafkalite ([a-z]+)", text)}
     assert len(named) >= 5

@@ -93,7 +93,7 @@ class Program(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", message="kafkalite %(version)s")
 def program() -> None:
-    """A Kafka broker that pip installs, and tools for any Kafka."""
+    """A Kafka broker that pip installs, and tools for any Kafka without TLS."""
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
