@@ -97,6 +97,8 @@ pub struct ClusterImage {
 pub struct LeaderNews<'a> {
     /// The topic's name.
     pub topic: &'a str,
+    /// Its id; zero if it is not known.
+    pub topic_id: Uuid,
     /// The partition's number.
     pub partition: i32,
     /// Who leads it.
@@ -261,6 +263,9 @@ impl ClusterImage {
     pub(super) fn with_leader(&self, news: &LeaderNews<'_>) -> Option<Self> {
         let topic = self.topics.get(news.topic)?;
         let known = topic.partition(news.partition)?;
+        if !news.topic_id.is_zero() && !topic.id.is_zero() && news.topic_id != topic.id {
+            return None;
+        }
         if news.leader < 0 || news.leader_epoch <= known.leader_epoch {
             return None;
         }

@@ -175,6 +175,7 @@ fn learn(shared: &Shared, told: &Wanted, named: NamedLeader, endpoints: &[NodeEn
     let endpoint = endpoints.iter().find(|endpoint| endpoint.node_id == leader);
     shared.cluster.learn_leader(&LeaderNews {
         topic: &partition.topic,
+        topic_id: told.topic_id,
         partition: partition.partition,
         leader,
         leader_epoch: LeaderEpoch(epoch),

@@ -8,6 +8,7 @@ use super::*;
 use crate::consumer::subscription::EARLIEST;
 use kafkalite_connection::LeaderNews;
 use kafkalite_connection::testing::{Held, NODE, OTHER, hold, release, two, wait_held};
+use kafkalite_protocol::Uuid;
 
 /// Four records of unknown epochs in every partition: positions are not validated.
 const LOG: Log = Log { start: 0, end: 4, epoch: -1 };
@@ -18,7 +19,7 @@ fn fetch_of_log(asked: &Asked) -> Answer {
 
 fn second_leads(topic: &str) -> LeaderNews<'_> {
     let (leader, leader_epoch) = (OTHER, LeaderEpoch(1));
-    LeaderNews { topic, partition: 0, leader, leader_epoch, endpoint: None }
+    LeaderNews { topic, topic_id: Uuid::ZERO, partition: 0, leader, leader_epoch, endpoint: None }
 }
 
 /// It was handed out a second time: nothing but the cursor was compared.

@@ -83,7 +83,7 @@ impl Manifest {
             let is_it = |(name, id, _): &&(Arc<str>, Uuid, i32)| {
                 if by_id { topic.topic_id == *id } else { topic.name == **name }
             };
-            let Some((name, _, _)) = self.batches.iter().find(is_it) else { continue };
+            let Some((name, id, _)) = self.batches.iter().find(is_it) else { continue };
             for partition in &topic.partition_responses {
                 let leader = partition.current_leader.leader_id;
                 if partition.error_code == 0 || leader < 0 {
@@ -93,6 +93,7 @@ impl Manifest {
                 let endpoint = endpoints.iter().find(|endpoint| endpoint.node_id == leader);
                 cluster.learn_leader(&LeaderNews {
                     topic: name,
+                    topic_id: *id,
                     partition: partition.index,
                     leader,
                     leader_epoch: LeaderEpoch(partition.current_leader.leader_epoch),

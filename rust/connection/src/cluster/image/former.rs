@@ -7,6 +7,8 @@
 //! - case B: two brokers contradict each other: the id that was seen later counts, for [`LAG`] at
 //!   most. Until then the brokers with the former id are asked again: when they have the new id, it
 //!   is case A
+//! - case C: a broker contradicts case A. It lags behind for as long as it is cut off from its
+//!   cluster. Its topic counts only if more brokers answer with it than with the later one
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ use crate::address::NodeId;
 
 /// Brokers lag behind for milliseconds.
 const LAG: Duration = Duration::from_secs(5);
+/// A topic that certainly gave way is remembered for this time.
+const CUT_OFF: Duration = Duration::from_secs(3_600);
 
 /// The last topic of a name.
 #[derive(Clone, Debug)]
@@ -24,17 +28,41 @@ struct Last {
     id: Uuid,
     /// When it was known last.
     known: Instant,
-    /// Of which topic of the name each broker told last.
-    told: BTreeMap<NodeId, Uuid>,
+    /// Since when it is the last one.
+    since: Instant,
+    /// Of which topic of the name each broker told last, and when.
+    told: BTreeMap<NodeId, (Uuid, Instant)>,
     /// When another broker answered with a topic that this one replaced.
     doubted: Option<Instant>,
+}
+
+impl Last {
+    /// How many brokers answered with this id since the last topic is known.
+    fn votes(&self, id: Uuid) -> usize {
+        self.told.values().filter(|(told, when)| *told == id && *when >= self.since).count()
+    }
+}
+
+/// A topic that gave way to another of its name.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    since: Instant,
+    /// Whether one broker answered with this topic first, and with the other one later.
+    is_certain: bool,
+}
+
+impl Gone {
+    fn counts(&self, now: Instant) -> bool {
+        let most = if self.is_certain { CUT_OFF } else { LAG };
+        now.saturating_duration_since(self.since) < most
+    }
 }
 
 /// Answers of a short time ago.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Former {
-    /// When topics gave way to others of their names, by id.
-    gone: HashMap<Uuid, Instant>,
+    /// By id.
+    gone: HashMap<Uuid, Gone>,
     /// By name.
     last: HashMap<String, Last>,
 }
@@ -43,7 +71,7 @@ impl Former {
     /// Forgets topics that no broker lists any more; `is_known` says which topics exist.
     pub fn forget(&mut self, is_known: impl Fn(&str) -> bool, now: Instant) {
         let lately = |since: Instant| now.saturating_duration_since(since) < LAG;
-        self.gone.retain(|_, since| lately(*since));
+        self.gone.retain(|_, gone| gone.counts(now));
         self.last.retain(|name, last| {
             if is_known(name) {
                 last.known = now;
@@ -58,25 +86,38 @@ impl Former {
         if id.is_zero() {
             return false;
         }
-        let is_gone = self.gone.contains_key(&id);
+        let gone = self.gone.get(&id).copied();
         let Some(last) = self.last.get_mut(name) else {
-            if !is_gone {
-                let told = teller.map(|teller| (teller, id)).into_iter().collect();
-                self.last.insert(name.to_owned(), Last { id, known: now, told, doubted: None });
+            if gone.is_none() {
+                let told = teller.map(|teller| (teller, (id, now))).into_iter().collect();
+                let last = Last { id, known: now, since: now, told, doubted: None };
+                self.last.insert(name.to_owned(), last);
             }
-            return is_gone;
+            return gone.is_some();
         };
-        let before = teller.and_then(|teller| last.told.insert(teller, id));
+        let before = teller.and_then(|teller| last.told.insert(teller, (id, now)));
+        let before = before.map(|(id, _)| id);
         if last.id == id {
+            if let Some(before) = before.filter(|before| *before != id)
+                && let Some(gone) = self.gone.get_mut(&before)
+            {
+                gone.is_certain = true;
+            }
             return false;
         }
-        if is_gone && before != Some(last.id) {
+        let went_on = before == Some(last.id);
+        let is_outnumbered = last.votes(id) <= last.votes(last.id);
+        if let Some(gone) = gone.filter(|_| !went_on)
+            && (is_outnumbered || !gone.is_certain)
+        {
             last.doubted = Some(now);
             return true;
         }
         self.gone.remove(&id);
-        self.gone.insert(last.id, now);
-        (last.id, last.known, last.doubted) = (id, now, None);
+        // A broker that went back, after a restart perhaps, says nothing for certain.
+        let is_certain = went_on && gone.is_none();
+        self.gone.insert(last.id, Gone { since: now, is_certain });
+        (last.id, last.known, last.since, last.doubted) = (id, now, now, None);
         false
     }
 
@@ -86,7 +127,7 @@ impl Former {
             last.doubted.is_some_and(|since| now.saturating_duration_since(since) < LAG)
         };
         self.last.values().filter(lately).flat_map(|last| {
-            let of_last = last.told.iter().filter(|(_, id)| **id == last.id);
+            let of_last = last.told.iter().filter(|(_, (id, _))| *id == last.id);
             of_last.map(|(teller, _)| *teller)
         })
     }

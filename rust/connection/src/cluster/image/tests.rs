@@ -71,7 +71,10 @@ fn news_of_a_leader_count_when_they_are_newer_and_lead_somewhere() {
     let image = image(vec![topic("t", 1, 5)]);
     let news = |leader, epoch, endpoint| {
         let leader_epoch = LeaderEpoch(epoch);
-        image.with_leader(&LeaderNews { topic: "t", partition: 0, leader, leader_epoch, endpoint })
+        let topic_id = Uuid::ZERO;
+        let (topic, partition) = ("t", 0);
+        let news = LeaderNews { topic, topic_id, partition, leader, leader_epoch, endpoint };
+        image.with_leader(&news)
     };
     assert!(news(NODE, 5, None).is_none(), "known");
     assert!(news(2, 6, None).is_none(), "the address of broker 2 is unknown");
@@ -211,4 +214,74 @@ fn a_broker_that_knows_better_by_now_ends_the_doubt_which_topic_is_the_later_one
     assert_eq!(hear(1, Some(3)), (Some(1), vec![3]), "it lags behind still");
     assert_eq!(hear(2, Some(3)), (Some(2), vec![]), "a broker never goes back");
     assert_eq!(hear(1, Some(4)), (Some(2), vec![1, 3]), "one more that lags behind");
+}
+
+/// A broker that is cut off from its cluster went on telling of a topic that was made again. After
+/// five seconds its word counted: consumers read the topic from its start, or skipped to its end.
+#[test]
+fn a_broker_that_is_cut_off_for_long_does_not_bring_a_former_topic_back() {
+    let mut topics = [topic("t", 1, 0), topic("t", 1, 0)];
+    topics[0].topic_id = Uuid([1; 16]);
+    topics[1].topic_id = Uuid([2; 16]);
+    let (began, mut image) = (Instant::now(), ClusterImage::default());
+    let mut hear = |id: usize, teller: NodeId, second: u64| {
+        let answer = told(vec![topics[id - 1].clone()]);
+        let now = began + Duration::from_secs(second);
+        image = image.after(answer, false, Some(teller), now).expect("honest");
+        image.topic("t").map(|topic| topic.id.0[0])
+    };
+    for teller in [1, 2, 3] {
+        assert_eq!(hear(1, teller, 0), Some(1));
+    }
+    assert_eq!(hear(2, 1, 1), Some(2), "made again, and broker 3 is cut off");
+    for second in [2, 30, 600] {
+        assert_eq!(hear(1, 3, second), Some(2), "after {second} s");
+    }
+    assert_eq!(hear(2, 2, 601), Some(2));
+    assert_eq!(hear(1, 3, 602), Some(2));
+    assert_eq!(hear(1, 2, 603), Some(1), "a broker went back");
+    assert_eq!(hear(2, 1, 610), Some(2), "for which no other one vouches");
+}
+
+/// The order of two topics is certain only if a broker answered with both.
+#[test]
+fn a_broker_that_goes_on_to_the_later_topic_makes_the_order_certain() {
+    let mut topics = [topic("t", 1, 0), topic("t", 1, 0)];
+    topics[0].topic_id = Uuid([1; 16]);
+    topics[1].topic_id = Uuid([2; 16]);
+    let later = |second| Instant::now() + Duration::from_secs(second);
+    for (goes_on, known) in [(false, 1), (true, 2)] {
+        let mut image = ClusterImage::default();
+        let mut hear = |id: usize, teller: NodeId, now| {
+            let answer = told(vec![topics[id - 1].clone()]);
+            image = image.after(answer, false, Some(teller), now).expect("honest");
+            image.topic("t").map(|topic| topic.id.0[0])
+        };
+        assert_eq!(hear(1, 1, later(0)), Some(1));
+        assert_eq!(hear(2, 2, later(0)), Some(2), "the later answer");
+        if goes_on {
+            assert_eq!(hear(2, 1, later(1)), Some(2));
+        }
+        assert_eq!(hear(1, 3, later(60)), Some(known), "broker 1 goes on: {goes_on}");
+    }
+}
+
+/// A broker that lags behind named the leader of a former topic of the name. The leaders of its
+/// successor, which counts its epochs from 0, were refused until their epochs were higher.
+#[test]
+fn the_leader_of_a_former_topic_does_not_lead_its_successor() {
+    let mut anew = topic("t", 1, 0);
+    anew.topic_id = Uuid([2; 16]);
+    let image = image(vec![anew]);
+    let news = |id: u8| LeaderNews {
+        topic: "t",
+        topic_id: Uuid([id; 16]),
+        partition: 0,
+        leader: NODE,
+        leader_epoch: LeaderEpoch(50),
+        endpoint: None,
+    };
+    assert!(image.with_leader(&news(1)).is_none(), "of the former topic");
+    assert!(image.with_leader(&news(2)).is_some());
+    assert!(image.with_leader(&news(0)).is_some(), "a broker without ids");
 }

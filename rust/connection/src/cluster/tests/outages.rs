@@ -1,8 +1,8 @@
 use super::*;
 use crate::backoff::Backoff;
 use crate::testing::{OTHER, two};
-use kafkalite_protocol::LeaderEpoch;
 use kafkalite_protocol::messages::metadata::MetadataResponseBroker;
+use kafkalite_protocol::{LeaderEpoch, Uuid};
 
 /// Answers heartbeats as well.
 fn alive(asked: &Asked) -> Answer {
@@ -140,6 +140,7 @@ fn a_leader_that_an_answer_named_is_used_and_not_unlearned() {
         cluster.topic("t", soon()).await.expect("known");
         cluster.learn_leader(&LeaderNews {
             topic: "t",
+            topic_id: Uuid::ZERO,
             partition: 0,
             leader: 2,
             leader_epoch: LeaderEpoch(7),
