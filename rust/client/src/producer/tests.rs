@@ -128,6 +128,20 @@ fn a_record_is_delivered_with_its_offset() {
     assert!(producer.metrics().contains(&("record-send-total", 1.0)));
 }
 
+/// A new producer waited for `request.timeout.ms`, 30 s, if the broker that it asked for a producer
+/// id was cut off from its cluster.
+#[test]
+fn another_broker_gives_the_producer_id_that_a_broker_which_is_cut_off_cannot_give() {
+    let cut_off = |asked: &Asked| match asked.is(ApiKey::InitProducerId) {
+        true => Answer::Silence,
+        false => usual(asked),
+    };
+    let [first, second] = testing::two(cut_off, usual);
+    let producer = start(config(&first, &[]));
+    assert_eq!(fate(&send(&producer, b"v", None)).unwrap().offset, 40);
+    assert_eq!((first.count(ApiKey::InitProducerId), second.count(ApiKey::InitProducerId)), (1, 1));
+}
+
 #[test]
 fn without_acks_nothing_is_waited_for() {
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -131,6 +131,35 @@ fn after_an_answer_that_led_nowhere_another_broker_is_asked() {
     assert_eq!(first.count(ApiKey::Metadata), 2, "{gone} is not there");
 }
 
+/// The only broker that was asked waited for its cluster, until the request's timeout was over.
+#[test]
+fn while_a_broker_does_not_answer_another_one_is_asked() {
+    let silent = |asked: &Asked| match asked.is(ApiKey::Heartbeat) {
+        true => Answer::Silence,
+        false => Answer::Usual,
+    };
+    for (has_another, asked) in [(true, (1, 1)), (false, (1, 0))] {
+        let [first, second] = match has_another {
+            true => two(silent, alive),
+            false => two(silent, silent),
+        };
+        let mut config = fast(&first);
+        config.request_timeout = Duration::from_millis(if has_another { 20_000 } else { 200 });
+        let answer = run(config, |cluster| async move {
+            cluster.topic("t", soon()).await.expect("known");
+            let patience = Duration::from_millis(1);
+            let answer = cluster.send_to_some(patience, |_| HeartbeatRequest::default()).await;
+            (answer.map(|_| ()), cluster.0.suspects.lock().contains_key(&NODE))
+        });
+        let beats = |broker: &FakeBroker| broker.count(ApiKey::Heartbeat);
+        match has_another {
+            true => assert_eq!(answer, (Ok(()), true)),
+            false => assert!(matches!(answer.0, Err(ConnectionError::Timeout { .. }))),
+        }
+        assert!(beats(&first) == asked.0 && beats(&second) >= asked.1);
+    }
+}
+
 #[test]
 fn a_leader_that_an_answer_named_is_used_and_not_unlearned() {
     let old = FakeBroker::start(|_| Answer::Usual);
