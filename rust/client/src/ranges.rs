@@ -25,8 +25,11 @@ use crate::consumer::{Consumer, Limits, Next, calls};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
 
+mod range;
 #[cfg(test)]
 mod tests;
+
+pub use range::{OffsetRange, RangeOptions, Step};
 
 /// How often ranges are looked at whose last records are not handed out, being markers.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -37,46 +40,12 @@ const DOUBT_AFTER: Duration = Duration::from_secs(5);
 /// or gets a change late, knows the partition soon.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// Records of one partition, by their offsets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OffsetRange {
-    /// The partition.
-    pub partition: TopicPartition,
-    /// The first offset that is wanted.
-    pub start: i64,
-    /// The first one that is not.
-    pub end: i64,
-    /// The id of the topic that the offsets are of; zero if it is not known. Nothing is read of
-    /// another topic of the name.
-    pub topic_id: Uuid,
-}
-
-/// What to do, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub struct RangeOptions {
-    /// Whether offsets that the log does not have any more are passed over, not an error.
-    pub may_lose: bool,
-    /// Where no fetch brings anything for this long, be it a marker, it is an error.
-    pub stall_timeout: Duration,
-}
-
-/// What a caller gets.
-#[derive(Debug)]
-pub enum Step {
-    /// Records of one or more ranges.
-    Records(Vec<RecordSlice>),
-    /// Nothing came in time.
-    Nothing,
-    /// All ranges are read.
-    End,
-}
-
 /// Reads offset ranges.
 pub struct RangeReader {
     consumer: Consumer,
     options: RangeOptions,
     ends: BTreeMap<TopicPartition, i64>,
-    /// Ranges of topics whose ids are known.
+    /// Ranges of topics whose ids are known, without the records that were handed out.
     of_topics: Vec<OffsetRange>,
     /// The sum of the offsets that are fetched next, wrapped: while it changes, something comes.
     reached: i64,
@@ -208,6 +177,7 @@ impl RangeReader {
                     self.last_progress = (self.clock)();
                     self.leave_what_is_read()?;
                     if !slices.is_empty() {
+                        self.note_handed_out(&slices);
                         return Ok(Step::Records(slices));
                     }
                 }
@@ -299,9 +269,21 @@ impl RangeReader {
         Err(ClientError::Timeout { what, after_ms: waited.as_millis() as u64 })
     }
 
+    /// A range that begins again begins behind these records.
+    fn note_handed_out(&mut self, slices: &[RecordSlice]) {
+        for RecordSlice { block, to, .. } in slices {
+            let of_partition =
+                |range: &&mut OffsetRange| range.partition == *block.cursor().partition();
+            for range in self.of_topics.iter_mut().filter(of_partition) {
+                range.start = block.offset(to - 1) + 1;
+            }
+        }
+    }
+
     /// The partitions that were read of other topics than the ranges are of. Such a topic
     /// - case A: was made again since: the rest of the range is gone, an error or passed over
-    /// - case B: was there before, and is all that this reader knows: the range begins again
+    /// - case B: was there before, and is all that this reader knows: the range begins again, behind
+    ///   what was handed out
     fn look_for_other_topics(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
         let is_other = |range: &&OffsetRange| {
             let subscription = self.consumer.shared().subscription.lock();

@@ -13,6 +13,7 @@ use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{LeaderEpoch, Offset, Records};
 
 use super::*;
+use crate::awaited;
 use crate::consumer::tests::{ALL, Log, broker, fetch, list_offsets, soon, values, x};
 
 fn reader(broker: &FakeBroker) -> RangeReader {
@@ -344,6 +345,27 @@ fn a_reader_that_knows_an_earlier_topic_of_the_name_begins_again() {
     reader.start(&[planned], options(false)).expect("a range");
     assert_eq!(read_all(&mut reader), Ok((2..6).collect()));
     assert_eq!(reader.lost(), 0);
+}
+
+/// A broker that lagged behind answered with the former topic, in the middle of a range. The records
+/// that were handed out came once more.
+#[test]
+fn a_range_that_begins_again_repeats_no_record() {
+    let planned = OffsetRange { topic_id: Uuid([2; 16]), ..range(2, 6) };
+    let lags = broker_of(&[2, 1, 2]);
+    let mut reader = reader(&lags);
+    reader.start(&[planned], options(false)).expect("a range");
+    let two = Limits { max_records: 2, ..ALL };
+    let Ok(Step::Records(first)) = reader.next(two, soon()) else { panic!("records") };
+    assert_eq!(values(&first), [2, 3]);
+    let cluster = reader.consumer.shared().cluster.clone();
+    let asked = async move { Ok(cluster.refresh(Wanted::Known).await?) };
+    reader.consumer.runtime().call(asked, soon()).expect("an answer");
+    awaited::until("the former topic is seen", || {
+        let subscription = reader.consumer.shared().subscription.lock();
+        subscription.get(&x()).is_some_and(|state| state.topic_id() == Uuid([1; 16]))
+    });
+    assert_eq!(read_all(&mut reader), Ok(vec![4, 5]));
 }
 
 #[test]
