@@ -282,7 +282,7 @@ impl RangeReader {
 
     /// The partitions that were read of other topics than the ranges are of. Such a topic
     /// - case A: was made again since: the rest of the range is gone, an error or passed over
-    /// - case B: was there before, and is all that this reader knows: the range begins again, behind
+    /// - case B: was there before, and is all that this reader knows: the range begins again behind
     ///   what was handed out
     fn look_for_other_topics(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
         let is_other = |range: &&OffsetRange| {

@@ -208,6 +208,7 @@ impl<T: Send + 'static> Sender<T> {
         let plan = self.outbox.send_all(&mut state, now);
         let wants_refresh = plan.leaderless.is_empty() && state.dispatch.take_refresh();
         drop(state);
+        plan.silent.iter().for_each(|node| self.cluster.suspect(*node));
         for node in &plan.absent {
             self.unavailable.entry(*node).or_insert(now);
             self.connect(*node);
@@ -217,7 +218,7 @@ impl<T: Send + 'static> Sender<T> {
         }
         if !plan.leaderless.is_empty() {
             self.look_for_leaders(&plan);
-        } else if wants_refresh {
+        } else if wants_refresh || !plan.silent.is_empty() {
             self.cluster.request_refresh();
         }
         self.update_loads(now);

@@ -347,8 +347,8 @@ fn a_reader_that_knows_an_earlier_topic_of_the_name_begins_again() {
     assert_eq!(reader.lost(), 0);
 }
 
-/// A broker that lagged behind answered with the former topic, in the middle of a range. The records
-/// that were handed out came once more.
+/// A broker that lagged behind answered with the former topic, in the middle of a range. What was
+/// handed out came once more.
 #[test]
 fn a_range_that_begins_again_repeats_no_record() {
     let planned = OffsetRange { topic_id: Uuid([2; 16]), ..range(2, 6) };

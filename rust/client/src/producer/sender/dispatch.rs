@@ -21,6 +21,7 @@ use crate::producer::idempotence::{Identity, Refused, Verdict, judge};
 use crate::producer::partitioner::Loads;
 
 mod answers;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +82,10 @@ pub struct Plan {
     pub leaderless: Vec<Arc<str>>,
     /// Whether a broker that has as many requests as allowed could get more.
     pub saturated: bool,
+    /// Brokers that have not answered a request for long: they may be cut off.
+    pub silent: Vec<NodeId>,
+    /// Silent brokers that do not lead any more what was sent to them.
+    pub replaced: Vec<NodeId>,
     /// When the first batch that lingers leaves.
     pub linger_at: Option<Instant>,
     /// Whether batches wait for a producer id.
@@ -108,6 +113,7 @@ pub struct Answer {
 struct Request {
     node: NodeId,
     sent: Vec<(usize, (u64, u32), Leader)>,
+    silence: silence::Silence,
 }
 
 /// The sender's state. See the module.
@@ -217,9 +223,10 @@ impl<T> Dispatch<T> {
             return plan;
         }
         self.resolve();
+        self.look_for_silence(now, &leader, &mut plan);
         if self.settings.idempotent && self.identity.is_none() {
             plan.wants_identity = !self.active.is_empty();
-            plan.wake_at = self.next_expiry;
+            plan.wake_at = earlier(plan.wake_at, self.next_expiry);
             return plan;
         }
         let at_once = self.accumulator.at_once();
@@ -309,7 +316,8 @@ impl<T> Dispatch<T> {
             let sent = batches.iter().map(|p| (p.track, p.order, p.leader)).collect();
             let id = self.next_request;
             self.next_request += 1;
-            self.requests.insert(id, Request { node, sent });
+            let silence = silence::Silence::since(now);
+            self.requests.insert(id, Request { node, sent, silence });
             *self.in_flight.entry(node).or_default() += 1;
             plan.requests.push(Outgoing { id, node, batches });
         }

@@ -111,6 +111,9 @@ impl<T: Send + 'static> Outbox<T> {
             None => Room::Absent,
         };
         let mut plan = state.dispatch.plan(now, leader, room);
+        for connection in plan.replaced.iter().filter_map(|node| connections.get(node)) {
+            connection.close("it does not answer, and another broker leads in its place");
+        }
         for outgoing in plan.requests.drain(..) {
             let node = outgoing.node;
             let connection = connections.get(&node);

@@ -391,3 +391,28 @@ fn stamps_are_given_once_until_they_are_replaced() {
     world.settle();
     check_all(&world);
 }
+
+/// A leader that was cut off waited for its replicas until the request's timeout was over, 30 s,
+/// though another broker led.
+#[test]
+fn what_a_silent_broker_got_is_taken_back_when_another_one_leads() {
+    let mut world = World::new(settings(), 2, 1_000);
+    world.append(0);
+    world.advance(5);
+    assert_eq!(world.requests[&1].len(), 1);
+    *world.clock.lock() += Duration::from_millis(4_999);
+    let plan = world.plan();
+    assert_eq!((plan.silent, plan.replaced), (vec![], vec![]));
+    world.leaders[0] = led(2, 1);
+    assert_eq!(world.plan().replaced, vec![], "it is not silent for long");
+    *world.clock.lock() += Duration::from_millis(1);
+    let plan = world.plan();
+    assert_eq!((plan.silent, plan.replaced), (vec![1], vec![1]));
+    world.leaders[0] = led(1, 1);
+    let plan = world.plan();
+    assert_eq!((plan.silent, plan.replaced), (vec![], vec![]), "it leads on");
+    world.leaders[0] = led(2, 2);
+    world.disconnect(1, 0);
+    world.settle();
+    assert_eq!(world.offsets(0), [(0, Some(0))]);
+}
