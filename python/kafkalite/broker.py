@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ._native import RecentRequest
     from .broker_process import BrokerProcess
+    from .clock import Clock
     from .faults import Faults
     from .records import Record
 
@@ -149,6 +150,16 @@ class Broker:
         from .faults import Faults
 
         return Faults(self._control)
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's clock, to be moved forward.
+
+        A child process is asked over HTTP, with ``admin_port`` only.
+        """
+        from .clock import Clock
+
+        return Clock(self._control)
 
     def _control(self, method: str, path: str, body: bytes) -> tuple[int, str]:
         """Send a command of test control."""

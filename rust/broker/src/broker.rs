@@ -139,6 +139,7 @@ impl Broker {
         let intervals = maintenance(config);
         let log_manager = LogManager::start(&built.partitions, clock.clone(), intervals)
             .map_err(system("the log manager"))?;
+        doors.open_logs(&log_manager);
         let figures = figures(&built, config.node_id);
         figures.show_in(metrics);
         let (network, io_threads) = front.opened(config, &parts)?;

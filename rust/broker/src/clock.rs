@@ -11,8 +11,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+mod moved;
 #[cfg(test)]
 mod tests;
+
+pub use moved::MovedClock;
 
 /// Nanoseconds in a millisecond.
 pub const NS_PER_MS: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! `/faults`: test control. A broker that is not under test refuses every command.
+//! `/faults`, `/clock`: test control. A broker that is not under test refuses every command.
 
 use std::sync::Arc;
 
@@ -47,6 +47,12 @@ pub(super) const COMMANDS: &[Command] = &[
         path: "/faults",
         method: Method::Delete,
         obey: |control, _, _| Ok(control.clear_faults()),
+    },
+    Command { path: "/clock", method: Method::Get, obey: |control, _, _| Ok(control.show_clock()) },
+    Command {
+        path: "/clock/advance",
+        method: Method::Post,
+        obey: |control, _, body| control.advance_clock(body).map_err(refusal),
     },
     Command {
         path: "/faults/{id}",

@@ -26,8 +26,9 @@ pub struct Environment {
 impl Environment {
     /// With faults on purpose, if `config` wants them.
     pub(super) fn under_test(mut self, config: &BrokerConfig) -> (Self, Option<Arc<TestControl>>) {
-        let control = config.test_control.then(TestControl::new);
+        let control = config.test_control.then(|| TestControl::new(self.clock.clone()));
         if let Some(control) = &control {
+            self.clock = control.clock();
             self.storage = control.storage(self.storage);
         }
         (self, control)

@@ -7,6 +7,7 @@ use crate::error::HandlerError;
 use crate::handlers::{self, Rooms};
 use crate::io_threads::IoThreads;
 use crate::network::{Listener, ListenerConfig, Network, NetworkConfig, NetworkParts};
+use crate::partitions::LogManager;
 use crate::purgatory::Timer;
 use crate::request_queue::{Audience, InlineMode, Request};
 use crate::test_control::TestControl;
@@ -22,6 +23,13 @@ pub(super) struct Doors {
 }
 
 impl Doors {
+    /// The log manager is there.
+    pub(super) fn open_logs(&self, log_manager: &LogManager) {
+        if let Some(control) = &self.control {
+            control.open_logs(log_manager.doing_due());
+        }
+    }
+
     /// The rooms are there.
     pub(super) fn open(&self, rooms: &Arc<Rooms>, timer: &Arc<Timer>) {
         self.rooms.get_or_init(|| Arc::downgrade(rooms));

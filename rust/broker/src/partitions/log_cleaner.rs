@@ -11,10 +11,11 @@ use super::partition::Partition;
 use super::replica_manager::ReplicaManager;
 use kafkalite_log::LogError;
 use kafkalite_protocol::Offset;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What cleans the logs of a broker; its threads share it.
 pub struct LogCleaner {
@@ -23,13 +24,32 @@ pub struct LogCleaner {
     max_keys: usize,
     /// Logs that a thread is at, by key.
     taken: Mutex<HashSet<u64>>,
+    /// One of them was given back.
+    given_back: Condvar,
 }
+
+/// How often a caller that waits for other threads looks whether the broker stops.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl LogCleaner {
     /// A cleaner whose maps of keys hold `max_keys` of them, in all its `threads` together.
     #[must_use]
     pub fn new(partitions: Arc<ReplicaManager>, max_keys: usize, threads: usize) -> Self {
-        Self { partitions, max_keys: max_keys / threads.max(1), taken: Mutex::default() }
+        let max_keys = max_keys / threads.max(1);
+        Self { partitions, max_keys, taken: Mutex::default(), given_back: Condvar::new() }
+    }
+
+    /// As [`Self::run`]; waits for logs that other threads are at, and cleans those again. They may
+    /// have begun at an earlier time.
+    pub fn run_to_end(&self, now_ms: i64, stopped: impl Fn() -> bool) {
+        while !stopped() {
+            self.run(now_ms, &stopped);
+            let mut taken = self.taken.lock();
+            if taken.is_empty() {
+                return;
+            }
+            self.given_back.wait_for(&mut taken, LOOK);
+        }
     }
 
     /// Cleans what is due, until nothing is or `stopped` says so.
@@ -97,5 +117,6 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.cleaner.taken.lock().remove(&self.key);
+        self.cleaner.given_back.notify_all();
     }
 }

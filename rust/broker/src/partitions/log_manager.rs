@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::error::panics;
 use kafkalite_log::LogError;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ struct Shared {
 pub struct LogManager {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    partitions: Arc<ReplicaManager>,
+    cleaner: Option<Arc<LogCleaner>>,
 }
 
 impl LogManager {
@@ -70,17 +72,23 @@ impl LogManager {
         clock: Arc<dyn Clock>,
         intervals: Maintenance,
     ) -> std::io::Result<Self> {
-        let manager = Self { shared: Arc::default(), threads: Mutex::default() };
+        let (max_keys, threads) = (intervals.cleaner_max_keys, intervals.cleaner_threads);
+        let cleaner = intervals
+            .cleaner_enabled
+            .then(|| Arc::new(LogCleaner::new(partitions.clone(), max_keys, threads)));
+        let manager = Self {
+            shared: Arc::default(),
+            threads: Mutex::default(),
+            partitions: partitions.clone(),
+            cleaner: cleaner.clone(),
+        };
         let waker = manager.shared.clone();
         clock.on_advance(Box::new(move || waker.look_again()));
         let waker = manager.shared.clone();
         partitions.on_deadline(move || waker.look_again());
         // Not when the threads first run: by then the clock may have been moved.
         let start_ms = clock.monotonic_ms();
-        if intervals.cleaner_enabled {
-            let threads = intervals.cleaner_threads;
-            let cleaner = LogCleaner::new(partitions.clone(), intervals.cleaner_max_keys, threads);
-            let cleaner = Arc::new(cleaner);
+        if let Some(cleaner) = cleaner {
             for i in 0..threads {
                 let (cleaner, shared) = (cleaner.clone(), manager.shared.clone());
                 let rounds = Rounds::of_cleaner(&intervals, start_ms);
@@ -107,6 +115,21 @@ impl LogManager {
             .spawn(move || run(&shared, rounds, doer, clock.as_ref()))?;
         self.threads.lock().push(thread);
         Ok(())
+    }
+
+    /// What does at once, on the caller's thread, all that depends on wall time: retention, then
+    /// compaction. For tests that move the clock.
+    pub fn doing_due(&self) -> impl Fn(i64) + Send + Sync + 'static {
+        let (partitions, shared) = (Arc::downgrade(&self.partitions), self.shared.clone());
+        let cleaner = self.cleaner.as_ref().map(Arc::downgrade);
+        move |now_ms| {
+            if let Some(partitions) = partitions.upgrade() {
+                retain(&partitions, now_ms);
+            }
+            if let Some(cleaner) = cleaner.as_ref().and_then(Weak::upgrade) {
+                cleaner.run_to_end(now_ms, || *shared.stopped.lock());
+            }
+        }
     }
 
     /// Ends the threads after the tasks they are at.

@@ -142,6 +142,21 @@ impl Timer {
         }
     }
 
+    /// Moves the clock with `move_clock`, and runs on this thread what is due then. The timer's
+    /// thread sees the new time only afterwards, so it takes none of these tasks.
+    pub fn turn_after(&self, move_clock: impl FnOnce()) {
+        let mut expired = Vec::new();
+        {
+            let mut state = self.shared.state.lock();
+            move_clock();
+            self.shared.expire(&mut state, &mut expired);
+        }
+        for task in expired {
+            panics::contain("a delayed operation at its deadline", task);
+        }
+        self.turn();
+    }
+
     /// Runs `task` once `delay_ms` have passed, unless it is cancelled before.
     pub fn schedule(&self, delay_ms: u64, task: TimerTask) -> TimerId {
         // Rounded up: never before the delay is over.

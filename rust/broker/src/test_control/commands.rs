@@ -101,6 +101,19 @@ impl TestControl {
         json(&Removed { removed: self.remove(|_| true) })
     }
 
+    /// The clock.
+    pub fn show_clock(&self) -> Vec<u8> {
+        json(&self.told_clock())
+    }
+
+    /// Moves the clock.
+    ///
+    /// # Errors
+    /// The command cannot be read, or the clock would be too far ahead.
+    pub fn advance_clock(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.advance(&read(body)?)?))
+    }
+
     /// Obeys a command of Python's, which has the form of the admin API's.
     ///
     /// # Errors
@@ -116,6 +129,8 @@ impl TestControl {
             ("POST", "/faults", _) => self.add_fault(body),
             ("GET", "/faults", _) => Ok(self.list_faults()),
             ("DELETE", "/faults", _) => Ok(self.clear_faults()),
+            ("GET", "/clock", _) => Ok(self.show_clock()),
+            ("POST", "/clock/advance", _) => self.advance_clock(body),
             ("GET", _, Some(id)) => self.show_fault(id),
             ("DELETE", _, Some(id)) => self.remove_fault(id),
             _ => {

@@ -6,7 +6,7 @@
 //! | `fault`, `held` | faults in force, and the requests and answers that they hold back |
 //! | `faulted`, `api`, `data_apis`, `offset_apis`, `admin_apis` | what faults know of each API |
 //! | `intercept` | the way of a request through the faults, and of its answer back |
-//! | `disk` | the file system of a broker under test |
+//! | `disk`, `clock` | the file system and the clock of a broker under test |
 //! | `commands` | faults as JSON, for the admin API and Python |
 //!
 //! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use kafkalite_log::storage::Storage;
 use parking_lot::Mutex;
 
+use crate::clock::{Clock, MovedClock};
 use crate::handlers::Rooms;
 use crate::purgatory::Timer;
 use disk::{DiskFaults, TestedStorage};
@@ -30,6 +31,7 @@ use spec::Stage;
 
 mod admin_apis;
 mod api;
+mod clock;
 mod commands;
 mod data_apis;
 mod disk;
@@ -48,9 +50,15 @@ mod trigger;
 /// Faults in force at the same time, at most.
 const MOST_FAULTS: usize = 1_000;
 
-/// The faults of one broker.
-#[derive(Default)]
+/// What does the chores of the log manager that are due at a wall time.
+pub type DoDue = Box<dyn Fn(i64) + Send + Sync>;
+
+/// The faults and the clock of one broker.
 pub struct TestControl {
+    clock: Arc<MovedClock>,
+    /// One move of the clock at a time.
+    moving: Mutex<()>,
+    do_due: OnceLock<DoDue>,
     faults: ArcSwap<Vec<Arc<Fault>>>,
     /// One change of the list at a time.
     changing: Mutex<()>,
@@ -63,10 +71,31 @@ pub struct TestControl {
 }
 
 impl TestControl {
-    /// Test control without a fault.
+    /// Test control without a fault, of a broker on `clock`.
     #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::default()
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            clock: Arc::new(MovedClock::new(clock)),
+            moving: Mutex::default(),
+            do_due: OnceLock::new(),
+            faults: ArcSwap::default(),
+            changing: Mutex::default(),
+            is_armed: AtomicBool::new(false),
+            next_id: AtomicU64::new(0),
+            holding: Holding::default(),
+            disk: Arc::default(),
+            behind: OnceLock::new(),
+        })
+    }
+
+    /// The clock of the broker.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as Arc<dyn Clock>
+    }
+
+    /// The log manager is there: `do_due` does what depends on wall time.
+    pub fn open_logs(&self, do_due: impl Fn(i64) + Send + Sync + 'static) {
+        self.do_due.get_or_init(|| Box::new(do_due));
     }
 
     /// The file system of the broker: `inner`, with faults.

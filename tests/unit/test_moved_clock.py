@@ -1,0 +1,218 @@
+"""A test moves the broker's clock: what takes days happens now."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import kafkalite
+from kafkalite.errors import InvalidArgumentError, KafkaliteError
+from tests.harness import reading
+from tests.harness.process import PATIENCE_S
+
+
+@pytest.fixture
+def broker() -> Iterator[kafkalite.Broker]:
+    """A broker of its own: its clock is not moved back."""
+    with kafkalite.Broker(admin_port=0) as broker:
+        yield broker
+
+
+@pytest.fixture
+def admin(broker: kafkalite.Broker) -> Iterator[kafkalite.AdminClient]:
+    """An admin client."""
+    with kafkalite.AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+        yield admin
+
+
+def send(broker: kafkalite.Broker, topic: str, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    """Write records with today's time, each in a batch of its own."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+    for key, value in pairs:
+        producer.produce(topic, value, key=key, partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+
+
+def span(broker: kafkalite.Broker, topic: str) -> tuple[int, int]:
+    """The first offset and the end of partition 0."""
+    keys = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "span"}
+    consumer = Consumer({**keys, "enable.auto.commit": False})
+    try:
+        found: tuple[int, int] = consumer.get_watermark_offsets(
+            TopicPartition(topic, 0), timeout=PATIENCE_S
+        )
+        return found
+    finally:
+        consumer.close()
+
+
+def test_records_of_a_week_are_deleted_now(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    admin.create_topic("t", config={"retention.ms": str(7 * 86_400_000)})
+    send(broker, "t", (None, b"old"))
+    broker.clock.advance("6d")
+    assert span(broker, "t") == (0, 1)
+    began = time.monotonic()
+    broker.clock.advance("25h")
+    assert time.monotonic() - began < PATIENCE_S
+    assert span(broker, "t") == (1, 1)
+
+
+def test_only_what_is_old_is_deleted(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    admin.create_topic("t", config={"retention.ms": "3600000", "segment.ms": "1000"})
+    send(broker, "t", (None, b"old"))
+    broker.clock.advance("2h")
+    now_ms = round(broker.clock.now.timestamp() * 1_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"new", partition=0, timestamp=now_ms)
+    assert producer.flush(PATIENCE_S) == 0
+    broker.clock.advance("30m")
+    assert span(broker, "t") == (1, 2)
+
+
+def test_a_compaction_that_has_to_wait_is_done_now(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    config = {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": "3600000",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.ms": "60000",
+    }
+    admin.create_topic("t", config=config)
+    send(broker, "t", (b"k", b"1"), (b"k", b"2"), (b"other", b"3"))
+    broker.clock.advance("30m")
+    now_ms = round(broker.clock.now.timestamp() * 1_000)
+    # A later record seals the segment before it.
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"4", key=b"last", partition=0, timestamp=now_ms)
+    assert producer.flush(PATIENCE_S) == 0
+    broker.clock.advance("20m")
+    assert read(broker) == [b"1", b"2", b"3", b"4"]
+    broker.clock.advance("20m")
+    assert read(broker) == [b"2", b"3", b"4"]
+
+
+def read(broker: kafkalite.Broker) -> list[bytes | None]:
+    """Every value of ``t``."""
+    return reading.values(broker.bootstrap_servers, "t")
+
+
+def test_offsets_of_an_empty_group_expire_now(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    admin.create_topic("t")
+    send(broker, "t", (None, b"x"))
+    keys = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+    consumer = Consumer({**keys, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    consumer.close()
+    broker.clock.advance("6d")
+    assert "g" in {group.group_id for group in admin.list_groups()}
+    broker.clock.advance("2d")
+    assert "g" not in {group.group_id for group in admin.list_groups()}
+
+
+def members(admin: kafkalite.AdminClient) -> int:
+    """How many members the group ``g`` has."""
+    if "g" not in {group.group_id for group in admin.list_groups()}:
+        return 0
+    return len(admin.describe_group("g").members)
+
+
+@pytest.mark.parametrize(("monotonic", "left"), [(False, 1), (True, 0)])
+def test_a_silent_member_loses_its_session_when_deadlines_move(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient, monotonic: bool, left: int
+) -> None:
+    admin.create_topic("t")
+    consumer = kafkalite.Consumer(
+        "t",
+        group_id="g",
+        bootstrap_servers=broker.bootstrap_servers,
+        heartbeat_interval_ms=15_000,
+        enable_auto_commit=False,
+    )
+    with consumer:
+        deadline = time.monotonic() + PATIENCE_S
+        while members(admin) == 0 or admin.describe_group("g").state.upper() != "STABLE":
+            consumer.poll(timeout=0.1)
+            assert time.monotonic() < deadline
+        broker.clock.advance("10m", monotonic=monotonic)
+        assert members(admin) == left
+
+
+def test_a_request_that_waits_ends_when_deadlines_move(broker: kafkalite.Broker) -> None:
+    with broker.faults.delay(3_600_000, api="ListOffsets") as fault:
+        keys = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "w"}
+        send(broker, "t", (None, b"x"))
+        consumer = Consumer({**keys, "enable.auto.commit": False})
+        asked = TopicPartition("t", 0, 0)
+        ends: list[object] = []
+
+        def ask() -> None:
+            ends.append(consumer.get_watermark_offsets(asked, timeout=PATIENCE_S))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while fault.fired == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # Two requests, one after the other on a connection: each waits for an hour.
+        while asking.is_alive():
+            broker.clock.advance("1h", monotonic=True)
+            asking.join(0.05)
+            assert time.monotonic() < deadline
+        consumer.close()
+        assert ends == [(0, 1)]
+
+
+def test_the_clock_tells_how_far_it_was_moved(broker: kafkalite.Broker) -> None:
+    before = broker.clock.now
+    after = broker.clock.advance(timedelta(days=2))
+    assert timedelta(days=2) <= after - before < timedelta(days=2, hours=1)
+    assert broker.clock.now >= after
+
+
+@pytest.mark.parametrize("duration", ["", "7", "d", "-1d", "1y", "1e9d", -1, float("nan"), "7 d"])
+def test_what_is_no_duration_is_refused(broker: kafkalite.Broker, duration: str | float) -> None:
+    with pytest.raises((InvalidArgumentError, KafkaliteError), match="is no duration"):
+        broker.clock.advance(duration)
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_a_hundred_years_are_the_limit(broker: kafkalite.Broker, monotonic: bool) -> None:
+    broker.clock.advance("18250d", monotonic=monotonic)
+    with pytest.raises(InvalidArgumentError, match="100 years"):
+        broker.clock.advance("18251d", monotonic=monotonic)
+
+
+def test_records_with_the_time_of_the_broker_are_kept(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    admin.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    broker.clock.advance("8d")
+    send(broker, "t", (None, b"new"))
+    broker.clock.advance("6d")
+    assert span(broker, "t") == (0, 1)
+
+
+def test_a_client_of_any_language_moves_the_clock_over_http(broker: kafkalite.Broker) -> None:
+    url = f"{broker.admin_url}/api/v1/clock"
+    body = json.dumps({"ms": 86_400_000}).encode()
+    with urllib.request.urlopen(f"{url}/advance", body, timeout=PATIENCE_S) as answer:
+        moved = json.load(answer)
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        told = json.load(answer)
+    assert moved["wall_ahead_ms"] == told["wall_ahead_ms"] == 86_400_000
+    assert told["monotonic_ahead_ms"] == 0
