@@ -35,6 +35,7 @@ use crate::tail_ring::TailRing;
 use crate::truncation_note::TruncationNote;
 
 mod append;
+mod copy;
 mod figures;
 mod flush;
 mod follow;
@@ -47,6 +48,7 @@ pub(crate) mod tests;
 mod truncate;
 
 pub use append::Appended;
+pub use copy::Copied;
 pub use figures::SegmentFigures;
 pub use follow::FollowerAppended;
 pub use heal::{Checked, Damage};

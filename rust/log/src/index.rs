@@ -8,7 +8,7 @@
 use std::io::{self, IoSlice};
 use std::path::Path;
 
-use crate::storage::{OpenMode, Storage};
+use crate::storage::{OpenMode, Storage, is_shared};
 
 mod mapped;
 pub(crate) mod offset_index;
@@ -120,7 +120,13 @@ impl<const LENGTH: usize> Entries<LENGTH> {
         if self.written == length && !self.cut && !sync && length > 0 {
             return Ok(());
         }
-        let file = storage.open(path, OpenMode::Create)?;
+        let mut file = storage.open(path, OpenMode::Create)?;
+        if self.cut && is_shared(file.as_fd())? {
+            // A fork of the broker may have mapped these bytes.
+            storage.remove_file(path)?;
+            self.written = 0;
+            file = storage.open(path, OpenMode::Create)?;
+        }
         if self.cut {
             file.set_len(self.written as u64)?;
             self.cut = false;

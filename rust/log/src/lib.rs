@@ -40,8 +40,8 @@ pub mod validation;
 
 pub use adopt::{Adopted, adopt};
 pub use commit_log::{
-    Appended, Checked, CommitLog, Damage, DurableEnd, FollowerAppended, LogEnd, NotedTruncation,
-    OpenState, ReadResult, Role, SegmentFigures, TimestampOffset,
+    Appended, Checked, CommitLog, Copied, Damage, DurableEnd, FollowerAppended, LogEnd,
+    NotedTruncation, OpenState, ReadResult, Role, SegmentFigures, TimestampOffset,
 };
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};

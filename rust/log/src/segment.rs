@@ -6,7 +6,7 @@
 //! Source: Kafka's `LogSegment`, `LogFileUtils`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::index::offset_index::OffsetIndex;
 use crate::index::time_index::TimeIndex;
 use crate::log_dir::PartitionDir;
 use crate::segment_file::{FileSlot, SegmentFile};
-use crate::storage::OpenMode;
+use crate::storage::{OpenMode, is_shared};
 
 mod indexing;
 
@@ -295,9 +295,38 @@ impl Segment {
 
     fn set_file_length(&self, length: u32) -> Result<(), LogError> {
         let file = self.file()?;
-        file.storage()
-            .set_len(length.into())
-            .map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
+        let set = match is_shared(file.storage().as_fd()) {
+            Ok(true) => self.take_own_copy(&file, length),
+            Ok(false) => file.storage().set_len(length.into()),
+            Err(error) => Err(error),
+        };
+        set.map_err(|error| self.dir.failed(self.path(LOG_SUFFIX), error))
+    }
+
+    /// Puts a copy of the first `length` bytes in the place of the file, which a snapshot or a fork
+    /// has as well. Slices of the file before stay valid.
+    fn take_own_copy(&self, file: &SegmentFile, length: u32) -> io::Result<()> {
+        const PIECE: usize = 1 << 20;
+        let mut piece = vec![0; PIECE.min(length as usize)];
+        self.dir.at(&self.name(LOG_SUFFIX), |path| {
+            let temporary = path.with_extension("log.tmp");
+            let own = self.dir.storage().open(&temporary, OpenMode::Create)?;
+            own.set_len(0)?;
+            let mut copied = 0;
+            while copied < length {
+                let wanted = piece.len().min((length - copied) as usize);
+                let read = file.read_at(&mut piece[..wanted], copied.into())?;
+                if read == 0 {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                own.write_all_at(&mut [IoSlice::new(&piece[..read])], copied.into())?;
+                copied += read as u32;
+            }
+            own.sync_data()?;
+            self.dir.storage().rename(&temporary, path)
+        })?;
+        self.slot.close();
+        Ok(())
     }
 
     /// Makes everything up to `size` visible to readers: the batches noted in `indexes`, whose

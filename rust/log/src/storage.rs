@@ -78,6 +78,11 @@ pub trait Storage: Send + Sync + Debug {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// What a directory holds, sorted by name; names that are not UTF-8 are left out.
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Gives a file a second name. Where the file system cannot, between two of them for instance,
+    /// the bytes are copied.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop))
+    }
 }
 
 /// More than any file has that is read as a whole: a checkpoint of a million partitions is
@@ -114,6 +119,11 @@ pub fn read_full(file: &dyn StorageFile, buffer: &mut [u8], position: u64) -> io
         }
     }
     Ok(read)
+}
+
+/// Whether a file has another name: a snapshot or a fork of a broker has the same bytes.
+pub(crate) fn is_shared(file: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(file)?.st_nlink > 1)
 }
 
 /// Whether what is replaced must be safe from a power cut when the call returns.

@@ -12,6 +12,7 @@ use crate::storage::RealStorage;
 use crate::validation::{ValidatedBatch, validate};
 
 mod appending;
+mod copying;
 mod cutting;
 mod damage;
 mod figures;
