@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from . import _native
 from .arguments import checked_count, checked_seconds, refuse_positional
+from .ports import answers, bracketed, hold
 
 if TYPE_CHECKING:
     from typing import Never, Self
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
     from .clock import Clock
     from .faults import Faults
     from .records import Record
+    from .snapshots import Snapshot
 
     #: What runs the broker: threads here, or a process.
     _Engine: TypeAlias = _native.Broker | BrokerProcess
 
 OnReady: TypeAlias = Callable[[str, str | None], object]
 
-#: An ApiVersions request, version 0: what every broker answers first.
-_API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+#: Keys of one broker that a fork does not take over.
+_OF_ONE = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "kafkalite.admin.port"}
 
 
 class Broker:
@@ -90,6 +92,10 @@ class Broker:
         self._log_level = log_level
         #: ``HOST:PORT``, from the first start on.
         self._listens: str | None = None
+        #: Its log directories, from the first start on.
+        self._log_dirs: list[Path] = []
+        #: What it is a fork of.
+        self._origin: Snapshot | None = None
         #: Addresses of brokers that it cannot reach; ``None`` cuts no link, now or later.
         self._cut: Sequence[str] | None = None
         self._engine: _Engine | None = None
@@ -160,6 +166,73 @@ class Broker:
         from .clock import Clock
 
         return Clock(self._control)
+
+    def snapshot(self) -> Snapshot:
+        """Copy topics, records, offsets and groups as they are now; clients go on.
+
+        Each partition is copied at one moment between call and return, with every record that
+        was acknowledged before the call. It lives in the log directory until it is deleted, or the
+        broker's temporary directory is removed.
+
+        Raises:
+            IllegalStateError: The broker does not run, or test control is off.
+            InvalidArgumentError: The broker is one of a cluster, or its disk is full.
+        """
+        from .snapshots import take
+
+        return take(self._control)
+
+    def reset(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of this broker; it then serves on the same port.
+
+        Connections are cut. Clients know epochs and offsets of what is gone, so make new ones.
+
+        Args:
+            snapshot: A snapshot of this broker, which may be used again.
+
+        Raises:
+            InvalidArgumentError: It was deleted, or is another broker's.
+        """
+        from .snapshots import check, put_back
+
+        check(snapshot, self._log_dirs)
+        with self._changing():
+            self.kill()
+            put_back(snapshot)
+            self.start()
+
+    def fork(self, snapshot: Snapshot | None = None) -> Broker:
+        """Start a second broker with the topics, records, offsets and groups of this one.
+
+        It has this broker's configuration, ports of its own, and a temporary directory. Neither
+        broker sees what the other does from then on.
+
+        Args:
+            snapshot: What it begins with; ``None`` is the present.
+
+        Returns:
+            A broker that serves. ``close()`` it, or use it in ``with``.
+
+        Raises:
+            IllegalStateError: The broker does not run, or test control is off.
+            InvalidArgumentError: The snapshot was deleted, or the broker is one of a cluster.
+        """
+        from .snapshots import check
+
+        if snapshot is None:
+            with self.snapshot() as present:
+                return self.fork(present)
+        check(snapshot, self._log_dirs)
+        fork = Broker(
+            host=self._address[0],
+            config={key: text for key, text in self._config.items() if key not in _OF_ONE},
+            admin_port=None if self._admin_port is None else 0,
+            in_process=self._in_process,
+            log_level=self._log_level,
+        )
+        fork._origin = snapshot
+        fork.start()
+        return fork
 
     def _control(self, method: str, path: str, body: bytes) -> tuple[int, str]:
         """Send a command of test control."""
@@ -248,7 +321,7 @@ class Broker:
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
-            if (servers := self._servers) and _answers(servers.split(",")[0], max(left, 0.001)):
+            if (servers := self._servers) and answers(servers.split(",")[0], max(left, 0.001)):
                 return
             if left <= 0:
                 text = f"the broker does not answer within {timeout:g} s"
@@ -312,19 +385,21 @@ class Broker:
         if self._log_level is not None:
             self._prepare_log(self._log_level)
         temporary = None
+        log_dirs = str(self._data_dir)
         if self._data_dir is None:
-            temporary = tempfile.mkdtemp(prefix="kafkalite-")
+            temporary, log_dirs = self._make_temporary()
             self._temporary = Path(temporary)
         held: list[socket.socket] = []
         host, port = self._address
-        self._listens = f"{_bracketed(host)}:{_hold(host, port, held)}"
+        self._listens = f"{bracketed(host)}:{hold(host, port, held)}"
         keys = {
             "listeners": f"PLAINTEXT://{self._listens}",
-            "log.dirs": temporary or str(self._data_dir),
+            "log.dirs": log_dirs,
             "kafkalite.admin.port": str(self._held_admin_port(held)),
             # What is thrown away need not survive a power cut.
             "kafkalite.disk.sync": _text(temporary is None),
         } | self._config
+        self._log_dirs = [Path(path.strip()).absolute() for path in keys["log.dirs"].split(",")]
         engine: _Engine
         if self._in_process:
             engine = _native.Broker(keys, self._topics)
@@ -335,6 +410,15 @@ class Broker:
         self._engine = engine
         self._close = weakref.finalize(self, _end, os.getpid(), engine, temporary, held)
         return engine
+
+    def _make_temporary(self) -> tuple[str, str]:
+        """Make a temporary directory, for a fork with what it begins with; and its log dirs."""
+        if self._origin is None:
+            temporary = tempfile.mkdtemp(prefix="kafkalite-")
+            return temporary, temporary
+        from .snapshots import clone
+
+        return clone(self._origin)
 
     def _prepare_log(self, level: str | int) -> None:
         from .logs import forward_logs, level_name
@@ -348,7 +432,7 @@ class Broker:
     def _held_admin_port(self, held: list[socket.socket]) -> int:
         if self._admin_port is None:
             return -1
-        return _hold(self._config.get("kafkalite.admin.host", "127.0.0.1"), self._admin_port, held)
+        return hold(self._config.get("kafkalite.admin.host", "127.0.0.1"), self._admin_port, held)
 
 
 def serve(words: Sequence[str], *, on_ready: OnReady | None = None) -> int:
@@ -376,40 +460,6 @@ def _end(pid: int, engine: _Engine, directory: str | None, held: list[socket.soc
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _hold(host: str, port: int, held: list[socket.socket]) -> int:
-    """Keep a port, a free one for 0: bound but not listening, beside the listener.
-
-    While a broker is down its clients try to reach it from ports that the system chooses.
-    The system could choose the broker's own port if it were not held.
-
-    Returns:
-        The port; as given, if it cannot be held.
-    """
-    if not 0 <= port < 1 << 16:
-        # What the system would make of it is another port.
-        return port
-    try:
-        name: str | bytes = host or "0.0.0.0"
-        if isinstance(name, str) and name.isascii():
-            # Python would import its tables of international names for a string.
-            name = name.encode()
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            name, port, type=socket.SOCK_STREAM
-        )[0]
-        reserved = socket.socket(family, kind, protocol)
-    except OSError:
-        # The broker will meet the same, and tells it better.
-        return port
-    try:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(address)
-    except OSError:
-        reserved.close()
-        return port
-    held.append(reserved)
-    return int(reserved.getsockname()[1])
-
-
 def partitions_of(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, int | None]]:
     """Return topics to make with their numbers of partitions, as far as they have one."""
     if isinstance(topics, str):
@@ -428,18 +478,3 @@ def partitions_of(topics: Iterable[str] | Mapping[str, int]) -> list[tuple[str, 
 def _text(value: object) -> str:
     """Return a key's value as files spell it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _answers(address: str, timeout: float) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout) as peer:
-            peer.settimeout(timeout)
-            peer.sendall(_API_VERSIONS)
-            return len(peer.recv(4)) == 4
-    except OSError:
-        return False

@@ -13,6 +13,8 @@ fixture                      scope     what it is
 ``kafkalite_admin``          function  an admin client
 ``kafkalite_async_*``        function  ``producer``, ``consumer`` and ``admin`` for asyncio
 ``kafkalite_faults``          function  ``kafkalite_broker.faults``; removed after the test
+``kafkalite_fork``           function  a broker of its own for each test, a fork of a seeded one
+``kafkalite_seed``           session   override it: a function that fills the seeded broker
 ``kafkalite_broker_options``  session  override it: keywords for the broker
 ``kafkalite_cluster``        session   three brokers that replicate; a test that kills or divides
                                        them starts and heals them again
@@ -32,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from .admin import AdminClient
     from .aio.admin import AsyncAdminClient
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from .consumer import Consumer
     from .faults import Faults
     from .producer import Producer
+    from .snapshots import Snapshot
 
 _BROKER = pytest.StashKey["Broker"]()
 _CLUSTER = pytest.StashKey["Cluster"]()
@@ -182,6 +185,40 @@ def kafkalite_faults(kafkalite_broker: Broker) -> Iterator[Faults]:
     # A test that ended the broker has ended its faults.
     if kafkalite_broker._servers is not None:
         faults.clear()
+
+
+@pytest.fixture(scope="session")
+def kafkalite_seed() -> Callable[[Broker], object]:
+    """Return what fills the broker that ``kafkalite_fork`` begins as; override it."""
+    return lambda _: None
+
+
+@pytest.fixture(scope="session")
+def _kafkalite_seeded(
+    pytestconfig: pytest.Config,
+    kafkalite_broker_options: dict[str, Any],
+    kafkalite_seed: Callable[[Broker], object],
+) -> Iterator[tuple[Broker, Snapshot]]:
+    """Fill a broker once for all tests of the session, and take a snapshot of it."""
+    if pytestconfig.getoption("kafkalite_external"):
+        pytest.skip("an external broker has no forks")
+    from .broker import Broker
+
+    options: dict[str, Any] = {"log_level": "info"} | kafkalite_broker_options
+    if not options.get("in_process", True):
+        # Over it a snapshot is taken.
+        options = {"admin_port": 0} | options
+    with Broker(**options) as broker:
+        kafkalite_seed(broker)
+        yield broker, broker.snapshot()
+
+
+@pytest.fixture
+def kafkalite_fork(_kafkalite_seeded: tuple[Broker, Snapshot]) -> Iterator[Broker]:
+    """Run a fork of the seeded broker; what the test does to it no other test sees."""
+    seeded, snapshot = _kafkalite_seeded
+    with seeded.fork(snapshot) as fork:
+        yield fork
 
 
 @pytest.fixture

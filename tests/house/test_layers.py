@@ -79,6 +79,7 @@ BROKER = House(
         "test_control": {
             "handlers",
             "fetch_sessions",
+            "meta_properties",
             "metadata",
             "purgatory",
             "request_queue",

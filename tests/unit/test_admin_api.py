@@ -125,7 +125,17 @@ def group(broker: Process, topic: str) -> Any:
     consumer.close()
 
 
-OTHER = ("/live", "/faults", "/faults/{id}", "/clock", "/clock/advance")
+OTHER = (
+    "/live",
+    "/faults",
+    "/faults/{id}",
+    "/clock",
+    "/clock/advance",
+    "/snapshots",
+    "/snapshots/{id}",
+    "/forks",
+    "/forks/{id}",
+)
 
 
 @pytest.mark.parametrize("path", [path for path in FILE["paths"] if path not in OTHER])

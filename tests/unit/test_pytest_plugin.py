@@ -311,3 +311,35 @@ def test_faults_skip_with_an_external_broker(pytester: pytest.Pytester) -> None:
         "-p", "no:cacheprovider", "--kafkalite-external=127.0.0.1:1"
     )
     assert outcomes(result) == {"skipped": 1}
+
+
+FORKS = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def kafkalite_seed():
+        def seed(broker):
+            import kafkalite
+            with kafkalite.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                producer.send("orders", b"seeded").result(timeout=30)
+        return seed
+
+    @pytest.mark.parametrize("value", [b"one", b"two"])
+    def test_each_begins_with_the_seed(kafkalite_fork, value):
+        import kafkalite
+        with kafkalite.Producer(bootstrap_servers=kafkalite_fork.bootstrap_servers) as producer:
+            producer.send("orders", value).result(timeout=30)
+        records = kafkalite_fork.expect("orders", 2, timeout=30)
+        assert [record.value for record in records] == [b"seeded", value]
+"""
+
+
+def test_each_test_has_a_fork_of_the_seeded_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FORKS)
+    assert outcomes(pytester.runpytest_subprocess("-W", "error")) == {"passed": 2}
+
+
+def test_each_worker_seeds_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(FORKS)
+    assert outcomes(pytester.runpytest_subprocess("-n", "2")) == {"passed": 2}

@@ -10,7 +10,8 @@ use kafkalite_protocol::Uuid;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-const FILE: &str = "meta.properties";
+/// Its name in a log directory.
+pub const FILE: &str = "meta.properties";
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]

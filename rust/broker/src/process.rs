@@ -12,6 +12,7 @@ mod adopt;
 mod embedded;
 mod failure;
 mod flags;
+mod forks;
 mod kept_lines;
 mod links;
 mod log_lines;

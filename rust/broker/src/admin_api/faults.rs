@@ -1,4 +1,5 @@
-//! `/faults`, `/clock`: test control. A broker that is not under test refuses every command.
+//! `/faults`, `/clock`, `/snapshots`, `/forks`: test control. A broker that is not under test
+//! refuses every command.
 
 use std::sync::Arc;
 
@@ -55,6 +56,32 @@ pub(super) const COMMANDS: &[Command] = &[
         obey: |control, _, body| control.advance_clock(body).map_err(refusal),
     },
     Command {
+        path: "/snapshots",
+        method: Method::Get,
+        obey: |control, _, _| control.list_snapshots().map_err(refusal),
+    },
+    Command {
+        path: "/snapshots",
+        method: Method::Post,
+        obey: |control, _, body| control.take_snapshot_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/snapshots/{id}",
+        method: Method::Delete,
+        obey: |control, asked, _| control.remove_snapshot(id(asked)?).map_err(refusal),
+    },
+    Command { path: "/forks", method: Method::Get, obey: |control, _, _| Ok(control.list_forks()) },
+    Command {
+        path: "/forks",
+        method: Method::Post,
+        obey: |control, _, body| control.add_fork(body).map_err(refusal),
+    },
+    Command {
+        path: "/forks/{id}",
+        method: Method::Delete,
+        obey: |control, asked, _| control.remove_fork(id(asked)?).map_err(refusal),
+    },
+    Command {
         path: "/faults/{id}",
         method: Method::Get,
         obey: |control, asked, _| control.show_fault(id(asked)?).map_err(refusal),
@@ -70,8 +97,8 @@ fn id(asked: &Asked) -> Result<u64, Refusal> {
     let text = asked.part("id");
     text.parse().map_err(|_| {
         let why = format!("{text:?} is no number");
-        let hint = "GET /api/v1/faults lists the faults.";
-        Refusal::new(StatusCode::BAD_REQUEST, "the fault cannot be found", why, hint)
+        let hint = "GET /api/v1/faults, /snapshots and /forks list what there is.";
+        Refusal::new(StatusCode::BAD_REQUEST, "the id cannot be read", why, hint)
     })
 }
 

@@ -167,9 +167,9 @@ impl MetadataLog {
         image: &MetadataImage,
         timestamp_ms: i64,
     ) -> Result<(), MetadataError> {
-        let name = format!("{:020}-{:010}.checkpoint", image.offset + 1, image.epoch);
         let disk = self.storage.as_ref();
-        let written = snapshot::write(disk, &self.dir.join(name), image, timestamp_ms)?;
+        let path = self.dir.join(snapshot_name(image));
+        let written = snapshot::write(disk, &path, image, timestamp_ms)?;
         self.active = create_log(disk, &self.dir, image)?;
         self.bytes_since_snapshot = 0;
         self.snapshot_after_bytes = SNAPSHOT_AFTER_BYTES.max(written);
@@ -177,6 +177,24 @@ impl MetadataLog {
         let stale_logs = files.logs.iter().rev().skip(1);
         delete(disk, stale_logs.chain(files.checkpoints.iter().rev().skip(1)))
     }
+}
+
+/// Writes a log that adds up to `image` into `dir`, which is new.
+///
+/// # Errors
+/// The disk refuses.
+pub fn write_image(
+    disk: &dyn Storage,
+    dir: &Path,
+    image: &MetadataImage,
+    timestamp_ms: i64,
+) -> Result<(), MetadataError> {
+    disk.create_dir(dir).map_err(io_error("create", dir))?;
+    snapshot::write(disk, &dir.join(snapshot_name(image)), image, timestamp_ms).map(drop)
+}
+
+fn snapshot_name(image: &MetadataImage) -> String {
+    format!("{:020}-{:010}.checkpoint", image.offset + 1, image.epoch)
 }
 
 /// Deletes the log in `dir`: something else took its place.

@@ -4,6 +4,7 @@
 //! and follows the control plane's image. Replica fetchers get a room of their own, `replication`.
 
 mod checkpoints;
+mod copying;
 mod group_commit;
 mod log_cleaner;
 mod log_dirs;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::failure::Failure;
+use super::forks;
 use super::links::Links;
 use super::serve::{bind_admin, reachable, start_admin};
 use crate::admin_http::AdminHttp;
@@ -46,6 +47,7 @@ impl Embedded {
         let broker = Broker::start_in(config, environment)?;
         let admin = start_admin(admin, &broker).inspect_err(|_| broker.stop())?;
         broker.create_topics(topics).inspect_err(|_| broker.stop())?;
+        forks::allow(&broker);
         let running = Some(Running { broker, admin });
         Ok(Self { running, process_id: std::process::id() })
     }

@@ -12,7 +12,7 @@ use super::embedded::url;
 use super::failure::Failure;
 use super::flags::Order;
 use super::links::Links;
-use super::{OnReady, logging, parent, say};
+use super::{OnReady, forks, logging, parent, say};
 use crate::admin_http::{AdminHttp, AdminListener, AdminParts};
 use crate::broker::{Broker, Environment};
 use crate::config::{BASE, BrokerConfig, load};
@@ -37,6 +37,7 @@ pub fn serve(order: &Order, ready: OnReady<'_>) -> Result<(), Failure> {
         Ok(admin)
     });
     let admin = admin.inspect_err(|_| broker.stop())?;
+    forks::allow(&broker);
     let parent = order.stops_with_parent.map(end_of_parent).transpose();
     let parent = parent.inspect_err(|_| broker.stop())?;
     let stdin = order.stops_with_stdin.then(end_of_stdin).transpose();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::TestControl;
 use super::fault::Fault;
 use super::refusal::Refused;
+use super::snapshots::Nothing;
 use super::spec::Spec;
 
 /// A fault as its maker sees it.
@@ -114,6 +115,52 @@ impl TestControl {
         Ok(json(&self.advance(&read(body)?)?))
     }
 
+    /// Takes a snapshot.
+    ///
+    /// # Errors
+    /// The command has members, the broker is one of a cluster, or its disk refuses.
+    pub fn take_snapshot_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        let Nothing {} = read(if body.is_empty() { &b"{}"[..] } else { body })?;
+        Ok(json(&self.take_snapshot()?))
+    }
+
+    /// The snapshots.
+    ///
+    /// # Errors
+    /// The broker is one of a cluster.
+    pub fn list_snapshots(&self) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.told_snapshots()?))
+    }
+
+    /// Deletes a snapshot.
+    ///
+    /// # Errors
+    /// There is none, or the disk refuses.
+    pub fn remove_snapshot(&self, id: u64) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.delete_snapshot(id)?))
+    }
+
+    /// Starts a fork.
+    ///
+    /// # Errors
+    /// The command cannot be read, there is no such snapshot, or the fork does not start.
+    pub fn add_fork(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.fork(&read(if body.is_empty() { &b"{}"[..] } else { body })?)?))
+    }
+
+    /// The forks.
+    pub fn list_forks(&self) -> Vec<u8> {
+        json(&self.told_forks())
+    }
+
+    /// Ends a fork.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn remove_fork(&self, id: u64) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.delete_fork(id)?))
+    }
+
     /// Obeys a command of Python's, which has the form of the admin API's.
     ///
     /// # Errors
@@ -124,13 +171,22 @@ impl TestControl {
         path: &str,
         body: &[u8],
     ) -> Result<Vec<u8>, Refused> {
-        let id = path.strip_prefix("/faults/").and_then(|id| id.parse().ok());
-        match (method, path, id) {
+        let id = |folder: &str| path.strip_prefix(folder).and_then(|id| id.parse().ok());
+        match (method, id("/snapshots/"), id("/forks/")) {
+            ("DELETE", Some(id), _) => return self.remove_snapshot(id),
+            ("DELETE", _, Some(id)) => return self.remove_fork(id),
+            _ => {}
+        }
+        match (method, path, id("/faults/")) {
             ("POST", "/faults", _) => self.add_fault(body),
             ("GET", "/faults", _) => Ok(self.list_faults()),
             ("DELETE", "/faults", _) => Ok(self.clear_faults()),
             ("GET", "/clock", _) => Ok(self.show_clock()),
             ("POST", "/clock/advance", _) => self.advance_clock(body),
+            ("POST", "/snapshots", _) => self.take_snapshot_as(body),
+            ("GET", "/snapshots", _) => self.list_snapshots(),
+            ("POST", "/forks", _) => self.add_fork(body),
+            ("GET", "/forks", _) => Ok(self.list_forks()),
             ("GET", _, Some(id)) => self.show_fault(id),
             ("DELETE", _, Some(id)) => self.remove_fault(id),
             _ => {

@@ -7,6 +7,7 @@
 //! | `faulted`, `api`, `data_apis`, `offset_apis`, `admin_apis` | what faults know of each API |
 //! | `intercept` | the way of a request through the faults, and of its answer back |
 //! | `disk`, `clock` | the file system and the clock of a broker under test |
+//! | `snapshots`, `forks` | copies of all that the broker keeps, and second brokers on them |
 //! | `commands` | faults as JSON, for the admin API and Python |
 //!
 //! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
@@ -25,6 +26,7 @@ use crate::handlers::Rooms;
 use crate::purgatory::Timer;
 use disk::{DiskFaults, TestedStorage};
 use fault::Fault;
+pub use forks::{Forked, StartFork};
 use held::{Held, Holding};
 pub use refusal::Refused;
 use spec::Stage;
@@ -37,11 +39,13 @@ mod data_apis;
 mod disk;
 mod fault;
 mod faulted;
+mod forks;
 mod held;
 mod intercept;
 mod offset_apis;
 mod parts;
 mod refusal;
+mod snapshots;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -59,6 +63,11 @@ pub struct TestControl {
     /// One move of the clock at a time.
     moving: Mutex<()>,
     do_due: OnceLock<DoDue>,
+    /// One change of the snapshots at a time.
+    copying: Mutex<()>,
+    last_snapshot: AtomicU64,
+    start_fork: OnceLock<StartFork>,
+    forks: Mutex<Vec<forks::Fork>>,
     faults: ArcSwap<Vec<Arc<Fault>>>,
     /// One change of the list at a time.
     changing: Mutex<()>,
@@ -78,6 +87,10 @@ impl TestControl {
             clock: Arc::new(MovedClock::new(clock)),
             moving: Mutex::default(),
             do_due: OnceLock::new(),
+            copying: Mutex::default(),
+            last_snapshot: AtomicU64::new(0),
+            start_fork: OnceLock::new(),
+            forks: Mutex::default(),
             faults: ArcSwap::default(),
             changing: Mutex::default(),
             is_armed: AtomicBool::new(false),
@@ -183,8 +196,10 @@ impl TestControl {
         }
     }
 
-    /// The broker stops: faults end, and what they hold is let go. Connections that wait close.
+    /// The broker stops: forks and faults end, and what they hold is let go. Connections that wait
+    /// close.
     pub fn stop(&self) {
+        self.end_forks();
         let _changing = self.changing.lock();
         self.faults.load().iter().for_each(|fault| fault.end());
         drop(self.holding.end());
