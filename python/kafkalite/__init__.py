@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .descriptions import ConfigResource as ConfigResource
     from .descriptions import ConfigSynonym as ConfigSynonym
     from .descriptions import CreatedTopic as CreatedTopic
+    from .descriptions import FeatureLevels as FeatureLevels
+    from .descriptions import FeatureMetadata as FeatureMetadata
     from .descriptions import GroupDescription as GroupDescription
     from .descriptions import GroupListing as GroupListing
     from .descriptions import ListedOffset as ListedOffset
@@ -126,6 +128,8 @@ __all__ = [
     "DeliveredRange",
     "Delivery",
     "DeliveryTimeout",
+    "FeatureLevels",
+    "FeatureMetadata",
     "FencedInstanceError",
     "ForkedClientError",
     "GroupDescription",
@@ -216,6 +220,8 @@ _HOMES = {
     "DeliveredRange": "kafkalite._native",
     "Delivery": "kafkalite._native",
     "DeliveryTimeout": "kafkalite.errors",
+    "FeatureLevels": "kafkalite.descriptions",
+    "FeatureMetadata": "kafkalite.descriptions",
     "FencedInstanceError": "kafkalite.errors",
     "ForkedClientError": "kafkalite.errors",
     "GroupDescription": "kafkalite.descriptions",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from . import _native, admin_calls
 from .admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
-from .admin_groups import GroupAdmin
+from .admin_features import FeatureAdmin
 from .arguments import hinted, refuse_positional
 from .config import AdminOptions, ConfigValue, merged, warn
 from .descriptions import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AdminClient"]
 
 
-class AdminClient(GroupAdmin):
+class AdminClient(FeatureAdmin):
     """Looks at a cluster and changes it; works with any Kafka without TLS.
 
     It can be used with ``with`` or without; calls may come from any thread. What fails in passing

@@ -23,6 +23,8 @@ __all__ = [
     "ConfigResource",
     "ConfigSynonym",
     "CreatedTopic",
+    "FeatureLevels",
+    "FeatureMetadata",
     "GroupDescription",
     "GroupListing",
     "ListedOffset",
@@ -284,6 +286,23 @@ class QuorumDescription:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevels:
+    """The finalized level of a feature, and the levels that a broker supports; 0 is none."""
+
+    finalized: int
+    min_supported: int
+    max_supported: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMetadata:
+    """Features by name; ``epoch`` is the offset of the metadata with the finalized levels."""
+
+    epoch: int | None
+    features: dict[str, FeatureLevels]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
-from .. import _native, admin_calls, group_calls
+from .. import _native, admin_calls, feature_calls, group_calls
 from ..admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
 from ..arguments import refuse_positional
 from ..config import AdminOptions, ConfigValue, merged, warn
@@ -15,6 +15,7 @@ from ..descriptions import (
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
+    FeatureMetadata,
     GroupDescription,
     GroupListing,
     ListedOffset,
@@ -25,6 +26,7 @@ from ..descriptions import (
     Reassignment,
     TopicDescription,
 )
+from ..feature_calls import UpgradeType
 from ..records import Place, TopicPartition
 from .waiting import in_thread, result_of
 
@@ -231,6 +233,27 @@ class AsyncAdminClient:
     async def describe_quorum(self, *, timeout: float | None = None) -> QuorumDescription:
         """Return who votes on metadata, who leads, and how far each has come."""
         return await self._wait(admin_calls.describe_quorum(self._native, timeout))
+
+    async def describe_features(
+        self, *, broker: int | None = None, timeout: float | None = None
+    ) -> FeatureMetadata:
+        """Return the finalized level of each feature, and the levels that a broker supports."""
+        return await self._wait(feature_calls.describe_features(self._native, broker, timeout))
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade_type: UpgradeType = "upgrade",
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Finalize other levels of features: all of them, or none if there is an error."""
+        await self._wait(
+            feature_calls.update_features(
+                self._native, levels, upgrade_type, validate_only, timeout
+            )
+        )
 
     async def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None

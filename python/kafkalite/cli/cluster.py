@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import cluster_health, reassigning
+from . import cluster_health, features, reassigning
 from .answers import answer_json, answer_table, json_option, plural, size_in_words
 from .connecting import Cluster, cluster_options
 from .failures import CommandError
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @click.group("cluster", epilog=examples("kafkalite cluster info", "kafkalite cluster health"))
 def command() -> None:
-    """Show a cluster as a whole, and move leaders and replicas."""
+    """Show a cluster as a whole, move leaders and replicas, and finalize features."""
 
 
 command.add_command(reassigning.move_leader)
 command.add_command(reassigning.reassign)
+command.add_command(features.features)
 
 
 @command.command("info", epilog=examples("kafkalite cluster info", "kafkalite cluster info --json"))

@@ -7,6 +7,7 @@
 
 mod brokers;
 mod configs;
+mod features;
 mod group_offsets;
 mod groups;
 mod offsets;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 pub use brokers::{BrokerDescription, ClusterDescription, LogDirDescription, ReplicaDescription};
 pub use configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
+pub use features::{FeatureLevels, FeatureMetadata, UpgradeType};
 pub use group_offsets::{CommittedOffset, PartitionLag};
 pub use groups::{GroupDescription, GroupListing, MemberDescription};
 pub use offsets::{EARLIEST, LATEST, ListedOffset, MAX_TIMESTAMP};

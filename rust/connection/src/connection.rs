@@ -28,6 +28,7 @@ use shared::Shared;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use handshake::api_versions_request;
 pub use reply::{Reply, Sent};
 pub use versions::Versions;
 

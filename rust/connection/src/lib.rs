@@ -36,7 +36,7 @@ pub use cluster::{
     Wanted,
 };
 pub use config::ConnectionConfig;
-pub use connection::{Connection, Reply, Sent, Versions};
+pub use connection::{Connection, Reply, Sent, Versions, api_versions_request};
 pub use error::ConnectionError;
 pub use links::CutLinks;
 pub use pool::{Lane, Pool};

@@ -1,3 +1,5 @@
+mod features;
+
 use super::*;
 use crate::config::ClientKind;
 use crate::runtime::Runtime;

@@ -13,16 +13,21 @@ use std::time::{Duration, Instant};
 /// How brokers count clients (KIP-511); of letters, digits, dots and dashes.
 const SOFTWARE_NAME: &str = "kafkalite";
 
+/// A question for versions and features.
+pub fn api_versions_request() -> ApiVersionsRequest {
+    ApiVersionsRequest {
+        client_software_name: SOFTWARE_NAME.to_owned(),
+        client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
 /// Asks in our newest version, and again in the broker's newest where that is older.
 pub async fn ask_versions(
     shared: &Arc<Shared>,
     limit: Duration,
 ) -> Result<Versions, ConnectionError> {
     let deadline = Instant::now() + limit;
-    let request = ApiVersionsRequest {
-        client_software_name: SOFTWARE_NAME.to_owned(),
-        client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let request = api_versions_request();
     let mut version = ApiVersionsRequest::VERSIONS.max;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -8,7 +8,7 @@ use super::shell::Shell;
 use crate::error::client_error;
 use convert::{Partition, done, list, object, pair, partition, results};
 use kafkalite_client::admin::{
-    Admin, CommittedOffset, ConfigChange, ConfigOperation, ConfigResource, NewTopic,
+    Admin, CommittedOffset, ConfigChange, ConfigOperation, ConfigResource, NewTopic, UpgradeType,
 };
 use kafkalite_client::config::IsolationLevel;
 use kafkalite_client::{ClientConfig, ClientError, ClientKind, LeaderEpoch};
@@ -55,6 +55,14 @@ fn change((name, operation, value): ChangeArgument) -> ConfigChange {
         _ => ConfigOperation::Subtract,
     };
     ConfigChange { name, operation, value }
+}
+
+fn upgrade_type_of(number: u8) -> UpgradeType {
+    match number {
+        1 => UpgradeType::Upgrade,
+        2 => UpgradeType::SafeDowngrade,
+        _ => UpgradeType::UnsafeDowngrade,
+    }
 }
 
 fn commit((offset, epoch, metadata): CommitArgument) -> CommittedOffset {
@@ -241,6 +249,33 @@ impl AdminClient {
         let call = |admin: Admin| async move { admin.describe_quorum(limit(timeout)).await };
         let convert = |py: Python<'_>, told| object(py, convert::quorum(told));
         self.begin(py, "describing the quorum", call, convert)
+    }
+
+    fn describe_features(
+        &self,
+        py: Python<'_>,
+        broker: Option<i32>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
+        let call =
+            |admin: Admin| async move { admin.describe_features(broker, limit(timeout)).await };
+        let convert = |py: Python<'_>, told| object(py, convert::features(told));
+        self.begin(py, "describing features", call, convert)
+    }
+
+    fn update_features(
+        &self,
+        py: Python<'_>,
+        levels: BTreeMap<String, i16>,
+        upgrade_type: u8,
+        validate_only: bool,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
+        let way = upgrade_type_of(upgrade_type);
+        let call = |admin: Admin| async move {
+            admin.update_features(levels, way, validate_only, limit(timeout)).await
+        };
+        self.begin(py, "updating features", call, |py, ()| object(py, true))
     }
 
     fn describe_log_dirs(

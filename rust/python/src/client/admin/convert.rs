@@ -3,9 +3,9 @@
 use crate::error::client_exception;
 use kafkalite_client::PartitionImage;
 use kafkalite_client::admin::{
-    ClusterDescription, CommittedOffset, ConfigEntry, CreatedTopic, Each, GroupDescription,
-    GroupListing, ListedOffset, LogDirDescription, MemberDescription, PartitionLag,
-    QuorumDescription, QuorumReplica, Reassignment, TopicDescription,
+    ClusterDescription, CommittedOffset, ConfigEntry, CreatedTopic, Each, FeatureMetadata,
+    GroupDescription, GroupListing, ListedOffset, LogDirDescription, MemberDescription,
+    PartitionLag, QuorumDescription, QuorumReplica, Reassignment, TopicDescription,
 };
 use kafkalite_client::{ClientError, TopicPartition};
 use pyo3::IntoPyObjectExt;
@@ -107,6 +107,16 @@ pub fn quorum(told: QuorumDescription) -> QuorumTuple {
     let all = |replicas: Vec<QuorumReplica>| replicas.into_iter().map(replica).collect();
     let (voters, observers) = (all(told.voters), all(told.observers));
     (told.leader, told.leader_epoch, told.high_watermark, voters, observers)
+}
+
+type FeatureTuple = (String, i16, i16, i16);
+
+pub fn features(told: FeatureMetadata) -> (Option<i64>, Vec<FeatureTuple>) {
+    let features = told.features.into_iter();
+    let features = features
+        .map(|(name, of)| (name, of.finalized, of.min_supported, of.max_supported))
+        .collect();
+    (told.epoch, features)
 }
 
 type SynonymTuple = (String, Option<String>, i8);
