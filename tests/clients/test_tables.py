@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -126,6 +127,28 @@ def test_a_key_of_consumers_is_taken(broker: kl.Broker) -> None:
     servers = broker.bootstrap_servers
     reading = kl.read("t", bootstrap_servers=servers, isolation_level="read_committed")
     assert reading.to_arrow().num_rows == 3
+
+
+def test_a_committed_reading_ends_where_an_open_transaction_begins(
+    broker: kl.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for the transaction's end, two minutes at most: its end was that of the log."""
+    whole = kl.AdminClient.list_offsets
+
+    def list_offsets(self: kl.AdminClient, places: Any, at: Any, **more: Any) -> Any:
+        """Answer as if the last record were of an open transaction."""
+        found = whole(self, places, at, **more)
+        if at != "latest" or more.get("isolation_level") != "read_committed":
+            return found
+        return {place: replace(one, offset=one.offset - 1) for place, one in found.items()}
+
+    monkeypatch.setattr(kl.AdminClient, "list_offsets", list_offsets)
+    servers = broker.bootstrap_servers
+    levels: list[tuple[Literal["read_uncommitted", "read_committed"], int]]
+    levels = [("read_uncommitted", 3), ("read_committed", 2)]
+    for level, count in levels:
+        reading = kl.read("t", bootstrap_servers=servers, isolation_level=level)
+        assert reading.to_arrow().num_rows == count
 
 
 def test_a_topic_that_does_not_exist_is_refused(broker: kl.Broker) -> None:

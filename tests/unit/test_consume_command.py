@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -17,6 +18,8 @@ from kafkalite.cli.connecting import Cluster
 from kafkalite.cli.failures import ExitCode
 from kafkalite.cli.places import PlaceValue
 from kafkalite.cli.readers import Limits, alone, member, read
+from kafkalite.descriptions import ListedOffset
+from kafkalite.records import TopicPartition
 from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import on_a_terminal, told
 
@@ -181,6 +184,23 @@ def test_an_offset_behind_the_end_of_a_log_is_its_end(broker: Process, topic: st
     words = ("consume", f"{topic}:0", "-b", broker.ready, "--idle", "0")
     done = told(*words, "-o", "99")
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_end_of_a_committed_reader_is_where_an_open_transaction_begins() -> None:
+    """`-e` waited for the transaction's end: its end was that of the log."""
+
+    class Admin:
+        """A log of nine records, the last four of them of an open transaction."""
+
+        def list_offsets(self, places: Any, at: str, **more: Any) -> Any:
+            end = 5 if more.get("isolation_level") == "read_committed" else 9
+            return {TopicPartition(*place): ListedOffset(end, None, None) for place in places}
+
+    admin: Any = Admin()
+    for level, end in [("read_uncommitted", 9), ("read_committed", 5)]:
+        cluster = Cluster("x:1", {"isolation.level": level})
+        found = PlaceValue(word="latest").resolve(admin, [("t", 0)], cluster)
+        assert found == {("t", 0): end}
 
 
 def test_a_group_goes_on_where_it_was(broker: Process, topic: str) -> None:

@@ -63,7 +63,8 @@ class PlaceValue:
         places = list(partitions)
         if self.offset is not None and self.offset >= 0:
             return dict.fromkeys(places, self.offset)
-        ends = admin.list_offsets(places, "latest", timeout=cluster.timeout)
+        level: Any = cluster.config.get("isolation.level", "read_uncommitted").strip().lower()
+        ends = admin.list_offsets(places, "latest", isolation_level=level, timeout=cluster.timeout)
         end_of = {(place.topic, place.partition): at.offset for place, at in ends.items()}
         if self.word == "latest":
             return end_of
