@@ -34,7 +34,7 @@ mod types;
 pub use error::QuorumError;
 pub use member::{MemberStatus, Status, Timing};
 pub use membership::MembershipChange;
-pub use network::{Answer, Lane, Transport};
+pub use network::{Answer, Lane, Transport, time_for};
 pub use quorum::{Quorum, QuorumOptions};
 pub use state_machine::{MakeBytes, StateMachine};
 pub use types::{Committed, Endpoint, Proposal, State, VoterId};

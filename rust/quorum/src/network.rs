@@ -71,6 +71,16 @@ pub trait Transport: Send + Sync + 'static {
     fn call(&self, to: &Endpoint, lane: Lane, request: Bytes) -> Answer;
 }
 
+/// The pace at which entries reach another voter at least, in bytes a millisecond.
+const SLOWEST_PACE: u64 = 1_024;
+
+/// How long a voter may take to answer so many bytes, beside what it may take for none. A timeout
+/// for heartbeats would end every attempt to send it more than the network carries in that time.
+#[must_use]
+pub fn time_for(bytes: usize) -> Duration {
+    Duration::from_millis(bytes as u64 / SLOWEST_PACE)
+}
+
 /// How long a voter waits until another one knows of its new address.
 const MOVED_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -227,8 +237,9 @@ impl<C: Types> RaftNetworkV2<C> for Peer {
             committed: log_id_out(rpc.leader_commit.as_ref()),
         };
         let action = (APPEND, RPCTypes::AppendEntries);
-        let answer: wire::QuorumAppendAnswerRecord =
-            self.call(action, &request, option.soft_ttl()).await?;
+        let bytes = request.entries.iter().map(|entry| entry.payload.len()).sum();
+        let ttl = option.soft_ttl() + time_for(bytes);
+        let answer: wire::QuorumAppendAnswerRecord = self.call(action, &request, ttl).await?;
         match answer.outcome {
             APPENDED => Ok(AppendEntriesResponse::Success),
             // Nothing conflicts with the beginning of the log.

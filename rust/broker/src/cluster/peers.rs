@@ -20,7 +20,7 @@ use kafkalite_protocol::messages::propose_records::{
     ProposeRecordsRequest, ProposeRecordsResponse,
 };
 use kafkalite_protocol::messages::quorum::QuorumRequest;
-use kafkalite_quorum::{Answer, Endpoint, Lane, Transport};
+use kafkalite_quorum::{Answer, Endpoint, Lane, Transport, time_for};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::Future;
@@ -222,7 +222,7 @@ impl Lanes {
             Lane::Snapshot => (&self.snapshot, 15),
         };
         let connection = self.connection(pool, &to).await.map_err(|error| error.to_string())?;
-        let timeout = Duration::from_secs(timeout_s);
+        let timeout = Duration::from_secs(timeout_s) + time_for(body.len());
         let answer = connection.send_with::<QuorumRequest>(0, timeout, |_| QuorumRequest { body });
         match answer.await {
             Ok((_, answer)) if answer.error_code == 0 => Ok(answer.body),
@@ -261,14 +261,14 @@ impl Forward for Peers {
     ) -> Pin<Box<dyn Future<Output = Forwarded> + Send>> {
         let (lanes, to) = (Arc::clone(&self.lanes), to.clone());
         let (cluster_id, broker_id) = (self.cluster_id.clone(), self.broker_id);
+        let timeout = CONTROL_TIMEOUT + time_for(batch.len());
         let request = ProposeRecordsRequest { cluster_id, broker_id, expected, batch };
         Box::pin(async move {
             let connection = match lanes.connection(&lanes.control, &to).await {
                 Ok(connection) => connection,
                 Err(error) => return Forwarded::Unreached(error.to_string()),
             };
-            let answer =
-                connection.send_with::<ProposeRecordsRequest>(0, CONTROL_TIMEOUT, |_| request);
+            let answer = connection.send_with::<ProposeRecordsRequest>(0, timeout, |_| request);
             Forwarded::Answered(match answer.await {
                 Ok((_, answer)) => accepted(expected, answer),
                 Err(error) => unknown(error.to_string()),

@@ -38,10 +38,15 @@ impl StateMachine for Text {
 #[derive(Clone, Default)]
 struct Local(Arc<Mutex<BTreeMap<u16, Weak<Quorum>>>>);
 
+/// A network that is slow for what is large.
+const NS_PER_BYTE: u64 = 100;
+
 impl Transport for Local {
     fn call(&self, to: &Endpoint, _: Lane, request: Bytes) -> Answer {
         let target = self.0.lock().get(&to.port).and_then(Weak::upgrade);
         Box::pin(async move {
+            let on_its_way = Duration::from_nanos(request.len() as u64 * NS_PER_BYTE);
+            tokio::time::sleep(on_its_way).await;
             let (told, answer) = oneshot::channel();
             target.ok_or("the voter is away")?.answer(request, move |answer| _ = told.send(answer));
             answer.await.map_err(|error| error.to_string())
@@ -149,6 +154,32 @@ fn a_quorum_of_one_grows_to_three_and_hands_its_lead_on() {
     assert_eq!(written.unwrap(), 9);
     await_status(&quorums[2], |status| status.end == 10);
     assert_eq!(texts[2].0.lock().as_slice(), b"older;a;c;e;");
+    quorums.iter().for_each(|quorum| quorum.stop());
+}
+
+#[test]
+fn an_entry_that_takes_longer_than_a_heartbeat_to_send_reaches_the_others() {
+    let temps = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let texts: [Text; 2] = Default::default();
+    let local = Local::default();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage);
+    let (me, at) = voter(1);
+    Quorum::form(&storage, temps[0].path(), me, at, &State::default()).unwrap();
+    let begin = |at: usize| start(&local, at as u8 + 1, temps[at].path(), texts[at].clone());
+    let quorums: Vec<_> = (0..2).map(begin).collect();
+    let first = &quorums[0];
+    await_status(first, leads);
+    let (id, at) = voter(2);
+    awaited(|done| first.change(MembershipChange::AddLearner(id, at), done)).unwrap();
+    await_status(first, move |status| {
+        status.learners.iter().any(|learner| learner.id == id && learner.matched >= Some(1))
+    });
+    // Longer than any timeout that openraft gives an append, by far.
+    let payload = Bytes::from(vec![b'x'; 8 << 20]);
+    let large = Proposal { expected: -1, records: 1, payload };
+    assert_eq!(awaited(|done| first.propose(large, done)).unwrap(), 0);
+    await_status(&quorums[1], |status| status.end == 1);
+    assert_eq!(texts[1].0.lock().len(), 8 << 20);
     quorums.iter().for_each(|quorum| quorum.stop());
 }
 
