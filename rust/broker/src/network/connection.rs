@@ -17,7 +17,7 @@ use super::half_frames::HalfFrames;
 use super::output::Output;
 use crate::clock::NS_PER_MS;
 use crate::request_queue::{
-    Claim, ConnectionRequests, Place, Request, RequestContext, RequestQueue,
+    Claim, ConnectionRequests, Lane, Place, Request, RequestContext, RequestQueue,
 };
 use crate::response_queue::{ConnectionResponses, Slot};
 
@@ -181,8 +181,16 @@ impl Connection {
                 let room = half_frames.of(overlap);
                 if self.frames.begin_large(room, pool) { Step::Read } else { Step::AwaitMemory }
             }
-            Front::BadSize(_) if self.responses.unanswered() > 0 => Step::AwaitAnswers,
-            Front::BadSize(size) => Step::Close(CloseReason::BadSize, format!("size {size}")),
+            Front::Larger { api_key, .. } if queue.policy(api_key).lane == Lane::Brokers => {
+                self.frames.take_larger();
+                self.next_step(queue, half_frames, pool, now_ns)
+            }
+            Front::BadSize(_) | Front::Larger { .. } if self.responses.unanswered() > 0 => {
+                Step::AwaitAnswers
+            }
+            Front::BadSize(size) | Front::Larger { size, .. } => {
+                Step::Close(CloseReason::BadSize, format!("size {size}"))
+            }
             Front::Frame { length, api_key } => self.admit((length, api_key), claim, queue, now_ns),
         }
     }

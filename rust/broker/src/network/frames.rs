@@ -27,6 +27,9 @@ const SIZE_BYTES: usize = 4;
 const GROWTH: usize = 4;
 /// What one read takes while buffers are short: a little for each of very many connections.
 const TIGHT_READ_BYTES: usize = 4 << 10;
+/// What brokers send each other may be as large. `socket.request.max.bytes` is for clients: who
+/// lowers it does not know how large a piece of a snapshot is.
+const MAX_BROKER_FRAME_BYTES: usize = 100 << 20;
 /// No read expects more than this.
 const MAX_EXPECTED_BYTES: usize = 4 << 20;
 
@@ -49,6 +52,14 @@ pub enum Front {
     },
     /// A size that is negative, or above `socket.request.max.bytes`.
     BadSize(i32),
+    /// A size above `socket.request.max.bytes` that only brokers may send each other; see
+    /// [`FrameReader::take_larger`].
+    Larger {
+        /// That size.
+        size: i32,
+        /// The first two bytes of the frame.
+        api_key: i16,
+    },
 }
 
 /// What a read brought.
@@ -80,6 +91,8 @@ pub struct FrameReader {
     /// Length of the last frame taken, with its size, if it was large: the next may be like it.
     expected: usize,
     max_frame_bytes: usize,
+    /// The frame at the front may be larger than that.
+    takes_larger: bool,
 }
 
 /// Length of the frame at the front with its size, as far as the size has arrived and is sane.
@@ -93,7 +106,20 @@ impl FrameReader {
     #[must_use]
     pub fn new(max_frame_bytes: usize) -> Self {
         let (arriving, place, held) = (None, None, None);
-        Self { buffered: Bytes::new(), arriving, place, held, expected: 0, max_frame_bytes }
+        Self {
+            buffered: Bytes::new(),
+            arriving,
+            place,
+            held,
+            expected: 0,
+            max_frame_bytes,
+            takes_larger: false,
+        }
+    }
+
+    /// The frame at the front is one that a broker sends another one.
+    pub fn take_larger(&mut self) {
+        self.takes_larger = true;
     }
 
     fn bytes(&self) -> &[u8] {
@@ -107,10 +133,17 @@ impl FrameReader {
             return Front::Incomplete;
         };
         let size = i32::from_be_bytes(*size);
-        let Some(length) = usize::try_from(size).ok().filter(|&n| n <= self.max_frame_bytes) else {
+        let most = self.max_frame_bytes.max(MAX_BROKER_FRAME_BYTES);
+        let Some(length) = usize::try_from(size).ok().filter(|&n| n <= most) else {
             return Front::BadSize(size);
         };
         let api_key = self.api_key();
+        if length > self.max_frame_bytes && !self.takes_larger {
+            return match rest.len() {
+                0 | 1 => Front::Incomplete,
+                _ => Front::Larger { size, api_key },
+            };
+        }
         if rest.len() >= length {
             let api_key = if length < 2 { -1 } else { api_key };
             Front::Frame { length, api_key }
@@ -145,6 +178,7 @@ impl FrameReader {
     #[must_use]
     pub fn take(&mut self, length: usize) -> Bytes {
         let total = SIZE_BYTES + length;
+        self.takes_larger = false;
         self.expected = if total > MIN_BUFFER_BYTES { total.min(MAX_EXPECTED_BYTES) } else { 0 };
         self.buffered.advance(SIZE_BYTES);
         let frame = self.buffered.split_to(length);

@@ -33,6 +33,7 @@ const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
 const METADATA: i16 = 3;
 const HEARTBEAT: i16 = 12;
+const QUORUM: i16 = 10_001;
 
 struct Broker {
     network: Network,

@@ -79,7 +79,7 @@ fn read_all_from(
                 frames.push(reader.take(length).to_vec());
             }
             Front::Large { .. } => assert!(reader.begin_large(room, pool), "there is room"),
-            Front::BadSize(size) => panic!("size {size}"),
+            Front::BadSize(size) | Front::Larger { size, .. } => panic!("size {size}"),
             Front::Incomplete => match reader.read(source, pool, &mut spare) {
                 Ok(Progress::End) => return frames,
                 Ok(Progress::Read { .. }) => {}
@@ -116,14 +116,32 @@ proptest! {
 
 #[test]
 fn sizes_that_cannot_be_are_refused_before_anything_is_held() {
+    let beyond = (100 << 20) + 1;
     for (size, bad) in
-        [(-1, true), (i32::MIN, true), (1_001, true), (i32::MAX, true), (1_000, false)]
+        [(-1, true), (i32::MIN, true), (beyond, true), (i32::MAX, true), (1_000, false)]
     {
         let mut reader = FrameReader::new(1_000);
         let mut source = Script::new(&size.to_be_bytes(), &[]);
         reader.read(&mut source, &pool(), &mut None).expect("four bytes");
         assert_eq!(reader.front() == Front::BadSize(size), bad, "{size}");
     }
+}
+
+#[test]
+fn a_size_above_the_limit_is_judged_by_the_api_and_for_one_frame_alone() {
+    let large = [&1_001i32.to_be_bytes()[..], &[0, 3], &[0; 999]].concat();
+    let mut source = Script::new(&[large.clone(), large].concat(), &[4, 2]);
+    let (mut reader, pool) = (FrameReader::new(1_000), pool());
+    let mut read = |reader: &mut FrameReader| drop(reader.read(&mut source, &pool, &mut None));
+    read(&mut reader);
+    assert_eq!(reader.front(), Front::Incomplete, "nothing says yet whose frame it is");
+    (0..2).for_each(|_| read(&mut reader));
+    assert_eq!(reader.front(), Front::Larger { size: 1_001, api_key: 3 });
+    reader.take_larger();
+    (0..4).for_each(|_| read(&mut reader));
+    assert_eq!(reader.front(), Front::Frame { length: 1_001, api_key: 3 });
+    assert_eq!(reader.take(1_001).len(), 1_001);
+    assert_eq!(reader.front(), Front::Larger { size: 1_001, api_key: 3 });
 }
 
 #[test]
