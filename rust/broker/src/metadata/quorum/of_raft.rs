@@ -37,8 +37,9 @@ const LEADER_WAIT: Duration = Duration::from_secs(30);
 /// Between two looks for one.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Bytes of records that another broker may propose at once.
-const MAX_BATCH_BYTES: usize = 16 << 20;
+/// Bytes of records that another broker may propose at once. A broker that starts changes all of
+/// its replicas in one batch, with some 150 bytes for each.
+const MAX_BATCH_BYTES: usize = 64 << 20;
 
 /// The answer to records that were sent to a broker.
 #[derive(Debug)]
