@@ -8,6 +8,8 @@
 //! Every broker decides its changes itself, on its own image. The records name the offset that they
 //! were decided upon. So they count directly behind it or never, whichever broker proposes them.
 
+mod behind;
+
 use super::{MetadataQuorum, OnOutcome, Outcome, Proposal, QuorumMember, QuorumStatus};
 use crate::metadata::controller::fitting;
 use crate::metadata::error::MetadataError;
@@ -15,6 +17,7 @@ use crate::metadata::image::MetadataImage;
 use crate::metadata::metadata_log::{image_bytes, image_of};
 use crate::metadata::publisher::Publisher;
 use crate::metadata::records::RecordsBatch;
+use behind::{PATIENCE, settled_here};
 use bytes::Bytes;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::{Reader, Writer};
@@ -248,7 +251,10 @@ impl QuorumOfRaft {
 impl MetadataQuorum for QuorumOfRaft {
     fn propose(&self, proposal: Proposal, done: OnOutcome) {
         let shared = Arc::clone(&self.shared);
-        drop(self.runtime.spawn(async move { done(shared.decided(proposal).await) }));
+        drop(self.runtime.spawn(async move {
+            let outcome = shared.decided(proposal).await;
+            done(settled_here(&shared.publisher, outcome, PATIENCE).await);
+        }));
     }
 
     fn is_shared(&self) -> bool {
