@@ -9,12 +9,22 @@ use crate::handlers::Rooms;
 use crate::partitions::FollowerFetch;
 use kafkalite_protocol::Offset;
 
+/// The epoch that no broker has, as a follower has it that does not tell its own.
+const NO_EPOCH: i64 = -1;
+
 /// Whether a registered follower is in a life that the image here does not have yet. Its fetch
 /// cannot be noted, and a session would not look at a quiet partition again. So the follower has
 /// to open a new session.
 pub(super) fn is_ahead(rooms: &Rooms, who: Reader) -> bool {
     let image = rooms.controller.image();
-    image.brokers.get(&who.replica_id).is_some_and(|known| known.epoch < who.broker_epoch)
+    let known = image.brokers.get(&who.replica_id).map(|known| known.epoch);
+    is_later(who.broker_epoch, known)
+}
+
+/// Whether a life in this epoch comes after the one that is known. One that registered for the
+/// first time, or again after it was unregistered, may be unknown altogether.
+fn is_later(epoch: i64, known: Option<i64>) -> bool {
+    epoch > known.unwrap_or(NO_EPOCH)
 }
 
 /// Notes how far a follower is, and proposes it for the in-sync replicas where it has caught up.
@@ -40,5 +50,17 @@ pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
         if let Some(proposal) = partition.follower_fetched(target, &fetch) {
             rooms.partitions.propose_isr(&partition, proposal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_that_the_image_lacks_is_ahead_of_it() {
+        assert!(is_later(0, None) && is_later(7, Some(6)));
+        assert!(!is_later(7, Some(7)) && !is_later(6, Some(7)));
+        assert!(!is_later(NO_EPOCH, None), "a follower that tells no epoch");
     }
 }
