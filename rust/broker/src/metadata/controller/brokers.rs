@@ -6,8 +6,8 @@ use super::super::error::ApiError;
 use super::super::features::SupportedFeatures;
 use super::super::image::{Assignment, BrokerImage, MetadataImage, UNASSIGNED, Voting};
 use super::super::records::{
-    ClusterRecord, ControllerEpochRecord, FenceBrokerRecord, ListenerRecord, MetadataRecord,
-    PartitionChangeRecord, PartitionRecord, RaiseLeaderEpochsRecord, RecordsBatch,
+    ClusterRecord, ConfigResource, ControllerEpochRecord, FenceBrokerRecord, ListenerRecord,
+    MetadataRecord, PartitionChangeRecord, PartitionRecord, RaiseLeaderEpochsRecord, RecordsBatch,
     RegisterBrokerRecord, SetVotingRecord, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 use super::ControllerOptions;
@@ -289,12 +289,16 @@ fn with_lost(
 }
 
 /// The id behind the greatest: the id of a broker that left is not given to another one while a
-/// greater one is there. Behind the greatest id of all comes the first that is free.
+/// greater one is there. Behind the greatest id of all comes the first that is free. An id with
+/// dynamic configs is not free: they were set for the broker that had it.
 fn next_id(image: &MetadataImage) -> i32 {
+    let is_free = |id: &i32| {
+        !image.brokers.contains_key(id) && image.configs_of(&ConfigResource::broker(*id)).is_none()
+    };
     let greatest = image.brokers.keys().next_back();
-    let behind = greatest.map_or(Some(1), |greatest| greatest.checked_add(1));
-    let free = || (1..i32::MAX).find(|id| !image.brokers.contains_key(id));
-    behind.or_else(free).unwrap_or(i32::MAX)
+    let behind = greatest.map_or(1, |greatest| greatest.saturating_add(1));
+    let mut free = (behind..i32::MAX).chain(1..i32::MAX).filter(is_free);
+    free.next().unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

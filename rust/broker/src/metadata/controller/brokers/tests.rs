@@ -58,6 +58,19 @@ fn a_broker_that_joins_behind_the_greatest_id_gets_one_that_is_free() {
     assert_eq!(join(&image, &joining(9)).unwrap().1.broker_id, 3);
 }
 
+/// It began with the settings of a broker that was unregistered.
+#[test]
+fn a_broker_that_joins_gets_no_id_that_has_dynamic_configs() {
+    let image = cluster();
+    let mut image = with(&image, join(&image, &joining(7)).unwrap().0);
+    let configs = [("log.cleaner.threads".to_owned(), "4".to_owned())];
+    image.replace_configs(&ConfigResource::broker(2), configs.into_iter().collect());
+    let image = with(&image, unregister(&image, 2).unwrap());
+    assert_eq!(join(&image, &joining(8)).unwrap().1.broker_id, 3);
+    let named = Joining { broker_id: Some(2), ..joining(8) };
+    assert_eq!(join(&image, &named).unwrap().1.broker_id, 2, "it asks for it, as in Kafka");
+}
+
 #[test]
 fn a_broker_that_asks_again_gets_the_same_id_and_no_record() {
     let image = cluster();
