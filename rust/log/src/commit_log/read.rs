@@ -10,6 +10,10 @@ use crate::segment::Segment;
 use crate::segment_file::FileSlice;
 use crate::tail_ring::{Located, TailRing};
 
+/// A read goes on over so many segments, at most. Each slice keeps a file open until it is sent,
+/// and the descriptors of a process are few.
+const MOST_SLICES: usize = 16;
+
 /// What a read found.
 #[derive(Clone, Debug, Default)]
 pub struct ReadResult {
@@ -91,7 +95,9 @@ impl CommitLog {
         result.push(FileSlice { file: start.segment.file()?, position, length, written_ms });
         let mut next = start.next;
         // On into the next segments, as far as the bytes go.
-        while let Some(segment) = next.filter(|segment| left > 0 && segment.base_offset() < upper) {
+        while let Some(segment) = next.filter(|segment| {
+            left > 0 && result.slices.len() < MOST_SLICES && segment.base_offset() < upper
+        }) {
             let Some((there, after)) = self.segment_at(segment.base_offset()) else { break };
             if !Arc::ptr_eq(&there, &segment) {
                 // Compaction joined `segment` with its neighbours, and `after` follows all of them.
@@ -100,7 +106,11 @@ impl CommitLog {
             let length = self.limit(&segment, after.as_ref(), upper)?.min(left);
             left -= length;
             if length > 0 {
-                let file = segment.file()?;
+                let file = match segment.file() {
+                    // What was found goes to the reader, and gives its descriptors back.
+                    Err(LogError::OutOfDescriptors { .. }) => break,
+                    file => file?,
+                };
                 result.push(FileSlice { file, position: 0, length, written_ms });
             }
             next = after;

@@ -112,6 +112,18 @@ fn bytes_of(read: &ReadResult) -> Vec<u8> {
     read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect()
 }
 
+/// What is in the log, by as many reads as it takes.
+pub(crate) fn all_bytes(log: &CommitLog) -> Vec<u8> {
+    let (mut all, mut from, end) = (Vec::new(), log.log_start_offset(), log.log_end_offset());
+    while from < end {
+        let bytes = bytes_of(&log.read(from, u32::MAX, end, true).unwrap());
+        let last = Batches::new(&bytes).last().unwrap().unwrap();
+        from = last.header().next_offset();
+        all.extend_from_slice(&bytes);
+    }
+    all
+}
+
 fn bases(read: &ReadResult) -> Vec<i64> {
     let bytes = bytes_of(read);
     Batches::new(&bytes)

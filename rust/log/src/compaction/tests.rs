@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::commit_log::OpenState;
-use crate::commit_log::tests::{Fixture, append, append_in, read_all, truncate};
+use crate::commit_log::tests::{Fixture, all_bytes, append, append_in, read_all, truncate};
 use crate::faulty_storage::FaultyStorage;
 use crate::log_dir::LogDir;
 use crate::validation::{ValidatedBatch, validate};
@@ -51,8 +51,7 @@ fn put(log: &CommitLog, records: &[Pair<'_>]) -> i64 {
 
 /// Offset, key and value of every record.
 fn records(log: &CommitLog) -> Vec<(i64, String, Option<String>)> {
-    let read = log.read(log.log_start_offset(), u32::MAX, log.log_end_offset(), true).unwrap();
-    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let bytes = all_bytes(log);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut all = Vec::new();
     for batch in Batches::new(&bytes) {
@@ -355,8 +354,7 @@ fn put_bomb(log: &CommitLog) {
 
 /// Base offsets of batches.
 fn batches(log: &CommitLog) -> Vec<i64> {
-    let read = log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap();
-    let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
+    let bytes = all_bytes(log);
     Batches::new(&bytes).map(|batch| batch.unwrap().header().base_offset.0).collect()
 }
 

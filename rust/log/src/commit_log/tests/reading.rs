@@ -66,6 +66,27 @@ fn a_slice_says_when_it_was_written_if_it_was_lately() {
     assert_eq!(written(0), [None; 2]);
 }
 
+/// A read opened all segments that its bytes reach. In a topic of many small ones it found no more
+/// descriptors, and failed again each time that it was tried.
+#[test]
+fn a_read_of_many_small_segments_opens_a_few_of_them() {
+    let fixture = Fixture::new(small_segments());
+    let log = fixture.fresh();
+    for _ in 0..100 {
+        append(&log, 3);
+        log.roll(NOW_MS).unwrap();
+    }
+    let (mut from, mut most) = (0, 0);
+    while from < 300 {
+        let read = log.read(Offset(from), u32::MAX, Offset(300), true).unwrap();
+        most = most.max(read.slices.len());
+        let read = bases(&read);
+        assert!(read[0] == from && read.windows(2).all(|pair| pair[0] + 3 == pair[1]));
+        from = read.last().unwrap() + 3;
+    }
+    assert_eq!(most, 16);
+}
+
 #[test]
 fn a_read_beyond_either_end_is_out_of_range() {
     let fixture = Fixture::new(LogConfig::default());

@@ -143,7 +143,7 @@ fn assert_is_as(model: &Model, log: &CommitLog, what: &str) {
     assert_eq!(log.log_end_offset().0, model.end(), "{what}");
     let epochs: Vec<_> = log.epochs().iter().map(|e| (e.epoch.0, e.start_offset.0)).collect();
     assert_eq!(epochs, model.epochs(), "{what}");
-    let bytes = bytes_of(&log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap());
+    let bytes = all_bytes(log);
     let there: Vec<_> = Batches::new(&bytes)
         .map(|batch| *batch.unwrap().header())
         .map(|header| (header.base_offset.0, header.next_offset().0, header.leader_epoch.0))
@@ -286,7 +286,7 @@ fn threads_that_append_beside_changes_of_role_do_so_in_the_epoch_of_the_role() {
         let reign = reigns.iter().find(|reign| reign.epoch == *epoch).unwrap();
         assert!((reign.began..reign.ended).contains(&end.version), "epoch {}", epoch.0);
     }
-    let bytes = bytes_of(&log.read(Offset(0), u32::MAX, log.log_end_offset(), true).unwrap());
+    let bytes = all_bytes(&log);
     let headers: Vec<_> = Batches::new(&bytes).map(|batch| *batch.unwrap().header()).collect();
     assert_eq!(headers[0].base_offset, Offset(0));
     for pair in headers.windows(2) {
