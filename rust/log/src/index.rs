@@ -2,19 +2,24 @@
 //!
 //! Entries have a fixed length and the same form as on disk. Entries of the segment that is written
 //! are in memory and reach the file in chunks (no mapped writes, no preallocated 10 MiB). Entries
-//! of a sealed segment are mapped. An index has no checksum, so it is only a hint. Its targets are
-//! checked against the log, and a damaged index is rebuilt from the log.
+//! of a sealed segment are mapped, if they take more than a page. An index has no checksum, so it
+//! is only a hint. Its targets are checked against the log, and a damaged index is rebuilt from the
+//! log.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
 
-use crate::storage::{OpenMode, Storage, is_shared};
+use crate::storage::{OpenMode, Storage, is_shared, read_full};
 
 mod mapped;
 pub(crate) mod offset_index;
 pub(crate) mod time_index;
 
 use mapped::Mapped;
+
+/// Indexes up to this size are read, not mapped: one page. A process has 65,530 mappings by
+/// default, and a broker may have as many small segments.
+const MOST_READ_BYTES: usize = 4_096;
 
 #[derive(Debug)]
 enum Bytes {
@@ -39,7 +44,8 @@ impl<const LENGTH: usize> Default for Entries<LENGTH> {
 }
 
 impl<const LENGTH: usize> Entries<LENGTH> {
-    /// Maps the file; what is appended later is kept in memory with a copy of it.
+    /// Maps the file; what is appended later is kept in memory with a copy of it. A small file is
+    /// read, and so is one that the kernel does not map.
     pub(crate) fn map(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
         let file = storage.open(path, OpenMode::Read)?;
         let length = usize::try_from(file.length()?).map_err(io::Error::other)?;
@@ -47,7 +53,18 @@ impl<const LENGTH: usize> Entries<LENGTH> {
         if whole == 0 {
             return Ok(Self { cut: length > 0, ..Self::default() });
         }
-        let bytes = Bytes::Mapped(Mapped::new(file.as_fd(), whole)?);
+        let mapped =
+            if whole > MOST_READ_BYTES { Mapped::new(file.as_fd(), whole).ok() } else { None };
+        let bytes = match mapped {
+            Some(mapped) => Bytes::Mapped(mapped),
+            None => {
+                let mut bytes = vec![0; whole];
+                if read_full(file.as_ref(), &mut bytes, 0)? < whole {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Bytes::Memory(bytes)
+            }
+        };
         Ok(Self { bytes, written: whole, cut: whole < length })
     }
 
@@ -146,4 +163,22 @@ fn prefix<const LENGTH: usize>(
     keep: impl Fn(&[u8; LENGTH]) -> bool,
 ) -> usize {
     entries.partition_point(keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::RealStorage;
+
+    #[test]
+    fn an_index_of_a_page_takes_no_mapping() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("index");
+        for (entries, is_mapped) in [(1, false), (512, false), (513, true)] {
+            std::fs::write(&path, vec![7; 8 * entries]).expect("a write");
+            let read = Entries::<8>::map(&RealStorage, &path).expect("an index");
+            assert_eq!(read.len(), entries);
+            assert_eq!(matches!(read.bytes, Bytes::Mapped(_)), is_mapped, "{entries} entries");
+        }
+    }
 }

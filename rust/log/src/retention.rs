@@ -33,8 +33,10 @@ impl CommitLog {
         let config = self.config();
         // May read indexes from the disk, so not under the append lock.
         let mut bound = if config.cleanup_delete {
-            let segments = self.segments.read().clone();
-            self.bound(&segments, &config, now_ms, high_watermark)?
+            self.look(|| {
+                let segments = self.segments.read().clone();
+                self.bound(&segments, &config, now_ms, high_watermark)
+            })?
         } else {
             Offset::ZERO
         };

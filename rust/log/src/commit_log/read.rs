@@ -61,7 +61,7 @@ impl CommitLog {
 
     /// Looks, and looks again if a segment went, deleted or compacted, after it was looked up.
     /// There is another now, or the log starts later.
-    pub(super) fn look<T>(&self, look: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+    pub(crate) fn look<T>(&self, look: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
         loop {
             self.check_open()?;
             match look() {
