@@ -21,9 +21,9 @@ use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::leader_epochs::{EpochStart, LeaderEpochs};
 use crate::log_dir::PartitionDir;
-use crate::producer_state::ProducerState;
+use crate::producer_state::{ProducerState, snapshot};
 use crate::segment::{LOG_SUFFIX, Segment};
-use crate::storage::{DirEntry, Durability, read_file};
+use crate::storage::{DirEntry, Durability, OpenMode, read_full};
 use crate::truncation_note::TruncationNote;
 
 mod leftovers;
@@ -261,8 +261,21 @@ pub(crate) fn newest_snapshot(
 /// The producer state before the record at `offset`; `None` if its snapshot is missing or damaged.
 fn read_snapshot(dir: &PartitionDir, offset: Offset) -> Result<Option<ProducerState>, LogError> {
     let path = dir.file(&snapshot_name(offset));
-    match read_file(dir.storage(), &path) {
-        Ok(bytes) => Ok(ProducerState::decode(&bytes)),
+    let read = || -> io::Result<Option<ProducerState>> {
+        let file = dir.storage().open(&path, OpenMode::Read)?;
+        let length = file.length()?;
+        let mut head = [0; snapshot::HEAD_LENGTH];
+        let read = read_full(file.as_ref(), &mut head, 0)?;
+        // It may be large, as it has every producer of a day. No file may only claim to be.
+        if read < head.len() || snapshot::length(head) != Some(length) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        let read = read_full(file.as_ref(), &mut bytes, 0)?;
+        Ok(ProducerState::decode(&bytes[..read]))
+    };
+    match read() {
+        Ok(state) => Ok(state),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(dir.failed(path, error)),
     }

@@ -19,7 +19,8 @@ use kafkalite_protocol::types::Offset;
 use super::{BATCHES_KEPT, BatchMetadata, ProducerEntry, ProducerState};
 
 const VERSION: i16 = 1;
-const HEAD_LENGTH: usize = 10;
+/// Bytes before the entries.
+pub(crate) const HEAD_LENGTH: usize = 10;
 const CRC_END: usize = 6;
 const ENTRY_LENGTH: usize = 46;
 
@@ -32,6 +33,15 @@ impl Fields<'_> {
         self.0 = rest;
         Some(*head)
     }
+}
+
+/// How long a snapshot is that begins with `head`; `None` if none does.
+pub(crate) fn length(head: [u8; HEAD_LENGTH]) -> Option<u64> {
+    let mut fields = Fields(&head);
+    let version = i16::from_be_bytes(fields.take()?);
+    let _crc: [u8; 4] = fields.take()?;
+    let count = u64::try_from(i32::from_be_bytes(fields.take()?)).ok()?;
+    (version == VERSION).then_some(HEAD_LENGTH as u64 + count * ENTRY_LENGTH as u64)
 }
 
 impl ProducerState {

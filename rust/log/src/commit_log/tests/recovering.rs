@@ -1,5 +1,6 @@
 //! Closing and opening again, cleanly and not.
 
+use kafkalite_protocol::record_batch::crc32c;
 use proptest::prelude::*;
 
 use super::*;
@@ -340,4 +341,26 @@ fn a_flush_does_without_the_index_of_a_sealed_segment() {
     log.flush().unwrap();
     assert!(!fixture.log_dir.is_offline());
     assert_is_filled(&log);
+}
+
+/// Kafka's snapshots have an entry for each producer, ours one for each of its last batches. One of
+/// more than 256 MiB took the log directory offline at every start.
+#[test]
+fn the_state_of_very_many_producers_is_read_at_a_start() {
+    let config = LogConfig { producer_id_expiration_ms: i64::MAX, ..LogConfig::default() };
+    let fixture = Fixture::new(config);
+    let log = fixture.fresh();
+    append(&log, 3);
+    log.close(true).unwrap();
+    // Zeros: entries of producer 0.
+    let count = (1 << 28) / 46 + 1;
+    let mut bytes = vec![0; 10 + 46 * count];
+    bytes[6..10].copy_from_slice(&i32::try_from(count).unwrap().to_be_bytes());
+    let crc = crc32c(&bytes[6..]);
+    bytes[..2].copy_from_slice(&1_i16.to_be_bytes());
+    bytes[2..6].copy_from_slice(&crc.to_be_bytes());
+    std::fs::write(log.path().join(recovery::snapshot_name(Offset(3))), &bytes).unwrap();
+    drop(bytes);
+    let log = fixture.open(OpenState { clean: true, ..OpenState::default() }).0;
+    assert_eq!(log.producers().len(), 1);
 }
