@@ -19,8 +19,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Most bytes of one answer beyond `replica.fetch.response.max.bytes`: one batch may be larger.
-const BATCH_MAX_BYTES: usize = 118 << 20;
+/// Most bytes of one answer: those that a frame can have. One batch may be larger than
+/// `replica.fetch.response.max.bytes`. How large it may be is a matter of the leader's keys. Memory
+/// is taken as bytes arrive.
+const ANSWER_MAX_BYTES: usize = i32::MAX as usize;
 /// A fetch that waits at the leader for records holds up the first fetch of a new partition. It has
 /// this long to be answered, and is given up with its connection then: the leader answers in order.
 const NEWS_WAIT: Duration = Duration::from_millis(20);
@@ -128,7 +130,6 @@ pub(super) fn start(
 }
 
 fn connection_config(config: &ReplicaFetchersConfig) -> ConnectionConfig {
-    let asked = usize::try_from(config.asks.max_bytes).unwrap_or(0);
     let ms = Duration::from_millis;
     let backoff = |initial, max| Backoff { initial: ms(initial), max: ms(max) };
     ConnectionConfig {
@@ -145,7 +146,7 @@ fn connection_config(config: &ReplicaFetchersConfig) -> ConnectionConfig {
         connections_max_idle: None,
         send_buffer: None,
         receive_buffer: None,
-        response_max_bytes: asked.saturating_add(BATCH_MAX_BYTES),
+        response_max_bytes: ANSWER_MAX_BYTES,
         allow_auto_create_topics: false,
     }
 }
@@ -249,4 +250,24 @@ async fn carry(
 
 async fn call<R: Request>(to: &Connection, request: R) -> Result<R::Response, ConnectionError> {
     to.send(|_| request).await.map(|(_, response)| response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch above 118 MiB, which a larger `socket.request.max.bytes` lets in, ended the
+    /// replication of all partitions that its leader leads.
+    #[test]
+    fn an_answer_with_the_largest_batch_that_a_frame_can_have_is_taken() {
+        let config = ReplicaFetchersConfig {
+            local_id: 2,
+            listener: None,
+            links: None,
+            asks: FetcherConfig::default(),
+            socket_timeout: Duration::from_secs(30),
+            check_bytes_per_second: 0,
+        };
+        assert_eq!(connection_config(&config).response_max_bytes, 2_147_483_647);
+    }
 }
