@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import kafkalite as kl
 from kafkalite.ranges import RangeReader
 from tests.harness.patience import eventually
+from tests.harness.wire.connection import Connection
 
 COUNT = 50
 
@@ -35,6 +37,15 @@ def cut_off(cluster: kl.Cluster, first: kl.Broker) -> None:
     cluster.isolate({first})
     eventually(lambda: cluster.leader_of("t", 0) is not first)
     fill(cluster.leader_of("t", 0).bootstrap_servers)
+
+
+def unregister(at: kl.Broker, broker_id: int) -> None:
+    """Take a broker out of the cluster. Without Kafka's jar there is no schema of the request."""
+    request = struct.pack(">hhihbib", 64, 0, 1, -1, 0, broker_id, 0)
+    with Connection(at.bootstrap_servers) as connection:
+        connection.send_raw(struct.pack(">i", len(request)) + request)
+        (error,) = struct.unpack_from(">h", connection.receive_frame(), 9)
+    assert error == 0
 
 
 @pytest.mark.parametrize("may_lose", [False, True])
@@ -67,3 +78,20 @@ def test_a_consumer_reads_on_at_the_next_leader(cluster: kl.Cluster) -> None:
         cut_off(cluster, first)
         eventually(lambda: has(2 * COUNT), 60)
         assert read == list(range(2 * COUNT))
+
+
+def test_a_broker_that_was_unregistered_meanwhile_learns_who_leads(cluster: kl.Cluster) -> None:
+    """It led on by its own account, and what it acknowledged was lost."""
+    first = cluster.leader_of("t", 0)
+    cut_off(cluster, first)
+    second = cluster.leader_of("t", 0)
+
+    def leader(at: kl.Broker) -> int | None:
+        with kl.AdminClient(bootstrap_servers=at.bootstrap_servers) as admin:
+            return admin.describe_topic("t").partitions[0].leader
+
+    former = leader(first)
+    assert former is not None
+    unregister(second, former)
+    cluster.heal()
+    eventually(lambda: leader(first) == leader(second), 60)

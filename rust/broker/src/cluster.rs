@@ -20,6 +20,7 @@ mod unclean;
 mod upkeep;
 mod voters;
 mod watch;
+mod way_back;
 
 use crate::clock::Clock;
 use crate::metadata::controller::{Done, Joined, Joining, OnAnswer};
@@ -269,10 +270,15 @@ impl Cluster {
 
     /// Takes a broker into the cluster. The first one turns this broker into the first voter.
     pub fn join(self: &Arc<Self>, joining: Joining, done: OnAnswer<Joined>) {
-        if let Err(error) = self.controller.may_join(&joining) {
-            return done.tell(Err(error));
-        }
+        let known = match self.controller.may_join(&joining) {
+            Ok(known) => known,
+            Err(error) => return done.tell(Err(error)),
+        };
         if self.has_company() {
+            if let Some(joined) = known {
+                // A broker that is not heard asks again and again: no change for each time.
+                return done.tell(Ok(joined));
+            }
             return self.controller.join(joining, done);
         }
         if is_nowhere(&self.identity.at) {
@@ -430,14 +436,9 @@ async fn turns(cluster: Weak<Cluster>) {
             continue;
         }
         if let Some((at, request)) = this.heartbeat_due(&member, &status) {
-            let peers = Arc::clone(&member.peers);
-            // Not waited for: a leader that hangs must not hold up the next look for one.
-            drop(tokio::spawn(async move {
-                if let Err(error) = peers.tell_alive(&at, request).await {
-                    tracing::debug!(%error, "a heartbeat was not answered");
-                }
-            }));
+            this.tell_alive(&member, at, request);
         }
+        this.look_for_the_way_back(&member, &status);
     }
 }
 

@@ -7,6 +7,7 @@ use super::sessions::Sessions;
 use super::settings::ClusterSettings;
 use super::upkeep::Rounds;
 use super::watch::{Restarts, Watch};
+use super::way_back::Silence;
 use crate::metadata::QuorumOfRaft;
 use kafkalite_quorum::{QuorumError, Status};
 use parking_lot::Mutex;
@@ -22,6 +23,7 @@ pub(super) struct Member {
     pub sessions: Mutex<Sessions>,
     pub watch: Mutex<Watch>,
     pub rounds: Mutex<Rounds>,
+    pub silence: Mutex<Silence>,
     pub duties: Duties,
     restarts: Mutex<Restarts>,
     /// Whether a change of the membership is under way.
@@ -50,6 +52,7 @@ impl Member {
             sessions: Mutex::new(Sessions::new(settings.limits())),
             watch: Mutex::default(),
             rounds: Mutex::default(),
+            silence: Mutex::default(),
             duties: Duties::default(),
             restarts: Mutex::default(),
             changing: AtomicBool::new(false),

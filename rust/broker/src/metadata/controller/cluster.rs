@@ -164,12 +164,13 @@ impl Controller {
         !grown(&self.image(), growth).is_empty()
     }
 
-    /// Whether the cluster, as it is now, takes a broker in.
+    /// Whether the cluster, as it is now, takes a broker in; what it has told one that is in.
     ///
     /// # Errors
     /// Why not.
-    pub fn may_join(&self, joining: &Joining) -> Result<(), ApiError> {
-        brokers::join(&self.image(), joining).map(drop)
+    pub fn may_join(&self, joining: &Joining) -> Result<Option<Joined>, ApiError> {
+        let (records, joined) = brokers::join(&self.image(), joining)?;
+        Ok(records.is_empty().then_some(joined))
     }
 
     /// Takes a broker into the cluster: it gets an id, and begins fenced.
