@@ -13,7 +13,7 @@ use kafkalite_protocol::primitives::Reader;
 use super::NetworkConfig;
 use super::buffer_pool::BufferPool;
 use super::frames::{FrameReader, Front};
-use super::half_frames::HalfFrames;
+use super::half_frames::{HalfFrames, Share};
 use super::output::Output;
 use crate::clock::NS_PER_MS;
 use crate::request_queue::{
@@ -174,11 +174,11 @@ impl Connection {
         match self.frames.front() {
             Front::Incomplete => Step::Read,
             Front::Large { api_key } => {
-                let overlap = queue.policy(api_key).overlap;
-                if !self.responses.may_open(overlap) {
+                let policy = queue.policy(api_key);
+                if !self.responses.may_open(policy.overlap) {
                     return Step::AwaitAnswers;
                 }
-                let room = half_frames.of(overlap);
+                let room = half_frames.of(Share::of(&policy));
                 if self.frames.begin_large(room, pool) { Step::Read } else { Step::AwaitMemory }
             }
             Front::Larger { api_key, .. } if queue.policy(api_key).lane == Lane::Brokers => {

@@ -6,14 +6,46 @@
 
 use std::sync::Arc;
 
-use crate::request_queue::{Room, RoomWaiters};
+use crate::request_queue::{ApiPolicy, Lane, Room, RoomWaiters};
 use crate::response_queue::Overlap;
 
-/// The rooms of the kinds. Fetches get one eighth of the memory, and so do requests other than
-/// fetch and produce. Produces get the rest, because their frames are the largest.
+/// The kinds of frames that share a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Produce.
+    Produces,
+    /// Fetch.
+    Fetches,
+    /// What only brokers ask. Large frames of clients that arrive slowly, for minutes, must not
+    /// keep metadata from a broker.
+    Brokers,
+    /// All others.
+    Others,
+}
+
+impl Share {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Produces, Self::Fetches, Self::Brokers, Self::Others];
+
+    /// The kind of the requests of an API.
+    #[must_use]
+    pub fn of(policy: &ApiPolicy) -> Self {
+        match (policy.lane, policy.overlap) {
+            (Lane::Brokers, _) => Self::Brokers,
+            (_, Overlap::Produce) => Self::Produces,
+            (_, Overlap::Fetch) => Self::Fetches,
+            (_, Overlap::Alone) => Self::Others,
+        }
+    }
+}
+
+/// The rooms of the kinds. Fetches get one eighth of the memory, and so do requests of clients
+/// other than fetch and produce. Produces get the rest, because their frames are the largest. What
+/// brokers ask gets one eighth on top.
 pub struct HalfFrames {
     fetches: Arc<Room>,
     produces: Arc<Room>,
+    brokers: Arc<Room>,
     others: Arc<Room>,
     waiters: Arc<RoomWaiters>,
 }
@@ -27,18 +59,19 @@ impl HalfFrames {
         let waiters = Arc::new(RoomWaiters::default());
         let room = |bytes| Room::new(usize::MAX, bytes, Arc::clone(&waiters));
         let part = max_bytes / 8;
-        let (fetches, others) = (room(part), room(part));
+        let (fetches, brokers, others) = (room(part), room(part), room(part));
         let produces = room(max_bytes - 2 * part);
-        Arc::new(Self { fetches, produces, others, waiters })
+        Arc::new(Self { fetches, produces, brokers, others, waiters })
     }
 
     /// The room for frames of this kind.
     #[must_use]
-    pub fn of(&self, kind: Overlap) -> &Arc<Room> {
+    pub fn of(&self, kind: Share) -> &Arc<Room> {
         match kind {
-            Overlap::Fetch => &self.fetches,
-            Overlap::Produce => &self.produces,
-            Overlap::Alone => &self.others,
+            Share::Fetches => &self.fetches,
+            Share::Produces => &self.produces,
+            Share::Brokers => &self.brokers,
+            Share::Others => &self.others,
         }
     }
 
@@ -51,6 +84,7 @@ impl HalfFrames {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.fetches.bytes() + self.produces.bytes() + self.others.bytes()
+        let rooms = [&self.fetches, &self.produces, &self.brokers, &self.others];
+        rooms.map(|room| room.bytes()).iter().sum()
     }
 }

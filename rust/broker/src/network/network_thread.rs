@@ -22,7 +22,7 @@ use slab::Slab;
 use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
-use super::half_frames::HalfFrames;
+use super::half_frames::{HalfFrames, Share};
 use super::open_connections::Listed;
 use super::peer_log::PeerLog;
 use super::socket::PeerSocket;
@@ -30,7 +30,7 @@ use super::{NetworkConfig, NetworkParts};
 use crate::error::panics;
 use crate::metrics::Counter;
 use crate::request_queue::{InlineGate, RequestContext};
-use crate::response_queue::{ConnectionResponses, Overlap, ReadyResponse, ResponseQueue};
+use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
 
 mod deadlines;
 mod parting;
@@ -136,7 +136,7 @@ struct Served {
     /// In `awaiting_room` already.
     awaits_room: bool,
     /// In `awaiting_memory` already, with its frame of this kind.
-    awaits_memory: Option<Overlap>,
+    awaits_memory: Option<Share>,
     /// The broker stops and the peer has every answer that it gets, but maybe not here yet.
     parting: Option<Parting>,
     _permit: Permit,
@@ -195,8 +195,8 @@ pub struct NetworkThread {
     to_read: VecDeque<usize>,
     to_write: VecDeque<usize>,
     awaiting_room: VecDeque<usize>,
-    /// By [`Overlap`]: what has no memory holds up none of another kind.
-    awaiting_memory: [VecDeque<usize>; 3],
+    /// By [`Share`]: what has no memory holds up none of another kind.
+    awaiting_memory: [VecDeque<usize>; Share::ALL.len()],
     pool: Arc<BufferPool>,
     /// What small reads go into before they are copied out.
     spare: Option<Buffer>,

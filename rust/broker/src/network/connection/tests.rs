@@ -8,13 +8,14 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::handlers::policy;
 use crate::metrics::Metrics;
-use crate::request_queue::{Audience, LaneBounds};
+use crate::request_queue::{Audience, LaneBounds, Room};
 use crate::response_queue::{Overlap, Piece, Responder, Response, ResponseQueue};
 
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
 const METADATA: i16 = 3;
 const API_VERSIONS: i16 = 18;
+const QUORUM: i16 = 10_001;
 
 struct Bytes(Vec<u8>);
 
@@ -147,6 +148,21 @@ fn a_large_frame_is_not_received_while_it_could_not_begin() {
     metadata.send(Response::NoResponse);
     assert_eq!(house.step_name(), "read");
     assert!(house.half_frames.bytes() > 0);
+}
+
+/// Entries and snapshots of the metadata waited for as long as a client sent a large frame slowly.
+#[test]
+fn large_frames_of_clients_that_stand_still_hold_up_no_broker() {
+    let (mut client, mut broker) = (house(), house());
+    broker.half_frames = Arc::clone(&client.half_frames);
+    let room = Arc::clone(client.half_frames.of(Share::Others));
+    let held: Vec<_> = std::iter::from_fn(|| Room::begin(&room, 256 << 10)).collect();
+    client.arrive(frame(METADATA, 9, 500_000)[..100].to_vec(), 0);
+    assert_eq!(client.step_name(), "await memory");
+    broker.arrive(frame(QUORUM, 0, 500_000)[..100].to_vec(), 0);
+    assert_eq!(broker.step_name(), "read");
+    drop(held);
+    assert_eq!(client.step_name(), "read");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use super::{NetworkThread, Served};
 use crate::network::buffer_pool::{Buffer, BufferPool};
 use crate::network::connection::{CloseReason, Step};
 use crate::network::frames::Progress;
+use crate::network::half_frames::Share;
 use crate::request_queue::RoomWaiters;
-use crate::response_queue::Overlap;
 
 /// Requests of one connection begun in a turn.
 const TURN_REQUESTS: usize = 64;
@@ -165,7 +165,8 @@ impl NetworkThread {
 
     fn await_memory(&mut self, key: usize) {
         if let Some(served) = self.connections.get_mut(key) {
-            let kind = self.parts.queue.policy(served.connection.frames.api_key()).overlap;
+            let policy = self.parts.queue.policy(served.connection.frames.api_key());
+            let kind = Share::of(&policy);
             if served.awaits_memory.replace(kind) != Some(kind) {
                 self.awaiting_memory[kind as usize].push_back(key);
             }
@@ -196,7 +197,7 @@ impl NetworkThread {
         if !self.wants_memory.take_freed() {
             return;
         }
-        for kind in [Overlap::Produce, Overlap::Fetch, Overlap::Alone] {
+        for kind in Share::ALL {
             for _ in 0..self.awaiting_memory[kind as usize].len() {
                 let Some(key) = self.awaiting_memory[kind as usize].pop_front() else { break };
                 let served = self.connections.get_mut(key);
