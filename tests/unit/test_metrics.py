@@ -121,6 +121,16 @@ def test_a_group_tells_its_members_and_its_lag(broker: Process, topic: str) -> N
     assert of(found, "kafka_consumergroup_lag", **at | {"partition": "0"}) is None
 
 
+@pytest.mark.usefixtures("member")
+def test_a_group_tells_its_lag_in_seconds(broker: Process, topic: str) -> None:
+    found = read(broker, "/metrics/groups")
+    at = {"consumergroup": topic, "topic": topic, "partition": "1"}
+    seconds = of(found, "kafka_consumergroup_lag_seconds", **at)
+    assert seconds is not None
+    assert 0 <= seconds < 10 * PATIENCE_S
+    assert of(found, "kafka_consumergroup_max_lag_seconds", consumergroup=topic) == seconds
+
+
 def test_figures_of_a_deleted_topic_are_gone(broker: Process, topic: str) -> None:
     assert told("topics", "delete", topic, "-y", "-b", broker.ready).returncode == 0
     named = [labels for _, labels in read(broker, "/metrics/topics") if ("topic", topic) in labels]

@@ -67,7 +67,7 @@ def samples(broker: Process) -> dict[str, set[str]]:
 
 def test_there_are_expressions_in_both_files() -> None:
     assert len(expressions()) >= 25
-    assert len(re.findall(r"- alert:", ALERTS)) == ALERTS.count("action:") == 10
+    assert len(re.findall(r"- alert:", ALERTS)) == ALERTS.count("action:") == 11
 
 
 @pytest.mark.parametrize("expression", expressions())

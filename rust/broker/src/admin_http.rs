@@ -8,6 +8,7 @@
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
+//! | | these and the metrics only with the token from another machine |
 //! | `/console` | the console, which asks the API |
 //! | `/api/v1/...` | the API, which another room makes and `guard.rs` keeps from strangers |
 //!
@@ -170,13 +171,16 @@ pub fn api_name(api_key: i16) -> String {
 
 fn router(parts: AdminParts, ready_flag: Arc<AtomicBool>) -> Router {
     let AdminParts { metrics: of, clock, names, token, api } = parts;
-    let guard = axum::middleware::from_fn_with_state(Guard::new(token), guard::check);
+    let of_figures = Guard::new(token);
+    let guard = axum::middleware::from_fn_with_state(of_figures.clone(), guard::check);
+    let of_figures = axum::middleware::from_fn_with_state(of_figures, guard::check_figures);
     Router::new()
-        .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/metrics/topics", get(topics))
         .route("/metrics/groups", get(groups))
         .route("/requests", get(last_requests))
+        .route_layer(of_figures)
+        .route("/", get(index))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
         .with_state(Shared { metrics: of, clock, ready: ready_flag })
@@ -213,7 +217,12 @@ async fn topics(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoRe
 
 async fn groups(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
     let format = Format::asked(&headers);
-    figures(exposition::page(&shared.metrics, "groups", format), format)
+    // Lag in seconds may have to wait for a disk, and a health probe must not.
+    let page = move || exposition::page(&shared.metrics, "groups", format);
+    match tokio::task::spawn_blocking(page).await {
+        Ok(text) => figures(text, format).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
 fn figures(text: Result<String, std::fmt::Error>, format: Format) -> impl IntoResponse {

@@ -10,7 +10,7 @@ use kafkalite_protocol::messages::list_groups::ListedGroup;
 use serde::Serialize;
 
 use super::asked::Asked;
-use super::{AdminApi, Answer, json, lag};
+use super::{AdminApi, Answer, json};
 use crate::admin_http::Refusal;
 use crate::coordinator::{Committed, assigned_partitions};
 
@@ -136,7 +136,7 @@ fn sum(api: &AdminApi, committed: &Committed) -> Sum {
         for (index, value) in partitions {
             sum.committed_partitions += 1;
             match api.partitions.find_by_name(topic, *index) {
-                Ok(partition) => sum.lag_records += lag::records(&partition, value.offset),
+                Ok(partition) => sum.lag_records += partition.lag_records(value.offset),
                 Err(_) => sum.partitions_elsewhere += 1,
             }
         }
@@ -170,8 +170,8 @@ pub(super) fn describe(api: &AdminApi, asked: &Asked) -> Answer {
             committed_ms: value.commit_timestamp,
             metadata: value.metadata.clone(),
             high_watermark: partition.map(|partition| partition.high_watermark().0),
-            lag_records: partition.map(|partition| lag::records(partition, value.offset)),
-            lag_seconds: partition.and_then(|p| lag::seconds(p, value.offset, now_ms)),
+            lag_records: partition.map(|partition| partition.lag_records(value.offset)),
+            lag_seconds: partition.and_then(|p| p.lag_seconds(value.offset, now_ms)),
         });
     }
     let end = first.saturating_add(rows.len());

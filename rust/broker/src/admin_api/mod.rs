@@ -50,7 +50,6 @@ mod config;
 mod faults;
 mod field;
 mod groups;
-mod lag;
 mod live;
 mod log_lines;
 mod messages;

@@ -4,6 +4,7 @@
 //! - without `kafkalite.admin.token` only clients on this machine are answered
 //! - with it every client has to send `Authorization: Bearer TOKEN`, those on this machine too,
 //!   because a proxy may bring them in
+//! - figures and recent requests are for this machine without a token, and for others with it
 //! - a browser sends `Origin` and `Sec-Fetch-Site`, and another site's page is refused
 //!
 //! The name in `Host` is checked before, see `host.rs`. Every answer forbids its reader to run
@@ -83,6 +84,29 @@ impl Guard {
             )),
             _ => None,
         }
+    }
+}
+
+impl Guard {
+    /// Why a client gets no figures: one on another machine needs the token.
+    fn refusal_of_figures(&self, peer: IpAddr, headers: &HeaderMap) -> Option<Refusal> {
+        if peer.to_canonical().is_loopback() {
+            return None;
+        }
+        self.refusal(peer, headers)
+    }
+}
+
+/// Answers a request for figures, or says who may ask.
+pub(super) async fn check_figures(
+    State(guard): State<Guard>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match guard.refusal_of_figures(peer.ip(), request.headers()) {
+        Some(refusal) => refusal.into_response(),
+        None => next.run(request).await,
     }
 }
 
@@ -181,6 +205,27 @@ mod tests {
                 assert_eq!(status(Some("a-long-secret"), peer, &sent), expected, "{sent:?}");
             }
             assert_eq!(status(Some("a-long-secret"), peer, &[]), 401);
+        }
+    }
+
+    #[test]
+    fn figures_are_for_other_machines_with_the_token_alone() {
+        let own_token = [("authorization", "Bearer a-long-secret")];
+        for (token, peer, sent, expected) in [
+            (None, "127.0.0.1", &[][..], 200),
+            (None, "192.0.2.7", &[][..], 403),
+            (None, "192.0.2.7", &own_token[..], 403),
+            (Some("a-long-secret"), "127.0.0.1", &[][..], 200),
+            (Some("a-long-secret"), "::ffff:127.0.0.1", &[][..], 200),
+            (Some("a-long-secret"), "192.0.2.7", &[][..], 401),
+            (Some("a-long-secret"), "192.0.2.7", &own_token[..], 200),
+            (Some("another"), "2001:db8::1", &own_token[..], 401),
+        ] {
+            let guard = Guard::new(token.map(str::to_owned));
+            let peer = peer.parse().expect("an address");
+            let refused = guard.refusal_of_figures(peer, &headers(sent));
+            let status = refused.map_or(200, |refusal| refusal.status.as_u16());
+            assert_eq!(status, expected, "{token:?} {peer} {sent:?}");
         }
     }
 

@@ -12,6 +12,7 @@ pub(super) fn figures(rooms: &Rooms, local_id: i32) -> Arc<Figures> {
         controller: rooms.controller.clone(),
         partitions: rooms.partitions.clone(),
         groups: rooms.groups.clone(),
+        clock: rooms.clock.clone(),
     })
 }
 

@@ -191,7 +191,8 @@ pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly String "kafkalite.admin.host" = Text("127.0.0.1"), NotEmpty,
         "Address of metrics, health and the admin API.";
     Medium ReadOnly Password "kafkalite.admin.token" = Null, NotEmpty,
-        "Secret that clients of the admin API must send. Unset: only this machine may use it.";
+        "Secret that clients of the admin API must send, and clients of metrics on other machines. \
+         Unset: only this machine may use both.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
         "Cluster id of a new data directory. Unset: a random id.";
     Medium ReadOnly String "kafkalite.join" = Null, NotEmpty,

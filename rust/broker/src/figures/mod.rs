@@ -11,6 +11,7 @@
 //! `KafkaController`, spelled as the rules that jmx-exporter publishes spell them. Groups have the
 //! names of the common lag exporters: Kafka has no metric of a group's lag.
 
+use crate::clock::Clock;
 use crate::coordinator::GroupCoordinator;
 use crate::metadata::Controller;
 use crate::metrics::{Column, Labels, Metrics, Table};
@@ -35,6 +36,8 @@ pub struct Figures {
     pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// A figure of the broker as a whole: its name, its meaning, and where it is read.
@@ -124,9 +127,13 @@ impl Bounded {
         Self { table: Table { columns, rows: Vec::new() }, left_out: 0 }
     }
 
+    fn has_room(&self) -> bool {
+        self.table.rows.len() < MAX_ROWS
+    }
+
     /// Adds what `row` builds, while there is room.
     fn push(&mut self, row: impl FnOnce() -> (Labels, Vec<f64>)) {
-        if self.table.rows.len() < MAX_ROWS {
+        if self.has_room() {
             self.table.rows.push(row());
         } else {
             self.left_out += 1;

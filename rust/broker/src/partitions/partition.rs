@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 mod appending;
 mod followers;
+mod lag;
 mod reading;
 #[cfg(test)]
 mod tests;
