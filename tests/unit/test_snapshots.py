@@ -26,7 +26,7 @@ GROUP = "billing"
 @pytest.fixture
 def seeded(tmp_path: Path) -> Iterator[kafkalite.Broker]:
     """A broker with ten records of ``t``, four of them committed by a group."""
-    options = {"topics": {"t": 1}, "data_dir": tmp_path / "data", "admin_port": 0}
+    options: dict[str, Any] = {"topics": {"t": 1}, "data_dir": tmp_path / "data", "admin_port": 0}
     with kafkalite.Broker(**options) as broker:
         send(broker, "t", 10)
         commit(broker, 4)
@@ -145,7 +145,7 @@ def test_the_origin_keeps_its_data_when_it_is_killed_while_a_fork_runs(
 
 
 def test_a_fork_of_a_child_process_is_a_child_process(tmp_path: Path) -> None:
-    options = {"topics": ["t"], "in_process": False, "admin_port": 0}
+    options: dict[str, Any] = {"topics": ["t"], "in_process": False, "admin_port": 0}
     with kafkalite.Broker(**options) as broker:
         send(broker, "t", 10)
         with broker.fork() as fork:
@@ -276,7 +276,7 @@ def end_at(servers: str) -> int:
 
 @pytest.mark.parametrize("in_process", [True, False])
 def test_a_client_of_any_language_forks_over_http(tmp_path: Path, in_process: bool) -> None:
-    options = {"topics": ["t"], "in_process": in_process, "admin_port": 0}
+    options: dict[str, Any] = {"topics": ["t"], "in_process": in_process, "admin_port": 0}
     with kafkalite.Broker(**options, data_dir=tmp_path) as broker:
         send(broker, "t", 10)
         fork = http(broker, "POST", "/forks", {})
