@@ -32,6 +32,7 @@ PLACES = (
     "broker/threads",
     "broker/log",
     "cluster",
+    "faults",
 )
 
 expect.set_options(timeout=PATIENCE_S * 1_000)

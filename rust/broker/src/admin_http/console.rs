@@ -56,6 +56,7 @@ const FILES: &[File] = files! {
     SCRIPT "pages/clients.js";
     SCRIPT "pages/broker.js";
     SCRIPT "pages/cluster.js";
+    SCRIPT "pages/faults.js";
     SCRIPT "vendor/preact.js";
     SCRIPT "vendor/uPlot.js";
     STYLE "vendor/uPlot.css";

@@ -84,6 +84,21 @@ export async function get(path, query, signal) {
   }
 }
 
+/**
+ * Sends a command, and returns its answer.
+ * @param {string} method @param {string} path @param {object} [body]
+ * @returns {Promise<any>}
+ */
+export async function send(method, path, body) {
+  const how = /** @type {RequestInit} */ ({ method });
+  if (body !== undefined) {
+    how.body = JSON.stringify(body);
+    how.headers = { "Content-Type": "application/json" };
+  }
+  const answer = await ask(path, {}, how);
+  return answer.json();
+}
+
 /** A part of a path. @param {string} text @returns {string} */
 export function part(text) {
   return encodeURIComponent(text);

@@ -5,12 +5,16 @@ import { current, read } from "./live.js";
 import { Broker } from "./pages/broker.js";
 import { Clients } from "./pages/clients.js";
 import { Cluster } from "./pages/cluster.js";
+import { FaultsPage } from "./pages/faults.js";
 import { Groups } from "./pages/groups.js";
 import { Overview } from "./pages/overview.js";
 import { Plane } from "./pages/plane.js";
 import { Topics } from "./pages/topics.js";
 import { useAsked } from "./parts.js";
 import { html, render, useEffect, useRef, useState } from "./vendor/preact.js";
+
+/** The page that a broker under test alone has. */
+const FAULTS = "faults";
 
 /** @type {[string, string, any][]} */
 const PAGES = [
@@ -21,6 +25,7 @@ const PAGES = [
   ["clients", "Clients", Clients],
   ["broker", "Broker", Broker],
   ["cluster", "Cluster", Cluster],
+  [FAULTS, "Faults", FaultsPage],
 ];
 
 /** The parts of the address behind `#/`. @returns {string[]} */
@@ -79,6 +84,9 @@ function App() {
   const main = useRef(/** @type {any} */ (null));
   const [key, title, Page] = PAGES.find(([key]) => key === name) ?? PAGES[0];
   const overview = useAsked("/overview", {}, 10_000);
+  // Test control refuses the question where it is off.
+  const control = useAsked("/clock", {}, 0);
+  const pages = PAGES.filter(([page]) => page !== FAULTS || page === key || control.data);
   const where = [key, ...rest].join("/");
   const seen = useRef(where);
   useEffect(() => {
@@ -92,7 +100,7 @@ function App() {
     <header class="top">
       <a class="brand" href="#/plane"><img src="/console/icon.svg" alt="" /> kafkalite</a>
       <nav aria-label="Pages">
-        ${PAGES.map(
+        ${pages.map(
           ([page, text]) =>
             html`<a href=${`#/${page}`} aria-current=${page === key ? "page" : null}>${text}</a>`,
         )}
