@@ -317,6 +317,7 @@ impl<T> Dispatch<T> {
             let id = self.next_request;
             self.next_request += 1;
             let silence = silence::Silence::since(now);
+            plan.wake_at = earlier(plan.wake_at, Some(silence.next()));
             self.requests.insert(id, Request { node, sent, silence });
             *self.in_flight.entry(node).or_default() += 1;
             plan.requests.push(Outgoing { id, node, batches });

@@ -25,6 +25,11 @@ impl Silence {
         Self { next: now + DOUBTED_AFTER, was_doubted: false }
     }
 
+    /// When to look again.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
     /// Whether it is time to doubt.
     fn is_over(&mut self, now: Instant) -> bool {
         let is_over = self.next <= now;
@@ -47,7 +52,7 @@ impl<T> Dispatch<T> {
             if request.silence.is_over(now) {
                 plan.silent.push(request.node);
             }
-            plan.wake_at = earlier(plan.wake_at, Some(request.silence.next));
+            plan.wake_at = earlier(plan.wake_at, Some(request.silence.next()));
             let is_replaced = |(index, _, sent_to): &(usize, (u64, u32), Leader)| {
                 let queue = &self.tracks[*index].queue;
                 let now_leads = leader(queue.topic(), queue.partition());

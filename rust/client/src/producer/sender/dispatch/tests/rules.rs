@@ -398,8 +398,10 @@ fn stamps_are_given_once_until_they_are_replaced() {
 fn what_a_silent_broker_got_is_taken_back_when_another_one_leads() {
     let mut world = World::new(settings(), 2, 1_000);
     world.append(0);
-    world.advance(5);
+    *world.clock.lock() += Duration::from_millis(5);
+    let plan = world.plan();
     assert_eq!(world.requests[&1].len(), 1);
+    assert_eq!(plan.wake_at, Some(world.now() + Duration::from_secs(5)), "nothing else wakes it");
     *world.clock.lock() += Duration::from_millis(4_999);
     let plan = world.plan();
     assert_eq!((plan.silent, plan.replaced), (vec![], vec![]));
