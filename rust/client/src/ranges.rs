@@ -103,6 +103,8 @@ impl RangeReader {
         let refused = |why: String| ClientError::InvalidArgument { what: "ranges".to_owned(), why };
         // Cursors of earlier ranges are retired with their partitions.
         self.consumer.assign(&BTreeSet::new())?;
+        // What is wrong with partitions of theirs is no error of these.
+        while self.consumer.shared().take_error().is_some() {}
         self.ends.clear();
         self.missing.clear();
         self.passing = None;

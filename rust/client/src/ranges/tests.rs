@@ -302,6 +302,21 @@ fn partitions_that_are_gone_are_an_error_or_counted_and_passed_over() {
     }
 }
 
+/// Each of two partitions that are not there was an error. The second one was raised for the ranges
+/// that the reader got next.
+#[test]
+fn what_is_wrong_with_earlier_ranges_is_no_error_of_later_ones() {
+    let broker = broker(Log { start: 0, end: 9, epoch: 0 });
+    let mut reader = reader(&broker);
+    let beyond =
+        |partition| OffsetRange { partition: TopicPartition::new("x", partition), ..range(0, 9) };
+    reader.start(&[beyond(7), beyond(8)], options(false)).expect("ranges");
+    let error = read_all(&mut reader).expect_err("no such partitions");
+    assert_eq!(error.code(), Some(ErrorCode::UnknownTopicOrPartition), "{error}");
+    reader.start(&[range(0, 9)], options(false)).expect("a range");
+    assert_eq!(read_all(&mut reader), Ok((0..9).collect()));
+}
+
 /// A broker that tells these ids of topic `x` one after the other. The last one stays.
 fn broker_of(ids: &'static [u8]) -> FakeBroker {
     let log = Log { start: 0, end: 9, epoch: 0 };
