@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 
@@ -95,3 +96,14 @@ def test_a_broker_that_was_unregistered_meanwhile_learns_who_leads(cluster: kl.C
     unregister(second, former)
     cluster.heal()
     eventually(lambda: leader(first) == leader(second), 60)
+
+
+def test_an_admin_client_asks_another_broker_next(cluster: kl.Cluster) -> None:
+    """Every call waited for the controller that was cut off."""
+    with kl.AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        controller = admin.describe_cluster().controller
+        assert controller is not None
+        cluster.isolate({controller})
+        with contextlib.suppress(kl.KafkaliteError):
+            admin.create_topic("first", replication_factor=2, timeout=5)
+        assert admin.create_topic("second", replication_factor=2, timeout=60).created

@@ -7,6 +7,7 @@
 
 mod brokers;
 mod configs;
+mod controller;
 mod features;
 mod group_offsets;
 mod groups;
@@ -17,9 +18,8 @@ mod topics;
 
 use crate::config::ClientConfig;
 use crate::error::ClientError;
-use kafkalite_connection::{Cluster, Wanted};
+use kafkalite_connection::Cluster;
 use kafkalite_protocol::ErrorCode;
-use kafkalite_protocol::messages::Request;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::Hash;
@@ -82,7 +82,10 @@ impl Admin {
         loop {
             match tokio::time::timeout_at(deadline.into(), attempt()).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) if !self.helps(&error) => return Err(error),
+                Ok(Err(error)) if !self.helps(&error) => {
+                    self.note_late([&error]);
+                    return Err(error);
+                }
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => {}
             }
@@ -94,8 +97,7 @@ impl Admin {
                 return Err(last.unwrap_or(late));
             }
             if last.as_ref().and_then(ClientError::code) == Some(ErrorCode::NotController) {
-                // Who it is now; what that fails with the next attempt will say.
-                let _ = self.cluster.refresh(Wanted::Brokers).await;
+                self.look_for_controller().await;
             }
             tokio::time::sleep(wait).await;
         }
@@ -142,19 +144,14 @@ impl Admin {
             if pending.is_empty() || Instant::now() + wait >= deadline {
                 break;
             }
-            self.look_for_controller(&results).await;
+            let mut errors = results.values().filter_map(|result| result.as_ref().err());
+            if errors.any(|error| error.code() == Some(ErrorCode::NotController)) {
+                self.look_for_controller().await;
+            }
             tokio::time::sleep(wait).await;
         }
+        self.note_late(results.values().filter_map(|result| result.as_ref().err()));
         Ok(complete(results, Some(&keys)))
-    }
-
-    /// Asks who the controller is, if one that was asked is it no longer. What that fails with the
-    /// next attempt will say.
-    async fn look_for_controller<K, T>(&self, results: &HashMap<K, Result<T, ClientError>>) {
-        let mut errors = results.values().filter_map(|result| result.as_ref().err());
-        if errors.any(|error| error.code() == Some(ErrorCode::NotController)) {
-            let _ = self.cluster.refresh(Wanted::Brokers).await;
-        }
     }
 
     /// Whether the same may succeed if it is tried again soon.
@@ -181,25 +178,6 @@ impl Admin {
             ),
             error => error.is_transport(),
         }
-    }
-
-    /// Sends a request to the controller, or to any broker where there is none to speak to: brokers
-    /// without ZooKeeper pass it on.
-    async fn to_controller<R: Request>(
-        &self,
-        build: impl FnOnce(i16) -> R,
-    ) -> Result<R::Response, ClientError> {
-        let mut image = self.cluster.image();
-        if image.brokers().next().is_none() {
-            image = self.cluster.refresh(Wanted::Brokers).await?;
-        }
-        let controller = image.controller().filter(|id| image.broker(*id).is_some());
-        let answer = match controller {
-            Some(node) => self.cluster.send(node, build).await,
-            None => self.cluster.send_any(build).await,
-        };
-        let (_, response) = answer?;
-        Ok(response)
     }
 }
 

@@ -1,13 +1,14 @@
+mod controllers;
 mod features;
 
 use super::*;
 use crate::config::ClientKind;
 use crate::runtime::Runtime;
 use crate::topic_partition::TopicPartition;
-use kafkalite_connection::CoordinatorKind;
 use kafkalite_connection::testing::{
     Answer, Asked, FakeBroker, NODE, OTHER, coordinator, coordinator_is,
 };
+use kafkalite_connection::{CoordinatorKind, Wanted};
 use kafkalite_protocol::messages::ApiKey;
 use kafkalite_protocol::messages::create_topics::{
     CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
@@ -24,15 +25,15 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 
 /// A configuration that leads to `broker` and waits for little.
-fn config(broker: &FakeBroker) -> ClientConfig {
+fn config(broker: &FakeBroker, more: &[(&str, &str)]) -> ClientConfig {
     let servers = broker.place.to_string();
     let pairs = [
         ("bootstrap.servers", servers.as_str()),
         ("retry.backoff.ms", "1"),
         ("retry.backoff.max.ms", "2"),
     ];
-    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    ClientConfig::from_pairs(ClientKind::Admin, &pairs.into()).expect("a valid configuration")
+    let pairs = pairs.iter().chain(more).map(|(key, value)| (key.to_string(), value.to_string()));
+    ClientConfig::from_pairs(ClientKind::Admin, &pairs.collect()).expect("a valid configuration")
 }
 
 /// Runs `what` with an admin client of `broker`.
@@ -41,8 +42,17 @@ where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
+    run_with(&config(broker, &[]), what)
+}
+
+/// The same with a configuration.
+fn run_with<F, T>(config: &ClientConfig, what: impl FnOnce(Admin) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
     let runtime = Runtime::start("test").expect("a thread");
-    let result = what(Admin::new(&config(broker)));
+    let result = what(Admin::new(config));
     let deadline = Instant::now() + Duration::from_secs(60);
     runtime.call(async move { Ok(result.await) }, deadline).expect("it ends")
 }

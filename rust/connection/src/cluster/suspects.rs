@@ -27,6 +27,11 @@ impl Cluster {
         self.0.suspects.lock().insert(node, Instant::now() + SUSPECTED_FOR);
     }
 
+    /// Whether what this broker told led nowhere lately.
+    pub fn is_suspected(&self, node: NodeId) -> bool {
+        self.0.suspects.lock().get(&node).is_some_and(|until| *until > Instant::now())
+    }
+
     /// A connection to a broker that is not suspected while others are. If no such broker is
     /// reached, no broker is suspected any more.
     pub(super) async fn beside_suspects(&self) -> Option<Arc<Connection>> {
