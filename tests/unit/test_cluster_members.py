@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.harness.patience import eventually
 from tests.harness.process import Process, Processes, port_of
-from tests.unit.test_cluster import brokers, consume, produce
+from tests.unit.test_cluster import brokers, consume, produce, three_voters
 
 
 def in_sync(address: str, topic: str) -> list[int]:
@@ -67,3 +67,19 @@ def test_a_broker_without_its_disk_takes_its_id_and_fills_again(processes: Proce
     eventually(lambda: first.stderr.count("Promote(") == 3)
     assert first.stderr.count("Remove(") == 1
     assert consume(wiped.ready, "kept", "g", 1) == {"a"}
+
+
+def test_a_start_without_the_others_leaves_the_note_of_the_clean_stop(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """Without the note a broker counts as one that lost the ends of its logs, and leads nothing."""
+    data = tmp_path / "first"
+    started = three_voters(processes, data)
+    for process in started:
+        assert process.end() == 0
+    note = data / ".kafka_cleanshutdown"
+    left = note.read_text()
+    soon = ["--set", "initial.broker.registration.timeout.ms=200"]
+    words = ["--listen", "127.0.0.1:0", "--admin-port", "0", "--data-dir", str(data)]
+    assert processes.start("serve", *words, *soon).wait() != 0
+    assert note.read_text() == left

@@ -235,20 +235,31 @@ pub fn write_clean_shutdown(
 }
 
 /// The epoch of the broker that noted a clean stop; -1 where the note has none, as of an earlier
-/// release. Removes the note, so that a crash from now on is unclean.
+/// release.
 ///
 /// # Errors
 /// Whatever the disk says.
-pub fn take_clean_shutdown(storage: &dyn Storage, log_dir: &Path) -> Result<Option<i64>, LogError> {
+pub fn read_clean_shutdown(storage: &dyn Storage, log_dir: &Path) -> Result<Option<i64>, LogError> {
     let path = log_dir.join(CLEAN_SHUTDOWN_FILE);
-    let text = match read_file(storage, &path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(LogError::io(&path, error)),
-    };
-    storage.remove_file(&path).map_err(|error| LogError::io(&path, error))?;
-    storage.sync_dir(log_dir).map_err(|error| LogError::io(log_dir, error))?;
-    Ok(Some(noted_epoch(&text).unwrap_or(-1)))
+    match read_file(storage, &path) {
+        Ok(text) => Ok(Some(noted_epoch(&text).unwrap_or(-1))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LogError::io(&path, error)),
+    }
+}
+
+/// Removes the note of a clean stop: a crash from now on is unclean. To be called before anything
+/// else in the directory changes.
+///
+/// # Errors
+/// Whatever the disk says.
+pub fn forget_clean_shutdown(storage: &dyn Storage, log_dir: &Path) -> Result<(), LogError> {
+    let path = log_dir.join(CLEAN_SHUTDOWN_FILE);
+    match storage.remove_file(&path) {
+        Ok(()) => storage.sync_dir(log_dir).map_err(|error| LogError::io(log_dir, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(LogError::io(&path, error)),
+    }
 }
 
 fn noted_epoch(text: &[u8]) -> Option<i64> {

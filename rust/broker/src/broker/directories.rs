@@ -124,10 +124,16 @@ impl Opened {
         let (broker_id, ids) = (broker.broker_id, broker.log_dirs.clone());
         if cluster.has_company() {
             let registered = cluster.register(&Registration { fenced: true, ..broker }, timeout_ms);
-            registered.inspect_err(|_| {
-                cluster.controller().stop();
-                cluster.stop();
-            })?;
+            registered.inspect_err(|_| stop(&cluster))?;
+        }
+        for (_, checkpoints) in &here {
+            let log_dir = checkpoints.directory();
+            if let Err(error) = checkpoints.begin().map_err(|error| log_dir.judge(error))
+                && !log_dir.is_offline()
+            {
+                stop(&cluster);
+                return Err(error.into());
+            }
         }
         let image = cluster.controller().image();
         let broker = image.brokers.get(&broker_id);
@@ -141,6 +147,12 @@ impl Opened {
         let broker_epoch = broker.map_or(0, |broker| broker.epoch);
         Ok(Directories { cluster, log_dirs, broker_epoch })
     }
+}
+
+/// Ends what runs of a cluster already, as the broker does not start.
+fn stop(cluster: &Cluster) {
+    cluster.controller().stop();
+    cluster.stop();
 }
 
 /// The epoch of the life that left all directories complete.

@@ -11,8 +11,8 @@
 
 use kafkalite_log::checkpoint::{
     CLEANER_FILE, CheckpointTopics, HIGH_WATERMARK_FILE, LOG_START_FILE, PartitionOffsets,
-    RECOVERY_POINT_FILE, TOPIC_IDS_FILE, read_offsets, read_topic_ids, take_clean_shutdown,
-    write_clean_shutdown, write_offsets, write_topic_ids,
+    RECOVERY_POINT_FILE, TOPIC_IDS_FILE, forget_clean_shutdown, read_clean_shutdown, read_offsets,
+    read_topic_ids, write_clean_shutdown, write_offsets, write_topic_ids,
 };
 use kafkalite_log::{LogDir, LogError, OpenState};
 use kafkalite_protocol::{Offset, Uuid};
@@ -92,8 +92,7 @@ impl Checkpoint {
 }
 
 impl Checkpoints {
-    /// Reads the checkpoints. The note of a clean stop is taken away: a crash from now on is
-    /// unclean.
+    /// Reads the checkpoints. The note of a clean stop stays until [`Self::begin`].
     ///
     /// # Errors
     /// The disk fails.
@@ -121,12 +120,20 @@ impl Checkpoints {
             }
             read => read?,
         };
-        // Taken away once all else is read: a start that fails before leaves it to the next one.
-        let clean_epoch = take_clean_shutdown(storage, directory.path())?.filter(|_| clean);
+        let clean_epoch = read_clean_shutdown(storage, directory.path())?.filter(|_| clean);
         // What is on the disk already need not be written once more.
         let written = Written { topics: topics.clone().unwrap_or_default(), ..Written::default() };
         let found = Mutex::new(Noted { offsets, topics });
         Ok(Self { directory, clean_epoch, found, written: Mutex::new(written) })
+    }
+
+    /// The logs here may change from now on, so a crash is unclean. A start that fails before this
+    /// call leaves the note of the clean stop to the next one.
+    ///
+    /// # Errors
+    /// The disk is full or fails: then nothing here may change.
+    pub fn begin(&self) -> Result<(), LogError> {
+        forget_clean_shutdown(self.directory.storage().as_ref(), self.directory.path())
     }
 
     /// The broker's epoch in its last life, if that one left every log here complete.

@@ -88,14 +88,19 @@ fn the_topic_id_survives_a_power_cut() {
 }
 
 #[test]
-fn a_clean_stop_is_taken_once() {
+fn a_clean_stop_is_believed_until_it_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     write_clean_shutdown(&RealStorage, dir.path(), 5).unwrap();
     assert_eq!(written(&dir.path().join(CLEAN_SHUTDOWN_FILE)), "{\"version\":0,\"brokerEpoch\":5}");
-    assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(5));
-    assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), None);
+    for _ in 0..2 {
+        assert_eq!(read_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(5));
+    }
+    for _ in 0..2 {
+        forget_clean_shutdown(&RealStorage, dir.path()).unwrap();
+        assert_eq!(read_clean_shutdown(&RealStorage, dir.path()).unwrap(), None);
+    }
     for other in ["", "{\"version\":0}", "{\"version\":0,\"brokerEpoch\":x}", "\u{ff}"] {
         std::fs::write(dir.path().join(CLEAN_SHUTDOWN_FILE), other).unwrap();
-        assert_eq!(take_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(-1), "{other}");
+        assert_eq!(read_clean_shutdown(&RealStorage, dir.path()).unwrap(), Some(-1), "{other}");
     }
 }
