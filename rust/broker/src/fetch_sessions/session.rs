@@ -3,7 +3,8 @@
 //! A partition is dirty until the client has everything of it. Then its fetch offset is the end of
 //! what it may read. The last answer had the present high watermark, log start and last stable
 //! offset, and no error or diverging epoch. It becomes dirty again when it moves or when a request
-//! names it. A fetch looks at dirty partitions only.
+//! names it. A fetch looks at dirty partitions only. A follower's partition stays dirty as well
+//! until a look of a fetch was noted at the partition. Its leader has to know where it is.
 //!
 //! Order of service: a partition that becomes dirty, or was served, takes the last turn, so that a
 //! small `max.bytes` starves no partition.
@@ -25,6 +26,8 @@ pub struct Look {
     slot: u32,
     /// How often it had become dirty when this look began.
     moves: u32,
+    /// The leader's replica took note of where its follower is.
+    is_noted: bool,
 }
 
 /// The last values of a partition that the client got; -1 means none.
@@ -68,7 +71,12 @@ impl Look {
     /// A look outside of a session.
     #[must_use]
     pub fn once(target: FetchTarget) -> Self {
-        Self { target, slot: 0, moves: 0 }
+        Self { target, slot: 0, moves: 0, is_noted: false }
+    }
+
+    /// The leader's replica took note of where its follower is.
+    pub fn set_noted(&mut self) {
+        self.is_noted = true;
     }
 
     /// Its place in the session.
@@ -225,7 +233,8 @@ impl FetchSession {
     fn look(&self, slot: usize) -> Look {
         let known = &self.slots[slot];
         let place = u32::try_from(slot).unwrap_or(u32::MAX);
-        Look { target: known.target.clone(), slot: place, moves: known.moves }
+        let target = known.target.clone();
+        Look { target, slot: place, moves: known.moves, is_noted: false }
     }
 
     /// Every dirty partition, in the order of service.
@@ -288,7 +297,8 @@ impl FetchSession {
     ///
     /// `readable_end` is the end of what the client could read at the time of the look. The
     /// partition is clean if nothing is left before this end and nothing is wrong. An error is
-    /// always news, and after it everything is.
+    /// always news, and after it everything is. A look that no leader noted leaves a follower's
+    /// partition dirty. A fetch may be read long after it came, by a leader that began meanwhile.
     pub fn note(&mut self, look: &Look, answer: &PartitionData, readable_end: i64) -> bool {
         let Some(known) = self.known(look) else { return true };
         let now_told = Told {
@@ -302,7 +312,9 @@ impl FetchSession {
         let has_records = answer.records.as_ref().is_some_and(|records| !records.is_empty());
         let moved = known.told != now_told;
         let has_all = known.target.fetch_offset == readable_end;
-        let is_current = has_all && !failed && !diverged && !is_sent_away && !has_records;
+        let is_noted = look.is_noted || !self.reader.is_follower();
+        let is_current =
+            has_all && is_noted && !failed && !diverged && !is_sent_away && !has_records;
         let unmoved = known.moves == look.moves;
         let is_dirty = known.turn.is_some();
         self.slots[look.slot()].told = if failed { NOTHING } else { now_told };

@@ -293,11 +293,14 @@ fn a_followers_clean_partition_is_caught_up_since_its_last_fetch() {
         let request = FetchRequest { replica_id: 2, ..request(id, epoch, partitions) };
         sessions.resolve(&request, V11, now_ms, opening(7)).expect("a follower's fetch")
     };
-    let (context, looks) = follower(0, 0, &[0], 1_000);
+    let (context, mut looks) = follower(0, 0, &[0], 1_000);
     let session = context.session().expect("a session").clone();
     let subscription =
         session.lock().subscription(&looks[0], KEY).expect("no replica holds one yet");
     assert_eq!((subscription.notifier().replica_id(), subscription.caught_up_ms()), (2, None));
+    session.lock().note(&looks[0], &answer(0, 0), 0);
+    assert_eq!(subscription.caught_up_ms(), None, "no leader knows where the follower is");
+    looks[0].set_noted();
     session.lock().note(&looks[0], &answer(0, 0), 0);
     assert_eq!(subscription.caught_up_ms(), Some(1_000));
     follower(7, 1, &[], 1_500);

@@ -41,7 +41,7 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     // Only a fetch that opens a session needs an id for it; randomness is a system call.
     let opening = || Opening { id: rooms.random_i32(), waiters: rooms.fetches.new_list() };
     let resolved = rooms.sessions.resolve(&request, reply.version, now_ms, opening);
-    let (context, looks) = match resolved {
+    let (context, mut looks) = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
             let error_code = error.code();
@@ -50,7 +50,8 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     };
     let reader = reader(who);
     if who.is_follower() {
-        followers::note(rooms, who, &looks);
+        let (image, now_ms) = (rooms.controller.image(), rooms.clock.monotonic_ms());
+        followers::note(&image, &rooms.partitions, now_ms, who, &mut looks);
     }
     // As in Kafka `fetch.max.bytes` is for consumers: followers have a key of their own.
     let most = if who.is_follower() { i32::MAX } else { rooms.config.load().fetch_max_bytes };

@@ -398,6 +398,12 @@ impl PartitionState {
         self.in_sync.start_of(id)
     }
 
+    /// Where the log of a follower ends, as its last fetch said.
+    #[must_use]
+    pub fn follower_end(&self, id: i32) -> Option<Offset> {
+        self.in_sync.end_of(id)
+    }
+
     /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say
     /// where the log ends.
     #[must_use]

@@ -6,7 +6,8 @@
 
 use crate::fetch_sessions::{Look, Reader};
 use crate::handlers::Rooms;
-use crate::partitions::FollowerFetch;
+use crate::metadata::MetadataImage;
+use crate::partitions::{FollowerFetch, ReplicaManager};
 use kafkalite_protocol::Offset;
 
 /// The epoch that no broker has, as a follower has it that does not tell its own.
@@ -28,16 +29,22 @@ fn is_later(epoch: i64, known: Option<i64>) -> bool {
 }
 
 /// Notes how far a follower is, and proposes it for the in-sync replicas where it has caught up.
-/// High watermarks that move answer who waits for them.
-pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
-    let image = rooms.controller.image();
+/// High watermarks that move answer who waits for them. A look that cannot be noted yet keeps its
+/// partition in the session dirty: the next fetch looks at it again.
+pub(super) fn note(
+    image: &MetadataImage,
+    partitions: &ReplicaManager,
+    now_ms: u64,
+    who: Reader,
+    looks: &mut [Look],
+) {
     let is_known = |epoch| epoch == who.broker_epoch;
     if !image.brokers.get(&who.replica_id).is_some_and(|broker| is_known(broker.epoch)) {
         return;
     }
-    let now_ms = rooms.clock.monotonic_ms();
-    for Look { target, .. } in looks {
-        let Ok(partition) = rooms.partitions.find(&target.topic, target.partition) else {
+    for look in looks {
+        let target = &look.target;
+        let Ok(partition) = partitions.find(&target.topic, target.partition) else {
             continue;
         };
         let fetch = FollowerFetch {
@@ -47,8 +54,10 @@ pub(super) fn note(rooms: &Rooms, who: Reader, looks: &[Look]) {
             log_start: Offset(target.log_start_offset),
             now_ms,
         };
-        if let Some(proposal) = partition.follower_fetched(target, &fetch) {
-            rooms.partitions.propose_isr(&partition, proposal);
+        let Ok(proposal) = partition.follower_fetched(target, &fetch) else { continue };
+        look.set_noted();
+        if let Some(proposal) = proposal {
+            partitions.propose_isr(&partition, proposal);
         }
     }
 }

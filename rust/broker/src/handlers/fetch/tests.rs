@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 mod client;
+mod following;
 mod house;
 mod throttled;
 

@@ -41,32 +41,40 @@ impl KnownBrokers {
 impl Partition {
     /// A follower fetches what `target` says: what is before is on its disk, if its log did not
     /// part from this one. Returns the in-sync replicas to propose, if it has caught up.
+    ///
+    /// # Errors
+    /// Why nothing is known of the follower now: the fetch is refused here, or its log parted from
+    /// this one.
     pub fn follower_fetched(
         &self,
         target: &FetchTarget,
         fetch: &FollowerFetch,
-    ) -> Option<IsrProposal> {
-        let plan = self.plan(target, FetchReader::Follower(fetch.id)).ok()?;
+    ) -> Result<Option<IsrProposal>, ErrorCode> {
+        let plan = self.plan(target, FetchReader::Follower(fetch.id))?;
         if plan.is_diverging() {
-            return None;
+            return Err(ErrorCode::OffsetOutOfRange);
         }
-        let (moved, has_deleted, proposal) = {
+        let (moved, has_deleted, went_back, proposal) = {
             let mut state = self.state.lock();
             // The plan may be of an epoch that is over: the log can be another one by now.
-            state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1))).ok()?;
+            state.check_leader(LeaderEpoch(target.current_leader_epoch.max(-1)))?;
             let lives = |id, epoch| self.brokers.lives(id, epoch);
-            let started = state.follower_start(fetch.id);
+            let (started, ended) = (state.follower_start(fetch.id), state.follower_end(fetch.id));
             let moved = state.follower_fetched(fetch, self.max_lag_ms, lives);
             self.publish(&state);
-            (moved, state.follower_start(fetch.id) != started, state.expand_isr())
+            let has_deleted = state.follower_start(fetch.id) != started;
+            let went_back = state.follower_end(fetch.id) < ended;
+            (moved, has_deleted, went_back, state.expand_isr())
         };
-        if moved.is_some() {
+        // It may be a fetch that came late, on a connection that its follower gave up. The
+        // follower's session does not look at a quiet partition: now it does, once.
+        if moved.is_some() || went_back {
             self.tell_everyone();
         } else if has_deleted {
             // Deletions of records wait there.
             self.produce_waiters.check();
         }
-        proposal
+        Ok(proposal)
     }
 
     /// Looks at which followers keep up. Returns the in-sync replicas to propose, if they change.

@@ -275,6 +275,11 @@ impl InSync {
         follower.map(|follower| follower.log_start_offset)
     }
 
+    pub fn end_of(&self, id: i32) -> Option<Offset> {
+        let follower = self.followers.iter().find(|follower| follower.id == id);
+        follower.map(|follower| follower.log_end_offset)
+    }
+
     fn waits_for(&self, follower: &Follower) -> bool {
         let proposed = self.proposal.iter().flat_map(|proposal| &proposal.isr);
         let mut maximal = self.committed.iter().copied().chain(proposed.map(|member| member.id));

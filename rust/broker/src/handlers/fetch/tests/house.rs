@@ -2,6 +2,7 @@
 
 use super::super::answers::Answers;
 use super::super::delayed_fetch::{DelayedFetch, FetchLimits};
+use super::super::followers;
 use crate::clock::{Clock, ManualClock};
 use crate::config::BrokerConfig;
 use crate::fetch_sessions::{FetchSessions, Opening, Reader};
@@ -202,13 +203,30 @@ impl House {
         request: &FetchRequest,
         version: i16,
     ) -> Result<mpsc::Receiver<Answer>, ErrorCode> {
+        self.fetch_while(request, version, || ())
+    }
+
+    /// As [`Self::fetch`]; `meanwhile` runs between the note of a follower's fetch and the look at
+    /// the partitions.
+    pub fn fetch_while(
+        &self,
+        request: &FetchRequest,
+        version: i16,
+        meanwhile: impl FnOnce(),
+    ) -> Result<mpsc::Receiver<Answer>, ErrorCode> {
         let opening = || Opening {
             id: self.next_session.fetch_add(1, Ordering::Relaxed),
             waiters: self.fetches.new_list(),
         };
         let now_ms = self.clock.wall_ms();
-        let (context, looks) = self.sessions.resolve(request, version, now_ms, opening)?;
-        let reader = super::super::reader(Reader::of(request, version));
+        let (context, mut looks) = self.sessions.resolve(request, version, now_ms, opening)?;
+        let who = Reader::of(request, version);
+        if who.is_follower() {
+            let now_ms = self.clock.monotonic_ms();
+            followers::note(&self.image(), &self.partitions, now_ms, who, &mut looks);
+        }
+        meanwhile();
+        let reader = super::super::reader(who);
         let unsigned = |value: i32| u64::try_from(value).expect("tests ask for sane limits");
         let limits = FetchLimits {
             min_bytes: unsigned(request.min_bytes),

@@ -83,7 +83,7 @@ fn a_replica_is_proposed_with_the_image_in_which_it_serves() {
     let (offset, log_start) = (Offset(0), Offset(0));
     let fetch = FollowerFetch { id: OTHER, broker_epoch: 70, offset, log_start, now_ms };
     let led = house.replicas.find_by_id(TOPIC_ID, 0).unwrap();
-    assert_eq!(led.follower_fetched(&target, &fetch), None, "the controller would refuse it");
+    assert_eq!(led.follower_fetched(&target, &fetch), Ok(None), "the controller would refuse it");
     let serves = UnfenceBrokerRecord { broker_id: OTHER, epoch: 70 };
     house.commit(MetadataRecord::UnfenceBroker(serves));
     let members: Vec<Vec<_>> = proposed
