@@ -6,29 +6,19 @@
 //! Source: the role of Kafka's `BrokerServer`.
 
 use crate::clock::Clock;
-use crate::cold_reads::{self, ColdReads};
 use crate::config::BrokerConfig;
-use crate::coordinator::classic::GroupsConfig;
-use crate::coordinator::{
-    GroupCoordinator, GroupCoordinatorConfig, GroupCoordinatorParts, LoaderThread,
-    OffsetsPartitions,
-};
-use crate::fetch_sessions::FetchSessions;
 use crate::figures::Figures;
-use crate::handlers::{self, Rooms, init_producer_id::ProducerIds};
+use crate::handlers::{self, Rooms};
 use crate::io_threads::IoThreads;
 use crate::metadata::controller::{NewTopic, TableRules, TopicDefaults};
 use crate::metrics::Metrics;
 use crate::network::{Network, NetworkParts};
-use crate::partitions::{LogManager, ReplicaManager, ReplicaManagerConfig};
-use crate::purgatory::{Purgatory, Timer};
+use crate::partitions::LogManager;
+use crate::purgatory::Timer;
 use crate::request_queue::{LaneBounds, Request, RequestQueue};
 use crate::test_control::TestControl;
-use arc_swap::ArcSwap;
-use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::ErrorCode;
-use kafkalite_protocol::compression::Codec;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,25 +26,24 @@ use std::time::Duration;
 mod directories;
 mod environment;
 mod following;
+mod foundation;
 mod freed_memory;
 mod front;
 mod joining;
 mod looking_in;
 mod maintenance;
 mod start_error;
+mod stepped;
 
-use directories::Directories;
 pub use environment::Environment;
-use following::{
-    follow_images, note_directories, propose_in_sync, start_fetchers, tell_when_offline,
-    topic_settings,
-};
+use foundation::{Foundation, Threads};
 use front::{Doors, Front, network_config};
 use joining::Settled;
 use looking_in::figures;
 use maintenance::maintenance;
 pub use start_error::StartError;
 use start_error::system;
+pub use stepped::SteppedBroker;
 
 /// Requests and bytes of the control lane: small, so that it never competes with data for memory.
 const CONTROL_LANE: LaneBounds = LaneBounds { max_requests: 500, max_bytes: 16 << 20 };
@@ -132,7 +121,9 @@ impl Broker {
         config = following::in_force(&config, &cluster.controller().image());
         let NetworkParts { queue, clock, metrics, .. } = &parts;
         let (config, links) = (&config, environment.links);
-        let foundation = Foundation { config, clock, metrics, timer: &timer, queue, links };
+        let (timer_of, threads) = (&timer, Threads::Own);
+        let foundation =
+            Foundation { config, clock, metrics, timer: timer_of, queue, links, threads };
         let broker_epoch = directories.broker_epoch;
         let built = Arc::new(foundation.rooms(directories)?);
         doors.open(&built, &timer);
@@ -268,140 +259,6 @@ impl Drop for Broker {
     /// What waits holds what it waits for: fetches that were never answered would keep the rooms.
     fn drop(&mut self) {
         self.end_threads(0);
-    }
-}
-
-/// What the configuration says about groups.
-fn group_config(config: &BrokerConfig) -> GroupCoordinatorConfig {
-    GroupCoordinatorConfig {
-        min_session_timeout_ms: config.group_min_session_timeout_ms,
-        max_session_timeout_ms: config.group_max_session_timeout_ms,
-        offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
-        // At least 1: with 0 every commit would be late at once.
-        commit_timeout_ms: u64::try_from(config.offsets_commit_timeout_ms).unwrap_or(0).max(1),
-        codec: Codec::from_id(config.offsets_topic_codec).unwrap_or(Codec::None),
-        groups: GroupsConfig {
-            initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
-            max_size: i32::try_from(config.group_max_size).unwrap_or(i32::MAX),
-            offset_metadata_max_bytes: config.offset_metadata_max_bytes,
-            offsets_retention_ms: config.offsets_retention_ms,
-            memory_bytes: config.group_memory_bytes,
-        },
-    }
-}
-
-/// Starts the group coordinator: it loads its groups on a thread of its own, and until then says so
-/// to its clients.
-fn start_groups(
-    config: &BrokerConfig,
-    timer: &Arc<Timer>,
-    topic: OffsetsPartitions,
-) -> Arc<GroupCoordinator> {
-    let (controller, partitions) = (topic.controller.clone(), topic.partitions.clone());
-    let loader = LoaderThread::default();
-    let parts = GroupCoordinatorParts {
-        clock: topic.clock.clone(),
-        timer: timer.clone(),
-        topic: Arc::new(topic),
-        execute: Box::new(move |load| loader.execute(load)),
-    };
-    let groups = Arc::new(GroupCoordinator::new(group_config(config), parts));
-    groups.start_expiry();
-    // Weak: the controller and the partitions keep these closures, and the groups keep both.
-    let told = Arc::downgrade(&groups);
-    controller.watch(Box::new(move |before, after| {
-        if let Some(groups) = told.upgrade() {
-            groups.follow_image(before, after);
-        }
-    }));
-    let told = Arc::downgrade(&groups);
-    partitions.on_opened(move || {
-        if let Some(groups) = told.upgrade() {
-            groups.follow();
-        }
-    });
-    groups
-}
-
-/// What every room stands on.
-struct Foundation<'a> {
-    config: &'a BrokerConfig,
-    clock: &'a Arc<dyn Clock>,
-    metrics: &'a Arc<Metrics>,
-    timer: &'a Arc<Timer>,
-    queue: &'a Arc<RequestQueue>,
-    links: Option<Arc<CutLinks>>,
-}
-
-impl Foundation<'_> {
-    /// Opens the logs, begins to load the groups, and puts the rooms together.
-    fn rooms(&self, directories: Directories) -> Result<Rooms, StartError> {
-        let &Self { config, clock, metrics, timer, queue, ref links } = self;
-        let Directories { cluster, log_dirs, .. } = directories;
-        let controller = cluster.controller().clone();
-        let fetches = Arc::new(Purgatory::new("Fetch", timer.clone(), metrics));
-        let produces = Arc::new(Purgatory::new("Produce", timer.clone(), metrics));
-        let swapped = Arc::new(ArcSwap::from_pointee(config.clone()));
-        let partitions_config = ReplicaManagerConfig {
-            local_id: config.node_id,
-            clock: clock.clone(),
-            settings: topic_settings(swapped.clone()),
-            fetches: fetches.clone(),
-            produces: produces.clone(),
-            recovery_threads: config.recovery_threads,
-            max_lag_ms: config.replica_lag_time_max_ms,
-            removed_topics: controller.take_removed_topics(),
-        };
-        let partitions = Arc::new(ReplicaManager::new(partitions_config, log_dirs));
-        tell_when_offline(&controller, &partitions, timer, config.node_id);
-        note_directories(&controller, &partitions, config.node_id);
-        propose_in_sync(&controller, &partitions, config.node_id);
-        follow_images(&controller, &partitions, &swapped);
-        let fetchers = start_fetchers(config, &controller, &partitions, clock, links.clone());
-        let topic = OffsetsPartitions {
-            local_id: config.node_id,
-            partitions: partitions.clone(),
-            controller: controller.clone(),
-            produces: produces.clone(),
-            clock: clock.clone(),
-            load_buffer_bytes: u32::try_from(config.offsets_load_buffer_bytes).unwrap_or(u32::MAX),
-        };
-        let groups = start_groups(config, timer, topic);
-        let is_resident = Arc::new(kafkalite_log::residency::is_resident);
-        let limits = cold_reads::Limits {
-            threads: config.cold_read_threads,
-            turn_bytes: config.cold_read_max_bytes,
-            bytes_per_second: config.cold_read_max_bytes_per_second,
-        };
-        let cold_reads = ColdReads::start(limits, is_resident, clock.clone(), metrics.clone())
-            .map_err(system("the cold-read threads"))?;
-        // The last that can fail: from here on the rooms end this thread.
-        let flushed = partitions.clone();
-        let flush = move |key| flushed.flush(key);
-        partitions.committer().start(flush).map_err(system("group commit"))?;
-        Ok(Rooms {
-            config: swapped,
-            groups,
-            clock: clock.clone(),
-            metrics: metrics.clone(),
-            controller,
-            cluster,
-            partitions,
-            fetchers,
-            requests: Arc::clone(queue),
-            parked: queue.parked().clone(),
-            changes: Arc::new(Purgatory::new("Metadata", timer.clone(), metrics)),
-            fetches,
-            produces,
-            cold_reads: Arc::new(cold_reads),
-            sessions: FetchSessions::new(config.fetch_session_cache_slots, metrics),
-            looked_at: metrics.counter(
-                "kafkalite_fetch_partitions",
-                "Partitions that fetches looked at.",
-                vec![],
-            ),
-            producer_ids: ProducerIds::new(config.node_id),
-        })
     }
 }
 

@@ -99,16 +99,13 @@ pub struct ColdReads {
 }
 
 impl ColdReads {
-    /// Starts the threads.
-    ///
-    /// # Errors
-    /// When the operating system refuses a thread, or `/dev/null`.
-    pub fn start(
+    /// A pool without threads, for simulations, where all is resident.
+    pub fn without_threads(
         limits: Limits,
         is_resident: IsResident,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let help = "Bytes read in because they had left the page cache.";
         let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
         let help = "Time that cold reads waited because producers were active.";
@@ -129,8 +126,20 @@ impl ColdReads {
         metrics.computed("kafkalite_cold_read_queue_size", help, vec![], &shared, |shared| {
             i64::try_from(shared.queue.lock().jobs.len()).unwrap_or(i64::MAX)
         });
-        let threads = Mutex::new(Vec::new());
-        let pool = Self { shared, is_resident, threads };
+        Self { shared, is_resident, threads: Mutex::default() }
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread, or `/dev/null`.
+    pub fn start(
+        limits: Limits,
+        is_resident: IsResident,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
+        let pool = Self::without_threads(limits, is_resident, clock, metrics);
         for i in 0..limits.threads.max(1) {
             let shared = Arc::clone(&pool.shared);
             let null = File::options().write(true).open("/dev/null")?;

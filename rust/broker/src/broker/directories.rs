@@ -118,6 +118,11 @@ pub(super) fn open(
 }
 
 impl Opened {
+    /// How the broker registers.
+    pub(super) fn registration(&self) -> &Registration {
+        &self.broker
+    }
+
     /// Waits until the cluster has taken this broker in, at most so long.
     pub(super) fn register(self, timeout_ms: u64) -> Result<Directories, StartError> {
         let Self { cluster, broker, here, lost } = self;

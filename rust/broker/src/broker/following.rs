@@ -113,11 +113,9 @@ pub(super) fn propose_in_sync(
     });
 }
 
-/// Follows the leaders of the partitions here that other brokers lead. To be called after
-/// [`follow_images`]: of an image its watchers hear in the order in which they came.
-pub(super) fn start_fetchers(
+/// The fetchers of this broker, which follow no leader yet.
+pub(super) fn fetchers(
     config: &BrokerConfig,
-    controller: &Controller,
     partitions: &Arc<ReplicaManager>,
     clock: &Arc<dyn Clock>,
     links: Option<Arc<CutLinks>>,
@@ -131,14 +129,18 @@ pub(super) fn start_fetchers(
         check_bytes_per_second: config.replica_check_bytes_per_second,
     };
     let (partitions, clock) = (Arc::clone(partitions), Arc::clone(clock));
-    let fetchers = Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock));
-    let told = Arc::downgrade(&fetchers);
+    Arc::new(ReplicaFetchers::new(fetchers_config, partitions, clock))
+}
+
+/// Follows the leaders of the partitions here that other brokers lead. To be called after
+/// [`follow_images`]: of an image its watchers hear in the order in which they came.
+pub(super) fn start_fetchers(controller: &Controller, fetchers: &Arc<ReplicaFetchers>) {
+    let told = Arc::downgrade(fetchers);
     controller.watch(Box::new(move |before, after| {
         if let Some(fetchers) = told.upgrade() {
             fetchers.follow_image(before, after);
         }
     }));
-    fetchers
 }
 
 /// What the configuration has followers ask of their leaders.

@@ -21,4 +21,4 @@ pub use group_coordinator::{GroupCoordinator, GroupCoordinatorConfig, GroupCoord
 pub use group_record::{GroupRecord, parse as parse_record};
 pub use offsets_partitions::OffsetsPartitions;
 pub use offsets_topic::OffsetsTopic;
-pub use runtime::{Answer, Load, LoaderThread, partition_of};
+pub use runtime::{Answer, ExecuteLoad, Load, LoaderThread, partition_of};

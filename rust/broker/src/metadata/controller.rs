@@ -46,7 +46,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 pub use auto_creation::{OFFSETS_TOPIC, auto_topic};
 pub use balance::Growth;
 pub use blocking::Blocking;
-pub use brokers::{Joined, Joining, Registration};
+pub use brokers::{Joined, Joining, Registration, fence, register};
 pub(in crate::metadata) use changes::fitting;
 pub use cluster::unclean_elections;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
@@ -209,6 +209,8 @@ impl Controller {
     pub fn watch(&self, watcher: OnImage) {
         let (told, heard) = mpsc::sync_channel(1);
         self.publisher.follow(watcher, Box::new(move || _ = told.send(())));
+        // A publisher without a thread has this one.
+        while self.publisher.turn() {}
         // An error says that the publisher has stopped: there will be no more images.
         let _ = heard.recv();
     }

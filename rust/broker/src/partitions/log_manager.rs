@@ -150,6 +150,40 @@ impl Drop for LogManager {
     }
 }
 
+/// The chores of the log manager without its thread, for simulations. Nothing is compacted.
+pub struct SteppedChores {
+    rounds: Rounds,
+    keeping: Keeping,
+    clock: Arc<dyn Clock>,
+}
+
+impl SteppedChores {
+    /// No chore was done yet.
+    #[must_use]
+    pub fn new(
+        partitions: &Arc<ReplicaManager>,
+        clock: Arc<dyn Clock>,
+        intervals: &Maintenance,
+    ) -> Self {
+        let rounds = Rounds::new(intervals, clock.monotonic_ms());
+        let (partitions, flush_ages) = (Arc::clone(partitions), FlushAges::default());
+        Self { rounds, keeping: Keeping { partitions, flush_ages }, clock }
+    }
+
+    /// Does one chore, if one is due. Whether there was one.
+    pub fn turn(&mut self) -> bool {
+        let Self { rounds, keeping, clock } = self;
+        match rounds.next(clock.monotonic_ms(), |chore| keeping.deadline_ms(chore)) {
+            Next::Do(chore) => {
+                keeping.carry_out(chore, clock.wall_ms());
+                rounds.done(chore, clock.monotonic_ms());
+                true
+            }
+            Next::SleepUntil(_) => false,
+        }
+    }
+}
+
 impl Shared {
     /// Wakes the threads: a task may be due by now.
     fn look_again(&self) {

@@ -18,7 +18,7 @@ mod topic_settings;
 pub use checkpoints::{Checkpoint, Checkpoints, Entry, Noted};
 pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
-pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds};
+pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds, SteppedChores};
 pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Traffic};
 pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
 pub use replica_manager::{PartitionProposal, ReplicaManager, ReplicaManagerConfig};

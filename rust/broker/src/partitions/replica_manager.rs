@@ -20,7 +20,7 @@ use crate::purgatory::Purgatory;
 use kafkalite_log::{CommitLog, LogDir, LogError};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -52,6 +52,8 @@ pub struct ReplicaManagerConfig {
     pub produces: Arc<Purgatory>,
     /// `num.recovery.threads.per.data.dir`
     pub recovery_threads: usize,
+    /// Most threads that open or close logs; one where the order of all steps counts.
+    pub max_threads: usize,
     /// `replica.lag.time.max.ms`
     pub max_lag_ms: u64,
     /// Topics of which the metadata log tells that they were removed before this start.
@@ -103,7 +105,7 @@ impl Topic {
 struct Maps {
     by_id: HashMap<Uuid, Topic>,
     ids: HashMap<Arc<str>, Uuid>,
-    by_key: HashMap<u64, Arc<Partition>>,
+    by_key: BTreeMap<u64, Arc<Partition>>,
 }
 
 impl Maps {
@@ -150,7 +152,7 @@ pub struct ReplicaManager {
     /// Directories of deleted partitions.
     deleted: Mutex<Vec<Deleted>>,
     /// Logs that did not open, by topic and partition.
-    unopened: Mutex<HashMap<(Uuid, i32), Unopened>>,
+    unopened: Mutex<BTreeMap<(Uuid, i32), Unopened>>,
     /// Replicas whose log directory the metadata do not name yet.
     unassigned: Mutex<Unassigned>,
     /// Has their directories noted; see [`ReplicaManager::on_unassigned`].
@@ -258,11 +260,11 @@ impl ReplicaManager {
         topic.ok_or(ErrorCode::UnknownTopicOrPartition)?.at(index)
     }
 
-    /// Every partition, in no order.
+    /// Every partition, in the order in which they opened.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Partition>> {
         let maps = self.maps.read();
-        maps.by_id.values().flat_map(|topic| topic.here().cloned()).collect()
+        maps.by_key.values().cloned().collect()
     }
 
     /// The directories that hold them.
@@ -273,9 +275,8 @@ impl ReplicaManager {
 
     /// Checks again all requests that wait at partitions of a directory whose disk failed.
     pub fn tell_everyone_in(&self, log_dir: &Arc<LogDir>) {
-        let all = self.all();
-        let there = all.iter().filter(|one| Arc::ptr_eq(one.log().log_dir(), log_dir));
-        there.for_each(|partition| partition.tell_everyone());
+        let is_there = |one: &Arc<Partition>| Arc::ptr_eq(one.log().log_dir(), log_dir);
+        self.all().into_iter().filter(is_there).for_each(|partition| partition.tell_everyone());
     }
 
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed
@@ -416,8 +417,7 @@ impl ReplicaManager {
     /// # Errors
     /// `KafkaStorageError`.
     pub fn checkpoint_log_starts(&self) -> Result<(), ErrorCode> {
-        let written = self.checkpoint(Checkpoint::LogStart);
-        written.map_err(|error| log_error_code(&error))
+        self.checkpoint(Checkpoint::LogStart).map_err(|error| log_error_code(&error))
     }
 
     /// Writes one kind of checkpoint in every directory.

@@ -72,7 +72,7 @@ impl ReplicaManager {
                 }
             }
         }
-        let threads = self.config.recovery_threads;
+        let threads = self.config.recovery_threads.min(self.config.max_threads);
         in_parallel(&queues, threads, |(topic, index)| {
             let log = self.try_to_open(topic, *index, true);
             self.opened.lock().insert((topic.id, *index), log);
@@ -96,7 +96,7 @@ impl ReplicaManager {
                 }
             }
         }
-        in_parallel(&[new], SYNCING_THREADS, |(topic, index)| {
+        in_parallel(&[new], SYNCING_THREADS.min(self.config.max_threads), |(topic, index)| {
             let log = self.try_to_open(topic, *index, true);
             self.opened.lock().insert((topic.id, *index), log);
         });
@@ -295,7 +295,7 @@ impl ReplicaManager {
             queues[self.dirs.position(partition.log().log_dir())].push(partition);
         }
         let failed: Mutex<HashMap<usize, LogError>> = Mutex::default();
-        in_parallel(&queues, SYNCING_THREADS, |partition| {
+        in_parallel(&queues, SYNCING_THREADS.min(self.config.max_threads), |partition| {
             let log = partition.log();
             let panicked = || LogError::io(&*log.path(), io::Error::other("closing it panicked"));
             let closed = panics::contain("closing a log", || log.close(true));

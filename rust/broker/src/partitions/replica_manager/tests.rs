@@ -58,6 +58,7 @@ fn replica_manager(
         fetches: Arc::new(Purgatory::new("Fetch", timer.clone(), &metrics)),
         produces: Arc::new(Purgatory::new("Produce", timer.clone(), &metrics)),
         recovery_threads: 1,
+        max_threads: usize::MAX,
         max_lag_ms: 30_000,
         removed_topics: HashSet::new(),
     };

@@ -83,6 +83,7 @@ impl House {
             fetches: fetches.clone(),
             produces: Arc::new(Purgatory::new("Produce", timer.clone(), &metrics)),
             recovery_threads: 1,
+            max_threads: usize::MAX,
             max_lag_ms: 30_000,
             removed_topics: std::collections::HashSet::new(),
         };
