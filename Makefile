@@ -40,7 +40,7 @@ lint: $(VENV)/dev-installed
 FROM := 0
 SEEDS := 100000
 ## Seeds of the simulator, from FROM on; stops at the first that fails, and tells how to go on:
-## make simulate SEEDS=1000000, make simulate ARGS="replay 42"
+## make simulate SEEDS=1000000, make simulate ARGS="replay 42", make simulate ARGS="rooms-run --seeds 2000"
 simulate:
 	cargo run --quiet --locked --profile ci -p kafkalite-simulator -- \
 		$(or $(ARGS),run --from $(FROM) --seeds $(SEEDS))

@@ -171,6 +171,21 @@ impl FaultyStorage {
         self.state.lock().ignores_syncs = ignores;
     }
 
+    /// The storage of the next process on the same machine: it works, and a power cut takes what no
+    /// process synced. The storage of the former process never works again.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        let mut state = self.state.lock();
+        state.crashed = true;
+        let state = State {
+            synced: std::mem::take(&mut state.synced),
+            unsynced_names: std::mem::take(&mut state.unsynced_names),
+            unsynced_changes: std::mem::take(&mut state.unsynced_changes),
+            ..State::default()
+        };
+        Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
+    }
+
     /// Whether everything ended.
     #[must_use]
     pub fn has_crashed(&self) -> bool {

@@ -13,11 +13,14 @@ pub mod checker;
 pub mod clients;
 pub mod controller;
 pub mod faults;
+#[path = "../../testing/faulty_storage.rs"]
+mod faulty_storage;
 pub mod io;
 pub mod log;
 pub mod message;
 pub mod planted;
 pub mod rng;
+pub mod rooms;
 pub mod schedule;
 pub mod sweep;
 pub mod trace;

@@ -8,6 +8,7 @@ use kafkalite_simulator::world::{Options, Work, run};
 
 mod checker;
 mod memory_log;
+mod rooms;
 
 /// Every planted bug is found within so many seeds.
 const SEEDS_FOR_A_BUG: u64 = 1_000;
