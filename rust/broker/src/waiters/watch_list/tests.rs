@@ -58,8 +58,9 @@ fn subscriptions_of_sessions_that_are_gone_do_not_gather() {
 #[test]
 fn a_list_tells_which_follower_is_caught_up() {
     let (sessions, list) = (FetchSessions::new(10, &Metrics::new()), WatchList::default());
-    let (context, look) = open(&sessions, 1);
+    let (context, mut look) = open(&sessions, 1);
     list.subscribe(&subscription(&context, &look));
+    look.set_noted();
     assert_eq!(list.caught_up_ms(2), None, "no session was notified yet");
     let session = context.session().expect("a session");
     session.lock().note(&look, &Default::default(), 0);
