@@ -105,6 +105,15 @@ fn proposal(expected: i64, payload: &'static str) -> Proposal {
     Proposal { expected, records: 1, payload: payload.into() }
 }
 
+/// A new leader changes no members before its first entry is committed.
+fn add_learner(leader: &Quorum, id: VoterId, at: Endpoint) {
+    let (add, begun) = (MembershipChange::AddLearner(id, at), Instant::now());
+    while let Err(error) = awaited(|done| leader.change(add.clone(), done)) {
+        let is_early = matches!(error, QuorumError::Membership(_));
+        assert!(is_early && begun.elapsed() < DEADLINE, "{error}");
+    }
+}
+
 fn leads(status: &Status) -> bool {
     status.leader.as_ref().is_some_and(|(id, _)| *id == status.me)
 }
@@ -170,7 +179,7 @@ fn an_entry_that_takes_longer_than_a_heartbeat_to_send_reaches_the_others() {
     let first = &quorums[0];
     await_status(first, leads);
     let (id, at) = voter(2);
-    awaited(|done| first.change(MembershipChange::AddLearner(id, at), done)).unwrap();
+    add_learner(first, id, at);
     await_status(first, move |status| {
         status.learners.iter().any(|learner| learner.id == id && learner.matched >= Some(1))
     });
@@ -197,7 +206,7 @@ fn a_voter_that_moves_is_followed_and_one_that_loses_its_vote_keeps_the_log() {
     await_status(&first, leads);
     for number in 2..=3 {
         let (id, at) = voter(number);
-        awaited(|done| first.change(MembershipChange::AddLearner(id, at), done)).unwrap();
+        add_learner(&first, id, at);
         await_status(&first, move |status| {
             status.learners.iter().any(|learner| learner.id == id && learner.matched >= Some(2))
         });
