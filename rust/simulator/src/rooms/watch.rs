@@ -51,6 +51,8 @@ pub struct Watch {
     /// Everything found.
     pub found: Vec<Violation>,
     committed: BTreeMap<Key, BTreeMap<i64, Committed>>,
+    /// High watermarks of steps in which a disk failed: nothing can be read there.
+    unread: BTreeMap<Key, i64>,
     marks: BTreeMap<(i32, Key), Marks>,
     /// Logs that a planted fault or a disk damaged: reported once.
     told: BTreeSet<(i32, Key, &'static str)>,
@@ -74,14 +76,16 @@ impl Watch {
     pub fn is_committed(&self, key: Key, offset: i64) -> bool {
         let batches = self.committed.get(&key);
         let before = batches.and_then(|batches| batches.range(..=offset).next_back());
-        before.is_some_and(|(_, batch)| offset < batch.end)
+        let unread = self.unread.get(&key).is_some_and(|end| offset < *end);
+        unread || before.is_some_and(|(_, batch)| offset < batch.end)
     }
 
     /// The end of what was committed.
     #[must_use]
     pub fn committed_end(&self, key: Key) -> i64 {
         let last = self.committed.get(&key).and_then(|batches| batches.last_key_value());
-        last.map_or(0, |(_, batch)| batch.end)
+        let unread = self.unread.get(&key).copied();
+        last.map(|(_, batch)| batch.end).max(unread).unwrap_or(0)
     }
 
     /// Looks at one replica after a step of its broker; words for the history.
@@ -145,8 +149,11 @@ impl Watch {
             let read = log.read(Offset(from), u32::MAX, Offset(to), true);
             let slices = match read {
                 Ok(read) => read.slices,
-                // A disk failed after the step committed something, or before.
-                Err(_) if partition.is_offline() => return from,
+                Err(_) if partition.is_offline() => {
+                    let unread = self.unread.entry(key).or_insert(to);
+                    *unread = to.max(*unread);
+                    return from;
+                }
                 Err(error) => {
                     self.report("unreadable", broker, partition, &error.to_string());
                     return to;
