@@ -169,12 +169,18 @@ def test_a_member_is_not_at_its_end_while_its_group_rebalances(broker: Process, 
 
 @pytest.mark.parametrize("place", [PlaceValue(word="earliest"), PlaceValue(offset=1)])
 def test_what_is_left_of_a_log_is_read_where_its_first_records_are_gone(
-    broker: Process, topic: str, place: PlaceValue
+    broker: Process, topic: str, place: PlaceValue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was written: the reader went on behind the last record, and exited with 0."""
+    assign = Consumer.assign
+
+    def delete_before(self: Consumer, places: Any) -> None:
+        with AdminClient(bootstrap_servers=broker.ready) as admin:
+            admin.delete_records({(topic, 0): 3})
+        assign(self, places)
+
+    monkeypatch.setattr(Consumer, "assign", delete_before)
     reader, ends = alone(Cluster(broker.ready), (topic,), place, to_end=True)
-    with AdminClient(bootstrap_servers=broker.ready) as admin:
-        admin.delete_records({(topic, 0): 3})
     with reader:
         found = [one.offset for some in read(reader, ends, Limits(None, None)) for one in some]
     assert found == [3, 4]
