@@ -49,7 +49,7 @@ pub struct Work {
     pub commits: u64,
     /// Changes of metadata that were acknowledged.
     pub changes: u64,
-    /// Processes of brokers that ended, in whatever way.
+    /// Processes of brokers that ended, cleanly or not.
     pub ends: u64,
 }
 

@@ -57,9 +57,9 @@ fn a_broker_that_lags_behind_does_not_bring_an_old_leader_back() {
         let next = image.after(told(vec![topic("t", 1, told_epoch)]), false, None, Instant::now());
         assert_eq!(epoch(&next.expect("honest")), Some(known_epoch), "told {told_epoch}");
     }
-    let mut anew = topic("t", 1, 2);
-    anew.topic_id = Uuid([7; 16]);
-    let next = image.after(told(vec![anew]), false, None, Instant::now()).expect("honest");
+    let mut successor = topic("t", 1, 2);
+    successor.topic_id = Uuid([7; 16]);
+    let next = image.after(told(vec![successor]), false, None, Instant::now()).expect("honest");
     assert_eq!(epoch(&next), Some(2), "a topic with another id is another topic");
     let older =
         next.after(told(vec![topic("t", 1, 1)]), false, None, Instant::now()).expect("honest");
@@ -270,9 +270,9 @@ fn a_broker_that_goes_on_to_the_later_topic_makes_the_order_certain() {
 /// successor, which counts its epochs from 0, were refused until their epochs were higher.
 #[test]
 fn the_leader_of_a_former_topic_does_not_lead_its_successor() {
-    let mut anew = topic("t", 1, 0);
-    anew.topic_id = Uuid([2; 16]);
-    let image = image(vec![anew]);
+    let mut successor = topic("t", 1, 0);
+    successor.topic_id = Uuid([2; 16]);
+    let image = image(vec![successor]);
     let news = |id: u8| LeaderNews {
         topic: "t",
         topic_id: Uuid([id; 16]),
