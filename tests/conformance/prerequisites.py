@@ -79,6 +79,10 @@ def missing_tools() -> list[Missing]:
         why = "npm and Node run kafkajs; without them its suite is skipped"
         hint = "apt-get install nodejs npm, or https://nodejs.org"
         gone.append(Missing("npm", why, hint, is_needed=False))
+    for tool, package in (("ip", "iproute2"), ("nft", "nftables")):
+        if shutil.which(tool) is None:
+            why = f"{tool} makes hosts of the suite partitions; without it the suite is skipped"
+            gone.append(Missing(package, why, f"apt-get install {package}", package, False))
     if shutil.which("chromium") is None:
         why = "chromium shows the console to its tests"
         gone.append(Missing("chromium", why, "apt-get install chromium", "chromium", False))
@@ -100,6 +104,8 @@ def missing_downloads() -> list[Missing]:
         ("sarama", "the suite go-clients"),
         ("kafkago", "the suite go-clients"),
         ("kadm", "the suite go-clients"),
+        ("sarama.test", "sarama's functional tests, compiled"),
+        ("toxiproxy", "the suite sarama"),
     ):
         if not (places.GO_BINARIES / program).exists():
             gone.append(Missing(program, why, hint))
@@ -147,11 +153,19 @@ def build_go() -> None:
     if _go_version() < MIN_GO:
         return
     places.GO_BINARIES.mkdir(parents=True, exist_ok=True)
-    kgo = "github.com/twmb/franz-go/pkg/kgo"
+    kgo, sarama = "github.com/twmb/franz-go/pkg/kgo", "github.com/IBM/sarama"
+    toxiproxy = "github.com/Shopify/toxiproxy/v2"
+    functional = ["test", "-c", "-tags", "functional"]
+
+    def into(program: str) -> str:
+        return str(places.GO_BINARIES / program)
+
     for module, command in (
-        (places.GO_MODULE, ["test", "-c", "-o", str(places.GO_BINARIES / "kgo.test"), kgo]),
+        (places.GO_MODULE, ["test", "-c", "-o", into("kgo.test"), kgo]),
         (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES), "./records", "./kadm"]),
         (places.GO_CLIENTS, ["build", "-o", str(places.GO_BINARIES), "./..."]),
+        (places.GO_FUNCTIONAL, [*functional, "-o", into("sarama.test"), sarama]),
+        (places.GO_FUNCTIONAL, ["build", "-o", into("toxiproxy"), f"{toxiproxy}/cmd/server"]),
     ):
         subprocess.run(["go", *command], check=True, cwd=module)
 

@@ -36,6 +36,7 @@ _PINNED: dict[str, tuple[Path, tuple[str, ...]]] = {
     "frameworks": (_FRAMEWORKS, ("faststream", "quixstreams", "faust-streaming")),
     "kgo": (places.GO_MODULE / "go.mod", ("franz-go",)),
     "go-clients": (places.GO_CLIENTS / "go.mod", ("sarama", "kafka-go")),
+    "sarama": (places.GO_FUNCTIONAL / "go.mod", ("sarama",)),
     "kafkajs": (places.KAFKAJS / "package.json", ("kafkajs",)),
 }
 _OF_KAFKA = {"differential", "java", "streams", "interop", "segments"}

@@ -31,6 +31,7 @@ SUITES = {
     "kcat": "librdkafka's command line, every codec",
     "kgo": "franz-go's own tests of its client",
     "go-clients": "sarama, kafka-go and kadm, step by step as on Apache Kafka",
+    "sarama": "sarama's own functional tests, on five brokers",
     "kafkajs": "kafkajs, step by step as on Apache Kafka",
     "interop": "records of our clients read by others, and the other way round",
     "segments": "a partition carried from Kafka to kafkalite and back",

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.budget import Budget
-from tests.harness import places
+from tests.harness import cluster, places
 from tests.harness.brokers import Broker
 
 #: What a test calls to get at the seed brokers, directly or for a topic of its own.
@@ -65,12 +65,14 @@ def excluded_tests() -> dict[str, str]:
     return {name: group["reason"] for group in table.values() for name in group["tests"]}
 
 
-def run(address: str, names: set[str], records: int, seconds: int) -> tuple[dict[str, str], str]:
-    """Run these tests; the verdict of each and the whole output."""
+def run(
+    address: str, names: set[str], records: int, seconds: int, replicas: int = 1
+) -> tuple[dict[str, str], str]:
+    """Run these tests on topics of so many replicas; the verdict of each and the whole output."""
     environment = dict(
         os.environ,
         KGO_SEEDS=address,
-        KGO_TEST_RF="1",
+        KGO_TEST_RF=str(replicas),
         KGO_TEST_RECORDS=str(records),
         KGO_LOG_LEVEL="none",
     )
@@ -96,6 +98,12 @@ def test_every_excluded_name_is_a_test_that_dials() -> None:
     assert set(excluded_tests()) <= dialing_tests()
 
 
+def wrong_of(verdicts: dict[str, str], names: set[str]) -> dict[str, str]:
+    """Every test that did not pass, with its verdict."""
+    found = {name: verdicts.get(name, "NOT RUN") for name in sorted(names)}
+    return {name: verdict for name, verdict in found.items() if verdict != "PASS"}
+
+
 def test_franz_go_passes_every_test_that_dials_in_every_round(
     broker: Broker, budget: Budget, record_property: Callable[[str, object], None]
 ) -> None:
@@ -105,7 +113,26 @@ def test_franz_go_passes_every_test_that_dials_in_every_round(
     record_property("left_out", len(excluded_tests()))
     for round_number in range(1, budget.kgo_rounds + 1):
         verdicts, output = run(broker.bootstrap, names, budget.kgo_records, budget.kgo_seconds)
-        wrong = {name: verdicts.get(name, "NOT RUN") for name in sorted(names)}
-        wrong = {name: verdict for name, verdict in wrong.items() if verdict != "PASS"}
+        wrong = wrong_of(verdicts, names)
         assert not wrong, f"round {round_number}: {wrong}\n{output[-6000:]}"
         print(f"round {round_number}: {len(names)} tests passed")
+
+
+def test_franz_go_passes_on_three_brokers_with_three_replicas(
+    broker_kind: str,
+    tmp_path: Path,
+    budget: Budget,
+    record_property: Callable[[str, object], None],
+) -> None:
+    binary()
+    if broker_kind != "kafkalite":
+        pytest.skip("three brokers are started of ours only")
+    names = set(dialing_tests() - set(excluded_tests()))
+    record_property("passed", len(names))
+    with cluster.running(tmp_path) as three:
+        for round_number in range(1, budget.kgo_replicated_rounds + 1):
+            counts = (budget.kgo_replicated_records, budget.kgo_seconds)
+            verdicts, output = run(three.bootstrap, names, *counts, replicas=3)
+            wrong = wrong_of(verdicts, names)
+            assert not wrong, f"round {round_number}: {wrong}\n{output[-6000:]}"
+            print(f"round {round_number}: {len(names)} tests passed on three brokers")

@@ -80,10 +80,11 @@ class Instance:
 class Application:
     """The topics of one application, what was written to it, and what must come out."""
 
-    def __init__(self, bootstrap: str, name: str) -> None:
+    def __init__(self, bootstrap: str, name: str, replicas: int = 1) -> None:
         self.bootstrap, self.name = bootstrap, name
         for topic in TOPICS:
-            create_topic(bootstrap, f"{name}-{topic}", PARTITIONS, retention_ms="-1")
+            whole = (bootstrap, f"{name}-{topic}", PARTITIONS)
+            create_topic(*whole, replicas=replicas, retention_ms="-1")
         self.words: Counter[str] = Counter()
         self.minutes: Counter[str] = Counter()
         self.lines = 0

@@ -59,11 +59,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def answers_api_versions(port: int, timeout: float = 1.0) -> bool:
+def answers_api_versions(port: int, timeout: float = 1.0, host: str = "127.0.0.1") -> bool:
     """Whether an ApiVersions v0 request on this port gets an answer without error."""
     header = struct.pack(">hhih", 18, 0, 7, -1)
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout) as peer:
+        with socket.create_connection((host, port), timeout) as peer:
             peer.settimeout(timeout)
             peer.sendall(struct.pack(">i", len(header)) + header)
             answer = peer.recv(10)
@@ -77,6 +77,8 @@ class Broker(abc.ABC):
 
     kind = ""
     can_restart = True
+    #: The address that it listens at.
+    host = "127.0.0.1"
 
     def __init__(self, data_dir: Path, config: Mapping[str, str] | None = None) -> None:
         self.data_dir = data_dir
@@ -89,7 +91,7 @@ class Broker(abc.ABC):
     @property
     def bootstrap(self) -> str:
         """``HOST:PORT`` for clients."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -106,6 +108,12 @@ class Broker(abc.ABC):
         """Start and wait until ready. Returns the seconds from spawn to the first answer, as exact
         as the ``pause`` between two questions.
         """
+        before = self.launch()
+        self.wait_ready(timeout, pause)
+        return time.monotonic() - before
+
+    def launch(self) -> float:
+        """Start the process; return the time, on the monotonic clock, just before."""
         self.prepare()
         self.starts += 1
         before = time.monotonic()
@@ -117,11 +125,17 @@ class Broker(abc.ABC):
                 env=self.environment(),
                 cwd=places.CHECKOUT,
             )
-        while time.monotonic() - before < timeout:
+        return before
+
+    def wait_ready(self, timeout: float = 60.0, pause: float = 0.02) -> None:
+        """Wait until a launched broker is ready; it is killed if it is not in time."""
+        assert self.process is not None
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise BrokerFailed(f"{self.kind} ended at start:\n{self.tail()}")
             if self.is_ready():
-                return time.monotonic() - before
+                return
             time.sleep(pause)
         self.kill()
         raise BrokerFailed(f"{self.kind} was not ready after {timeout} s:\n{self.tail()}")
@@ -138,7 +152,7 @@ class Broker(abc.ABC):
 
     def is_ready(self) -> bool:
         """Whether the broker serves."""
-        return answers_api_versions(self.port)
+        return answers_api_versions(self.port, host=self.host)
 
     def is_alive(self) -> bool:
         """Whether its process still runs."""
@@ -197,7 +211,7 @@ class Kafkalite(Broker):
     def command(self) -> list[str]:
         """The port is given, so that a restart answers at the same address."""
         serve = [sys.executable, "-m", "kafkalite", "serve"]
-        serve += ["--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)]
+        serve += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir)]
         serve += ["--admin-port", "0"]
         for key, value in self.config.items():
             serve += ["--set", f"{key}={value}"]
@@ -207,7 +221,7 @@ class Kafkalite(Broker):
         """The line on stdout comes once for each start, and the port answers."""
         text = self.log_path.read_text(errors="replace")
         said = len(re.findall(r"^ready: ", text, re.MULTILINE)) >= self.starts
-        return said and answers_api_versions(self.port)
+        return said and answers_api_versions(self.port, host=self.host)
 
     def admin_url(self) -> str:
         """The URL of metrics and health, from the last ``admin:`` line."""

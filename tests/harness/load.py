@@ -17,11 +17,13 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.harness.checker import History, Outcome, Poll, Send
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, **config: str
+) -> None:
     """Create a topic and wait until each of its leaders answers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(30)
     wait_until_led(bootstrap, topic, partitions)
 
 

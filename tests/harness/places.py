@@ -12,6 +12,7 @@ CONFORMANCE = CHECKOUT / "tests" / "conformance"
 PEERS = CONFORMANCE / "peers"
 GO_MODULE = PEERS / "go"
 GO_CLIENTS = PEERS / "go-clients"
+GO_FUNCTIONAL = PEERS / "go-functional"
 KAFKAJS = PEERS / "js"
 
 #: Downloads live below the checkout, never in the user's home, and git ignores them.
