@@ -33,7 +33,7 @@ class Budget:
     rolling_restarts: int = 3
     frozen_seconds: float = 30.0
     #: Partitions of the network, comma separated, and the seconds of each.
-    partition_kinds: str = "two-way,mute,deaf,controller,bridge,flapping"
+    partition_kinds: str = "two-way,mute,deaf,controller,bridge,flapping,rotating,ring"
     partition_seconds: float = 60.0
     #: Kills of a leader and of a group's broker, under each of the clients of `failover`.
     failovers: int = 4

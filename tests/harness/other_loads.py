@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import threading
@@ -92,6 +93,8 @@ class JavaLoad(Load):
         self.process = subprocess.Popen(
             self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        # A test that fails does not come to `finish`, and the tool would run on without an end.
+        atexit.register(self.process.kill)
         super().start()
 
     def run(self) -> None:
