@@ -28,7 +28,8 @@ mod tests;
 const MAX_UNSENT_BYTES: usize = 1 << 20;
 /// Unsent responses beyond which no further request of the connection is begun.
 const MAX_UNSENT_FRAMES: usize = 64;
-
+/// By how much a frame has to be faster while others wait for the memory that it holds.
+const HURRY: u64 = 10;
 /// How long a peer that sends no more may take none of its answers, or have none to take.
 const LINGER_NS: u64 = 5_000 * NS_PER_MS;
 
@@ -125,6 +126,9 @@ pub struct Connection {
     active_ns: u64,
     /// Since when the frame at the front is half-sent.
     half_sent_ns: Option<u64>,
+    /// The kind of the frame at the front if it is large and may go on arriving, and since when it
+    /// holds memory.
+    holds_memory: Option<(Share, u64)>,
     /// The last answer is `Close`: what is queued goes out, nothing more is begun.
     pub closing: bool,
 }
@@ -147,6 +151,7 @@ impl Connection {
             claim: None,
             active_ns: now_ns,
             half_sent_ns: None,
+            holds_memory: None,
             closing: false,
         }
     }
@@ -178,8 +183,12 @@ impl Connection {
                 if !self.responses.may_open(policy.overlap) {
                     return Step::AwaitAnswers;
                 }
-                let room = half_frames.of(Share::of(&policy));
-                if self.frames.begin_large(room, pool) { Step::Read } else { Step::AwaitMemory }
+                let kind = Share::of(&policy);
+                if !self.frames.begin_large(half_frames.of(kind), pool) {
+                    return Step::AwaitMemory;
+                }
+                self.holds_memory = Some((kind, now_ns));
+                Step::Read
             }
             Front::Larger { api_key, .. } if queue.policy(api_key).lane == Lane::Brokers => {
                 self.frames.take_larger();
@@ -277,6 +286,7 @@ impl Connection {
     pub fn frame_taken(&mut self, now_ns: u64) -> u64 {
         let since_ns = self.half_sent_ns.unwrap_or(now_ns);
         self.half_sent_ns = self.frames.is_half_sent().then_some(now_ns);
+        self.holds_memory = None;
         now_ns.saturating_sub(since_ns)
     }
 
@@ -290,18 +300,14 @@ impl Connection {
     /// When the connection has to end if nothing moves until then, and why.
     ///
     /// A half-sent frame has a deadline, which what has arrived of it extends; it does not run
-    /// while
-    /// `paused` says that we do not read. A connection with a request that waits is not idle.
+    /// while `paused` says that we do not read. A connection with a request that waits is not idle.
     #[must_use]
     pub fn deadline(&self, config: &NetworkConfig, paused: bool) -> (u64, CloseReason) {
-        let after = |start_ns: u64, ms: u64| start_ns.saturating_add(ms.saturating_mul(NS_PER_MS));
         if let Some(since_ns) = self.half_sent_ns
             && self.frames.is_half_sent()
             && !paused
         {
-            let pace = config.half_frame_min_bytes_per_s.max(1);
-            let earned_ms = self.frames.arrived() as u64 * 1_000 / pace;
-            let ms = config.half_frame_timeout_ms.saturating_add(earned_ms);
+            let ms = config.half_frame_timeout_ms.saturating_add(self.earned_ms(config));
             return (after(since_ns, ms), CloseReason::SlowFrame);
         }
         if !self.responses.are_taken() {
@@ -310,12 +316,37 @@ impl Connection {
         (after(self.active_ns, config.max_idle_ms), CloseReason::Idle)
     }
 
+    /// The time that the arrived part of the frame may take.
+    fn earned_ms(&self, config: &NetworkConfig) -> u64 {
+        self.frames.arrived() as u64 * 1_000 / config.half_frame_min_bytes_per_s.max(1)
+    }
+
+    /// When the half-sent large frame at the front has to give up its memory, should another
+    /// connection wait for memory of that kind. `None` if the front holds none.
+    ///
+    /// Its deadline is a tenth of the usual one then. The usual one, counted from its beginning, is
+    /// the last, because frames that wait for each other to grow stand still.
+    #[must_use]
+    pub fn gives_up_memory_at(&self, config: &NetworkConfig, paused: bool) -> Option<(u64, Share)> {
+        let (kind, began_ns) = self.holds_memory.filter(|_| self.frames.is_half_sent())?;
+        let last_ns = after(began_ns, config.half_frame_timeout_ms);
+        let hurry_ms = config.half_frame_timeout_ms / HURRY;
+        let slow_ns = self.half_sent_ns.filter(|_| !paused).map_or(u64::MAX, |since_ns| {
+            after(since_ns, hurry_ms.saturating_add(self.earned_ms(config)))
+        });
+        Some((slow_ns.min(last_ns), kind))
+    }
+
     /// Whether everything begun is answered and every answer is out. One that was given and not yet
     /// taken is not out.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.output.is_empty() && self.responses.are_taken()
     }
+}
+
+fn after(start_ns: u64, ms: u64) -> u64 {
+    start_ns.saturating_add(ms.saturating_mul(NS_PER_MS))
 }
 
 /// Unknown keys and versions end the connection, with the exception of ApiVersions. A client asks

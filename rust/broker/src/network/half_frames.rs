@@ -3,8 +3,14 @@
 //! Each kind of request has a part of its own. A complete frame keeps its memory until it may
 //! begin. The time until then depends on its kind: fetches wait while other fetches hold too much,
 //! for half a minute at worst. In one common room they would keep all others from arriving.
+//!
+//! Frames that arrive slowly may hold a whole room. While another connection waits for memory of
+//! that kind, they have to hurry: see [`Connection::gives_up_memory_at`].
+//!
+//! [`Connection::gives_up_memory_at`]: super::connection::Connection::gives_up_memory_at
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::request_queue::{ApiPolicy, Lane, Room, RoomWaiters};
 use crate::response_queue::Overlap;
@@ -48,6 +54,28 @@ pub struct HalfFrames {
     brokers: Arc<Room>,
     others: Arc<Room>,
     waiters: Arc<RoomWaiters>,
+    /// By [`Share`]: connections whose frame of that kind waits for memory.
+    waiting: [AtomicUsize; Share::ALL.len()],
+}
+
+/// A connection waits for memory of a kind, as long as this lives.
+pub struct WaitsForMemory {
+    half_frames: Arc<HalfFrames>,
+    kind: Share,
+}
+
+impl WaitsForMemory {
+    /// The kind of its frame.
+    #[must_use]
+    pub fn kind(&self) -> Share {
+        self.kind
+    }
+}
+
+impl Drop for WaitsForMemory {
+    fn drop(&mut self) {
+        self.half_frames.waiting[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl HalfFrames {
@@ -61,7 +89,21 @@ impl HalfFrames {
         let part = max_bytes / 8;
         let (fetches, brokers, others) = (room(part), room(part), room(part));
         let produces = room(max_bytes - 2 * part);
-        Arc::new(Self { fetches, produces, brokers, others, waiters })
+        let waiting = [const { AtomicUsize::new(0) }; Share::ALL.len()];
+        Arc::new(Self { fetches, produces, brokers, others, waiters, waiting })
+    }
+
+    /// Notes that one more connection waits for memory of this kind.
+    #[must_use]
+    pub fn wait(half_frames: &Arc<Self>, kind: Share) -> WaitsForMemory {
+        half_frames.waiting[kind as usize].fetch_add(1, Ordering::Relaxed);
+        WaitsForMemory { half_frames: Arc::clone(half_frames), kind }
+    }
+
+    /// How many connections wait for memory of this kind.
+    #[must_use]
+    pub fn waiting(&self, kind: Share) -> usize {
+        self.waiting[kind as usize].load(Ordering::Relaxed)
     }
 
     /// The room for frames of this kind.

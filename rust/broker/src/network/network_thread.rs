@@ -22,7 +22,7 @@ use slab::Slab;
 use super::buffer_pool::{Buffer, BufferPool};
 use super::connection::{CloseReason, Connection};
 use super::connection_limits::Permit;
-use super::half_frames::{HalfFrames, Share};
+use super::half_frames::{HalfFrames, Share, WaitsForMemory};
 use super::open_connections::Listed;
 use super::peer_log::PeerLog;
 use super::socket::PeerSocket;
@@ -136,7 +136,7 @@ struct Served {
     /// In `awaiting_room` already.
     awaits_room: bool,
     /// In `awaiting_memory` already, with its frame of this kind.
-    awaits_memory: Option<Share>,
+    awaits_memory: Option<WaitsForMemory>,
     /// The broker stops and the peer has every answer that it gets, but maybe not here yet.
     parting: Option<Parting>,
     _permit: Permit,

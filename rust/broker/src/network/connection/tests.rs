@@ -217,6 +217,27 @@ fn a_half_sent_frame_earns_time_by_arriving() {
 }
 
 #[test]
+fn a_large_frame_gives_up_its_memory_sooner_and_at_the_latest_when_it_stood_still_that_long() {
+    let config = NetworkConfig {
+        half_frame_timeout_ms: 1_000,
+        half_frame_min_bytes_per_s: 10_000,
+        ..NetworkConfig::default()
+    };
+    let mut house = House::new(&config, WIDE);
+    let gives_up = |house: &House, paused| house.connection.gives_up_memory_at(&config, paused);
+    let bytes = frame(PRODUCE, 9, 500_000);
+    house.arrive(bytes[..1_000].to_vec(), 200 * NS_PER_MS);
+    assert_eq!(gives_up(&house, false), None, "it holds no memory yet");
+    assert_eq!(house.step_name(), "read");
+    assert_eq!(gives_up(&house, false), Some((400 * NS_PER_MS, Share::Produces)));
+    house.arrive(bytes[1_000..4_000].to_vec(), 300 * NS_PER_MS);
+    assert_eq!(gives_up(&house, false), Some((700 * NS_PER_MS, Share::Produces)));
+    assert_eq!(gives_up(&house, true), Some((1_000 * NS_PER_MS, Share::Produces)));
+    house.connection.excuse(2_000 * NS_PER_MS);
+    assert_eq!(gives_up(&house, false), Some((1_000 * NS_PER_MS, Share::Produces)));
+}
+
+#[test]
 fn a_connection_with_a_request_that_waits_has_no_deadline() {
     let config = NetworkConfig::default();
     let mut house = House::new(&config, WIDE);

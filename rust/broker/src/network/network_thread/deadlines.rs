@@ -11,6 +11,10 @@ use super::{NetworkThread, Served, parting};
 use crate::network::NetworkConfig;
 use crate::network::connection::CloseReason;
 
+/// How often the thread looks whether others wait for memory that slow frames of its connections
+/// hold.
+const LOOK_NS: u64 = 500_000_000;
+
 impl NetworkThread {
     /// How long the thread may sleep; `None` without bound.
     pub(super) fn timeout(&self) -> Option<Duration> {
@@ -31,7 +35,9 @@ impl NetworkThread {
     pub(super) fn schedule_scan(&mut self, key: usize) {
         if let Some(served) = self.connections.get(key) {
             let (deadline_ns, _) = served.deadline(&self.config);
-            self.next_scan_ns = self.next_scan_ns.min(deadline_ns);
+            let gives_up = served.connection.gives_up_memory_at(&self.config, served.paused);
+            let gives_up_ns = gives_up.map_or(u64::MAX, |(at_ns, _)| at_ns);
+            self.next_scan_ns = self.next_scan_ns.min(deadline_ns).min(gives_up_ns);
         }
     }
 
@@ -47,8 +53,17 @@ impl NetworkThread {
             let (deadline_ns, reason) = served.deadline(&self.config);
             if deadline_ns <= now_ns {
                 overdue.push((key, reason));
+                continue;
+            }
+            next_ns = next_ns.min(deadline_ns);
+            let gives_up = served.connection.gives_up_memory_at(&self.config, served.paused);
+            let Some((at_ns, kind)) = gives_up else { continue };
+            let own = usize::from(served.awaits_memory.is_some());
+            if at_ns <= now_ns && self.half_frames.waiting(kind) > own {
+                overdue.push((key, CloseReason::SlowFrame));
             } else {
-                next_ns = next_ns.min(deadline_ns);
+                // A connection of another thread may begin to wait, and does not say so.
+                next_ns = next_ns.min(at_ns.max(now_ns.saturating_add(LOOK_NS)));
             }
         }
         for (key, reason) in overdue {

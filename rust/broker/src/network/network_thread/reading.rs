@@ -8,7 +8,7 @@ use super::{NetworkThread, Served};
 use crate::network::buffer_pool::{Buffer, BufferPool};
 use crate::network::connection::{CloseReason, Step};
 use crate::network::frames::Progress;
-use crate::network::half_frames::Share;
+use crate::network::half_frames::{HalfFrames, Share};
 use crate::request_queue::RoomWaiters;
 
 /// Requests of one connection begun in a turn.
@@ -167,7 +167,8 @@ impl NetworkThread {
         if let Some(served) = self.connections.get_mut(key) {
             let policy = self.parts.queue.policy(served.connection.frames.api_key());
             let kind = Share::of(&policy);
-            if served.awaits_memory.replace(kind) != Some(kind) {
+            if !served.awaits_memory_of(kind) {
+                served.awaits_memory = Some(HalfFrames::wait(&self.half_frames, kind));
                 self.awaiting_memory[kind as usize].push_back(key);
             }
         }
@@ -202,14 +203,13 @@ impl NetworkThread {
                 let Some(key) = self.awaiting_memory[kind as usize].pop_front() else { break };
                 let served = self.connections.get_mut(key);
                 // One that went on by itself may be in the line of another kind by now.
-                let Some(served) = served.filter(|served| served.awaits_memory == Some(kind))
-                else {
+                let Some(served) = served.filter(|served| served.awaits_memory_of(kind)) else {
                     continue;
                 };
                 served.awaits_memory = None;
                 self.read_turn(key);
                 let served = self.connections.get(key);
-                if served.is_some_and(|served| served.awaits_memory == Some(kind)) {
+                if served.is_some_and(|served| served.awaits_memory_of(kind)) {
                     break;
                 }
             }
@@ -232,6 +232,10 @@ pub(super) fn is_passing(error: &io::Error) -> bool {
 }
 
 impl Served {
+    fn awaits_memory_of(&self, kind: Share) -> bool {
+        self.awaits_memory.as_ref().is_some_and(|waits| waits.kind() == kind)
+    }
+
     /// Reads once, and notes what that says about the socket.
     fn read(
         &mut self,

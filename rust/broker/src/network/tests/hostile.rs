@@ -215,6 +215,42 @@ fn half_sent_large_frames_share_a_bounded_room_and_all_get_through() {
     }
 }
 
+/// Slow frames held the whole memory of their kind, and each had 30 s and more.
+#[test]
+fn slow_frames_give_up_their_memory_when_another_connection_waits_for_it() {
+    let config = NetworkConfig { half_frame_bytes: 4 << 20, ..NetworkConfig::default() };
+    let (clock, broker) = manual(config);
+    let mut other = broker.connect();
+    let mut looked_at = || {
+        for id in 0..2 {
+            other.send(&request(HEARTBEAT, id, b""));
+            assert_eq!(other.receive_id(), id);
+        }
+    };
+    let bytes = request(METADATA, 7, &[0; 500_000]);
+    let mut slow: Vec<Client> = (0..2).map(|_| broker.connect()).collect();
+    for client in &mut slow {
+        // Most of it, so that the frame has all its memory.
+        client.send(&bytes[..450_000]);
+    }
+    let _ends = awaited::within("what was sent is received");
+    while broker.counter("kafkalite_network_bytes_in", "") < 900_000 {
+        looked_at();
+    }
+    clock.advance_ms(10_000);
+    looked_at();
+    assert_eq!(broker.counter("kafkalite_connections_closed", "slow_frame"), 0);
+    let mut waiting = broker.connect();
+    waiting.send(&request(HEARTBEAT, 1, b""));
+    assert_eq!(waiting.receive_id(), 1, "its thread has it");
+    waiting.send(&request(METADATA, 8, &[0; 100_000]));
+    looked_at();
+    clock.advance_ms(1_000);
+    assert_eq!(waiting.receive_id(), 8);
+    assert!(slow.iter_mut().all(Client::is_closed));
+    assert_eq!(broker.counter("kafkalite_connections_closed", "slow_frame"), 2);
+}
+
 /// A complete frame keeps its memory until it may begin, and all kinds had one room. While the
 /// waiting fetches held too much, further large fetches filled the room, and no large produce
 /// arrived.
