@@ -93,6 +93,8 @@ BROKER = House(
             "metadata",
             "network",
             "partitions",
+            "request_queue",
+            "response_queue",
             "test_control",
         },
         "figures": {"coordinator", "partitions", "metadata"},

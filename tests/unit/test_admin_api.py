@@ -138,7 +138,10 @@ OTHER = (
 )
 
 
-@pytest.mark.parametrize("path", [path for path in FILE["paths"] if path not in OTHER])
+READ = [path for path, methods in FILE["paths"].items() if "get" in methods and path not in OTHER]
+
+
+@pytest.mark.parametrize("path", READ)
 def test_every_path_answers_as_the_file_says(path: str, api: Api, group: str) -> None:
     parts = {"name": group, "id": group, "partition": 1}
     parts = {name: part for name, part in parts.items() if f"{{{name}}}" in path}
@@ -524,8 +527,8 @@ def plain(broker: Process, method: str, path: str, **headers: str) -> tuple[int,
         ("GET", "/api/v1/topics/%ff", {}, 400),
         ("GET", "/api/v1/topics?search=%ff", {}, 400),
         ("GET", "/api/v1/topics?limit=1&limit=2", {}, 400),
-        ("POST", "/api/v1/topics", {"Content-Length": "0"}, 405),
-        ("DELETE", "/api/v1/topics/x", {}, 405),
+        ("POST", "/api/v1/overview", {"Content-Length": "0"}, 405),
+        ("DELETE", "/api/v1/clients", {}, 405),
         ("GET", "/api/v1/overview", {"Origin": "http://evil.example"}, 403),
         ("GET", "/api/v1/overview", {"Sec-Fetch-Site": "cross-site"}, 403),
     ],

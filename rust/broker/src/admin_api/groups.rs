@@ -3,6 +3,8 @@
 //! Only replicas know the high watermark of a partition. Where this broker has none, lag is `null`,
 //! and `partitions_elsewhere` counts what a sum leaves out.
 
+use std::collections::BTreeMap;
+
 use axum::http::StatusCode;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_groups::{DescribedGroup, DescribedGroupMember};
@@ -142,6 +144,29 @@ fn sum(api: &AdminApi, committed: &Committed) -> Sum {
         }
     }
     sum
+}
+
+/// What there is of a group that may not be there.
+#[derive(Default)]
+pub(super) struct Known {
+    pub state: String,
+    pub members: usize,
+    /// What it has committed, by topic and partition.
+    pub offsets: BTreeMap<(String, i32), i64>,
+}
+
+/// What this broker knows of a group that it coordinates, or would.
+pub(super) fn known(api: &AdminApi, id: &str) -> Result<Known, Refusal> {
+    let group = match found(id, api.groups.describe(id, DESCRIBE_VERSION)) {
+        Ok(group) => group,
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => DescribedGroup::default(),
+        Err(refusal) => return Err(refusal),
+    };
+    let committed = api.groups.fetch(id, None).map_err(|error| not_here(id, error.name()))?;
+    let offsets = committed.into_iter().flat_map(|(topic, of)| {
+        of.into_iter().map(move |(index, value)| ((topic.clone(), index), value.offset))
+    });
+    Ok(Known { state: group.group_state, members: group.members.len(), offsets: offsets.collect() })
 }
 
 /// `GET /groups/{id}`

@@ -13,6 +13,7 @@
 //! | `requests` | single requests with the time of each stage |
 //! | `log_lines` | the last lines of the log |
 //! | `faults` | commands of test control, if the broker is under test |
+//! | `changes` | changes of topics, keys, records and groups, if the broker allows them |
 //!
 //! [`ROUTES`] is the list of what is served, and `openapi.json` describes it: a test compares the
 //! two. `admin_http` decides who may ask. A handler takes one image of the metadata, and reads the
@@ -40,12 +41,15 @@ use crate::metadata::Controller;
 use crate::metrics::Metrics;
 use crate::network::OpenConnections;
 use crate::partitions::ReplicaManager;
+use crate::request_queue::RequestQueue;
 use crate::test_control::TestControl;
 use asked::Asked;
 
 mod asked;
+mod changes;
 mod clients;
 mod cluster;
+mod commands;
 mod config;
 mod faults;
 mod field;
@@ -77,6 +81,8 @@ pub struct AdminApi {
     pub groups: Arc<GroupCoordinator>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Runs requests of Kafka's protocol.
+    pub requests: Arc<RequestQueue>,
     /// Who is connected.
     pub connections: Arc<OpenConnections>,
     /// Faults on purpose, if the broker is under test.
@@ -155,7 +161,8 @@ impl AdminApi {
         let streamed = Arc::clone(&api);
         let stream = move || std::future::ready(live::answer(Arc::clone(&streamed), &places));
         router = router.route(live::PATH, get(stream));
-        router = faults::mount(router, &api, &turns);
+        router = commands::mount(router, faults::COMMANDS, faults::control, &api, &turns);
+        router = commands::mount(router, changes::COMMANDS, changes::allowed, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)
     }
 }

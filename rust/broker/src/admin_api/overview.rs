@@ -22,6 +22,8 @@ struct Overview<'a> {
     without_leader: usize,
     /// What this broker has.
     here: Here,
+    /// The API may change the cluster.
+    writable: bool,
     alerts: Vec<Alert>,
 }
 
@@ -73,6 +75,7 @@ pub(super) fn overview(api: &AdminApi, _: &Asked) -> Answer {
         partitions: image.topics.partition_count(),
         under_replicated: counts.under_replicated,
         without_leader: counts.without_leader,
+        writable: api.config.load().console_write,
         alerts: alerts(&image, &counts, &here),
         here,
     })

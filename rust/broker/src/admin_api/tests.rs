@@ -4,49 +4,66 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::faults::{COMMANDS, Method};
+use super::commands::Command;
 use super::*;
 
-/// The parameters of each path in the file, those of the path itself left out.
-fn described() -> BTreeMap<String, BTreeSet<String>> {
-    let file: Value = serde_json::from_str(OPENAPI).expect("it is JSON");
+/// A path and a method, and the parameters of its query.
+type Described = BTreeMap<(String, String), BTreeSet<String>>;
+
+fn file() -> Value {
+    serde_json::from_str(OPENAPI).expect("it is JSON")
+}
+
+/// What the file says, the parameters of paths left out.
+fn described() -> Described {
+    let file = file();
     let paths = file["paths"].as_object().expect("it has paths");
-    let parameters = |path: &Value| -> BTreeSet<String> {
-        let all = path["get"]["parameters"].as_array().expect("each says which it takes");
-        let of_query = all.iter().filter(|parameter| parameter["in"] == "query");
-        let name = |parameter: &Value| parameter["name"].as_str().map(str::to_owned);
-        of_query.filter_map(name).collect()
-    };
-    let read = paths.iter().filter(|(_, path)| path["get"].is_object());
-    read.map(|(path, described)| (path.clone(), parameters(described))).collect()
+    let mut all = Described::new();
+    for (path, methods) in paths {
+        for (method, described) in methods.as_object().expect("it has methods") {
+            let parameters = described["parameters"].as_array().map_or(&[][..], Vec::as_slice);
+            let of_query = parameters.iter().filter(|parameter| parameter["in"] == "query");
+            let names = of_query.filter_map(|parameter| parameter["name"].as_str());
+            let names = names.map(str::to_owned).collect();
+            all.insert((path.clone(), method.clone()), names);
+        }
+    }
+    all
+}
+
+fn row(path: &str, method: &str, query: &[&str]) -> ((String, String), BTreeSet<String>) {
+    let query = query.iter().map(|&name| name.to_owned()).collect();
+    ((path.to_owned(), method.to_lowercase()), query)
+}
+
+fn commands<T>(
+    all: &'static [Command<T>],
+) -> impl Iterator<Item = ((String, String), BTreeSet<String>)> {
+    all.iter().map(|one| row(one.path, &format!("{:?}", one.method), one.query))
 }
 
 #[test]
-fn the_file_describes_every_path_with_its_parameters() {
-    let served = ROUTES.iter().map(|route| {
-        let query = route.query.iter().map(|&name| name.to_owned());
-        (route.path.to_owned(), query.collect::<BTreeSet<_>>())
-    });
-    let commands = COMMANDS.iter().filter(|command| command.method == Method::Get);
-    let commands = commands.map(|command| (command.path.to_owned(), BTreeSet::new()));
-    let stream = (live::PATH.to_owned(), BTreeSet::new());
-    assert_eq!(described(), served.chain(commands).chain([stream]).collect());
+fn the_file_describes_every_path_and_method_with_its_parameters() {
+    let read = ROUTES.iter().map(|route| row(route.path, "get", route.query));
+    let served = read.chain([row(live::PATH, "get", &[])]);
+    let served = served.chain(commands(faults::COMMANDS)).chain(commands(changes::COMMANDS));
+    assert_eq!(described(), served.collect());
 }
 
 #[test]
-fn the_file_describes_every_command_with_its_method() {
-    let file: Value = serde_json::from_str(OPENAPI).expect("it is JSON");
-    for command in COMMANDS {
-        let method = format!("{:?}", command.method).to_lowercase();
-        let described = &file["paths"][command.path][&method];
-        assert!(described["operationId"].is_string(), "{method} {}", command.path);
-        assert_eq!(described["requestBody"].is_object(), command.method == Method::Post);
+fn the_file_says_of_every_command_what_it_is_called_and_whether_it_has_a_body() {
+    let file = file();
+    for (path, method) in described().into_keys() {
+        let described = &file["paths"][&path][&method];
+        assert!(described["operationId"].is_string(), "{method} {path}");
+        let has_body = ["post", "patch"].contains(&method.as_str());
+        assert_eq!(described["requestBody"].is_object(), has_body, "{method} {path}");
     }
 }
 
 #[test]
 fn every_part_of_a_path_is_described() {
-    let file: Value = serde_json::from_str(OPENAPI).expect("it is JSON");
+    let file = file();
     for route in ROUTES {
         let parameters = file["paths"][route.path]["get"]["parameters"].as_array();
         let parameters = parameters.expect("described").iter();

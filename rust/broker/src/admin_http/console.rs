@@ -38,6 +38,8 @@ const FILES: &[File] = files! {
     PICTURE "icon.svg";
     SCRIPT "app.js";
     SCRIPT "api.js";
+    SCRIPT "command.js";
+    SCRIPT "changes.js";
     SCRIPT "live.js";
     SCRIPT "format.js";
     SCRIPT "parts.js";

@@ -28,6 +28,7 @@ impl Broker {
             partitions: rooms.partitions.clone(),
             groups: rooms.groups.clone(),
             metrics: rooms.metrics.clone(),
+            requests: rooms.requests.clone(),
             connections: self.network.connections().clone(),
             control: self.control.clone(),
             started_ns: self.started_ns,

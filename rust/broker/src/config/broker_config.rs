@@ -266,6 +266,8 @@ fields! {
     recent_requests: usize = number("kafkalite.recent.requests");
     /// `kafkalite.test.control`
     test_control: bool = boolean("kafkalite.test.control");
+    /// `kafkalite.console.write`
+    console_write: bool = boolean("kafkalite.console.write");
     /// `kafkalite.admin.host`
     admin_host: String = required("kafkalite.admin.host");
     /// `kafkalite.admin.port`; `None` is off.

@@ -193,6 +193,9 @@ pub const OWN: &[ConfigKey] = keys! {
     Medium ReadOnly Password "kafkalite.admin.token" = Null, NotEmpty,
         "Secret that clients of the admin API must send, and clients of metrics on other machines. \
          Unset: only this machine may use both.";
+    Medium ReadOnly Boolean "kafkalite.console.write" = Text("false"), Any,
+        "true: clients of the admin API, the console among them, may change topics, keys, records \
+         and groups. The profile dev sets it.";
     Low ReadOnly String "kafkalite.cluster.id" = Null, NotEmpty,
         "Cluster id of a new data directory. Unset: a random id.";
     Medium ReadOnly String "kafkalite.join" = Null, NotEmpty,

@@ -31,6 +31,7 @@ const DEV: &[(&str, &str)] = &[
     ("kafkalite.stop.timeout.ms", "500"),
     ("kafkalite.recent.requests", "256"),
     ("kafkalite.test.control", "true"),
+    ("kafkalite.console.write", "true"),
 ];
 
 const PREFIX: &str = "KAFKALITE_";

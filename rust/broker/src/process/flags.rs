@@ -20,6 +20,7 @@ Runs a Kafka broker until SIGTERM, SIGINT or SIGHUP. A second signal ends the br
   --config FILE          Configuration file: a server.properties or a kafkalite.toml.
   --set KEY=VALUE        Configuration key to set (repeatable).
   --profile dev          Defaults for tests: groups form without a delay.
+  --console-write        Let clients of the admin API change topics, keys, records and groups.
   --test-control         Let clients of the admin API inject faults. Never on a broker in use.
   --topic NAME[:N]       Topic to create with N partitions, if it is missing (repeatable).
   --stop-with-stdin      Stop when stdin ends.
@@ -93,9 +94,12 @@ pub fn parse(words: &[&str]) -> Result<Parsed, Failure> {
                 order.stops_with_stdin = true;
                 continue;
             }
-            "--test-control" if attached.is_none() => {
-                let (key, on) = ("kafkalite.test.control".to_owned(), "true".to_owned());
-                order.sources.flags.push((key, on, flag.to_owned()));
+            "--console-write" | "--test-control" if attached.is_none() => {
+                let key = match flag {
+                    "--console-write" => "kafkalite.console.write",
+                    _ => "kafkalite.test.control",
+                };
+                order.sources.flags.push((key.to_owned(), "true".to_owned(), flag.to_owned()));
                 continue;
             }
             "--links-from-stdin" if attached.is_none() => {

@@ -37,7 +37,7 @@ function Log() {
       <${Search} label="Search lines" onSearch=${setSearch} />
       <label>Level
         <select value=${level} onChange=${change}>
-          ${LEVELS.map((name) => html`<option>${name}</option>`)}
+          ${LEVELS.map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
       </label>
     </div>

@@ -1,6 +1,7 @@
 // Test control: stages that stand still, faults, and the broker's clock. Brokers under test only.
 
-import { Refused, part, send } from "../api.js";
+import { part } from "../api.js";
+import { useCommand } from "../command.js";
 import { count } from "../format.js";
 import { Heading, Shown, Table, Trouble, useAsked } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
@@ -37,33 +38,6 @@ const MOVES = /** @type {[string, number][]} */ ([
   ["1 day", 86_400_000],
   ["8 days", 691_200_000],
 ]);
-
-/**
- * Sends commands one at a time; what was refused is shown until the next one.
- * @param {() => void} done
- */
-function useCommand(done) {
-  const [refusal, setRefusal] = useState(/** @type {Refusal | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  const run = async (
-    /** @type {string} */ method,
-    /** @type {string} */ path,
-    /** @type {object | undefined} */ body = undefined,
-  ) => {
-    setBusy(true);
-    try {
-      await send(method, path, body);
-      setRefusal(null);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      setRefusal(error.refusal);
-    } finally {
-      setBusy(false);
-      done();
-    }
-  };
-  return { refusal, busy, run };
-}
 
 /** @param {{ faults: any[], command: any }} props */
 function Stages({ faults, command }) {

@@ -1,6 +1,7 @@
 // Consumer groups: members, offsets, and lag over time.
 
 import { part } from "../api.js";
+import { DeleteGroup, ResetOffsets, useWritable } from "../changes.js";
 import { Chart } from "../chart.js";
 import { count, moment, seconds, short } from "../format.js";
 import {
@@ -89,6 +90,7 @@ function Members({ group }) {
 function Group({ id }) {
   const { after, pager } = usePages();
   const of = useAsked(`/groups/${part(id)}`, { after, limit: 100 }, 2000);
+  const writable = useWritable();
   const whose = of.data &&
     `As broker ${of.data.broker_id} knows it, which coordinates the group.`;
   return html`<p class="crumbs"><a href=${at("groups")}>Groups</a></p>
@@ -117,7 +119,10 @@ function Group({ id }) {
           empty="The group has committed no offset."
         />
         ${pager(group.next)}
-      </section>`} />`;
+      </section>
+      ${writable &&
+      html`<${ResetOffsets} id=${id} onDone=${of.reload} />
+        <${DeleteGroup} id=${id} />`}`} />`;
 }
 
 /** @param {{ rest: string[] }} props */

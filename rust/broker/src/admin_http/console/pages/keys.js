@@ -1,5 +1,6 @@
 // Configuration keys: the value, and who said it.
 
+import { SetKey, useWritable } from "../changes.js";
 import { Search, Shown, Table, useAsked } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
 
@@ -23,6 +24,7 @@ export function Keys({ path }) {
   const [search, setSearch] = useState("");
   const [all, setAll] = useState(true);
   const of = useAsked(`${path}/config`, { search }, 10_000);
+  const writable = useWritable();
   const wanted = (/** @type {any} */ key) => all || key.source !== "default";
   const change = (/** @type {any} */ event) => setAll(!event.target.checked);
   return html`<div class="ask">
@@ -33,6 +35,8 @@ export function Keys({ path }) {
     <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
         In force on broker ${data.broker_id}.
       </p>
+      ${writable &&
+      html`<${SetKey} path=${path} broker=${data.broker_id} onDone=${of.reload} />`}
       <${Table}
         caption="Keys"
         columns=${[["Key"], ["Value"], ["Said by"], ["May change"]]}

@@ -1,8 +1,11 @@
 // The messages of a topic.
 
+import { NewMessage, useWritable } from "../changes.js";
 import { count, moment } from "../format.js";
 import { Shape, Shown, useAsked } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
+
+const FORMATS = ["auto", "json", "text", "hex"];
 
 /** @typedef {{ partition: number, from: string, value: string, format: string }} Asked */
 
@@ -43,7 +46,7 @@ function Form({ asked, partitions, onAsk }) {
     </label>
     <label>Show as
       <select value=${asked.format} onChange=${change("format")}>
-        ${["auto", "json", "text", "hex"].map((name) => html`<option>${name}</option>`)}
+        ${FORMATS.map((name) => html`<option value=${name}>${name}</option>`)}
       </select>
     </label>
   </form>`;
@@ -80,7 +83,10 @@ export function Messages({ path }) {
   const later = (/** @type {number} */ offset) =>
     onAsk({ ...asked, from: "offset", value: String(offset) });
   const partitions = topic.data?.topic.partitions ?? 1;
-  return html`<${Form} asked=${asked} partitions=${partitions} onAsk=${onAsk} />
+  const writable = useWritable() && topic.data && !topic.data.topic.internal;
+  return html`${writable &&
+    html`<${NewMessage} path=${path} partitions=${partitions} onDone=${of.reload} />`}
+    <${Form} asked=${asked} partitions=${partitions} onAsk=${onAsk} />
     <${Shown} of=${of} show=${(/** @type {any} */ data) => {
       const messages = asked.from === "tail" ? [...data.messages].reverse() : data.messages;
       return html`<p class="whose">

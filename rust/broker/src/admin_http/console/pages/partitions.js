@@ -1,5 +1,6 @@
 // The partitions of a topic, its groups, and the segments of a log.
 
+import { AddPartitions, useWritable } from "../changes.js";
 import { bytes, count, duration, moment, seconds } from "../format.js";
 import { Shown, Table, at, useAsked, usePages } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
@@ -24,6 +25,7 @@ function row(one) {
 export function Partitions({ path }) {
   const { after, pager } = usePages();
   const of = useAsked(path, { after, limit: 100 });
+  const writable = useWritable();
   return html`<${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
       Leaders and replicas are those of the cluster; offsets and sizes those of the replicas on
       broker ${data.broker_id}.
@@ -37,7 +39,11 @@ export function Partitions({ path }) {
       ]}
       rows=${data.partitions.map(row)}
     />
-    ${pager(data.next)}`} />`;
+    ${pager(data.next)}
+    ${writable &&
+    !data.topic.internal &&
+    html`<${AddPartitions} path=${path} partitions=${data.topic.partitions} onDone=${of.reload} />`}
+  `} />`;
 }
 
 /**

@@ -1,6 +1,7 @@
 // Topics, and of one topic its messages, partitions, groups, configuration and segments.
 
 import { part } from "../api.js";
+import { DeleteTopic, NewTopic, useWritable } from "../changes.js";
 import { bytes, count } from "../format.js";
 import { Heading, Search, Shown, Table, Tabs, at, useAsked, usePages } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
@@ -28,6 +29,7 @@ function List() {
   const [search, setSearch] = useState("");
   const { after, pager, restart } = usePages();
   const of = useAsked("/topics", { search, after, limit: 50 });
+  const writable = useWritable();
   const look = (/** @type {string} */ text) => {
     restart();
     setSearch(text);
@@ -39,6 +41,7 @@ function List() {
   return html`<${Heading} title="Topics" whose=${whose}>
       <${Search} label="Search topics" onSearch=${look} />
     <//>
+    ${writable && html`<${NewTopic} onDone=${of.reload} />`}
     <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<${Table}
         caption="Topics"
         columns=${[
@@ -63,10 +66,13 @@ function Topic({ name, view }) {
     segments: Segments,
   });
   const Page = pages[view] ?? Messages;
+  const of = useAsked(path, { limit: 1 }, 0);
+  const mayDelete = useWritable() && view === "configuration" && of.data;
   return html`<p class="crumbs"><a href=${at("topics")}>Topics</a></p>
     <${Heading} title=${name} />
     <${Tabs} label="Views of the topic" tabs=${tabs} at=${pages[view] ? view : VIEWS[0]} />
-    <${Page} key=${name + view} name=${name} path=${path} />`;
+    <${Page} key=${name + view} name=${name} path=${path} />
+    ${mayDelete && html`<${DeleteTopic} topic=${of.data.topic} />`}`;
 }
 
 /** @param {{ rest: string[] }} props */

@@ -1,0 +1,254 @@
+//! `POST /groups/{id}/offsets`: where a group without members reads on; and groups are deleted.
+//!
+//! As Kafka's `kafka-consumer-groups --reset-offsets`: an offset outside of the log is moved to its
+//! nearest end, and nothing is committed while the group has members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
+use kafkalite_protocol::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
+use kafkalite_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use serde::{Deserialize, Serialize};
+
+use super::request::{TIMEOUT_MS, ask, check};
+use super::{bad, read};
+use crate::admin_api::asked::{Asked, MOST};
+use crate::admin_api::groups;
+use crate::admin_api::topics::find;
+use crate::admin_api::{AdminApi, Answer, failed, json};
+use crate::admin_http::Refusal;
+use crate::metadata::MetadataImage;
+
+/// Kafka's numbers for the ends of a log in ListOffsets.
+const EARLIEST: i64 = -2;
+const LATEST: i64 = -1;
+/// An offset that there is not.
+const NONE: i64 = -1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reset {
+    /// `None`: every partition that the group has an offset of.
+    topics: Option<Vec<OfTopic>>,
+    to: To,
+    /// Commit nothing, only tell what would be.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfTopic {
+    name: String,
+    /// `None`: all of its partitions.
+    partitions: Option<Vec<i32>>,
+}
+
+/// Where the group is to read on.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum To {
+    /// At the first record there is.
+    Earliest,
+    /// At the next record that is written.
+    Latest,
+    Offset(i64),
+    /// At the first record of this time or later, in ms since 1970.
+    TimeMs(i64),
+    /// So many records after its offset, or before.
+    By(i64),
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    broker_id: i32,
+    group: &'a str,
+    state: String,
+    members: usize,
+    dry_run: bool,
+    offsets: Vec<Moved>,
+}
+
+#[derive(Serialize)]
+struct Moved {
+    topic: String,
+    partition: i32,
+    /// `None`: the group has none.
+    before: Option<i64>,
+    after: i64,
+    /// The log does not reach so far: `after` is its nearest end.
+    clamped: bool,
+}
+
+/// A partition by its topic's name and its number.
+type Named = (String, i32);
+
+/// `POST /groups/{id}/offsets`
+pub(super) fn reset(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
+    let group = asked.part("id");
+    let Reset { topics, to, dry_run } = read(body)?;
+    let known = groups::known(api, group)?;
+    let what = format!("the offsets of group {group:?} are not changed");
+    if known.members > 0 && !dry_run {
+        let why = format!("it has {} members, which commit their own", known.members);
+        let hint = "stop the members of the group first.";
+        return Err(Refusal::new(StatusCode::CONFLICT, what, why, hint));
+    }
+    // One image for all: the ids that are committed belong to the topics that were looked at.
+    let image = api.controller.image();
+    let wanted = wanted(&image, topics, &known.offsets)?;
+    let moved = moved(api, &wanted, to, &known.offsets)?;
+    if !dry_run {
+        commit(api, &image, group, &moved, &what)?;
+    }
+    let (state, members) = (known.state, known.members);
+    json(&Done { broker_id: api.local_id, group, state, members, dry_run, offsets: moved })
+}
+
+/// The partitions whose offsets are to move, each once.
+fn wanted(
+    image: &MetadataImage,
+    topics: Option<Vec<OfTopic>>,
+    offsets: &BTreeMap<Named, i64>,
+) -> Result<BTreeSet<Named>, Refusal> {
+    let mut wanted = BTreeSet::new();
+    match topics {
+        None => wanted.extend(offsets.keys().cloned()),
+        Some(topics) => {
+            for OfTopic { name, partitions } in topics {
+                let topic = find(image, &name)?;
+                let all = || (0i32..).zip(&topic.partitions).map(|(index, _)| index).collect();
+                for index in partitions.unwrap_or_else(all) {
+                    wanted.insert((name.clone(), index));
+                }
+            }
+        }
+    }
+    let what = "the offsets cannot be moved";
+    match wanted.len() {
+        0 => Err(bad(what, "the group has no offsets", "name the topics to read.")),
+        1..=MOST => Ok(wanted),
+        count => {
+            let why = format!("{count} partitions are more than {MOST}");
+            Err(bad(what, why, "name fewer topics or partitions in one request."))
+        }
+    }
+}
+
+fn moved(
+    api: &AdminApi,
+    wanted: &BTreeSet<Named>,
+    to: To,
+    offsets: &BTreeMap<Named, i64>,
+) -> Result<Vec<Moved>, Refusal> {
+    let (first, end) = (listed(api, wanted, EARLIEST)?, listed(api, wanted, LATEST)?);
+    let at_time = match to {
+        To::TimeMs(time_ms) => listed(api, wanted, time_ms.max(0))?,
+        _ => BTreeMap::new(),
+    };
+    let row = |named: &Named| {
+        let (first, end) = (first[named], end[named]);
+        let before = offsets.get(named).copied();
+        let target = match to {
+            To::Earliest => first,
+            To::Latest => end,
+            To::Offset(offset) => offset,
+            To::TimeMs(_) => Some(at_time[named]).filter(|at| *at != NONE).unwrap_or(end),
+            To::By(count) => before.unwrap_or(first).saturating_add(count),
+        };
+        let after = target.clamp(first, end.max(first));
+        let (topic, partition) = named.clone();
+        Moved { topic, partition, before, after, clamped: after != target }
+    };
+    Ok(wanted.iter().map(row).collect())
+}
+
+/// What ListOffsets answers for each partition.
+fn listed(
+    api: &AdminApi,
+    wanted: &BTreeSet<Named>,
+    timestamp: i64,
+) -> Result<BTreeMap<Named, i64>, Refusal> {
+    let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
+    for (name, partition_index) in wanted {
+        let partition_index = *partition_index;
+        let partition = ListOffsetsPartition { partition_index, timestamp, ..Default::default() };
+        topics.entry(name).or_default().push(partition);
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        let name = name.to_owned();
+        ListOffsetsTopic { name, partitions }
+    });
+    let request = ListOffsetsRequest {
+        replica_id: -1,
+        topics: topics.collect(),
+        timeout_ms: TIMEOUT_MS,
+        ..Default::default()
+    };
+    let mut offsets = BTreeMap::new();
+    for topic in ask(api, 10, &request)?.topics {
+        for partition in topic.partitions {
+            let index = partition.partition_index;
+            let what = format!("the ends of partition {index} of {} are not known", topic.name);
+            check(&what, partition.error_code, None)?;
+            offsets.insert((topic.name.clone(), index), partition.offset);
+        }
+    }
+    if offsets.len() < wanted.len() {
+        return Err(failed("an answer lacks a partition"));
+    }
+    Ok(offsets)
+}
+
+/// Commits for the group. Its coordinator refuses that if a member has joined meanwhile.
+fn commit(
+    api: &AdminApi,
+    image: &MetadataImage,
+    group: &str,
+    moved: &[Moved],
+    what: &str,
+) -> Result<(), Refusal> {
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for moved in moved {
+        let (partition_index, committed_offset) = (moved.partition, moved.after);
+        topics.entry(&moved.topic).or_default().push(OffsetCommitRequestPartition {
+            partition_index,
+            committed_offset,
+            committed_metadata: Some(String::new()),
+            ..Default::default()
+        });
+    }
+    let mut named = Vec::new();
+    for (name, partitions) in topics {
+        let topic_id = find(image, name)?.id;
+        named.push(OffsetCommitRequestTopic { topic_id, partitions, ..Default::default() });
+    }
+    let group_id = group.to_owned();
+    let request = OffsetCommitRequest { group_id, topics: named, ..Default::default() };
+    let answer = ask(api, 10, &request)?;
+    let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    let failed = partitions.map(|partition| partition.error_code).find(|code| *code != 0);
+    check(what, failed.unwrap_or(ErrorCode::None.code()), None)
+}
+
+#[derive(Serialize)]
+struct Deleted<'a> {
+    group: &'a str,
+}
+
+/// `DELETE /groups/{id}`
+pub(super) fn delete_group(api: &Arc<AdminApi>, asked: &Asked, _: &[u8]) -> Answer {
+    let group = asked.part("id");
+    let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()] };
+    let answer = ask(api, 2, &request)?.results.pop();
+    let answer = answer.ok_or_else(|| failed("its answer names no group"))?;
+    check(&format!("the group {group:?} is not deleted"), answer.error_code, None)?;
+    json(&Deleted { group })
+}
