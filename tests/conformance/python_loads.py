@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaConnectionError
 
 import kafkalite as kl
 from tests.harness.checker import Outcome, Send
@@ -194,7 +195,12 @@ class KafkaPythonGroup(GroupReader):
             reconnect_backoff_max_ms=200,
         )
         while not self.ended.is_set():
-            for records in consumer.poll(100).values():
+            try:
+                polled = consumer.poll(100)
+            except KafkaConnectionError:
+                # Of a broker that is away. A program polls again.
+                continue
+            for records in polled.values():
                 self.seen.update(record.value.decode() for record in records)
         consumer.close()
 

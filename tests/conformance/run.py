@@ -57,6 +57,7 @@ SUITES: dict[str, Suite] = {
     "chase": Suite(("test_chase.py",), 1_200, 150),
     "failover": Suite(("test_failover.py",), 900, 120),
     "partitions": Suite(("test_partitions.py",), 900, 90),
+    "chaos": Suite(("test_chaos.py",), 1_200, 90),
     "rolling-upgrade": Suite(("test_rolling_upgrade.py",), 300, 120),
     "hostile": Suite(("test_hostile.py",), 900, 220),
     "frameworks": Suite(("../frameworks",), 600, 150, frameworks=True),

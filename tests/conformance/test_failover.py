@@ -126,10 +126,15 @@ class Clients:
         violations = checker.check(history_of(self.loads, [reader]))
         assert not violations, checker.summary(violations)
         values = {send.value for send in sends}
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and any(values - group.seen for group in self.groups):
+            time.sleep(0.1)
+        missing = {group.name: sorted(values - group.seen) for group in self.groups}
         for group in self.groups:
-            eventually(lambda group=group: values <= group.seen, PATIENCE_S)  # type: ignore[misc]
             group.finish()
-            assert not group.errors
+        few = {name: (len(some), some[:3]) for name, some in missing.items() if some}
+        assert not few, f"not read: {few}, {[group.errors for group in self.groups]}"
+        assert not [error for group in self.groups for error in group.errors]
         print(f"{len(sends)} records, each once in the log and read by {len(self.groups)} groups")
 
 
