@@ -271,4 +271,4 @@ def test_the_valid_frames_under_the_mutations_are_understood(own_broker: Start) 
 
 #: Keys whose valid frames a broker without security and transactions answers.
 SERVED_KEYS = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 37,
-               42, 44, 47, 60, 75}  # fmt: skip
+               42, 44, 47, 60, 71, 72, 75}  # fmt: skip

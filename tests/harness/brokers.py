@@ -43,6 +43,8 @@ _KAFKA_ALONE: dict[str, str] = {
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    # Without a plug-in that takes client metrics, Kafka does not serve their requests.
+    "metric.reporters": "TelemetryReceiver",
 }
 
 _CLUSTER_ID = "a2Fma2FsaXRlLXBlZXJzMQ"
@@ -242,6 +244,7 @@ class ApacheKafka(Broker):
     def prepare(self) -> None:
         """Write ``server.properties`` beside the data and format the directory once."""
         super().prepare()
+        compile_receiver()
         self.controller_port = self.controller_port or free_port()
         properties = self._properties_path()
         listener = f"PLAINTEXT://{self.bootstrap}"
@@ -307,8 +310,18 @@ def java_command(main: str, *, heap: str = "256m") -> list[str]:
     return [
         launcher, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
         f"-Dlog4j2.configurationFile={places.PEERS / 'log4j2.xml'}",
-        "-cp", f"{places.JARS}/*", main,
+        "-cp", f"{places.JARS}/*:{places.RECEIVER}", main,
     ]  # fmt: skip
+
+
+def compile_receiver() -> None:
+    """Compile Kafka's plug-in for client metrics into the cache, once."""
+    source = places.CONFORMANCE / "java" / "TelemetryReceiver.java"
+    compiled = places.RECEIVER / "TelemetryReceiver.class"
+    if compiled.exists() and compiled.stat().st_mtime >= source.stat().st_mtime:
+        return
+    javac = ["javac", "-nowarn", "-cp", f"{places.JARS}/*", "-d", str(places.RECEIVER), str(source)]
+    subprocess.run(javac, check=True, capture_output=True)
 
 
 def make(kind: str, data_dir: Path, config: Mapping[str, str] | None = None) -> Broker:

@@ -18,6 +18,7 @@ KAFKAJS = PEERS / "js"
 #: Downloads live below the checkout, never in the user's home, and git ignores them.
 CACHE = Path(os.environ.get("KAFKALITE_CONFORMANCE_CACHE", str(CHECKOUT / ".cache")))
 JARS = CACHE / "kafka" / "libs"
+RECEIVER = CACHE / "kafka" / "receiver"
 GO_BINARIES = CACHE / "go-bin"
 KAFKAJS_INSTALLED = CACHE / "kafkajs"
 

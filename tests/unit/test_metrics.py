@@ -16,7 +16,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
-PAGES = ("/metrics", "/metrics/topics", "/metrics/groups")
+PAGES = ("/metrics", "/metrics/topics", "/metrics/groups", "/metrics/clients")
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 #: Prometheus's parsers; the one for OpenMetrics has no types.

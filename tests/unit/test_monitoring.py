@@ -55,9 +55,9 @@ def worked(started: Processes) -> Process:
 
 
 def samples(broker: Process) -> dict[str, set[str]]:
-    """The labels of each name on the three pages."""
+    """The labels of each name on the pages."""
     found: dict[str, set[str]] = {}
-    for page in ("/metrics", "/metrics/topics", "/metrics/groups"):
+    for page in ("/metrics", "/metrics/topics", "/metrics/groups", "/metrics/clients"):
         with urllib.request.urlopen(broker.admin + page, timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
         for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.MULTILINE):

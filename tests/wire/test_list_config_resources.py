@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.differential.cases_telemetry import subscription
 from tests.harness.session import Session
 
 
@@ -22,3 +23,6 @@ def test_the_resources_of_a_type_are_listed(
 
 def test_version_zero_lists_client_metrics_only(s: Session) -> None:
     assert s.call("ListConfigResources", 0)["ConfigResources"] == []
+    with subscription(s, metrics="m") as name:
+        listed = s.call("ListConfigResources", 0)["ConfigResources"]
+    assert [one["ResourceName"] for one in listed] == [name]

@@ -5,6 +5,7 @@
 //! | `/` | what there is, for people |
 //! | `/metrics` | figures of the broker, as Prometheus's text, or OpenMetrics for who asks for it |
 //! | `/metrics/topics`, `/metrics/groups` | figures of each topic and partition, of each group |
+//! | `/metrics/clients` | figures that clients report of themselves, added up |
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 while the broker serves, 503 when it is stopping |
 //! | `/requests` | the last requests, as JSON; 404 if none are remembered |
@@ -27,7 +28,7 @@ use std::thread::JoinHandle;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{Html, IntoResponse};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::oneshot;
 
@@ -178,6 +179,7 @@ fn router(parts: AdminParts, ready_flag: Arc<AtomicBool>) -> Router {
         .route("/metrics", get(metrics))
         .route("/metrics/topics", get(topics))
         .route("/metrics/groups", get(groups))
+        .route("/metrics/clients", get(clients))
         .route("/requests", get(last_requests))
         .route_layer(of_figures)
         .route("/", get(index))
@@ -216,9 +218,19 @@ async fn topics(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoRe
 }
 
 async fn groups(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
-    let format = Format::asked(&headers);
     // Lag in seconds may have to wait for a disk, and a health probe must not.
-    let page = move || exposition::page(&shared.metrics, "groups", format);
+    aside(shared, "groups", &headers).await
+}
+
+async fn clients(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
+    // Many clients may report much.
+    aside(shared, "clients", &headers).await
+}
+
+/// A page that takes time.
+async fn aside(shared: Shared, name: &'static str, headers: &HeaderMap) -> Response {
+    let format = Format::asked(headers);
+    let page = move || exposition::page(&shared.metrics, name, format);
     match tokio::task::spawn_blocking(page).await {
         Ok(text) => figures(text, format).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

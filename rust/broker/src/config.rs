@@ -20,6 +20,7 @@ mod alter;
 mod altered;
 mod broker_config;
 mod broker_keys;
+mod client_metrics;
 mod combined;
 mod describe;
 mod error;
@@ -41,6 +42,10 @@ mod values;
 pub use alter::{check_broker_alteration, check_topic_alteration};
 pub use altered::{AlteredConfig, check_results};
 pub use broker_config::{BatchValidation, BrokerConfig, RequestInline};
+pub use client_metrics::{
+    ClientAttribute, DEFAULT_INTERVAL_MS, Subscription, SubscriptionError, check_client_metrics,
+    describe_client_metrics,
+};
 pub use describe::{Described, SynonymValue, describe_broker, describe_topic};
 pub use error::ConfigError;
 pub use kafkalite_protocol::nearest;

@@ -10,6 +10,7 @@ mod admin_http;
 #[path = "../../testing/awaited.rs"]
 mod awaited;
 pub mod broker;
+mod client_metrics;
 pub mod clock;
 pub mod cluster;
 mod cold_reads;

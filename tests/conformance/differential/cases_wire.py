@@ -13,8 +13,8 @@ from tests.harness.wire.connection import Closed, request_frame
 
 #: API keys whose version ranges this broker promises to serve as Kafka does.
 SERVED = [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 31, 32,
-          33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 50, 55, 57, 60, 61, 74,
-          75]  # fmt: skip
+          33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 50, 55, 57, 60, 61, 71,
+          72, 74, 75]  # fmt: skip
 
 
 @each(SERVED)

@@ -57,6 +57,7 @@ _FILES = (
     "odd",
     "twice",
     "chance",
+    "telemetry",
     "wire",
 )
 for _module in _FILES:

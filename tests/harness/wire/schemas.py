@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness import places
+from tests.harness.wire.telemetry_schemas import TELEMETRY
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ def _sources() -> Iterator[tuple[str, str]]:
         raise LookupError("no schemas: neither Kafka's jar nor the kafka-python wheel is here")
     for path in Path(spec.origin).parent.rglob("*.json"):
         yield path.name, path.read_text()
+    for message in TELEMETRY:
+        yield message["name"], json.dumps(message)
 
 
 def _parse_field(raw: dict[str, Any], structs: dict[str, tuple[Field, ...]]) -> Field:

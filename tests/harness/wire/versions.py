@@ -53,6 +53,8 @@ SERVED: dict[str, tuple[int, int, int]] = {
     "DescribeCluster": (60, 0, 2),
     "DescribeProducers": (61, 0, 0),
     "UnregisterBroker": (64, 0, 0),
+    "GetTelemetrySubscriptions": (71, 0, 0),
+    "PushTelemetry": (72, 0, 0),
     "ListConfigResources": (74, 0, 1),
     "DescribeTopicPartitions": (75, 0, 0),
     "AddRaftVoter": (80, 0, 1),

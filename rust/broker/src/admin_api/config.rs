@@ -82,5 +82,6 @@ fn source(source: ConfigSource) -> &'static str {
         ConfigSource::DynamicDefaultBroker => "dynamic_cluster",
         ConfigSource::DynamicBroker => "dynamic_broker",
         ConfigSource::DynamicTopic => "dynamic_topic",
+        ConfigSource::DynamicClientMetrics => "dynamic_client_metrics",
     }
 }

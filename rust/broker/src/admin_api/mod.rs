@@ -7,6 +7,7 @@
 //! | `messages` | records of a partition |
 //! | `groups` | groups, their members, offsets and lag |
 //! | `clients` | connections |
+//! | `client_metrics` | what clients report of themselves (KIP-714), and who is asked for what |
 //! | `config` | keys of the broker and of topics, and where their values come from |
 //! | `cluster` | brokers and the controller quorum |
 //! | `live` | a stream of what the stages of the data plane do, from `stages` |
@@ -34,6 +35,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use crate::admin_http::{BLOCKING_THREADS, Refusal};
+use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::coordinator::GroupCoordinator;
@@ -47,6 +49,7 @@ use asked::Asked;
 
 mod asked;
 mod changes;
+mod client_metrics;
 mod clients;
 mod cluster;
 mod commands;
@@ -79,6 +82,8 @@ pub struct AdminApi {
     pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// What clients report of themselves.
+    pub client_metrics: Arc<ClientMetrics>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Runs requests of Kafka's protocol.
@@ -120,6 +125,12 @@ const ROUTES: &[Route] = &[
     Route { path: "/groups", query: PAGE, answer: groups::list },
     Route { path: "/groups/{id}", query: &["limit", "after"], answer: groups::describe },
     Route { path: "/clients", query: PAGE, answer: clients::list },
+    Route { path: "/client-metrics", query: PAGE, answer: client_metrics::list },
+    Route {
+        path: "/client-metrics/{id}",
+        query: &["limit", "after", "search"],
+        answer: client_metrics::describe,
+    },
     Route { path: "/config", query: &["search"], answer: config::of_broker },
     Route { path: "/cluster", query: &[], answer: cluster::cluster },
     Route { path: "/requests", query: &["kind", "limit"], answer: requests::list },

@@ -6,6 +6,7 @@ use super::following::{
     topic_settings,
 };
 use super::{StartError, system};
+use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::cold_reads::{self, ColdReads};
 use crate::config::BrokerConfig;
@@ -178,6 +179,7 @@ impl Foundation<'_> {
             cluster,
             partitions,
             fetchers,
+            client_metrics: ClientMetrics::new(clock.clone(), metrics),
             requests: Arc::clone(queue),
             parked: queue.parked().clone(),
             changes: Arc::new(Purgatory::new("Metadata", timer.clone(), metrics)),

@@ -12,6 +12,7 @@ pub(super) fn figures(rooms: &Rooms, local_id: i32) -> Arc<Figures> {
         controller: rooms.controller.clone(),
         partitions: rooms.partitions.clone(),
         groups: rooms.groups.clone(),
+        client_metrics: rooms.client_metrics.clone(),
         clock: rooms.clock.clone(),
     })
 }
@@ -27,6 +28,7 @@ impl Broker {
             controller: rooms.controller.clone(),
             partitions: rooms.partitions.clone(),
             groups: rooms.groups.clone(),
+            client_metrics: rooms.client_metrics.clone(),
             metrics: rooms.metrics.clone(),
             requests: rooms.requests.clone(),
             connections: self.network.connections().clone(),

@@ -236,6 +236,8 @@ fields! {
     group_max_size: usize = number("group.max.size");
     /// `kafkalite.group.memory.bytes`
     group_memory_bytes: usize = number("kafkalite.group.memory.bytes");
+    /// `telemetry.max.bytes`
+    telemetry_max_bytes: usize = number("telemetry.max.bytes");
     /// `offset.metadata.max.bytes`
     offset_metadata_max_bytes: usize = number("offset.metadata.max.bytes");
     /// `offsets.commit.timeout.ms`

@@ -75,6 +75,8 @@ pub const NETWORK: &[ConfigKey] = keys! {
         "Maximum of partitions in one DescribeTopicPartitions answer.";
     Medium ReadOnly Int "max.incremental.fetch.session.cache.slots" = Text("1000"), AtLeast(0),
         "Maximum of incremental fetch sessions.";
+    Low ReadOnly Int "telemetry.max.bytes" = Text("1048576"), AtLeast(1),
+        "Maximum size of the metrics in one push of a client, compressed or not.";
     Medium ReadOnly Int "fetch.max.bytes" = Text("57671680"), AtLeast(1024),
         "Maximum size of a fetch answer, beyond its first batch.";
 };

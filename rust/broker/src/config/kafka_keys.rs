@@ -296,7 +296,6 @@ pub(super) const NAMES: &[&str] = &[
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.type",
-    "telemetry.max.bytes",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.max.timeout.ms",
     "transaction.partition.verification.enable",

@@ -99,6 +99,8 @@ pub enum Valid {
     OneOf(&'static [&'static str]),
     /// A list of these texts, each at most once.
     SomeOf(&'static [&'static str]),
+    /// A list of any texts but the empty one.
+    NoneEmpty,
     /// Any text but the empty one.
     NotEmpty,
     /// `*`, or a list of `partition:broker`.
@@ -169,6 +171,7 @@ impl ConfigKey {
             Valid::Fraction => "[0,...,1]".to_owned(),
             Valid::OneOf(texts) | Valid::SomeOf(texts) => format!("[{}]", texts.join(", ")),
             Valid::NotEmpty => "non-empty string".to_owned(),
+            Valid::NoneEmpty => "list without empty texts".to_owned(),
             Valid::ThrottledReplicas => {
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],...".to_owned()
             }

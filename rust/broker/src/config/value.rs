@@ -59,14 +59,15 @@ pub fn parse(key: &ConfigKey, text: &str) -> Result<Value, String> {
     let mut value = of_type(key.kind, text.trim()).map_err(|why| invalid(text, why))?;
     match (key.valid, &mut value) {
         (Valid::SomeOf(texts), Value::List(parts)) => {
+            none_empty(key, parts)?;
             for part in &*parts {
-                if part.is_empty() {
-                    return Err(format!("Configuration '{}' values must not be empty.", key.name));
-                }
                 one_of(part, texts).map_err(|why| invalid(part, why))?;
             }
-            let mut seen = HashSet::new();
-            parts.retain(|part| seen.insert(part.clone()));
+            each_once(parts);
+        }
+        (Valid::NoneEmpty, Value::List(parts)) => {
+            none_empty(key, parts)?;
+            each_once(parts);
         }
         (Valid::ThrottledReplicas, Value::List(parts)) => {
             let shown = format!("[{}]", parts.join(", "));
@@ -75,6 +76,18 @@ pub fn parse(key: &ConfigKey, text: &str) -> Result<Value, String> {
         (_, value) => check(key, value).map_err(|why| invalid(&value.to_string(), why))?,
     }
     Ok(value)
+}
+
+fn none_empty(key: &ConfigKey, parts: &[String]) -> Result<(), String> {
+    match parts.iter().any(String::is_empty) {
+        true => Err(format!("Configuration '{}' values must not be empty.", key.name)),
+        false => Ok(()),
+    }
+}
+
+fn each_once(parts: &mut Vec<String>) {
+    let mut seen = HashSet::new();
+    parts.retain(|part| seen.insert(part.clone()));
 }
 
 fn of_type(kind: Kind, text: &str) -> Result<Value, String> {

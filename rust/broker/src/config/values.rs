@@ -20,6 +20,8 @@ pub enum ConfigSource {
     DynamicBroker,
     /// Set for one topic.
     DynamicTopic,
+    /// Set for one subscription of client metrics.
+    DynamicClientMetrics,
 }
 
 impl ConfigSource {
@@ -32,6 +34,7 @@ impl ConfigSource {
             Self::DynamicDefaultBroker => 3,
             Self::StaticBroker => 4,
             Self::Default => 5,
+            Self::DynamicClientMetrics => 7,
         }
     }
 }

@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `topics` | the traffic of each topic; start, end and size of each partition's log |
 //! | `groups` | the members of each group; for each partition the committed offset and the lag |
+//! | `clients` | what clients report (KIP-714): for each metric the sum and the greatest value |
 //!
 //! A page has at most [`MAX_ROWS`] rows in each table, and says how many it leaves out.
 //! Source: Kafka's `BrokerTopicMetrics`, `Log`, `Partition`, `ReplicaManager` and
 //! `KafkaController`, spelled as the rules that jmx-exporter publishes spell them. Groups have the
 //! names of the common lag exporters: Kafka has no metric of a group's lag.
 
+use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::coordinator::GroupCoordinator;
 use crate::metadata::Controller;
@@ -18,6 +20,7 @@ use crate::metrics::{Column, Labels, Metrics, Table};
 use crate::partitions::ReplicaManager;
 use std::sync::Arc;
 
+mod clients;
 mod groups;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,8 @@ pub struct Figures {
     pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// What clients report of themselves.
+    pub client_metrics: Arc<ClientMetrics>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -91,6 +96,7 @@ impl Figures {
         }
         metrics.page("topics", self, Self::topics);
         metrics.page("groups", self, Self::groups);
+        metrics.page("clients", self, Self::clients);
     }
 
     fn led(&self, is_counted: fn(&crate::metadata::PartitionImage) -> bool) -> i64 {

@@ -1,11 +1,13 @@
 //! DescribeConfigs: every key of a topic or a broker, its value, and where that comes from.
 //!
-//! Groups and client metrics have no keys here until their APIs are served; a broker's one logger
-//! tells its level.
+//! Groups have no keys here until their APIs are served. A broker's one logger tells its level.
 //! Source: Kafka's `ConfigHelper`, its error codes and its words.
 
 use super::{Call, Rooms};
-use crate::config::{BrokerConfig, ConfigSource, Described, Kind, describe_broker, describe_topic};
+use crate::config::{
+    BrokerConfig, ConfigSource, Described, Kind, describe_broker, describe_client_metrics,
+    describe_topic,
+};
 use crate::metadata::controller::invalid_topic_name;
 use crate::metadata::image::Configs;
 use crate::metadata::{ApiError, ConfigResource, ConfigResourceType, MetadataImage};
@@ -103,7 +105,13 @@ fn configs(
         Some(ConfigResourceType::ClientMetrics) if name.is_empty() => {
             invalid("Client metrics subscription name must not be empty".to_owned())
         }
-        Some(ConfigResourceType::Group | ConfigResourceType::ClientMetrics) => Ok(Vec::new()),
+        // A name without configs has the defaults, as in Kafka.
+        Some(ConfigResourceType::ClientMetrics) => {
+            let resource = ConfigResource::client_metrics(name);
+            let configs = image.configs_of(&resource).cloned().unwrap_or_default();
+            Ok(describe_client_metrics(&configs).into_iter().map(entry).collect())
+        }
+        Some(ConfigResourceType::Group) => Ok(Vec::new()),
         None => Err(ErrorCode::InvalidRequest.into()),
     }
 }

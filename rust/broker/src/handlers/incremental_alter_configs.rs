@@ -104,10 +104,6 @@ pub(super) fn owner(rooms: &Rooms, code: i8, name: &str) -> Result<ConfigResourc
     let node_id = rooms.config().node_id;
     let resource_type = match ConfigResourceType::from_code(code) {
         None => return invalid(format!("Unknown resource type {code}")),
-        // Nothing reads them, so none is kept.
-        Some(ConfigResourceType::ClientMetrics) => {
-            return invalid("Subscriptions of client metrics are not served.".to_owned());
-        }
         Some(resource_type) => resource_type,
     };
     match (resource_type, name.parse::<i32>()) {

@@ -83,5 +83,8 @@ whole! {
     UnregisterBroker, unregister_broker, UnregisterBrokerResponse, 0..;
     AddRaftVoter, add_raft_voter, AddRaftVoterResponse, 0..;
     RemoveRaftVoter, remove_raft_voter, RemoveRaftVoterResponse, 0..;
+    GetTelemetrySubscriptions, get_telemetry_subscriptions,
+        GetTelemetrySubscriptionsResponse, 0..;
+    PushTelemetry, push_telemetry, PushTelemetryResponse, 0..;
     ListConfigResources, list_config_resources, ListConfigResourcesResponse, 0..;
 }

@@ -1,6 +1,7 @@
 //! The rooms a handler may enter.
 
 use super::init_producer_id::ProducerIds;
+use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cold_reads::ColdReads;
@@ -34,6 +35,8 @@ pub struct Rooms {
     pub fetchers: Arc<ReplicaFetchers>,
     /// The groups it coordinates.
     pub groups: Arc<GroupCoordinator>,
+    /// What clients report of themselves.
+    pub client_metrics: Arc<ClientMetrics>,
     /// Runs what must not run on the thread of a connection.
     pub requests: Arc<RequestQueue>,
     /// Memory of requests that wait.

@@ -124,6 +124,8 @@ apis! {
     DescribeProducers => describe_producers: Control, Alone, queued, Read Topic;
     BrokerHeartbeat => broker_heartbeat: Brokers, Alone, queued, ClusterAction Cluster;
     UnregisterBroker => unregister_broker: Control, Alone, queued, Alter Cluster;
+    GetTelemetrySubscriptions => get_telemetry_subscriptions: Data, Alone, queued, none;
+    PushTelemetry => push_telemetry: Data, Alone, queued, none;
     ListConfigResources => list_config_resources: Control, Alone, queued, DescribeConfigs Cluster;
     DescribeTopicPartitions => describe_topic_partitions: Control, Alone, queued, Describe Topic;
     AddRaftVoter => add_raft_voter: Control, Alone, queued, Alter Cluster;

@@ -81,6 +81,11 @@ impl ConfigResource {
         Self { resource_type: ConfigResourceType::Broker, name: id.to_string() }
     }
 
+    /// A subscription of client metrics.
+    pub fn client_metrics(name: &str) -> Self {
+        Self { resource_type: ConfigResourceType::ClientMetrics, name: name.to_owned() }
+    }
+
     /// The configs of every broker that has none of its own.
     pub const fn cluster() -> Self {
         Self { resource_type: ConfigResourceType::Broker, name: String::new() }

@@ -351,6 +351,8 @@ whole! {
     unregister_broker, UnregisterBrokerRequest;
     add_raft_voter, AddRaftVoterRequest;
     remove_raft_voter, RemoveRaftVoterRequest;
+    get_telemetry_subscriptions, GetTelemetrySubscriptionsRequest;
+    push_telemetry, PushTelemetryRequest;
     list_config_resources, ListConfigResourcesRequest;
 }
 

@@ -294,6 +294,8 @@ apis! {
     DescribeCluster: describe_cluster, DescribeClusterRequest;
     DescribeProducers: describe_producers, DescribeProducersRequest;
     UnregisterBroker: unregister_broker, UnregisterBrokerRequest;
+    GetTelemetrySubscriptions: get_telemetry_subscriptions, GetTelemetrySubscriptionsRequest;
+    PushTelemetry: push_telemetry, PushTelemetryRequest;
     ListConfigResources: list_config_resources, ListConfigResourcesRequest;
     DescribeTopicPartitions: describe_topic_partitions, DescribeTopicPartitionsRequest;
     AddRaftVoter: add_raft_voter, AddRaftVoterRequest;

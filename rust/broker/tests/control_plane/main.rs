@@ -10,6 +10,7 @@ mod client;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod api_versions;
+mod client_metrics;
 mod combined_configs;
 mod create_partitions;
 mod create_topics;

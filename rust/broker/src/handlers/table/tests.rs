@@ -10,7 +10,7 @@ fn an_api_requires_an_operation_that_its_resource_knows() {
 }
 
 #[test]
-fn only_handshakes_and_delegation_tokens_require_no_operation() {
+fn only_handshakes_delegation_tokens_and_telemetry_require_no_operation() {
     use ApiKey::*;
     let open: Vec<_> = SERVED.iter().filter(|api| required(**api).is_none()).collect();
     let expected = [
@@ -21,6 +21,8 @@ fn only_handshakes_and_delegation_tokens_require_no_operation() {
         &RenewDelegationToken,
         &ExpireDelegationToken,
         &DescribeDelegationToken,
+        &GetTelemetrySubscriptions,
+        &PushTelemetry,
     ];
     assert_eq!(open, expected);
 }

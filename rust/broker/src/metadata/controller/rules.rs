@@ -8,8 +8,9 @@ use super::super::image::{Configs, MetadataImage};
 use super::super::records::{ConfigResource, ConfigResourceType};
 use super::configs::ConfigRules;
 use crate::config::{
-    AlteredConfig, BrokerConfig, ConfigError, Kind, broker_key, check_broker_alteration,
-    check_results, check_topic_alteration, describe_topic, kept_key, list, topic_key,
+    AlteredConfig, BrokerConfig, ConfigError, Kind, SubscriptionError, broker_key,
+    check_broker_alteration, check_client_metrics, check_results, check_topic_alteration,
+    describe_topic, kept_key, list, topic_key,
 };
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
@@ -104,7 +105,10 @@ impl ConfigRules for TableRules {
             }
             ConfigResourceType::Broker => self.validate_broker(image, resource, before, after),
             ConfigResourceType::Group => refuse_keys("group", after),
-            ConfigResourceType::BrokerLogger | ConfigResourceType::ClientMetrics => {
+            ConfigResourceType::ClientMetrics => {
+                check_client_metrics(&resource.name, after).map_err(subscription_error)
+            }
+            ConfigResourceType::BrokerLogger => {
                 let message = format!("Unknown resource type {}", resource.resource_type.code());
                 Err(ApiError::new(ErrorCode::InvalidRequest, message))
             }
@@ -122,6 +126,10 @@ impl ConfigRules for TableRules {
             let described = describe_topic(&self.in_force(image).config, &Configs::new());
             let value = described.into_iter().find(|entry| entry.name == key)?.value;
             return Some(list(&value.unwrap_or_default()));
+        }
+        // As in Kafka, whose controller does not know that some of their keys are lists.
+        if resource_type == ConfigResourceType::ClientMetrics {
+            return None;
         }
         let key = broker_key(key).or_else(|| kept_key(key)).filter(|key| key.kind == Kind::List)?;
         Some(list(&self.in_force(image).config.values.text(key).unwrap_or_default()))
@@ -156,6 +164,13 @@ impl TableRules {
 
 fn topic_error(error: ConfigError) -> ApiError {
     ApiError::new(ErrorCode::InvalidConfig, words(error, "topic"))
+}
+
+fn subscription_error(error: SubscriptionError) -> ApiError {
+    match error {
+        SubscriptionError::Request(words) => ApiError::new(ErrorCode::InvalidRequest, words),
+        SubscriptionError::Config(words) => ApiError::new(ErrorCode::InvalidConfig, words),
+    }
 }
 
 /// What Kafka says to a client; where the value came from is known to it.

@@ -64,6 +64,17 @@ fn each_kind_of_resource_has_rules_of_its_own() {
         (group.clone(), map(&[("bogus", "1")]), Err(ErrorCode::InvalidConfig)),
         (group, map(&[]), Ok(())),
         (loggers, map(&[("root", "DEBUG")]), Err(ErrorCode::InvalidRequest)),
+        (ConfigResource::client_metrics("s"), map(&[("metrics", "*")]), Ok(())),
+        (
+            ConfigResource::client_metrics("s"),
+            map(&[("match", "x=y")]),
+            Err(ErrorCode::InvalidConfig),
+        ),
+        (
+            ConfigResource::client_metrics(""),
+            map(&[("metrics", "*")]),
+            Err(ErrorCode::InvalidRequest),
+        ),
     ] {
         let answer = rules().validate(&image, &resource, &Configs::new(), &after);
         assert_eq!(answer.map_err(|error| error.code), outcome, "{resource:?} {after:?}");
@@ -77,6 +88,8 @@ fn lists_start_from_their_default_and_nothing_else_is_a_list() {
     assert_eq!(of("cleanup.policy"), Some(vec!["delete".to_owned()]));
     assert_eq!(of("retention.ms"), None);
     assert_eq!(of("bogus"), None);
+    // As in Kafka, though these are lists.
+    assert_eq!(rules.list_default(&image, ConfigResourceType::ClientMetrics, "metrics"), None);
     let broker = rules.list_default(&image, ConfigResourceType::Broker, "log.cleanup.policy");
     assert_eq!(broker, Some(vec!["delete".to_owned()]));
 }
