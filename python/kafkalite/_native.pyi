@@ -89,6 +89,7 @@ class AdminClient:
         documentation: bool,
         timeout: float | None,
     ) -> Operation: ...
+    def list_config_resources(self, kinds: list[int], timeout: float | None) -> Operation: ...
     def alter_configs(
         self,
         changes: list[tuple[tuple[int, str], list[tuple[str, int, str | None]]]],

@@ -20,6 +20,7 @@ from .descriptions import (
     NewTopic,
     QuorumDescription,
     Reassignment,
+    ResourceKind,
     TopicDescription,
 )
 from .records import Place, TopicPartition
@@ -284,6 +285,21 @@ class AdminClient(FeatureAdmin):
                 self._native, resources, keys, synonyms, documentation, timeout
             )
         )
+
+    def list_config_resources(
+        self, kinds: Iterable[ResourceKind] | None = None, *, timeout: float | None = None
+    ) -> list[ConfigResource]:
+        """Return what has a configuration.
+
+        A group or a subscription of client metrics is there while a key of it is set.
+
+        Args:
+            kinds: Kinds of resources; all by default.
+            timeout: In seconds.
+        Source:
+            Kafka protocol, ListConfigResources (key 74).
+        """
+        return self._wait(admin_calls.list_config_resources(self._native, kinds, timeout))
 
     def alter_topic_config(
         self,

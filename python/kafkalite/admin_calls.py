@@ -272,6 +272,18 @@ def describe_configs(
     return Call(operation, lambda results: settled(results, _resource_of, _entries))
 
 
+def list_config_resources(
+    native: AdminClient, kinds: Iterable[told.ResourceKind] | None, timeout: float | None
+) -> Call[list[told.ConfigResource]]:
+    """Start listing what has a configuration."""
+    numbers = [_kind(kind) for kind in kinds or ()]
+
+    def finish(listed: Any) -> list[told.ConfigResource]:
+        return [_resource_of(resource) for resource in listed if resource[0] in _KIND_NAMES]
+
+    return Call(native.list_config_resources(numbers, timeout), finish)
+
+
 def alter_configs(
     native: AdminClient,
     changes: Mapping[told.ConfigResource, Mapping[str, ConfigChange]],
@@ -293,6 +305,13 @@ def alter_configs(
         operation,
         lambda results: _nothing(settled(_hinted(results, given), _resource_of, _nothing)),
     )
+
+
+def _kind(kind: str) -> int:
+    number = _KINDS.get(kind)
+    if number is None:
+        raise InvalidArgumentError(f"INVALID_REQUEST: kinds: {kind!r} is not {', '.join(_KINDS)}")
+    return number
 
 
 def _resource(resource: told.ConfigResource) -> tuple[int, str]:

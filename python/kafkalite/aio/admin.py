@@ -24,6 +24,7 @@ from ..descriptions import (
     PartitionLag,
     QuorumDescription,
     Reassignment,
+    ResourceKind,
     TopicDescription,
 )
 from ..feature_calls import UpgradeType
@@ -180,6 +181,12 @@ class AsyncAdminClient:
                 self._native, resources, keys, synonyms, documentation, timeout
             )
         )
+
+    async def list_config_resources(
+        self, kinds: Iterable[ResourceKind] | None = None, *, timeout: float | None = None
+    ) -> list[ConfigResource]:
+        """Return what has a configuration."""
+        return await self._wait(admin_calls.list_config_resources(self._native, kinds, timeout))
 
     async def alter_topic_config(
         self,

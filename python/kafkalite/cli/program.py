@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, TextIO
 
-#: Every command, in the order of the help: the module is named as the command.
+#: Every command, in the order of the help: the module is named as the command, with underscores.
 COMMANDS = (
     "serve",
     "dev",
     "topics",
     "groups",
     "cluster",
+    "client-metrics",
     "faults",
     "produce",
     "consume",
@@ -76,7 +77,9 @@ class Program(click.Group):
         """Import a command's module and return the command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = import_module(
+            f".{cmd_name.replace('-', '_')}", __package__
+        ).command
         return command
 
 

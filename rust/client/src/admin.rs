@@ -20,6 +20,7 @@ use crate::config::ClientConfig;
 use crate::error::ClientError;
 use kafkalite_connection::Cluster;
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::Request;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::Hash;
@@ -51,6 +52,20 @@ impl Admin {
     pub fn new(config: &ClientConfig) -> Self {
         let cluster = Cluster::new(config.connection.clone());
         Self { cluster, api_timeout: config.api_timeout }
+    }
+
+    /// Refuses a cluster whose brokers serve only versions of `R` before `from`.
+    async fn check_serves<R: Request>(&self, from: i16) -> Result<(), ClientError> {
+        let connection = self.cluster.any_connection().await?;
+        match connection.versions().served(R::API_KEY) {
+            Some(range) if range.max < from => Err(ClientError::UnsupportedVersion {
+                address: connection.address().to_owned(),
+                api: R::API_KEY.name(),
+                needed: format!("versions {from}-{}", R::VERSIONS.max),
+                served: Some(format!("versions {}-{}", range.min, range.max)),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The cluster it asks.

@@ -9,6 +9,7 @@ use kafkalite_protocol::messages::describe_configs::{
 use kafkalite_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use kafkalite_protocol::messages::list_config_resources::{self as m, ListConfigResourcesRequest};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub struct ConfigResource {
 /// What only the broker itself can tell.
 const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
+
+/// Version 0 of ListConfigResources lists client metrics only.
+const KINDS_FROM: i16 = 1;
 
 impl ConfigResource {
     /// The broker that has to be asked, where it matters which.
@@ -42,7 +47,7 @@ impl fmt::Display for ConfigResource {
             2 => "topic",
             BROKER => "broker",
             BROKER_LOGGER => "logger of broker",
-            16 => "client metrics",
+            CLIENT_METRICS => "client metrics",
             32 => "group",
             _ => "resource",
         };
@@ -147,6 +152,32 @@ impl Admin {
                     Ok(results.collect())
                 }
             })
+        })
+        .await
+    }
+
+    /// What has a configuration, of these kinds; of every kind if none is named. A name without a
+    /// key of its own is not there, except of topics and brokers.
+    pub async fn list_config_resources(
+        &self,
+        kinds: Vec<i8>,
+        limit: Option<Duration>,
+    ) -> Result<Vec<ConfigResource>, ClientError> {
+        let kinds = &kinds;
+        self.retry("listing configurations", self.deadline(limit), || async move {
+            if kinds[..] != [CLIENT_METRICS] {
+                self.check_serves::<ListConfigResourcesRequest>(KINDS_FROM).await?;
+            }
+            let request = ListConfigResourcesRequest { resource_types: kinds.clone() };
+            let answer = self.cluster.send_any(|_| request).await?.1;
+            let about = || "listing configurations".to_owned();
+            ClientError::check(answer.error_code, None, about)?;
+            let listed = answer.config_resources.into_iter();
+            let resource = |told: m::ConfigResource| ConfigResource {
+                kind: told.resource_type,
+                name: told.resource_name,
+            };
+            Ok(listed.map(resource).collect())
         })
         .await
     }

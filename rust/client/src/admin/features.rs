@@ -7,7 +7,6 @@ use kafkalite_protocol::messages::api_versions::ApiVersionsResponse;
 use kafkalite_protocol::messages::update_features::{
     FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
-use kafkalite_protocol::messages::{ApiKey, Versioned};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -80,7 +79,8 @@ impl Admin {
         let updates: Vec<FeatureUpdateKey> = levels.iter().map(update).collect();
         let updates = &updates;
         self.retry("updating features", deadline, || async move {
-            self.check_upgrade_types().await?;
+            // An older broker would take a validation for a change.
+            self.check_serves::<UpdateFeaturesRequest>(UPGRADE_TYPES_FROM).await?;
             let request = UpdateFeaturesRequest {
                 timeout_ms: timeout_ms(deadline),
                 feature_updates: updates.clone(),
@@ -89,24 +89,6 @@ impl Admin {
             updated(self.to_controller(|_| request).await?)
         })
         .await
-    }
-
-    /// Refuses brokers that would take a validation for a change.
-    async fn check_upgrade_types(&self) -> Result<(), ClientError> {
-        let connection = self.cluster.any_connection().await?;
-        let served = connection.versions().served(ApiKey::UpdateFeatures);
-        match served {
-            Some(range) if range.max < UPGRADE_TYPES_FROM => Err(ClientError::UnsupportedVersion {
-                address: connection.address().to_owned(),
-                api: ApiKey::UpdateFeatures.name(),
-                needed: format!(
-                    "versions {UPGRADE_TYPES_FROM}-{}",
-                    UpdateFeaturesRequest::VERSIONS.max
-                ),
-                served: Some(format!("versions {}-{}", range.min, range.max)),
-            }),
-            _ => Ok(()),
-        }
     }
 }
 

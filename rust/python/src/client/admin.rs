@@ -190,6 +190,21 @@ impl AdminClient {
         self.begin(py, "describing configurations", call, convert)
     }
 
+    fn list_config_resources(
+        &self,
+        py: Python<'_>,
+        kinds: Vec<i8>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
+        let call =
+            |admin: Admin| async move { admin.list_config_resources(kinds, limit(timeout)).await };
+        let convert = |py: Python<'_>, listed: Vec<ConfigResource>| {
+            let listed: Vec<_> = listed.into_iter().map(|one| (one.kind, one.name)).collect();
+            object(py, listed)
+        };
+        self.begin(py, "listing configurations", call, convert)
+    }
+
     fn alter_configs(
         &self,
         py: Python<'_>,
