@@ -15,8 +15,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
+from kafkalite import AdminClient, ConfigResource
+from tests.conformance.differential.cases_telemetry import POINT, ask, client, field, push
 from tests.conftest import processes as processes
 from tests.harness.process import PATIENCE_S, Process, Processes
+from tests.harness.session import Session
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".cache" / "console-tools" / "node_modules"
@@ -162,12 +165,30 @@ def write_hostile(broker: Process) -> None:
         consumer.close()
 
 
+def report_hostile(broker: Process) -> None:
+    """Metrics whose names and labels try to be code, from one client each."""
+    for number, text in enumerate(HOSTILE):
+        session = Session(broker.ready, "hostile")
+        words = text.encode()[:40].decode(errors="ignore").encode()
+        label = field(1, words) + field(2, field(1, words))
+        gauge = field(1, field(7, label) + POINT)
+        report = field(1, field(2, field(2, field(1, words) + field(5, gauge))))
+        instance = client(f"hostile {number}")
+        granted = ask(session, instance)["SubscriptionId"]
+        assert push(session, instance, granted, Metrics=report) == 0
+        session.close()
+
+
 @pytest.fixture(scope="session")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A broker under load, with records that try to be code."""
     started = Processes(tmp_path_factory.mktemp("busy"))
     broker = started.serve("--profile", "dev", "--topic", "orders:3", "--topic", "hostile:1")
+    with AdminClient(bootstrap_servers=broker.ready) as admin:
+        everything = {"metrics": "*", "interval.ms": "1000"}
+        admin.alter_configs({ConfigResource("client_metrics", HOSTILE[0]): everything})
     write_hostile(broker)
+    report_hostile(broker)
     stopped = threading.Event()
     threads = [threading.Thread(target=run, args=(broker, stopped)) for run in (produce, consume)]
     for thread in threads:

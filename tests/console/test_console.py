@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Error, expect
 
+from tests.conformance.differential.cases_telemetry import client, kafka_id
 from tests.console.conftest import HOSTILE
 from tests.harness.process import PATIENCE_S, Process, Processes, port_of
 
@@ -25,6 +26,7 @@ PLACES = (
     "groups",
     "groups/billing",
     "clients",
+    "clients/metrics",
     "clients/recent",
     "clients/slow",
     "clients/waiting",
@@ -148,6 +150,25 @@ def test_hostile_records_and_groups_are_shown_as_they_are(busy: Process, pages: 
     page.get_by_role("link", name=HOSTILE[0], exact=True).click()
     expect(page.locator("main h1")).to_have_text(HOSTILE[0])
     pages(busy.admin).open("clients")
+
+
+def test_a_client_shows_what_it_reports(busy: Process, pages: Any) -> None:
+    tab = pages(busy.admin)
+    page = tab.open("clients/metrics")
+    page.get_by_label("Search clients").fill("orders-writer")
+    page.get_by_role("link", name="orders-writer").click()
+    page.get_by_label("Search metrics").fill("producer.record.queue")
+    rows = page.get_by_role("table", name="Values of the last report").locator("tbody tr")
+    expect(rows.first).to_contain_text("org.apache.kafka.producer.record.queue.time")
+    assert tab.flaws() == []
+
+
+def test_hostile_reports_are_shown_as_they_are(busy: Process, pages: Any) -> None:
+    page = pages(busy.admin).open("clients/metrics")
+    for number in range(len(HOSTILE)):
+        page = pages(busy.admin).open(f"clients/metrics/{kafka_id(client(f'hostile {number}'))}")
+        row = page.get_by_role("table", name="Values of the last report").locator("tbody tr")
+        expect(row).to_have_count(1)
 
 
 def test_a_broker_that_dies_is_noticed_and_comes_back(processes: Processes, pages: Any) -> None:

@@ -56,6 +56,7 @@ const FILES: &[File] = files! {
     SCRIPT "pages/keys.js";
     SCRIPT "pages/groups.js";
     SCRIPT "pages/clients.js";
+    SCRIPT "pages/reports.js";
     SCRIPT "pages/broker.js";
     SCRIPT "pages/cluster.js";
     SCRIPT "pages/faults.js";

@@ -1,13 +1,15 @@
-// Connections and single requests.
+// Connections, what clients report of themselves, and single requests.
 
 import { count, duration } from "../format.js";
 import { Heading, Search, Shown, Table, Tabs, at, useAsked, usePages } from "../parts.js";
 import { ink } from "../plane/layout.js";
 import { Waterfall } from "../plane/waterfall.js";
 import { html, useState } from "../vendor/preact.js";
+import { Reports } from "./reports.js";
 
 const VIEWS = /** @type {Record<string, string>} */ ({
   connections: "",
+  metrics: "",
   recent: "A sample of the requests that were answered, taken while someone looks.",
   slow: "Requests that took long in the broker; waits that their client asked for do not count.",
   waiting: "Requests without an answer, if kafkalite.recent.requests is set.",
@@ -79,7 +81,7 @@ export function Clients({ rest }) {
   const tabs = Object.keys(VIEWS).map((name) => [name, at("clients", name)]);
   return html`<${Heading} title="Clients and requests" />
     <${Tabs} label="Views of clients" tabs=${tabs} at=${view} />
-    ${view === "connections"
-      ? html`<${Connections} />`
-      : html`<${Requests} key=${view} kind=${view} />`}`;
+    ${view === "connections" && html`<${Connections} />`}
+    ${view === "metrics" && html`<${Reports} id=${rest[1]} />`}
+    ${VIEWS[view] && html`<${Requests} key=${view} kind=${view} />`}`;
 }
