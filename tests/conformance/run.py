@@ -44,7 +44,9 @@ SUITES: dict[str, Suite] = {
     "differential": Suite(("test_differential.py",), 300, 180),
     "kcat": Suite(("test_kcat.py",), 180, 60),
     "python": Suite(("test_confluent.py", "test_aiokafka.py", "test_kafka_python.py"), 300, 120),
-    "java": Suite(("test_java_tools.py", "test_java_cluster.py"), 600, 300),
+    "java": Suite(
+        ("test_java_tools.py", "test_client_metrics.py", "test_java_cluster.py"), 600, 300
+    ),
     "streams": Suite(("test_streams.py",), 300, 120),
     "interop": Suite(("test_interop.py",), 300, 90),
     "segments": Suite(("test_segments.py",), 300, 120),
