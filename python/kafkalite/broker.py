@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from . import _native
 from .arguments import checked_count, checked_seconds, refuse_positional
 from .ports import answers, bracketed, hold
+from .under_test import UnderTest, without_query
 
 if TYPE_CHECKING:
     from typing import Never, Self
 
     from ._native import RecentRequest
     from .broker_process import BrokerProcess
-    from .clock import Clock
-    from .faults import Faults
     from .records import Record
     from .snapshots import Snapshot
 
@@ -41,7 +40,7 @@ OnReady: TypeAlias = Callable[[str, str | None], object]
 _OF_ONE = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "kafkalite.admin.port"}
 
 
-class Broker:
+class Broker(UnderTest):
     """A real broker, as a context manager.
 
     Args:
@@ -147,41 +146,6 @@ class Broker:
         engine = self._engine
         return [] if engine is None else engine.recent_requests()
 
-    @property
-    def faults(self) -> Faults:
-        """Faults on purpose: errors, delays, cut connections, a full disk.
-
-        A child process is asked over HTTP, with ``admin_port`` only.
-        """
-        from .faults import Faults
-
-        return Faults(self._control)
-
-    @property
-    def clock(self) -> Clock:
-        """The broker's clock, to be moved forward.
-
-        A child process is asked over HTTP, with ``admin_port`` only.
-        """
-        from .clock import Clock
-
-        return Clock(self._control)
-
-    def snapshot(self) -> Snapshot:
-        """Copy topics, records, offsets and groups as they are now; clients go on.
-
-        Each partition is copied at one moment between call and return, with every record that
-        was acknowledged before the call. It lives in the log directory until it is deleted, or the
-        broker's temporary directory is removed.
-
-        Raises:
-            IllegalStateError: The broker does not run, or test control is off.
-            InvalidArgumentError: The broker is one of a cluster, or its disk is full.
-        """
-        from .snapshots import take
-
-        return take(self._control)
-
     def reset(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot of this broker; it then serves on the same port.
 
@@ -238,6 +202,8 @@ class Broker:
         """Send a command of test control."""
         _ = self.bootstrap_servers
         assert self._engine is not None
+        if isinstance(self._engine, _native.Broker):
+            path, body = without_query(path, body)
         return self._engine.control(method, path, body)
 
     def log_tail(self, most: int = 40) -> list[str]:

@@ -22,12 +22,14 @@ fixture                      scope     what it is
 ===========================  ========  ====================================================
 
 ``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
-A failed test that used the broker gets two more sections: the tail of the broker's log, and
-the last requests of the test. Each request has its time in every stage.
+A failed test that used the broker gets more sections: the tail of the broker's log, and the last
+requests of the test. Each request has its time in every stage. Requests that failed or have no
+answer follow, and why the clients that are connected wait.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
     from .consumer import Consumer
     from .faults import Faults
     from .producer import Producer
+    from .recording import Recording
     from .snapshots import Snapshot
 
 _BROKER = pytest.StashKey["Broker"]()
+#: The requests of the test that runs.
+_RECORDING = pytest.StashKey["Recording | None"]()
 _CLUSTER = pytest.StashKey["Cluster"]()
 #: When a test began, on the monotonic clock.
 _BEGAN = pytest.StashKey[float]()
@@ -102,6 +107,7 @@ def kafkalite_broker(
         options = {"admin_port": 0} | options
     with Broker(**options) as broker:
         pytestconfig.stash[_BROKER] = broker
+        pytestconfig.stash[_RECORDING] = _recorded(broker)
         yield broker
         del pytestconfig.stash[_BROKER]
 
@@ -303,6 +309,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note when the test began: its failure shows the requests from then on."""
     if "kafkalite_broker" in getattr(item, "fixturenames", ()):
         item.stash[_BEGAN] = time.monotonic()
+        stash = item.config.stash
+        if (broker := stash.get(_BROKER, None)) is not None:
+            _end(stash.get(_RECORDING, None))
+            stash[_RECORDING] = _recorded(broker)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -317,7 +327,8 @@ def pytest_runtest_makereport(
         if broker is not None:
             began = item.stash.get(_BEGAN, None)
             within_s = None if began is None else time.monotonic() - began
-            report.sections += _sections(broker, within_s)
+            recording = item.config.stash.get(_RECORDING, None)
+            report.sections += _sections(broker, recording, within_s)
     if report.failed and "kafkalite_cluster" in used:
         cluster = item.config.stash.get(_CLUSTER, None)
         report.sections += _logs_of(cluster) if cluster is not None else []
@@ -330,10 +341,41 @@ def _logs_of(cluster: Cluster) -> list[tuple[str, str]]:
     return [("kafkalite cluster log, last lines", tail) for tail in tails if tail]
 
 
-def _sections(broker: Broker, within_s: float | None) -> list[tuple[str, str]]:
+#: Requests of a test that are kept for its failure.
+_KEPT_REQUESTS = 10_000
+
+
+def _recorded(broker: Broker) -> Recording | None:
+    """Begin to record the requests of a test; ``None`` if the broker is not under test."""
+    from .errors import KafkaliteError
+
+    try:
+        return broker.record(limit=_KEPT_REQUESTS)
+    except KafkaliteError:
+        return None
+
+
+def _end(recording: Recording | None) -> None:
+    """Remove the recording of a test that is over."""
+    from .errors import KafkaliteError
+
+    with contextlib.suppress(KafkaliteError):
+        # A test may have ended the broker, and its recordings with it.
+        if recording is not None:
+            recording.discard()
+
+
+def _sections(
+    broker: Broker, recording: Recording | None, within_s: float | None
+) -> list[tuple[str, str]]:
+    from .explaining import for_failure as explained
+    from .recording import for_failure as failed
+
     found = [
         ("kafkalite broker log, last lines", "\n".join(broker.log_tail(40))),
         ("kafkalite broker, last requests of this test", _requests(broker, within_s)),
+        ("kafkalite broker, requests of this test without success", failed(recording)),
+        ("kafkalite broker, why clients wait", explained(broker)),
     ]
     return [(title, text) for title, text in found if text]
 

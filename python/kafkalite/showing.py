@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 60
 
 
+def printable(text: str) -> str:
+    """Return a text with escapes in place of what a terminal would obey."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def shown(value: object) -> str:
     """Return a key or a value as Python writes it, cut at 60 bytes, or characters.
 

@@ -79,6 +79,7 @@ BROKER = House(
             "waiters",
         },
         "test_control": {
+            "coordinator",
             "handlers",
             "fetch_sessions",
             "meta_properties",

@@ -137,6 +137,10 @@ OTHER = (
     "/snapshots/{id}",
     "/forks",
     "/forks/{id}",
+    "/explain",
+    "/recordings",
+    "/recordings/{id}",
+    "/recordings/{id}/stop",
 )
 
 

@@ -151,6 +151,45 @@ def test_a_failure_shows_what_the_broker_said_and_did(pytester: pytest.Pytester)
     assert re.search(r"\d+ ApiVersions v0 +\d+\.\d\d +\d+\.\d\d", text)
 
 
+def test_a_failure_shows_why_its_clients_wait(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka import Producer
+
+        def test_fails(kafkalite_broker, kafkalite_topic, kafkalite_faults):
+            kafkalite_faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
+            kafkalite_faults.drop_response(api="Produce", client_id="billing", on_call=2)
+            servers = {"bootstrap.servers": kafkalite_broker.bootstrap_servers}
+            producer = Producer({**servers, "client.id": "billing", "linger.ms": 0})
+            with kafkalite_broker.record(api="Produce") as recording:
+                producer.produce(kafkalite_topic, b"v")
+                while not any(one.outcome == "open" for one in recording.requests):
+                    producer.poll(0.01)
+            assert False
+
+        def test_fails_afterwards(kafkalite_broker):
+            assert False
+        """
+    )
+    result = pytester.runpytest_subprocess("--timeout=100")
+    assert outcomes(result) == {"failed": 2}
+    text = result.stdout.str()
+    assert text.count("kafkalite broker, why clients wait") == 2
+    first, second = text.split("___ test_fails_afterwards ___")
+    where = r"billing 127\.0\.0\.1:\d+"
+    assert re.search(where + r": fault 2 \(drop_response\) keeps the answer to its Produce", first)
+    assert "What to do: remove fault 2." in first
+    title = "kafkalite broker, requests of this test without success"
+    assert first.count(title) == 1
+    (failed, *_) = first.split(title)[1].split("why clients wait")
+    wrong = r"NOT_LEADER_OR_FOLLOWER for \S+-0 \(fault 1\)  "
+    assert re.search(r"Produce v\d+ of \S+-0: " + wrong + where, failed)
+    assert re.search(r"Produce v\d+ of \S+-0: no answer yet \(fault 2\)  " + where, failed)
+    # Requests of the test before are not shown again.
+    assert title not in second
+
+
 def test_a_failure_shows_the_requests_of_its_own_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -36,7 +36,7 @@ _KINDS = (
 )
 
 
-def _reach(command: _Command) -> _Command:
+def reach(command: _Command) -> _Command:
     """Add the options that say which broker is meant."""
     command = click.option(
         "--token", envvar="KAFKALITE_ADMIN_TOKEN", help="Value of kafkalite.admin.token."
@@ -49,9 +49,22 @@ def _reach(command: _Command) -> _Command:
     )(command)
 
 
-def _ask(
+def ask(
     admin_url: str, token: str | None, method: str, path: str, body: dict[str, Any] | None = None
 ) -> Any:
+    """Send a command of test control over the admin port, and return its answer.
+
+    Args:
+        admin_url: The admin address of the broker.
+        token: ``kafkalite.admin.token``, if the broker has one.
+        method: ``GET``, ``POST`` or ``DELETE``.
+        path: The path below ``/api/v1``.
+        body: What is sent as JSON.
+
+    Raises:
+        CommandError: The broker refuses the command, or cannot be reached.
+    """
+
     def send(method: str, path: str, body: bytes) -> tuple[int, str]:
         url = admin_url.rstrip("/") + "/api/v1" + path
         if not url.startswith(("http://", "https://")):
@@ -134,7 +147,7 @@ def command() -> None:
 @click.option("--probability", type=click.FloatRange(0, 1), help="Chance of each call.")
 @click.option("--seed", type=click.IntRange(0, 2**63), help="Seed of the chances.")
 @json_option
-@_reach
+@reach
 def add(
     kind: str, as_json: bool, admin_url: str, token: str | None, **members: str | float | None
 ) -> None:
@@ -143,7 +156,7 @@ def add(
     The fault strikes every matching call until it is removed, unless --times or --on-call limit it.
     """
     given = {name: value for name, value in members.items() if value is not None}
-    told = _ask(admin_url, token, "POST", "/faults", {"kind": kind} | given)
+    told = ask(admin_url, token, "POST", "/faults", {"kind": kind} | given)
     if as_json:
         return answer_json(told)
     say(f"fault {told['id']} is in force.")
@@ -152,10 +165,10 @@ def add(
 
 @command.command("list", epilog=examples("kafkalite faults list"))
 @json_option
-@_reach
+@reach
 def list_faults(as_json: bool, admin_url: str, token: str | None) -> None:
     """List the faults in force, and how often each struck."""
-    faults = _ask(admin_url, token, "GET", "/faults")["faults"]
+    faults = ask(admin_url, token, "GET", "/faults")["faults"]
     counts = ("id", "kind", "seen", "fired", "spent")
     rows = [
         {
@@ -172,16 +185,16 @@ def list_faults(as_json: bool, admin_url: str, token: str | None) -> None:
 
 @command.command("remove", epilog=examples("kafkalite faults remove 1"))
 @click.argument("fault", type=click.IntRange(1, 2**63))
-@_reach
+@reach
 def remove(fault: int, admin_url: str, token: str | None) -> None:
     """Remove the fault with the id FAULT. What it held goes on."""
-    told = _ask(admin_url, token, "DELETE", f"/faults/{fault}")
+    told = ask(admin_url, token, "DELETE", f"/faults/{fault}")
     say(f"fault {fault} is removed. It struck {told['fired']} of {told['seen']} calls.")
 
 
 @command.command("clear", epilog=examples("kafkalite faults clear"))
-@_reach
+@reach
 def clear(admin_url: str, token: str | None) -> None:
     """Remove all faults."""
-    removed = _ask(admin_url, token, "DELETE", "/faults")["removed"]
+    removed = ask(admin_url, token, "DELETE", "/faults")["removed"]
     say(f"{removed} removed.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import log_files
+from ..showing import printable
 from . import group_records
 from .answers import (
     answer_json,
@@ -176,7 +177,7 @@ def _short(value: bytes | None, most: int = 120) -> str:
     if value is None:
         return "null"
     text = value[:most].decode(errors="backslashreplace")
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    text = printable(text)
     return f"{text}... ({len(value)} bytes)" if len(value) > most else text
 
 

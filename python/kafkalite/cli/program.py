@@ -28,6 +28,7 @@ COMMANDS = (
     "cluster",
     "client-metrics",
     "faults",
+    "explain",
     "produce",
     "consume",
     "perf",

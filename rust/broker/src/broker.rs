@@ -134,6 +134,7 @@ impl Broker {
         let figures = figures(&built, config.node_id);
         figures.show_in(metrics);
         let (network, io_threads) = front.opened(config, &parts)?;
+        doors.open_network(&network);
         following::bound_connections(&built.controller, &built.config, network.limits());
         cluster.serve(broker_epoch);
         let stop_timeout_ms = config.stop_timeout_ms;

@@ -17,9 +17,10 @@
 //!
 //! Source: Kafka's `RequestChannel`; its one queue blocks the network thread when full, this never.
 
+use std::any::Any;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use crossbeam::queue::SegQueue;
@@ -85,6 +86,8 @@ pub struct RequestContext {
     pub connection_id: u64,
     /// What is known of the client.
     pub client: ClientSeen,
+    /// What an upper room notes of the connection, for as long as it lives. Test control does.
+    pub notes: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl RequestContext {
@@ -97,7 +100,8 @@ impl RequestContext {
         connection_id: u64,
     ) -> Self {
         let (principal, client) = (Principal::anonymous(), ClientSeen::default());
-        Self { peer, local, listener, audience, principal, connection_id, client }
+        let notes = OnceLock::new();
+        Self { peer, local, listener, audience, principal, connection_id, client, notes }
     }
 }
 

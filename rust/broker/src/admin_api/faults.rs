@@ -1,5 +1,5 @@
-//! `/faults`, `/clock`, `/snapshots`, `/forks`: test control. A broker that is not under test
-//! refuses every command.
+//! `/faults`, `/clock`, `/snapshots`, `/forks`, `/recordings`, `/explain`: test control. A broker
+//! that is not under test refuses every command.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::AdminApi;
 use super::asked::Asked;
 use super::commands::{Command, Method};
 use crate::admin_http::Refusal;
-use crate::test_control::{Refused, TestControl};
+use crate::test_control::{Page, Refused, TestControl};
 
 /// Every command.
 pub(super) const COMMANDS: &[Command<TestControl>] = &[
@@ -91,13 +91,56 @@ pub(super) const COMMANDS: &[Command<TestControl>] = &[
         query: &[],
         obey: |control, asked, _| control.remove_fault(id(asked)?).map_err(refusal),
     },
+    Command {
+        path: "/explain",
+        method: Method::Get,
+        query: &["client_id"],
+        obey: |control, asked, _| control.explain(asked.text("client_id")).map_err(refusal),
+    },
+    Command {
+        path: "/recordings",
+        method: Method::Get,
+        query: &[],
+        obey: |control, _, _| Ok(control.list_recordings()),
+    },
+    Command {
+        path: "/recordings",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.add_recording(body).map_err(refusal),
+    },
+    Command {
+        path: "/recordings/{id}",
+        method: Method::Get,
+        query: &["limit", "after"],
+        obey: |control, asked, _| {
+            control.read_recording(id(asked)?, &page(asked)?).map_err(refusal)
+        },
+    },
+    Command {
+        path: "/recordings/{id}/stop",
+        method: Method::Post,
+        query: &[],
+        obey: |control, asked, _| control.end_recording(id(asked)?).map_err(refusal),
+    },
+    Command {
+        path: "/recordings/{id}",
+        method: Method::Delete,
+        query: &[],
+        obey: |control, asked, _| control.remove_recording(id(asked)?).map_err(refusal),
+    },
 ];
+
+fn page(asked: &Asked) -> Result<Page, Refusal> {
+    let after = asked.number("after", 0..=u64::MAX)?.unwrap_or(0);
+    Ok(Page { after, limit: Some(asked.limit()?) })
+}
 
 fn id(asked: &Asked) -> Result<u64, Refusal> {
     let text = asked.part("id");
     text.parse().map_err(|_| {
         let why = format!("{text:?} is no number");
-        let hint = "GET /api/v1/faults, /snapshots and /forks list what there is.";
+        let hint = "GET /api/v1/faults, /snapshots, /forks and /recordings list what there is.";
         Refusal::new(StatusCode::BAD_REQUEST, "the id cannot be read", why, hint)
     })
 }

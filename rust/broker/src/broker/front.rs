@@ -38,13 +38,23 @@ impl Doors {
         }
     }
 
+    /// The network is there.
+    pub(super) fn open_network(&self, network: &Network) {
+        if let Some(control) = &self.control {
+            let open = Arc::clone(network.connections());
+            control.open_network(Box::new(move || {
+                let all = open.after(0, usize::MAX);
+                all.into_iter().map(|one| one.context).collect()
+            }));
+        }
+    }
+
     pub(super) fn run(&self, request: Request) -> Result<(), HandlerError> {
         if let Some(rooms) = self.rooms.get().and_then(Weak::upgrade) {
-            match &self.control {
-                Some(control) if control.is_armed() => control.run(&rooms, request),
-                _ => return handlers::run(&rooms, request),
-            }
-            return Ok(());
+            return match &self.control {
+                Some(control) => control.run(&rooms, request),
+                None => handlers::run(&rooms, request),
+            };
         }
         match self.cluster.get().and_then(Weak::upgrade) {
             Some(cluster) => handlers::run_early(&cluster, request),

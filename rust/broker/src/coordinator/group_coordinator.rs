@@ -19,7 +19,7 @@ use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRespon
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::Mutex;
 
-use super::classic::group_state::State;
+use super::classic::group_state::{Rebalance, State};
 use super::classic::{
     Commit, Committed, Committer, Groups, GroupsConfig, GroupsShared, JoinContext, TopicPartition,
     refused_join, refused_leave, refused_sync,
@@ -288,6 +288,12 @@ impl GroupCoordinator {
             Ok(None) => missing(ErrorCode::None, State::Dead.name(), None),
             Err(error) => missing(error, "", None),
         }
+    }
+
+    /// What a rebalance of a group waits for; `None` if there is none, or not here.
+    pub fn rebalance(&self, group_id: &str) -> Option<Rebalance> {
+        let looked = self.runtime.look(group_id, |turn| turn.state.rebalance(group_id, turn.now));
+        looked.ok().flatten()
     }
 
     /// All groups in one of `states` and of one of `types`, by name, upper and lower case alike; an

@@ -151,6 +151,12 @@ impl FetchSession {
         self.by_name.keys().cloned().collect()
     }
 
+    /// What its client asks of each partition, at most `most` of them.
+    #[must_use]
+    pub fn targets(&self, most: usize) -> Vec<FetchTarget> {
+        self.slots.iter().take(most).map(|(_, known)| known.target.clone()).collect()
+    }
+
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -57,6 +57,7 @@ pub fn handle(rooms: &Rooms, call: Call<FetchRequest>) {
     let most = if who.is_follower() { i32::MAX } else { rooms.config.load().fetch_max_bytes };
     let max_bytes = u64::try_from(request.max_bytes.min(most)).unwrap_or(0);
     let limits = FetchLimits {
+        asker: reply.asker(),
         min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
         max_bytes,
         max_wait_ms: longest_wait_ms(request.max_wait_ms, looks.len()),

@@ -7,6 +7,7 @@
 
 use crate::cold_reads::ColdReads;
 use crate::error::HandlerError;
+use crate::purgatory::Asker;
 use crate::request_queue::{Request as QueuedRequest, RequestContext};
 use crate::response_queue::{Piece, Responder, Response};
 use bytes::Bytes;
@@ -140,6 +141,12 @@ impl<R: Request> Call<R> {
 }
 
 impl<R: Request> Reply<R> {
+    /// Who waits for it.
+    pub(crate) fn asker(&self) -> Asker {
+        let connection_id = self.context.connection_id;
+        Asker { connection_id, correlation_id: self.correlation_id }
+    }
+
     /// Answers with a response that lies in memory.
     pub fn send(self, response: &R::Response) {
         let frame = self.framed(&[], |writer| response.encode(writer, self.version));

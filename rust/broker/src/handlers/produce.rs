@@ -51,7 +51,8 @@ pub fn handle(rooms: &Rooms, call: Call<ProduceRequest>) {
     // What is answered of each partition is kept, also of those that need not wait.
     let named = response.responses.iter().map(|topic| topic.partition_responses.len()).sum();
     let held = rooms.parked.hold_produce(DelayedProduce::bytes_of(pending.len(), named));
-    let operation = DelayedProduce::new(pending, timeout_ms, response, move |done| {
+    let asker = reply.asker();
+    let operation = DelayedProduce::new(asker, pending, timeout_ms, response, move |done| {
         reply.send(done);
         drop(held);
     });

@@ -252,7 +252,7 @@ impl PartitionState {
     }
 
     /// Where the local log ends, as far as an acknowledgement may rely on it.
-    fn local_end(&self) -> Offset {
+    pub(super) fn local_end(&self) -> Offset {
         if self.durable_only {
             self.durable.offset.min(self.log_end.offset)
         } else {
@@ -390,6 +390,18 @@ impl PartitionState {
     #[must_use]
     pub fn lowest_start(&self, local_start: Offset, is_alive: impl Fn(i32) -> bool) -> Offset {
         self.in_sync.lowest_start(local_start, is_alive)
+    }
+
+    /// Whether fewer replicas than `min.insync.replicas` are in sync.
+    #[must_use]
+    pub fn is_under_min(&self) -> bool {
+        self.in_sync.is_under_min()
+    }
+
+    /// The followers that are waited for and lack what is before `end`: broker and log end.
+    #[must_use]
+    pub fn lacking(&self, end: Offset) -> Vec<(i32, i64)> {
+        self.in_sync.lacking(end)
     }
 
     /// Where the log of a follower starts, as its last fetch said.

@@ -12,6 +12,7 @@
 //! Source: Kafka's `DelayedOperationPurgatory`; each partition keeps its list, in place of 512
 //! shards by key.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 
@@ -23,12 +24,14 @@ use crate::waiters::{Waiting, WatchList};
 
 pub mod timer;
 pub mod timing_wheel;
+mod wait;
 
 #[cfg(test)]
 mod tests;
 
 pub use timer::{RunExpired, Timer, TimerTask};
 pub use timing_wheel::TimerId;
+pub use wait::{Asker, Caught, Unsafe, Wait, WaitsFor};
 
 /// How an operation came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,11 @@ pub trait DelayedOperation: Send + Sync {
 
     /// How long it may wait, in milliseconds from `watch`.
     fn timeout_ms(&self) -> u64;
+
+    /// What it waits for, for people who test their clients; `None`: it does not say.
+    fn waits(&self) -> Option<Wait> {
+        None
+    }
 
     /// `bytes` more became readable in one of its lists: is it worth asking `is_satisfied` now?
     /// A fetch adds them up and says no until `min_bytes` are reached.
@@ -205,6 +213,22 @@ impl Purgatory {
         }
         lists.push(Arc::downgrade(&list));
         list
+    }
+
+    /// What every operation that waits now waits for, if it says so.
+    #[must_use]
+    pub fn waits(&self) -> Vec<Wait> {
+        let lists: Vec<_> = self.lists.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut waiting: Vec<Arc<Waiter>> = Vec::new();
+        for waiter in lists.iter().flat_map(|list| list.waiters()) {
+            let waiter: Arc<dyn Any + Send + Sync> = waiter;
+            waiting.extend(waiter.downcast::<Waiter>());
+        }
+        // One that waits for many partitions is in the list of each.
+        waiting.sort_unstable_by_key(Arc::as_ptr);
+        waiting.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let open = waiting.iter().filter(|waiter| !waiter.completed.load(Ordering::Acquire));
+        open.filter_map(|waiter| waiter.operation.waits()).collect()
     }
 
     /// How many operations wait.

@@ -10,6 +10,7 @@ use kafkalite_protocol::{ApiKey, ErrorCode, Reader, Writer};
 
 use super::faulted::{Faulted, Named};
 use super::parts::Parts;
+use super::told::{Asked, Outcomes, Told};
 use crate::handlers::{frame, refusal};
 use crate::request_queue::Request;
 use crate::response_queue::{Piece, Response};
@@ -80,6 +81,12 @@ pub(super) trait Api: Sync {
 
     /// Whether its answers can tell clients to wait.
     fn throttles(&self) -> bool;
+
+    /// What a client's request names; `None`: a broker sent it, or it cannot be read.
+    fn tells(&self, body: &Bytes, version: i16) -> Option<Asked>;
+
+    /// The outcomes of an answer; `None`: it cannot be read. No record of it is read.
+    fn outcomes(&self, pieces: &[Piece], head: Head) -> Option<Outcomes>;
 }
 
 struct Of<R>(PhantomData<fn() -> R>);
@@ -109,6 +116,40 @@ fn gathered(pieces: &[Piece]) -> Option<Bytes> {
     Some(all.into())
 }
 
+/// The frame without the records that lie in files: their lengths are zero in it.
+fn without_files(pieces: &[Piece], is_flexible: bool) -> Option<Bytes> {
+    let is_file = |piece: &Piece| matches!(piece, Piece::File(_));
+    if !pieces.iter().any(is_file) {
+        return gathered(pieces);
+    }
+    let mut all: Vec<u8> = Vec::new();
+    for run in pieces.chunk_by(|one, next| is_file(one) == is_file(next)) {
+        if !is_file(&run[0]) {
+            all.extend_from_slice(&gathered(run)?);
+            continue;
+        }
+        let length: usize = run.iter().map(Piece::len).sum();
+        let (written, zero) = match is_flexible {
+            true => (unsigned_varint(length + 1), unsigned_varint(1)),
+            false => (i32::try_from(length).ok()?.to_be_bytes().to_vec(), vec![0; 4]),
+        };
+        let head = all.len().checked_sub(written.len()).filter(|head| all[*head..] == written)?;
+        all.truncate(head);
+        all.extend(zero);
+    }
+    Some(all.into())
+}
+
+fn unsigned_varint(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
 /// Size, correlation id, and the tagged fields of a flexible header.
 fn head_bytes(head: Head) -> usize {
     if response_header_is_flexible(head.api, head.version) { 9 } else { 8 }
@@ -136,7 +177,7 @@ impl<R: Faulted> Of<R> {
     }
 }
 
-impl<R: Faulted> Api for Of<R> {
+impl<R: Told> Api for Of<R> {
     fn names(&self, body: &Bytes, version: i16, parts: &Parts) -> bool {
         decoded::<R>(body, version).is_some_and(|request| request.names(parts))
     }
@@ -227,6 +268,19 @@ impl<R: Faulted> Api for Of<R> {
 
     fn throttles(&self) -> bool {
         R::throttle(&mut R::Response::default(), 0)
+    }
+
+    fn tells(&self, body: &Bytes, version: i16) -> Option<Asked> {
+        let request = decoded::<R>(body, version)?;
+        (!request.is_of_broker()).then(|| request.told())
+    }
+
+    fn outcomes(&self, pieces: &[Piece], head: Head) -> Option<Outcomes> {
+        let is_flexible = response_header_is_flexible(head.api, head.version);
+        let frame = without_files(pieces, is_flexible)?;
+        let body = frame.slice_ref(frame.get(head_bytes(head)..)?);
+        let answer = R::Response::decode(&mut Reader::new(body), head.version).ok()?;
+        Some(R::outcomes(&answer))
     }
 }
 

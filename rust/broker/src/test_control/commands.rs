@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TestControl;
 use super::fault::Fault;
+use super::recordings::Page;
 use super::refusal::Refused;
 use super::snapshots::Nothing;
 use super::spec::Spec;
@@ -51,6 +52,19 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
         let hint = "GET /api/v1/openapi.json describes it.";
         Refused::bad("the request cannot be read", error.to_string(), hint)
     })
+}
+
+/// A body, which may be left out.
+fn or_nothing(body: &[u8]) -> &[u8] {
+    if body.is_empty() { b"{}" } else { body }
+}
+
+/// The client that an explanation is about; `None`: all of them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meant {
+    #[serde(default)]
+    client_id: Option<String>,
 }
 
 fn unknown(id: u64) -> Refused {
@@ -120,7 +134,7 @@ impl TestControl {
     /// # Errors
     /// The command has members, the broker is one of a cluster, or its disk refuses.
     pub fn take_snapshot_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        let Nothing {} = read(if body.is_empty() { &b"{}"[..] } else { body })?;
+        let Nothing {} = read(or_nothing(body))?;
         Ok(json(&self.take_snapshot()?))
     }
 
@@ -145,7 +159,7 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, there is no such snapshot, or the fork does not start.
     pub fn add_fork(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.fork(&read(if body.is_empty() { &b"{}"[..] } else { body })?)?))
+        Ok(json(&self.fork(&read(or_nothing(body))?)?))
     }
 
     /// The forks.
@@ -161,6 +175,75 @@ impl TestControl {
         Ok(json(&self.delete_fork(id)?))
     }
 
+    /// Why a client is stuck; without a client, why each of them is.
+    ///
+    /// # Errors
+    /// The broker does not run.
+    pub fn explain(&self, client_id: Option<&str>) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.explained(client_id)?))
+    }
+
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// The command cannot be read, or its members have no meaning.
+    pub fn add_recording(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.record(read(or_nothing(body))?)?))
+    }
+
+    /// The recordings.
+    pub fn list_recordings(&self) -> Vec<u8> {
+        json(&self.told_recordings())
+    }
+
+    /// A page of a recording.
+    ///
+    /// # Errors
+    /// There is no such recording, or the page is too large.
+    pub fn read_recording(&self, id: u64, page: &Page) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.recorded(id, page)?))
+    }
+
+    /// Ends a recording; what it has stays.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn end_recording(&self, id: u64) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.stop_recording(id)?))
+    }
+
+    /// Removes a recording.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn remove_recording(&self, id: u64) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.delete_recording(id)?))
+    }
+
+    /// Obeys a command about recordings or clients; `None`: it is about something else.
+    fn command_of_notes(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Option<Result<Vec<u8>, Refused>> {
+        let (folder, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or((&path[1..], ""));
+        let (id, verb) = rest.split_once('/').unwrap_or((rest, ""));
+        let id: Option<u64> = id.parse().ok();
+        Some(match (method, folder, id, verb) {
+            ("GET", "explain", None, "") => read::<Meant>(or_nothing(body))
+                .and_then(|meant| self.explain(meant.client_id.as_deref())),
+            ("POST", "recordings", None, "") => self.add_recording(body),
+            ("GET", "recordings", None, "") => Ok(self.list_recordings()),
+            ("GET", "recordings", Some(id), "") => {
+                read(or_nothing(body)).and_then(|page| self.read_recording(id, &page))
+            }
+            ("POST", "recordings", Some(id), "stop") => self.end_recording(id),
+            ("DELETE", "recordings", Some(id), "") => self.remove_recording(id),
+            _ => return None,
+        })
+    }
+
     /// Obeys a command of Python's, which has the form of the admin API's.
     ///
     /// # Errors
@@ -171,6 +254,9 @@ impl TestControl {
         path: &str,
         body: &[u8],
     ) -> Result<Vec<u8>, Refused> {
+        if let Some(answer) = self.command_of_notes(method, path, body) {
+            return answer;
+        }
         let id = |folder: &str| path.strip_prefix(folder).and_then(|id| id.parse().ok());
         match (method, id("/snapshots/"), id("/forks/")) {
             ("DELETE", Some(id), _) => return self.remove_snapshot(id),

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use kafkalite_protocol::ApiKey;
 
 use super::TestControl;
-use super::api::{self, Answered, Api, Head, Join};
+use super::api::{Answered, Api, Head, Join};
 use super::fault::Fault;
 use super::faulted::Named;
 use super::held::Held;
+use super::noting::{known, noted};
 use super::parts::Parts;
+use super::seen::Seen;
 use super::spec::{Kind, Side, Stage};
+use crate::clock::Clock;
+use crate::error::HandlerError;
 use crate::fetch_sessions::TopicRef;
 use crate::handlers::{self, Rooms};
 use crate::request_queue::Request;
@@ -29,6 +33,7 @@ struct Struck {
 struct OnAnswer {
     api: &'static dyn Api,
     head: Head,
+    seen: Option<Arc<Seen>>,
     joins: Vec<Join>,
     struck: Vec<Struck>,
 }
@@ -42,41 +47,55 @@ enum Way {
 }
 
 impl TestControl {
-    /// Runs a request, as far as faults let it.
-    pub fn run(self: &Arc<Self>, rooms: &Rooms, request: Request) {
-        if let Some(request) = self.holding.behind(request) {
-            self.strike(rooms, request, 0);
+    /// Notes a request and runs it, as far as faults let it.
+    ///
+    /// # Errors
+    /// The request cannot be understood; its connection is closed.
+    pub fn run(self: &Arc<Self>, rooms: &Rooms, request: Request) -> Result<(), HandlerError> {
+        let (request, seen) = self.note(rooms, request);
+        if self.is_armed() {
+            if let Some(request) = self.holding.behind(request) {
+                self.strike(rooms, request, 0);
+            }
+            return Ok(());
+        }
+        let ran = handlers::run(rooms, request);
+        self.note_handled(seen.as_ref());
+        ran
+    }
+
+    fn note_handled(&self, seen: Option<&Arc<Seen>>) {
+        if let Some(seen) = seen {
+            seen.handled(self.clock.monotonic_ns());
         }
     }
 
     /// Lets the faults after `done` strike a request.
     fn strike(self: &Arc<Self>, rooms: &Rooms, request: Request, done: u64) {
-        let way = match request.header.api() {
-            Some(api) if api.versions().contains(request.header.api_version) => {
-                match api::of(api) {
-                    Some(known) => self.strike_known(rooms, request, (api, known), done),
-                    None => Way::On(request),
-                }
-            }
-            _ => Way::On(request),
+        let seen = noted(&request);
+        let way = match known(&request) {
+            Some(known) => self.strike_known(rooms, request, known, seen.as_ref(), done),
+            None => Way::On(request),
         };
         let Way::On(request) = way else { return };
         let peer = request.context.peer;
         if let Err(error) = handlers::run(rooms, request) {
             tracing::warn!(%peer, %error, "connection is closed");
         }
+        self.note_handled(seen.as_ref());
     }
 
     fn strike_known(
         self: &Arc<Self>,
         rooms: &Rooms,
         mut request: Request,
-        (api, known): (ApiKey, &'static dyn Api),
+        (head, known): (Head, &'static dyn Api),
+        seen: Option<&Arc<Seen>>,
         done: u64,
     ) -> Way {
-        let (version, correlation_id) = (request.header.api_version, request.header.correlation_id);
-        let head = Head { api, version, correlation_id };
-        let mut on_answer = OnAnswer { api: known, head, joins: Vec::new(), struck: Vec::new() };
+        let (api, version) = (head.api, head.version);
+        let (joins, struck) = (Vec::new(), Vec::new());
+        let mut on_answer = OnAnswer { api: known, head, seen: seen.cloned(), joins, struck };
         for fault in self.faults.load().iter().filter(|fault| fault.id > done) {
             let client_id = request.header.client_id.as_deref();
             if !fault.is_for(api, client_id) {
@@ -91,11 +110,13 @@ impl TestControl {
                     continue;
                 }
                 if is_fetch_error {
+                    self.note_hit(seen, fault);
                     known.hurry(&mut request);
                 }
                 let fault = Arc::clone(fault);
                 on_answer.struck.push(Struck { fault, parts, asked, is_counted: is_fetch_error });
             } else if fault.fires() {
+                self.note_hit(seen, fault);
                 request = match self.strike_before(fault, request, (known, &parts), &mut on_answer)
                 {
                     Way::On(request) => request,
@@ -181,12 +202,18 @@ impl TestControl {
 
     /// Lets faults strike an answer, and sends it.
     fn answer(self: &Arc<Self>, on_answer: OnAnswer, answer: Response, back: Responder) {
-        let OnAnswer { api, head, joins, struck } = on_answer;
+        let OnAnswer { api, head, seen, joins, struck } = on_answer;
         let mut answer = joins.into_iter().fold(answer, |answer, join| join(answer));
         let mut waits = None;
         for Struck { fault, parts, asked, is_counted } in struck {
             let spec = &fault.checked.spec;
-            let mut fires = || is_counted || fault.fires();
+            let mut fires = || {
+                let fires = !is_counted && fault.fires();
+                if fires {
+                    self.note_hit(seen.as_ref(), &fault);
+                }
+                is_counted || fires
+            };
             match spec.kind {
                 Kind::Error => {
                     let (parts, error) = ((&parts, &*asked), fault.checked.error);

@@ -8,11 +8,14 @@
 //! | `intercept` | the way of a request through the faults, and of its answer back |
 //! | `disk`, `clock` | the file system and the clock of a broker under test |
 //! | `snapshots`, `forks` | copies of all that the broker keeps, and second brokers on them |
-//! | `commands` | faults as JSON, for the admin API and Python |
+//! | `noting`, `told`, `seen` | what is noted of each request, answer and connection |
+//! | `recordings` | the requests of a test run |
+//! | `explain`, `waits`, `errors_told`, `words` | why a client is stuck |
+//! | `commands` | all of it as JSON, for the admin API and Python |
 //!
 //! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
-//! (`broker.rs`) asks [`TestControl::is_armed`] once for each request, and goes the usual way while
-//! there are no faults. Faults end with the broker's stop. ADR 0077.
+//! (`broker.rs`) gives each of them to [`TestControl::run`]. While there are no faults it notes the
+//! request, and goes the usual way. Faults end with the broker's stop. ADRs 0077 and 0150.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,9 +28,12 @@ use crate::clock::{Clock, MovedClock};
 use crate::handlers::Rooms;
 use crate::purgatory::Timer;
 use disk::{DiskFaults, TestedStorage};
+use explain::Connections;
 use fault::Fault;
 pub use forks::{Forked, StartFork};
 use held::{Held, Holding};
+pub use recordings::Page;
+use recordings::Recordings;
 pub use refusal::Refused;
 use spec::Stage;
 
@@ -37,19 +43,27 @@ mod clock;
 mod commands;
 mod data_apis;
 mod disk;
+mod errors_told;
+mod explain;
 mod fault;
 mod faulted;
 mod forks;
 mod held;
 mod intercept;
+mod noting;
 mod offset_apis;
 mod parts;
+mod recordings;
 mod refusal;
+mod seen;
 mod snapshots;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod told;
 mod trigger;
+mod waits;
+mod words;
 
 /// Faults in force at the same time, at most.
 const MOST_FAULTS: usize = 1_000;
@@ -74,6 +88,9 @@ pub struct TestControl {
     is_armed: AtomicBool,
     next_id: AtomicU64,
     holding: Holding,
+    next_request: AtomicU64,
+    recordings: Recordings,
+    connections: OnceLock<Connections>,
     disk: Arc<DiskFaults>,
     /// Weak: the rooms' queue leads to this.
     behind: OnceLock<(Weak<Rooms>, Weak<Timer>)>,
@@ -96,6 +113,9 @@ impl TestControl {
             is_armed: AtomicBool::new(false),
             next_id: AtomicU64::new(0),
             holding: Holding::default(),
+            next_request: AtomicU64::new(0),
+            recordings: Recordings::default(),
+            connections: OnceLock::new(),
             disk: Arc::default(),
             behind: OnceLock::new(),
         })
@@ -122,7 +142,7 @@ impl TestControl {
     }
 
     /// Whether a request has to take the way through the faults.
-    pub fn is_armed(&self) -> bool {
+    fn is_armed(&self) -> bool {
         self.is_armed.load(Ordering::Acquire)
     }
 
@@ -204,5 +224,6 @@ impl TestControl {
         self.faults.load().iter().for_each(|fault| fault.end());
         drop(self.holding.end());
         self.put(Vec::new());
+        self.recordings.clear();
     }
 }

@@ -322,7 +322,7 @@ fn meant(given: &str, names: impl Iterator<Item = &'static str>) -> Option<&'sta
     names.iter().find(|(lower, _)| lower == found).map(|(_, name)| *name)
 }
 
-fn api_of(name: &str) -> Result<ApiKey, Refused> {
+pub(super) fn api_of(name: &str) -> Result<ApiKey, Refused> {
     let names = || api::FAULTED.iter().map(|api| api.name());
     let found = api::FAULTED.iter().find(|api| api.name().eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| {

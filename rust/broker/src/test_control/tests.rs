@@ -14,6 +14,8 @@ use crate::request_queue::{Audience, Lane, Request, RequestContext};
 use crate::response_queue::{Piece, Responder, Response};
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 
+mod noted;
+
 const ERROR: ErrorCode = ErrorCode::NotLeaderOrFollower;
 
 fn parts(topic: Option<&str>, partition: Option<i32>) -> Parts {

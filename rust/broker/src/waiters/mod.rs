@@ -6,14 +6,16 @@
 //! asks the operations that wait at the session's [`SessionNotifier`]. So one check of a
 //! partition's list reaches the sessions as well.
 
+use std::any::Any;
+
 mod session_notifier;
 mod watch_list;
 
 pub use session_notifier::{PartitionSubscription, SessionNotifier};
 pub use watch_list::WatchList;
 
-/// An operation in a [`WatchList`].
-pub trait Waiting: Send + Sync {
+/// An operation in a [`WatchList`]. The room that put it there finds its own type again.
+pub trait Waiting: Any + Send + Sync {
     /// `bytes` more became readable: is it worth calling `complete_if_satisfied` now?
     fn add_bytes(&self, bytes: u64) -> bool;
 

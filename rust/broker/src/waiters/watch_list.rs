@@ -115,14 +115,17 @@ impl WatchList {
 
     /// Stops every operation that waits here.
     pub fn stop(&self) {
-        let waiters: Vec<_> = {
-            let linked = self.linked.lock();
-            let waiters = linked.iter().flat_map(|linked| &linked.waiters);
-            waiters.map(|(_, waiter)| Arc::clone(waiter)).collect()
-        };
-        for waiter in waiters {
+        for waiter in self.waiters() {
             waiter.stop();
         }
+    }
+
+    /// The operations that wait here now.
+    #[must_use]
+    pub fn waiters(&self) -> Vec<Arc<dyn Waiting>> {
+        let linked = self.linked.lock();
+        let waiters = linked.iter().flat_map(|linked| &linked.waiters);
+        waiters.map(|(_, waiter)| Arc::clone(waiter)).collect()
     }
 }
 

@@ -39,6 +39,7 @@ mod sync;
 mod tests;
 mod timers;
 
+pub use describe::{MissingMember, Rebalance};
 pub use join::JoinContext;
 pub(in crate::coordinator::classic) use join::asked_weight;
 use known_protocols::KnownProtocols;

@@ -17,7 +17,7 @@
 
 use crate::fetch_sessions::{FetchContext, Look, SharedSession};
 use crate::partitions::{FetchReader, Fetched, Partition, ReplicaManager};
-use crate::purgatory::{Completion, DelayedOperation, Purgatory};
+use crate::purgatory::{Asker, Caught, Completion, DelayedOperation, Purgatory, Wait, WaitsFor};
 use crate::waiters::WatchList;
 use kafkalite_log::FileSlice;
 use kafkalite_protocol::ErrorCode;
@@ -25,6 +25,11 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Partitions that a waiting fetch names, at most.
+const MOST_TOLD: usize = 100;
+/// Looks at partitions that move meanwhile.
+const TRIES: usize = 8;
 
 /// One partition of a fetch, found or not.
 #[derive(Clone)]
@@ -44,6 +49,8 @@ impl Wanted {
 /// How much, how long, and for whom.
 #[derive(Clone, Debug)]
 pub struct FetchLimits {
+    /// The request.
+    pub asker: Asker,
     /// Fewer bytes are worth waiting.
     pub min_bytes: u64,
     /// Most bytes of the whole answer; its first batch is whole even so.
@@ -181,6 +188,27 @@ impl DelayedFetch {
             readable += u64::from(plan.read(most, true).bytes).saturating_sub(most);
         }
         Some(readable)
+    }
+
+    /// Where the partitions of it are, the clean ones of its session among them.
+    fn caught(&self) -> Vec<Caught> {
+        let targets = match &self.session {
+            Some(session) => session.lock().targets(MOST_TOLD),
+            None => {
+                let wanted = self.wanted();
+                wanted.iter().take(MOST_TOLD).map(|one| one.look.target.clone()).collect()
+            }
+        };
+        let here = targets.iter().filter_map(|target| {
+            let partition = self.partitions.find(&target.topic, target.partition).ok()?;
+            Some(Caught {
+                topic: partition.topic_name(),
+                partition: partition.index(),
+                fetch_offset: target.fetch_offset,
+                readable_end: partition.readable_end(self.limits.reader).0,
+            })
+        });
+        here.collect()
     }
 
     /// The ranges of files that [`DelayedFetch::read`] reads to find the offsets.
@@ -351,6 +379,23 @@ impl DelayedOperation for DelayedFetch {
 
     fn add_bytes(&self, bytes: u64) -> bool {
         self.missing.count(bytes)
+    }
+
+    /// Bytes and ends of partitions that belong together: records that arrive between the two looks
+    /// make for another try.
+    fn waits(&self) -> Option<Wait> {
+        let mut partitions = self.caught();
+        let mut bytes = self.readable();
+        for _ in 0..TRIES {
+            let again = self.caught();
+            if again == partitions {
+                break;
+            }
+            (partitions, bytes) = (again, self.readable());
+        }
+        let waits_for = WaitsFor::Bytes { min_bytes: self.limits.min_bytes, bytes, partitions };
+        let (asker, timeout_ms) = (self.limits.asker, self.limits.max_wait_ms);
+        Some(Wait { asker, timeout_ms, waits_for })
     }
 }
 

@@ -13,12 +13,15 @@
 //! Source: Kafka's `DelayedProduce`.
 
 use crate::partitions::{CommitStatus, Partition};
-use crate::purgatory::{Completion, DelayedOperation};
+use crate::purgatory::{Asker, Completion, DelayedOperation, Wait, WaitsFor};
 use kafkalite_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Batches that a waiting produce names, at most.
+const MOST_TOLD: usize = 100;
 
 /// One partition that is waited for.
 pub struct Pending {
@@ -78,6 +81,7 @@ type Answer = Box<dyn FnOnce(&ProduceResponse) + Send>;
 
 /// The waiting request.
 pub struct DelayedProduce {
+    asker: Asker,
     pending: Vec<Pending>,
     /// How many of `pending`, from the first on, have an outcome. They are not asked again.
     /// Otherwise a produce to very many partitions would ask each of them whenever one moves.
@@ -96,13 +100,14 @@ impl DelayedProduce {
     /// Holds `response` back until every partition of `pending` has an outcome; `answer` then sends
     /// it.
     pub fn new(
+        asker: Asker,
         pending: Vec<Pending>,
         timeout_ms: u64,
         response: ProduceResponse,
         answer: impl FnOnce(&ProduceResponse) + Send + 'static,
     ) -> Self {
         let unsent = Mutex::new(Some((response, Box::new(answer) as Answer)));
-        Self { pending, settled: AtomicUsize::new(0), timeout_ms, unsent }
+        Self { asker, pending, settled: AtomicUsize::new(0), timeout_ms, unsent }
     }
 }
 
@@ -139,5 +144,12 @@ impl DelayedOperation for DelayedProduce {
 
     fn timeout_ms(&self) -> u64 {
         self.timeout_ms
+    }
+
+    fn waits(&self) -> Option<Wait> {
+        let open = self.pending.iter().filter(|pending| pending.outcome().is_none());
+        let batches = open.take(MOST_TOLD).map(|one| one.partition.lacking(one.end_offset));
+        let waits_for = WaitsFor::Replicas { batches: batches.collect() };
+        Some(Wait { asker: self.asker, timeout_ms: self.timeout_ms, waits_for })
     }
 }

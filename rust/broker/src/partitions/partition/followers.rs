@@ -6,6 +6,7 @@ use super::{FetchReader, Partition};
 use crate::fetch_sessions::FetchTarget;
 use crate::metadata::{BrokerImage, MetadataImage};
 use crate::partitions::partition_state::{FollowerFetch, IsrProposal};
+use crate::purgatory::Unsafe;
 use kafkalite_log::LogError;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::RwLock;
@@ -111,6 +112,21 @@ impl Partition {
         let state = self.state.lock();
         state.check_leader(LeaderEpoch::UNKNOWN)?;
         Ok(state.lowest_start(start, is_alive))
+    }
+
+    /// What a batch that ends at `end` lacks yet.
+    #[must_use]
+    pub fn lacking(&self, end: Offset) -> Unsafe {
+        let state = self.state.lock();
+        Unsafe {
+            topic: self.topic_name(),
+            partition: self.index(),
+            end_offset: end.0,
+            high_watermark: state.high_watermark().0,
+            leader_end: state.local_end().0,
+            is_under_min: state.is_under_min(),
+            followers: state.lacking(end),
+        }
     }
 
     /// The controller refused the proposal, and will refuse it again.

@@ -366,7 +366,8 @@ fn a_produce_is_answered_with_what_ended_its_wait() {
         let answer = move |response: &ProduceResponse| {
             sent.send(response.responses[0].partition_responses[0].error_code).unwrap();
         };
-        Arc::new(DelayedProduce::new(vec![pending], 1_000, response, answer))
+        let asker = crate::purgatory::Asker { connection_id: 1, correlation_id: 1 };
+        Arc::new(DelayedProduce::new(asker, vec![pending], 1_000, response, answer))
     };
     let (committed, lost) = (waits(one()), waits(one()));
     assert!(!committed.is_satisfied());

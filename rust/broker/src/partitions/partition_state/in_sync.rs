@@ -252,6 +252,13 @@ impl InSync {
         waited_for.map(|follower| follower.log_end_offset).fold(local_end, Offset::min)
     }
 
+    /// The replicas that are waited for and lack what is before `end`: broker and log end.
+    pub fn lacking(&self, end: Offset) -> Vec<(i32, i64)> {
+        let waited_for = self.followers.iter().filter(|follower| self.waits_for(follower));
+        let lack = waited_for.filter(|follower| follower.log_end_offset < end);
+        lack.map(|follower| (follower.id, follower.log_end_offset.0)).collect()
+    }
+
     /// The lowest start of the logs on brokers that are alive; the leader's own starts at
     /// `local_start`.
     pub fn lowest_start(&self, local_start: Offset, is_alive: impl Fn(i32) -> bool) -> Offset {

@@ -230,6 +230,7 @@ impl House {
         let reader = super::super::reader(who);
         let unsigned = |value: i32| u64::try_from(value).expect("tests ask for sane limits");
         let limits = FetchLimits {
+            asker: crate::purgatory::Asker { connection_id: 1, correlation_id: 1 },
             min_bytes: unsigned(request.min_bytes),
             max_bytes: unsigned(request.max_bytes),
             max_wait_ms: unsigned(request.max_wait_ms),
