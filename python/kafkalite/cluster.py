@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .admin import AdminClient
     from .descriptions import PartitionDescription
+    from .moves import ClusterFaults
 
 __all__ = ["Cluster"]
 
@@ -148,6 +149,13 @@ class Cluster:
             IllegalStateError: The cluster does not run.
         """
         return ",".join(self._running())
+
+    @property
+    def faults(self) -> ClusterFaults:
+        """Leaders and coordinators that move on purpose; other faults are those of ``brokers``."""
+        from .moves import ClusterFaults
+
+        return ClusterFaults(self)
 
     def start(self) -> None:
         """Start all brokers that are down; all serve when this returns, with the data they had.

@@ -87,7 +87,11 @@ class Explanation:
 
 def explain(send: Send, client_id: str | None) -> Explanation:
     """Ask the broker behind ``send``."""
-    query = "" if client_id is None else f"?client_id={quote(client_id, safe='')}"
+    query = (
+        ""
+        if client_id is None
+        else f"?client_id={quote(client_id.encode(errors='surrogateescape'), safe='')}"
+    )
     told = command(send, "GET", f"/explain{query}")
     reasons = [Reason(**reason) for reason in told.pop("reasons")]
     return Explanation(reasons=reasons, **told)

@@ -16,6 +16,8 @@ from .errors import IllegalStateError, InvalidArgumentError
 if TYPE_CHECKING:
     from typing import Self
 
+    from .moves import Moves
+
 __all__ = ["Fault", "Faults"]
 
 #: Sends a command: method, path and body; the status and the body of the answer.
@@ -104,8 +106,9 @@ class Fault:
 class Faults:
     """The faults of one broker.
 
-    ``api`` is Kafka's name of an API, ``topic`` and ``partition`` restrict a fault to requests
-    that name them, ``client_id`` to one client. Names are checked when the fault is added.
+    ``api`` is Kafka's name of an API. ``topic`` and ``partition`` restrict a fault to requests that
+    name them, ``group`` to one group, and ``client_id`` to one client. Names are checked when
+    the fault is added.
     """
 
     def __init__(self, send: Send) -> None:
@@ -211,6 +214,51 @@ class Faults:
                 ``times``, ``on_call``, ``probability``, ``seed``.
         """
         return self.add("disk", disk=disk, ms=ms, **when)
+
+    def move_leader(
+        self, topic: str, partition: int, to: int | None = None, *, times: int = 1
+    ) -> Moves:
+        """Have another in-sync replica lead a partition.
+
+        Without another one the same broker leads on in a higher epoch, and answers Produce, Fetch
+        and ListOffsets of the partition with NOT_LEADER_OR_FOLLOWER.
+
+        Args:
+            topic: The topic.
+            partition: The partition's number.
+            to: The id of a broker; ``None`` is the next replica that is in sync.
+            times: Errors of each API where the same broker leads on.
+        """
+        from .moves import move
+
+        path, place = "/leaders/move", {"topic": topic, "partition": partition}
+        return move(self._send, path, **place, to=to, times=times)
+
+    def shuffle_leaders(self, topic: str | None = None, *, seed: int = 0, times: int = 1) -> Moves:
+        """Have another in-sync replica lead each partition, chosen by chance.
+
+        Args:
+            topic: The topic; ``None`` is every topic but internal ones.
+            seed: The same seed chooses the same leaders.
+            times: As in ``move_leader()``.
+        """
+        from .moves import move
+
+        return move(self._send, "/leaders/shuffle", topic=topic, seed=seed, times=times)
+
+    def move_coordinator(self, group: str, to: int | None = None, *, times: int = 1) -> Moves:
+        """Have another broker coordinate a group: the leader of the partition with its offsets.
+
+        Without another one the same broker answers the group with NOT_COORDINATOR.
+
+        Args:
+            group: The group's id.
+            to: The id of a broker; ``None`` is the next one that has the offsets.
+            times: Errors of each API of groups where the same broker leads on.
+        """
+        from .moves import move
+
+        return move(self._send, "/coordinators/move", group=group, to=to, times=times)
 
     def clear(self) -> int:
         """Remove all faults; return how many there were."""

@@ -159,7 +159,7 @@ def test_a_failure_shows_why_its_clients_wait(pytester: pytest.Pytester) -> None
 
         def test_fails(kafkalite_broker, kafkalite_topic, kafkalite_faults):
             kafkalite_faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
-            kafkalite_faults.drop_response(api="Produce", client_id="billing", on_call=2)
+            kafkalite_faults.drop_response(api="Produce", client_id="billing", times=1)
             servers = {"bootstrap.servers": kafkalite_broker.bootstrap_servers}
             producer = Producer({**servers, "client.id": "billing", "linger.ms": 0})
             with kafkalite_broker.record(api="Produce") as recording:

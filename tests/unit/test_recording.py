@@ -9,16 +9,18 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 
 import kafkalite
 from kafkalite.errors import IllegalStateError, InvalidArgumentError
 from kafkalite.recording import RecordedRequest, Recording
+from tests.harness.kafka_python import DEPRECATED, KafkaProducer
 from tests.harness.openapi import flaws
 from tests.harness.process import PATIENCE_S
 from tests.unit.test_admin_api import FILE
+
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,8 @@ def test_a_recording_of_a_group_has_its_members(broker: kafkalite.Broker, name: 
     send(broker, name, 1)
     with broker.record(name) as recording:
         keys = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name}
-        reader = Consumer({**keys, "group.id": name, "auto.offset.reset": "earliest"})
+        keys |= {"group.id": name, "auto.offset.reset": "earliest"}
+        reader = Consumer({**keys, "enable.auto.commit": False})
         reader.subscribe([name])
         message = reader.poll(PATIENCE_S)
         assert message is not None
@@ -120,7 +123,7 @@ def test_a_request_without_an_answer_is_open(broker: kafkalite.Broker, name: str
         broker.record(name, api="Produce") as recording,
         broker.faults.blackhole(name, api="Produce") as fault,
     ):
-        producer = kafka.KafkaProducer(
+        producer = KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers, client_id=name, linger_ms=0
         )
         sent = producer.send(name, b"v", partition=1)

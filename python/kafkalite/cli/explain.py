@@ -21,7 +21,11 @@ def command(client_id: str | None, as_json: bool, admin_url: str, token: str | N
 
     The broker must be `kafkalite dev`, or `kafkalite serve --test-control`.
     """
-    query = "" if client_id is None else f"?client_id={quote(client_id, safe='')}"
+    query = (
+        ""
+        if client_id is None
+        else f"?client_id={quote(client_id.encode(errors='surrogateescape'), safe='')}"
+    )
     told = ask(admin_url, token, "GET", f"/explain{query}")
     if as_json:
         return answer_json(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
 
+#: A partition's number, as far as 32 bits have digits.
+_NUMBER = re.compile("[0-9]{1,9}")
 #: Seconds until the broker must answer.
 _ASKING_S = 10.0
 
@@ -121,6 +124,7 @@ def command() -> None:
 @click.option("--api", help="Kafka's name of the API: Produce, Fetch, ...")
 @click.option("--topic", help="Topic that requests must name.")
 @click.option("--partition", type=click.IntRange(0), help="Partition of the topic.")
+@click.option("--group", help="Group that requests must name.")
 @click.option("--client-id", help="client.id of the client.")
 @click.option("--error", help="Kafka's name of the error: NOT_LEADER_OR_FOLLOWER, ...")
 @click.option(
@@ -198,3 +202,94 @@ def clear(admin_url: str, token: str | None) -> None:
     """Remove all faults."""
     removed = ask(admin_url, token, "DELETE", "/faults")["removed"]
     say(f"{removed} removed.")
+
+
+_TO = click.option(
+    "--to",
+    type=click.IntRange(0, 2**31 - 1),
+    metavar="BROKER",
+    help="Id of the broker that shall lead. Default: the next replica that is in sync.",
+)
+_TIMES = click.option(
+    "--times",
+    type=click.IntRange(0, 2**63),
+    default=1,
+    show_default=True,
+    help="Number of errors of each API, where no other replica is in sync.",
+)
+
+
+def _moved(told: dict[str, Any], as_json: bool) -> None:
+    """Show the leaders that moved."""
+    rows = [
+        {
+            "partition": f"{one['topic']}-{one['partition']}",
+            "before": one["from"],
+            "leader": one["to"],
+            "leader_epoch": one["leader_epoch"],
+        }
+        for one in told["moved"]
+    ]
+    if as_json:
+        return answer_json(told)
+    answer_table(rows, ["partition", "before", "leader", "leader_epoch"], as_json=False)
+    if told["faults"]:
+        say(f"faults in force: {', '.join(map(str, told['faults']))}.")
+    return None
+
+
+@command.command("move-leader", epilog=examples("kafkalite faults move-leader orders:0 --to 2"))
+@click.argument("place", metavar="TOPIC:PARTITION")
+@_TO
+@_TIMES
+@json_option
+@reach
+def move_leader(
+    place: str,
+    to: int | None,
+    times: int,
+    as_json: bool,
+    admin_url: str,
+    token: str | None,
+) -> None:
+    """Have another in-sync replica lead TOPIC:PARTITION.
+
+    Without another one the same broker leads on in a higher epoch, and answers with
+    NOT_LEADER_OR_FOLLOWER first.
+    """
+    topic, _, number = place.rpartition(":")
+    if not topic or _NUMBER.fullmatch(number) is None:
+        raise click.UsageError(f"{place!r} is not TOPIC:PARTITION, such as orders:0")
+    wanted: dict[str, Any] = {"topic": topic, "partition": int(number), "times": times}
+    more = {} if to is None else {"to": to}
+    _moved(ask(admin_url, token, "POST", "/leaders/move", wanted | more), as_json)
+
+
+@command.command("shuffle-leaders", epilog=examples("kafkalite faults shuffle-leaders --seed 7"))
+@click.option("--topic", help="Topic whose leaders move. Default: all but internal ones.")
+@click.option("--seed", type=click.IntRange(0, 2**63), default=0, help="Seed of the choice.")
+@_TIMES
+@json_option
+@reach
+def shuffle_leaders(
+    topic: str | None, seed: int, times: int, as_json: bool, admin_url: str, token: str | None
+) -> None:
+    """Have another in-sync replica lead each partition, chosen by chance."""
+    wanted: dict[str, Any] = {"seed": seed, "times": times}
+    more = {} if topic is None else {"topic": topic}
+    _moved(ask(admin_url, token, "POST", "/leaders/shuffle", wanted | more), as_json)
+
+
+@command.command("move-coordinator", epilog=examples("kafkalite faults move-coordinator billing"))
+@click.argument("group")
+@_TO
+@_TIMES
+@json_option
+@reach
+def move_coordinator(
+    group: str, to: int | None, times: int, as_json: bool, admin_url: str, token: str | None
+) -> None:
+    """Have another broker coordinate the group GROUP."""
+    wanted: dict[str, Any] = {"group": group, "times": times}
+    more = {} if to is None else {"to": to}
+    _moved(ask(admin_url, token, "POST", "/coordinators/move", wanted | more), as_json)

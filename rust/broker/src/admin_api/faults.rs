@@ -98,6 +98,24 @@ pub(super) const COMMANDS: &[Command<TestControl>] = &[
         obey: |control, asked, _| control.explain(asked.text("client_id")).map_err(refusal),
     },
     Command {
+        path: "/leaders/move",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.move_leader_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/leaders/shuffle",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.shuffle_leaders_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/coordinators/move",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.move_coordinator_as(body).map_err(refusal),
+    },
+    Command {
         path: "/recordings",
         method: Method::Get,
         query: &[],

@@ -97,6 +97,7 @@ fn needed(image: &MetadataImage, kind: ElectionKind) -> Vec<(Arc<str>, i32)> {
         let needed = (0..).zip(&topic.partitions).filter(|(_, now)| match kind {
             ElectionKind::Preferred => now.replicas.first() != Some(&now.leader),
             ElectionKind::Unclean => now.leader == -1,
+            ElectionKind::Named(id) => now.leader != id,
         });
         needed.map(|(index, _)| (Arc::clone(&topic.name), index))
     });

@@ -220,7 +220,31 @@ impl TestControl {
         Ok(json(&self.delete_recording(id)?))
     }
 
-    /// Obeys a command about recordings or clients; `None`: it is about something else.
+    /// Moves the leader of a partition.
+    ///
+    /// # Errors
+    /// The command cannot be read, or no such replica can lead.
+    pub fn move_leader_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.move_leader(&read(body)?)?))
+    }
+
+    /// Moves the leaders of all partitions.
+    ///
+    /// # Errors
+    /// The command cannot be read, or there is no such topic.
+    pub fn shuffle_leaders_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.shuffle_leaders(&read(or_nothing(body))?)?))
+    }
+
+    /// Moves the coordinator of a group.
+    ///
+    /// # Errors
+    /// The command cannot be read, or no such replica can lead.
+    pub fn move_coordinator_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        Ok(json(&self.move_coordinator(&read(body)?)?))
+    }
+
+    /// Obeys a command about recordings, clients or leaders; `None`: it is about something else.
     fn command_of_notes(
         &self,
         method: &str,
@@ -233,6 +257,9 @@ impl TestControl {
         Some(match (method, folder, id, verb) {
             ("GET", "explain", None, "") => read::<Meant>(or_nothing(body))
                 .and_then(|meant| self.explain(meant.client_id.as_deref())),
+            ("POST", "leaders", None, "") if rest == "move" => self.move_leader_as(body),
+            ("POST", "leaders", None, "") if rest == "shuffle" => self.shuffle_leaders_as(body),
+            ("POST", "coordinators", None, "") if rest == "move" => self.move_coordinator_as(body),
             ("POST", "recordings", None, "") => self.add_recording(body),
             ("GET", "recordings", None, "") => Ok(self.list_recordings()),
             ("GET", "recordings", Some(id), "") => {

@@ -144,8 +144,10 @@ fn no_leader(scene: &Scene<'_>, streaks: &[&Streak]) -> Option<Said> {
     let names = leaderless.iter().map(|(topic, index, _)| format!("{topic}-{index}"));
     let names = among(names, MOST_NAMED);
     let is_alive = |id: &i32| scene.image.brokers.get(id).is_some_and(|broker| !broker.fenced);
-    let dead: Vec<i32> = first.isr.iter().copied().filter(|id| !is_alive(id)).collect();
-    let isr = among(first.isr.iter().map(i32::to_string), MOST_NAMED);
+    // An eligible replica has every committed record as well (KIP-966).
+    let eligible: Vec<i32> = first.isr.iter().chain(&first.elr).copied().collect();
+    let dead: Vec<i32> = eligible.iter().copied().filter(|id| !is_alive(id)).collect();
+    let names_of = |ids: &[i32]| among(ids.iter().map(i32::to_string), MOST_NAMED);
     let mut facts = facts(scene, streaks);
     let told: Vec<Value> = leaderless
         .iter()
@@ -153,16 +155,18 @@ fn no_leader(scene: &Scene<'_>, streaks: &[&Streak]) -> Option<Said> {
             json!({
                 "topic": topic, "partition": index, "leader_epoch": image.leader_epoch.0,
                 "replicas": image.replicas, "isr": image.isr,
+                "elr": image.elr,
             })
         })
         .collect();
     (facts["leaderless"], facts["brokers_that_are_gone"]) = (told.into(), dead.clone().into());
     let todo = match dead.as_slice() {
-        [] => "look into the log of the controller: an in-sync replica is alive".to_owned(),
-        dead => format!("start broker {}", among(dead.iter().map(i32::to_string), MOST_NAMED)),
+        [] => "look into the log of the controller: no broker that may lead is down".to_owned(),
+        dead => format!("start broker {}", names_of(dead)),
     };
     let says = format!(
-        "{names} has no leader: its in-sync replicas are on broker {isr}. {}",
+        "{names} has no leader: broker {} alone may lead. The broker answered {}",
+        names_of(&eligible),
         self::told(scene, streaks)
     );
     Some(Said { kind: "no_leader", says, todo, facts })

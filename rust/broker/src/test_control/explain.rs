@@ -4,6 +4,7 @@
 //! operations in purgatory, one image of the metadata. A group is looked at under its lock. What
 //! ended between two looks is left out.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -25,6 +26,9 @@ use crate::request_queue::{Audience, RequestContext};
 const MOST_CONNECTIONS: usize = 1_000;
 /// Clients that are named when the wanted one is not connected.
 const MOST_NAMED: usize = 20;
+
+/// The kind of reason of a connection without an open request.
+const IDLE: &str = "idle";
 
 /// What lists the connections that are open.
 pub type Connections = Box<dyn Fn() -> Vec<Arc<RequestContext>> + Send + Sync>;
@@ -167,6 +171,13 @@ impl TestControl {
             let said = explain(&scene, client, &clients);
             reasons.extend(said.into_iter().map(|said| client.reason(said)));
         }
+        // A quiet connection says something of a client only if no other one has a reason.
+        let busy: HashSet<Option<String>> = reasons
+            .iter()
+            .filter(|reason: &&Reason| reason.kind != IDLE)
+            .map(|reason| reason.client_id.clone())
+            .collect();
+        reasons.retain(|reason| reason.kind != IDLE || !busy.contains(&reason.client_id));
         if let Some(id) = client_id.filter(|_| clients.is_empty()) {
             reasons.push(not_connected(id, &open));
         }
@@ -202,7 +213,14 @@ fn explain(scene: &Scene<'_>, client: &Client, all: &[Client]) -> Vec<Said> {
     }
     let is_present = |streak: &&super::seen::Streak| !client.is_over(streak, all);
     let streaks: Vec<_> = look.streaks.iter().filter(is_present).collect();
-    said.extend(super::errors_told::of_streaks(scene, &streaks));
+    for one in super::errors_told::of_streaks(scene, &streaks) {
+        // A member that has joined again waits for the same rebalance.
+        let is_same =
+            |other: &Said| (other.kind, &other.facts["group"]) == (one.kind, &one.facts["group"]);
+        if one.kind != "rebalancing" || !said.iter().any(is_same) {
+            said.push(one);
+        }
+    }
     if let Some(fault) = scene.stalls(Stage::IoThreads) {
         said.push(Said {
             kind: "stalled",
@@ -229,7 +247,7 @@ fn idle(scene: &Scene<'_>, client: &Client) -> Said {
         None => "its connection is idle: it has not sent a request yet".to_owned(),
     };
     Said {
-        kind: "idle",
+        kind: IDLE,
         says,
         todo: "look into the client: the broker owes it nothing".to_owned(),
         facts: json!({"requests": requests, "last_request_ms_ago": ago_ms}),

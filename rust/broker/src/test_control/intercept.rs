@@ -308,6 +308,11 @@ fn hit_by(
     if !known.names(&request.body, head.version, &parts) {
         return None;
     }
+    if spec.group.is_some()
+        && known.tells(&request.body, head.version).is_none_or(|asked| asked.group != spec.group)
+    {
+        return None;
+    }
     if head.api != ApiKey::Fetch {
         return Some((parts, Vec::new()));
     }

@@ -6,6 +6,7 @@
 //! | `fault`, `held` | faults in force, and the requests and answers that they hold back |
 //! | `faulted`, `api`, `data_apis`, `offset_apis`, `admin_apis` | what faults know of each API |
 //! | `intercept` | the way of a request through the faults, and of its answer back |
+//! | `moves` | leaders and coordinators that move |
 //! | `disk`, `clock` | the file system and the clock of a broker under test |
 //! | `snapshots`, `forks` | copies of all that the broker keeps, and second brokers on them |
 //! | `noting`, `told`, `seen` | what is noted of each request, answer and connection |
@@ -50,6 +51,7 @@ mod faulted;
 mod forks;
 mod held;
 mod intercept;
+mod moves;
 mod noting;
 mod offset_apis;
 mod parts;

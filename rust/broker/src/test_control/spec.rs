@@ -8,10 +8,11 @@ use super::refusal::Refused;
 use super::trigger::When;
 
 /// What a fault does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The answer is an error.
+    #[default]
     Error,
     /// The request or its answer is late.
     Delay,
@@ -80,7 +81,7 @@ pub enum Operation {
 }
 
 /// A fault.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What it does.
@@ -94,6 +95,9 @@ pub struct Spec {
     /// A partition of that topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
+    /// A group that requests must name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// `client.id` of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
@@ -150,6 +154,18 @@ const NAME_TOPICS: &[ApiKey] = &[
     ApiKey::IncrementalAlterConfigs,
 ];
 
+/// APIs whose requests name a group.
+const NAME_GROUPS: &[ApiKey] = &[
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetDelete,
+];
+
 /// A fault whose parts were checked together.
 #[derive(Debug, Clone)]
 pub(super) struct Checked {
@@ -161,11 +177,13 @@ pub(super) struct Checked {
 /// The members that a kind may have beside `client_id`, and those that it must have.
 fn members(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
-        Kind::Error => (&["api", "topic", "partition", "error", "side"], &["api", "error"]),
-        Kind::Delay => (&["api", "topic", "partition", "ms", "side"], &["ms"]),
-        Kind::Disconnect => (&["api", "topic", "partition", "side"], &[]),
-        Kind::DropResponse | Kind::Blackhole => (&["api", "topic", "partition"], &[]),
-        Kind::Throttle => (&["api", "topic", "partition", "ms"], &["ms"]),
+        Kind::Error => {
+            (&["api", "topic", "partition", "group", "error", "side"], &["api", "error"])
+        }
+        Kind::Delay => (&["api", "topic", "partition", "group", "ms", "side"], &["ms"]),
+        Kind::Disconnect => (&["api", "topic", "partition", "group", "side"], &[]),
+        Kind::DropResponse | Kind::Blackhole => (&["api", "topic", "partition", "group"], &[]),
+        Kind::Throttle => (&["api", "topic", "partition", "group", "ms"], &["ms"]),
         Kind::Corrupt => (&["api", "topic", "partition"], &[]),
         Kind::Stall => (&["api", "topic", "partition", "stage"], &["stage"]),
         Kind::Disk => (&["topic", "partition", "disk", "operation", "ms"], &["disk"]),
@@ -178,6 +196,7 @@ impl Spec {
             "api" => self.api.is_some(),
             "topic" => self.topic.is_some(),
             "partition" => self.partition.is_some(),
+            "group" => self.group.is_some(),
             "client_id" => self.client_id.is_some(),
             "error" => self.error.is_some(),
             "side" => self.side.is_some(),
@@ -237,10 +256,11 @@ impl Spec {
     fn check_members(&self) -> Result<(), Refused> {
         let (may, must) = members(self.kind);
         let kind = kind_name(self.kind);
-        const ALL: [&str; 10] = [
+        const ALL: [&str; 11] = [
             "api",
             "topic",
             "partition",
+            "group",
             "client_id",
             "error",
             "side",
@@ -284,6 +304,11 @@ impl Spec {
     }
 
     fn check_parts(&self, api: Option<ApiKey>) -> Result<(), Refused> {
+        if let Some(api) = api.filter(|_| self.group.is_some())
+            && !NAME_GROUPS.contains(&api)
+        {
+            return Err(wrong(format!("requests of {} name no group", api.name())));
+        }
         let Some(api) = api.filter(|_| self.topic.is_some()) else { return Ok(()) };
         let names_partitions = NAME_PARTITIONS.contains(&api);
         if !names_partitions && !NAME_TOPICS.contains(&api) {
@@ -378,6 +403,8 @@ mod tests {
             (r#"{"kind": "throttle", "ms": 5, "error": "NONE"}"#, "takes no error"),
             (r#"{"kind": "throttle", "ms": 5, "api": "SaslHandshake"}"#, "no throttle_time_ms"),
             (r#"{"kind": "disconnect", "partition": 0}"#, "needs the topic"),
+            (r#"{"kind": "delay", "ms": 1, "api": "Fetch", "group": "g"}"#, "name no group"),
+            (r#"{"kind": "corrupt", "group": "g"}"#, "takes no group"),
             (r#"{"kind": "disconnect", "api": "Heartbeat", "topic": "t"}"#, "name no topic"),
             (
                 r#"{"kind": "disconnect", "api": "CreateTopics", "topic": "t", "partition": 0}"#,

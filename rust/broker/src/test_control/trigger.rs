@@ -42,18 +42,49 @@ pub(super) struct Trigger {
     when: When,
     seen: u64,
     fired: u64,
-    random: u64,
+    random: Random,
+}
+
+/// Numbers that a seed decides.
+/// Source: `SplitMix64` (Steele, Lea, Flood).
+#[derive(Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// The next number from 0 to 1.
+    fn draw(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of these; `None` if there are none.
+    pub fn pick<T: Copy>(&mut self, among: &[T]) -> Option<T> {
+        let count = u64::try_from(among.len()).ok().filter(|count| *count > 0)?;
+        let place = usize::try_from(self.next() % count).ok()?;
+        among.get(place).copied()
+    }
 }
 
 impl Trigger {
     pub fn new(when: When) -> Self {
-        Self { when, seen: 0, fired: 0, random: when.seed.unwrap_or(0) }
+        Self { when, seen: 0, fired: 0, random: Random::new(when.seed.unwrap_or(0)) }
     }
 
     /// Notes a call; whether it is struck.
     pub fn fires(&mut self) -> bool {
         self.seen += 1;
-        let chance = self.when.probability.is_none_or(|chance| self.draw() < chance);
+        let chance = self.when.probability.is_none_or(|chance| self.random.draw() < chance);
         let times = match (self.when.times, self.when.on_call) {
             (None, Some(_)) => Some(1),
             (times, _) => times,
@@ -74,17 +105,6 @@ impl Trigger {
     /// Calls that matched, and those that were struck.
     pub fn counts(&self) -> (u64, u64) {
         (self.seen, self.fired)
-    }
-
-    /// The next number from 0 to 1 of the seed's row.
-    /// Source: `SplitMix64` (Steele, Lea, Flood).
-    fn draw(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -72,7 +72,12 @@ fn parked(scene: &Scene<'_>, seen: &Seen) -> Option<Said> {
         asker.connection_id == seen.connection_id && asker.correlation_id == seen.correlation_id
     };
     let wait = scene.waits.iter().find(is_its)?;
-    let left_ms = wait.timeout_ms.saturating_sub(scene.since_ms(seen.started_ns));
+    let progress = seen.progress();
+    let delays = progress.hits.iter().filter(|hit| hit.kind == Kind::Delay);
+    let late_ns = delays.map(|hit| hit.at_ns.saturating_add(u64::from(hit.ms) * NS_PER_MS)).max();
+    // A delay before the handler counts for nothing: the wait began behind it.
+    let began_ns = late_ns.unwrap_or(0).min(scene.now_ns).max(seen.started_ns);
+    let left_ms = wait.timeout_ms.saturating_sub(scene.since_ms(began_ns));
     Some(match &wait.waits_for {
         WaitsFor::Bytes { min_bytes, bytes, partitions } => {
             for_bytes(*min_bytes, *bytes, partitions, left_ms)

@@ -2,7 +2,7 @@
 //! handles requests, nor for a follower of the image, which would wait for itself.
 
 use super::{ConfigChange, ConfigRules, Controller, CreatedTopic, NewPartitions, NewTopic};
-use super::{Done, OnAnswers, ProducerIdBlock, TopicDefaults, TopicName};
+use super::{Done, ElectionKind, OnAnswers, ProducerIdBlock, TopicDefaults, TopicName};
 use crate::config::BrokerConfig;
 use crate::metadata::error::ApiError;
 use kafkalite_protocol::{ErrorCode, Uuid};
@@ -59,6 +59,15 @@ impl Blocking<'_> {
     ) -> Vec<Result<(), ApiError>> {
         let (changes, rules) = (changes.to_vec(), Arc::new(rules.clone()));
         wait(changes.len(), |done| self.0.alter_configs(changes, rules, validate_only, done))
+    }
+
+    /// As [`Controller::elect_leaders`].
+    pub fn elect_leaders(
+        &self,
+        kind: ElectionKind,
+        partitions: Vec<(Arc<str>, i32)>,
+    ) -> Vec<Result<(), ApiError>> {
+        wait(partitions.len(), |done| self.0.elect_leaders(kind, partitions, done))
     }
 
     /// As [`Controller::allocate_producer_ids`].

@@ -45,6 +45,9 @@ pub enum ElectionKind {
     Preferred,
     /// Any replica that is alive shall lead, where none does.
     Unclean,
+    /// This broker shall lead, if it is alive and in sync. If it leads, its epoch rises: so it is
+    /// after another broker led meanwhile. No client can ask for it.
+    Named(i32),
 }
 
 /// A decision on one image.
@@ -312,6 +315,16 @@ impl<'a> Elections<'a> {
                     ApiError::new(ErrorCode::PreferredLeaderNotAvailable, message)
                 })?
             }
+            ElectionKind::Named(id) if now.isr.contains(&id) && (self.is_alive)(id) => {
+                if now.leader == id {
+                    return self.led_again(place).ok_or_else(not_needed);
+                }
+                id
+            }
+            ElectionKind::Named(id) => {
+                let message = format!("Broker {id} is no in-sync replica that is alive.");
+                return Err(ApiError::new(ErrorCode::EligibleLeadersNotAvailable, message));
+            }
             ElectionKind::Unclean => {
                 if now.leader != -1 {
                     return Err(not_needed());
@@ -324,6 +337,13 @@ impl<'a> Elections<'a> {
             }
         };
         self.led_by(place, leader).ok_or_else(not_needed)
+    }
+
+    /// The record that has the leader lead on in the next epoch.
+    fn led_again(&self, place: Place<'_>) -> Option<MetadataRecord> {
+        let mut next = place.now.clone();
+        next.leader_epoch.0 += 1;
+        self.record(place, next)
     }
 }
 

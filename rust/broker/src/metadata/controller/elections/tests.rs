@@ -298,6 +298,14 @@ fn the_preferred_leader_leads_when_a_client_asks_for_it() {
     assert_eq!(cluster.alter(2, epochs, &[(2, -1), (3, -1), (1, 10)]), ErrorCode::None);
     assert_eq!(elect(&mut cluster, ElectionKind::Preferred), ErrorCode::None);
     assert_eq!(cluster.state(), (1, vec![2, 3, 1], vec![]));
+    let named = ErrorCode::EligibleLeadersNotAvailable;
+    assert_eq!(elect(&mut cluster, ElectionKind::Named(4)), named, "no replica");
+    let (epoch, _) = cluster.epochs();
+    assert_eq!(elect(&mut cluster, ElectionKind::Named(3)), ErrorCode::None);
+    assert_eq!(cluster.state(), (3, vec![2, 3, 1], vec![]));
+    assert_eq!(elect(&mut cluster, ElectionKind::Named(3)), ErrorCode::None, "it leads on");
+    assert_eq!(cluster.state(), (3, vec![2, 3, 1], vec![]));
+    assert_eq!(cluster.epochs().0, epoch + 2, "each of them has an epoch");
     let unknown = cluster.decide(|elections| elections.elect("t", 1, ElectionKind::Preferred));
     assert_eq!(unknown.unwrap_err().code, ErrorCode::UnknownTopicOrPartition);
 }
