@@ -97,6 +97,10 @@ def missing_downloads() -> list[Missing]:
         gone.append(Missing("Kafka's jars", "Java tools, schemas, the reference broker", hint))
     elif not places.streams_jar().exists():
         gone.append(Missing("the jar of Kafka Streams", "the suite streams", hint))
+    elif not places.junit_jar().exists():
+        gone.append(Missing("the jar of JUnit", "the suite examples", hint))
+    if not (places.RUST_EXAMPLES / "debug" / "faults").exists():
+        gone.append(Missing("the example in Rust, compiled", "the suite examples", hint))
     if not (places.GO_BINARIES / "kgo.test").exists():
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
     for program, why in (
@@ -106,6 +110,7 @@ def missing_downloads() -> list[Missing]:
         ("kadm", "the suite go-clients"),
         ("sarama.test", "sarama's functional tests, compiled"),
         ("toxiproxy", "the suite sarama"),
+        ("faults.test", "the suite examples"),
     ):
         if not (places.GO_BINARIES / program).exists():
             gone.append(Missing(program, why, hint))
@@ -138,8 +143,8 @@ def install_tools(tools: list[Missing]) -> None:
 
 def fetch_jars() -> None:
     """Copy Kafka's jars into the cache, as ``peers/pom.xml`` pins them."""
-    complete = places.clients_jar().exists() and places.streams_jar().exists()
-    if complete or shutil.which("mvn") is None:
+    jars = (places.clients_jar(), places.streams_jar(), places.junit_jar())
+    if all(jar.exists() for jar in jars) or shutil.which("mvn") is None:
         return
     command = [
         "mvn", "-q", "-B", "-f", str(places.PEERS / "pom.xml"),
@@ -156,6 +161,7 @@ def build_go() -> None:
     kgo, sarama = "github.com/twmb/franz-go/pkg/kgo", "github.com/IBM/sarama"
     toxiproxy = "github.com/Shopify/toxiproxy/v2"
     functional = ["test", "-c", "-tags", "functional"]
+    go_example = places.EXAMPLES / "faults_test.go"
 
     def into(program: str) -> str:
         return str(places.GO_BINARIES / program)
@@ -163,11 +169,22 @@ def build_go() -> None:
     for module, command in (
         (places.GO_MODULE, ["test", "-c", "-o", into("kgo.test"), kgo]),
         (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES), "./records", "./kadm"]),
+        (places.GO_MODULE, ["test", "-c", "-o", into("faults.test"), str(go_example)]),
         (places.GO_CLIENTS, ["build", "-o", str(places.GO_BINARIES), "./..."]),
         (places.GO_FUNCTIONAL, [*functional, "-o", into("sarama.test"), sarama]),
         (places.GO_FUNCTIONAL, ["build", "-o", into("toxiproxy"), f"{toxiproxy}/cmd/server"]),
     ):
         subprocess.run(["go", *command], check=True, cwd=module)
+
+
+def build_rust() -> None:
+    """Compile the example in Rust."""
+    if shutil.which("cargo") is None:
+        return
+    manifest = places.EXAMPLES / "rust" / "Cargo.toml"
+    command = ["cargo", "build", "--quiet", "--locked", "--manifest-path", str(manifest)]
+    environment = dict(os.environ, CARGO_TARGET_DIR=str(places.RUST_EXAMPLES))
+    subprocess.run(command, check=True, env=environment)
 
 
 def fetch_kafkajs() -> None:
@@ -204,6 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only is None:
             fetch_jars()
             build_go()
+            build_rust()
             fetch_kafkajs()
     gone = tools() + ([] if options.only else missing_downloads())
     report(gone)

@@ -61,6 +61,7 @@ SUITES: dict[str, Suite] = {
     "partitions": Suite(("test_partitions.py",), 900, 90),
     "chaos": Suite(("test_chaos.py",), 1_200, 90),
     "rolling-upgrade": Suite(("test_rolling_upgrade.py",), 300, 120),
+    "examples": Suite(("test_examples.py",), 180, 60),
     "hostile": Suite(("test_hostile.py",), 900, 220),
     "frameworks": Suite(("../frameworks",), 600, 150, frameworks=True),
 }

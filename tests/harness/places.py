@@ -14,12 +14,14 @@ GO_MODULE = PEERS / "go"
 GO_CLIENTS = PEERS / "go-clients"
 GO_FUNCTIONAL = PEERS / "go-functional"
 KAFKAJS = PEERS / "js"
+EXAMPLES = CHECKOUT / "examples" / "faults"
 
 #: Downloads live below the checkout, never in the user's home, and git ignores them.
 CACHE = Path(os.environ.get("KAFKALITE_CONFORMANCE_CACHE", str(CHECKOUT / ".cache")))
 JARS = CACHE / "kafka" / "libs"
 RECEIVER = CACHE / "kafka" / "receiver"
 GO_BINARIES = CACHE / "go-bin"
+RUST_EXAMPLES = CACHE / "rust-examples"
 KAFKAJS_INSTALLED = CACHE / "kafkajs"
 
 #: `make frameworks` fills it; the binding is read from the checkout, it fits any CPython.
@@ -36,6 +38,11 @@ def clients_jar() -> Path:
 def streams_jar() -> Path:
     """Kafka Streams, which the broker and its tools do without."""
     return JARS / f"kafka-streams-{KAFKA_VERSION}.jar"
+
+
+def junit_jar() -> Path:
+    """JUnit with its launcher, for an example."""
+    return JARS / "junit-platform-console-standalone-1.11.4.jar"
 
 
 def java() -> str | None:
