@@ -193,8 +193,10 @@ def push(s: Session, instance: uuid.UUID, number: int, **more: Any) -> int:
 
 
 def field(number: int, inner: bytes) -> bytes:
-    """A message within a message, shorter than 128 bytes."""
-    return bytes([number << 3 | 2, len(inner)]) + inner
+    """A message within a message, shorter than 16,384 bytes."""
+    length = len(inner)
+    size = [length] if length < 0x80 else [length & 0x7F | 0x80, length >> 7]
+    return bytes([number << 3 | 2, *size]) + inner
 
 
 #: A gauge of 7, in OpenTelemetry's MetricsData.
