@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from . import _native, admin_calls
+from . import _native, admin_calls, log_dir_calls
 from .admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
 from .admin_features import FeatureAdmin
 from .arguments import hinted, refuse_positional
@@ -425,6 +426,28 @@ class AdminClient(FeatureAdmin):
             Kafka protocol, DescribeLogDirs (key 35).
         """
         return self._wait(admin_calls.describe_log_dirs(self._native, brokers, timeout))
+
+    def alter_replica_log_dirs(
+        self,
+        targets: Mapping[tuple[str, int, int], str | PathLike[str]],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Move replicas into other log directories of their brokers, which go on serving.
+
+        They are copied later: :meth:`describe_log_dirs` shows the copies. The present directory
+        ends a move.
+
+        Args:
+            targets: Directories, as that spells them, by topic, partition and broker.
+            timeout: In seconds.
+
+        Raises:
+            StorageError: The broker has no such directory, or its disk failed or is full.
+        Source:
+            Kafka protocol, AlterReplicaLogDirs (key 34).
+        """
+        self._wait(log_dir_calls.alter_replica_log_dirs(self._native, targets, timeout))
 
     def elect_leaders(
         self,

@@ -135,9 +135,9 @@ NAMED_ALL_THE_SAME |= {
     "max.connection.creation.rate",
     "max.connections.per.ip.overrides",
     "metric.reporters",
+    "num.replica.alter.log.dirs.threads",
     "num.replica.fetchers",
     "principal.builder.class",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
 }
 #: Features of a cluster, which have levels and no values.
 NAMED_ALL_THE_SAME |= {"kafkalite.record.version", "metadata.version"}

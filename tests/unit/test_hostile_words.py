@@ -181,6 +181,7 @@ def base_of(setting: Setting) -> dict[str, tuple[list[str], list[str]]]:
         "cluster quorum": (cluster, []),
         "cluster features": ([*cluster, "--upgrade", "metadata.version=30", "--dry-run"], []),
         "cluster move-leader": (cluster, ["t"]),
+        "cluster move-log-dir": ([*cluster, "--broker", "0"], ["t"]),
         "cluster reassign": ([*cluster, "--to", "1", "--dry-run"], ["t"]),
         "context add": ([], ["here", setting.servers]),
         "context use": ([], ["here"]),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
-from .. import _native, admin_calls, feature_calls, group_calls
+from .. import _native, admin_calls, feature_calls, group_calls, log_dir_calls
 from ..admin_calls import ConfigChange, OffsetAt, Partition, TopicLike
 from ..arguments import refuse_positional
 from ..config import AdminOptions, ConfigValue, merged, warn
@@ -267,6 +268,15 @@ class AsyncAdminClient:
     ) -> dict[int, list[LogDirDescription]]:
         """Return the directories of brokers with the replicas in them."""
         return await self._wait(admin_calls.describe_log_dirs(self._native, brokers, timeout))
+
+    async def alter_replica_log_dirs(
+        self,
+        targets: Mapping[tuple[str, int, int], str | PathLike[str]],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Move replicas into other log directories of their brokers, which go on serving."""
+        await self._wait(log_dir_calls.alter_replica_log_dirs(self._native, targets, timeout))
 
     async def elect_leaders(
         self,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import cluster_health, features, reassigning
+from . import cluster_health, features, moving, reassigning
 from .answers import answer_json, answer_table, json_option, plural, size_in_words
 from .connecting import Cluster, cluster_options
 from .failures import CommandError
@@ -25,6 +25,7 @@ def command() -> None:
 
 command.add_command(reassigning.move_leader)
 command.add_command(reassigning.reassign)
+command.add_command(moving.move_log_dir)
 command.add_command(features.features)
 
 

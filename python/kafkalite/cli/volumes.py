@@ -60,10 +60,12 @@ def volumes_of(
 
 
 def sizes_of(admin: AdminClient, cluster: Cluster) -> dict[tuple[str, int], int]:
-    """Return the bytes of each partition: of its largest replica."""
+    """Return the bytes of each partition: of its largest replica. A copy on its way is none."""
     sizes: dict[tuple[str, int], int] = {}
     for directories in log_dirs_of(admin, cluster).values():
         for replica in (one for directory in directories for one in directory.replicas):
+            if replica.future:
+                continue
             place = (replica.partition.topic, replica.partition.partition)
             sizes[place] = max(sizes.get(place, 0), replica.size_bytes)
     return sizes

@@ -41,6 +41,7 @@ mod flush;
 mod follow;
 mod heal;
 mod lookup;
+mod moving;
 mod read;
 mod role;
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub use figures::SegmentFigures;
 pub use follow::FollowerAppended;
 pub use heal::{Checked, Damage};
 pub use lookup::TimestampOffset;
+pub use moving::{FutureLog, LeftLog};
 pub use read::ReadResult;
 pub use role::{DurableEnd, LogEnd, Role};
 pub use truncate::NotedTruncation;
@@ -90,7 +92,8 @@ pub(crate) struct Writer {
 /// One partition's log.
 #[derive(Debug)]
 pub struct CommitLog {
-    pub(crate) dir: Arc<PartitionDir>,
+    /// Where its files are: another place once it was moved into another log directory.
+    dir: ArcSwap<PartitionDir>,
     config: ArcSwap<LogConfig>,
     log_start_offset: AtomicI64,
     log_end_offset: AtomicI64,
@@ -123,8 +126,10 @@ pub struct CommitLog {
     tail: Mutex<Option<Box<TailRing>>>,
     /// The note in the partition's directory, if there is one, and the version it was made in.
     noted: Mutex<Option<Box<(TruncationNote, u64)>>>,
-    /// How often this log was truncated since it was opened.
+    /// How often this log was truncated since it was opened, or its files were replaced.
     truncations: AtomicU64,
+    /// Nothing is compacted: the log is being copied.
+    compaction_rests: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -161,7 +166,7 @@ impl CommitLog {
             unfinished_swap: None,
         };
         let log = Self {
-            dir,
+            dir: ArcSwap::new(dir),
             config: ArcSwap::new(config),
             log_start_offset: AtomicI64::new(log_start.0),
             log_end_offset: AtomicI64::new(log_end_offset.0),
@@ -184,6 +189,7 @@ impl CommitLog {
             tail: Mutex::new(None),
             noted: Mutex::new(note.map(|note| Box::new((note, 1)))),
             truncations: AtomicU64::new(0),
+            compaction_rests: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         };
         if log_end_offset < state.log_start_offset {
@@ -211,13 +217,13 @@ impl CommitLog {
     /// The partition's directory.
     #[must_use]
     pub fn path(&self) -> Arc<Path> {
-        self.dir.path()
+        self.dir().path()
     }
 
     /// The log directory it is in.
     #[must_use]
-    pub fn log_dir(&self) -> &Arc<LogDir> {
-        &self.dir.log_dir
+    pub fn log_dir(&self) -> Arc<LogDir> {
+        self.dir.load().log_dir.clone()
     }
 
     /// First offset that may be read.
@@ -308,9 +314,14 @@ impl CommitLog {
 
     pub(crate) fn check_open(&self) -> Result<(), LogError> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(LogError::Closed { path: self.dir.path() });
+            return Err(LogError::Closed { path: self.dir().path() });
         }
-        self.dir.log_dir.check_online()
+        self.dir.load().log_dir.check_online()
+    }
+
+    /// Where its files are now.
+    pub(crate) fn dir(&self) -> Arc<PartitionDir> {
+        self.dir.load_full()
     }
 
     pub(crate) fn out_of_range(&self, offset: Offset) -> LogError {
@@ -338,14 +349,15 @@ impl CommitLog {
         self.epochs_unflushed.store(durability == Durability::PageCache, Ordering::Release);
         self.epochs_unwritten.store(false, Ordering::Release);
         let entries = self.epochs.read().entries().to_vec();
-        let held = self.dir.hold();
+        let dir = self.dir();
+        let held = dir.hold();
         let path = held.join(LEADER_EPOCH_FILE);
-        let written = write_epochs(self.dir.storage(), &path, &entries, durability);
+        let written = write_epochs(dir.storage(), &path, &entries, durability);
         drop(held);
         written.map_err(|error| {
             // A disk that is full now may take them later.
             self.epochs_unwritten.store(true, Ordering::Release);
-            self.dir.judge(error)
+            dir.judge(error)
         })
     }
 
@@ -359,9 +371,9 @@ impl CommitLog {
         if writer.snapshot_offset == Some(offset) {
             return Ok(());
         }
-        let path = self.dir.file(&recovery::snapshot_name(offset));
-        replace_file(self.dir.storage(), &path, &writer.producers.encode(), durability)
-            .map_err(|error| self.dir.failed(path, error))?;
+        let path = self.dir().file(&recovery::snapshot_name(offset));
+        replace_file(self.dir().storage(), &path, &writer.producers.encode(), durability)
+            .map_err(|error| self.dir().failed(path, error))?;
         writer.snapshot_offset = Some(offset);
         Ok(())
     }
@@ -375,10 +387,10 @@ impl CommitLog {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        if clean && !self.dir.log_dir.is_offline() {
+        if clean && !self.dir().log_dir.is_offline() {
             self.finish_truncation(&mut self.writer.lock())?;
         }
-        if clean && !self.dir.log_dir.is_offline() && !self.is_as_on_disk() {
+        if clean && !self.dir().log_dir.is_offline() && !self.is_as_on_disk() {
             let mut writer = self.writer.lock();
             self.write_snapshot(&mut writer, Durability::DiskWithDirectory)?;
             drop(writer);
@@ -415,10 +427,10 @@ impl CommitLog {
         let _writer = self.writer.lock();
         let _writing = self.writing_epochs.lock();
         self.closed.store(true, Ordering::Release);
-        self.dir.rename(name)?;
+        self.dir().rename(name)?;
         for segment in self.segments.read().iter() {
             segment.close_file();
         }
-        Ok(self.dir.path())
+        Ok(self.dir().path())
     }
 }

@@ -104,7 +104,8 @@ impl CommitLog {
         }
         let dirty_ratio = if total == 0 { 0.0 } else { dirty as f64 / total as f64 };
         let worth = dirty_ratio > config.min_cleanable_dirty_ratio;
-        Ok(Compactable { dirty_bytes: dirty, dirty_ratio, is_due: worth || overdue })
+        let is_due = (worth || overdue) && !self.compaction_rests();
+        Ok(Compactable { dirty_bytes: dirty, dirty_ratio, is_due })
     }
 
     /// Compacts from the log's start up to what may be compacted now; `max_keys` bounds the memory
@@ -129,6 +130,9 @@ impl CommitLog {
         let high_watermark = high_watermark.min(durable);
         // Before the segments are looked up.
         let truncations = self.truncations();
+        if self.compaction_rests() {
+            return Ok(Compacted { cleaned_to: self.cleaned_to(), ..Compacted::default() });
+        }
         let range = self.compaction_range(high_watermark, now_ms, &config)?;
         let mut result = Compacted { cleaned_to: range.first_dirty, ..Compacted::default() };
         let mut keys = KeyOffsets::new(max_keys);

@@ -27,6 +27,7 @@ mod index;
 pub mod inspect;
 mod leader_epochs;
 mod log_dir;
+pub mod move_notes;
 mod producer_state;
 mod recovery;
 pub mod residency;
@@ -40,8 +41,8 @@ pub mod validation;
 
 pub use adopt::{Adopted, adopt};
 pub use commit_log::{
-    Appended, Checked, CommitLog, Copied, Damage, DurableEnd, FollowerAppended, LogEnd,
-    NotedTruncation, OpenState, ReadResult, Role, SegmentFigures, TimestampOffset,
+    Appended, Checked, CommitLog, Copied, Damage, DurableEnd, FollowerAppended, FutureLog, LeftLog,
+    LogEnd, NotedTruncation, OpenState, ReadResult, Role, SegmentFigures, TimestampOffset,
 };
 pub use compaction::{Compactable, Compacted};
 pub use config::{BatchValidation, LogConfig};

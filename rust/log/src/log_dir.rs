@@ -232,14 +232,19 @@ impl PartitionDir {
         self.log_dir.storage.as_ref()
     }
 
-    /// Moves the directory to another name in the same log directory.
-    pub(crate) fn rename(&self, name: &str) -> Result<(), LogError> {
-        self.leaving.store(true, Ordering::Release);
+    /// Gives the directory another name in the same log directory, under which it stays.
+    pub(crate) fn take_name(&self, name: &str) -> Result<(), LogError> {
         let mut path = self.path.write();
         let to = self.log_dir.path.join(name);
         self.storage().rename(&path, &to).map_err(|error| self.log_dir.failed(&**path, error))?;
         *path = to.into();
         let parent = &self.log_dir.path;
         self.storage().sync_dir(parent).map_err(|error| self.log_dir.failed(&**parent, error))
+    }
+
+    /// Moves the directory to another name in the same log directory.
+    pub(crate) fn rename(&self, name: &str) -> Result<(), LogError> {
+        self.leaving.store(true, Ordering::Release);
+        self.take_name(name)
     }
 }

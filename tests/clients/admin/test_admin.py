@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -258,6 +259,18 @@ def test_brokers_list_their_directories(
     replicas = {each.partition: each for where in directories for each in where.replicas}
     assert replicas[TopicPartition(name, 0)].size_bytes > 0
     assert all(where.path and where.error is None for where in directories)
+
+
+def test_a_replica_stays_in_its_directory_and_goes_to_none_that_is_unknown(
+    admin: kl.AdminClient, name: str
+) -> None:
+    admin.create_topic(name)
+    ((broker, (directory,)),) = admin.describe_log_dirs().items()
+    admin.alter_replica_log_dirs({(name, 0, broker): directory.path})
+    with pytest.raises(kl.StorageError):
+        admin.alter_replica_log_dirs({(name, 0, broker): Path("/no/such/directory")})
+    with pytest.raises(kl.UnknownTopicError):
+        admin.alter_replica_log_dirs({(name, 7, broker): directory.path})
 
 
 def test_an_election_is_not_needed_where_the_preferred_leader_leads(

@@ -261,6 +261,9 @@ fields! {
     leader_throttle_bytes: Option<u64> = altered("leader.replication.throttled.rate");
     /// `follower.replication.throttled.rate`; `None` for no limit.
     follower_throttle_bytes: Option<u64> = altered("follower.replication.throttled.rate");
+    /// `replica.alter.log.dirs.io.max.bytes.per.second`; `None` for no limit.
+    log_dirs_throttle_bytes: Option<u64> =
+        altered("replica.alter.log.dirs.io.max.bytes.per.second");
 
     /// `kafkalite.disk.sync`
     disk_sync: bool = boolean("kafkalite.disk.sync");

@@ -14,7 +14,6 @@ use super::key::DefaultValue::Null;
 use super::key::Valid::{Any, AtLeast, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
 
-const DIRECTORIES: &str = "Kept as given: nothing moves between log directories.";
 const FETCHERS: &str = "Kept as given: one thread follows each leader, and asks for more at once.";
 const THREADS: &str = "Kept as given: there are no such threads here.";
 const CLEANER: &str = "Kept as given: the cleaner has no such buffer and no such limit.";
@@ -31,7 +30,7 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low ClusterWide Long "follower.replication.throttled.rate" = Null, AtLeast(0),
         "Bytes a second that followers fetch of follower.replication.throttled.replicas.";
     Low ClusterWide Long "replica.alter.log.dirs.io.max.bytes.per.second" = Null, AtLeast(0),
-        DIRECTORIES;
+        "Bytes a second that are copied of replicas that move between log directories.";
     Low ClusterWide Boolean "follower.fetch.last.tiered.offset.enable" = Null, Any, TIERED;
     Low ClusterWide Int "num.replica.fetchers" = Null, AtLeast(1), FETCHERS;
     Low ClusterWide Int "background.threads" = Null, AtLeast(1), THREADS;

@@ -1,6 +1,7 @@
 //! AlterReplicaLogDirs: a partition is asked into a log directory.
 //!
-//! One that is there already is; moving it while the broker runs is not served.
+//! One that is there already stays, and does not move elsewhere any more. Another one is copied
+//! after the answer; DescribeLogDirs shows how far that is.
 //! Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, for what is wrong with a request.
 
 use super::{Call, Rooms};
@@ -10,7 +11,6 @@ use kafkalite_protocol::messages::alter_replica_log_dirs::{
     AlterReplicaLogDirsResponse,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<AlterReplicaLogDirsRequest>) {
@@ -19,7 +19,7 @@ pub fn handle(rooms: &Rooms, call: Call<AlterReplicaLogDirsRequest>) {
         for topic in dir.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let told = results.entry(&topic.name).or_default();
             for index in &topic.partitions {
-                let answer = stay(rooms, &dir.path, &topic.name, *index);
+                let answer = to(rooms, &dir.path, &topic.name, *index);
                 told.insert(*index, answer.err().unwrap_or(ErrorCode::None).code());
             }
         }
@@ -36,8 +36,8 @@ fn partition((partition_index, error_code): (i32, i16)) -> AlterReplicaLogDirPar
     AlterReplicaLogDirPartitionResult { partition_index, error_code }
 }
 
-/// Whether the partition is in this directory.
-fn stay(rooms: &Rooms, dir: &str, topic: &str, index: i32) -> Result<(), ErrorCode> {
+/// Has the partition be in this directory, now or later.
+fn to(rooms: &Rooms, dir: &str, topic: &str, index: i32) -> Result<(), ErrorCode> {
     let partitions = &rooms.partitions;
     // As it is spelled in DescribeLogDirs, and not otherwise.
     let known = partitions.dirs().iter().find(|one| one.path().as_os_str() == dir);
@@ -45,10 +45,9 @@ fn stay(rooms: &Rooms, dir: &str, topic: &str, index: i32) -> Result<(), ErrorCo
     if known.log_dir().is_offline() {
         return Err(ErrorCode::KafkaStorageError);
     }
-    let partition = partitions.find_by_name(topic, index)?;
-    if Arc::ptr_eq(partition.log().log_dir(), known.log_dir()) {
-        Ok(())
-    } else {
-        Err(ErrorCode::InvalidRequest)
-    }
+    partitions.move_replica(topic, index, known).map_err(|code| match code {
+        // As in Kafka, for tools that are older than the other code.
+        ErrorCode::NotLeaderOrFollower => ErrorCode::ReplicaNotAvailable,
+        code => code,
+    })
 }

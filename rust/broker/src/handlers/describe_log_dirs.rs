@@ -1,9 +1,10 @@
-//! DescribeLogDirs: how large the replicas in each log directory are, and which one is offline.
+//! DescribeLogDirs: how large the replicas in each log directory are, those on their way into it
+//! too, and which directory is offline.
 //!
 //! Source: Kafka's `ReplicaManager.describeLogDirs`.
 
 use super::{Call, Rooms};
-use crate::partitions::{LogDirectory, Partition};
+use crate::partitions::{FutureReplica, LogDirectory, Partition};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
@@ -22,6 +23,7 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeLogDirsRequest>) {
         }
         asked
     });
+    let futures = rooms.partitions.future_replicas();
     let wanted = |partition: &Partition| {
         let named = |asked: &HashMap<&str, HashSet<i32>>| {
             asked.get(partition.topic()).is_some_and(|some| some.contains(&partition.index()))
@@ -34,13 +36,25 @@ pub fn handle(rooms: &Rooms, call: Call<DescribeLogDirsRequest>) {
             return lost(dir.path());
         }
         let mut topics: BTreeMap<Arc<str>, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
-        let is_here = |one: &Partition| Arc::ptr_eq(one.log().log_dir(), dir.log_dir());
+        let is_here = |one: &Partition| Arc::ptr_eq(&one.log().log_dir(), dir.log_dir());
         for partition in all.iter().filter(|partition| is_here(partition) && wanted(partition)) {
             topics.entry(partition.topic_name()).or_default().push(DescribeLogDirsPartition {
                 partition_index: partition.index(),
                 partition_size: i64::try_from(partition.size_bytes()).unwrap_or(i64::MAX),
                 offset_lag: 0,
                 is_future_key: false,
+            });
+        }
+        let is_to_be_here = |one: &&FutureReplica| {
+            Arc::ptr_eq(&one.log_dir, dir.log_dir()) && wanted(&one.partition)
+        };
+        for future in futures.iter().filter(is_to_be_here) {
+            let name = future.partition.topic_name();
+            topics.entry(name).or_default().push(DescribeLogDirsPartition {
+                partition_index: future.partition.index(),
+                partition_size: i64::try_from(future.size_bytes).unwrap_or(i64::MAX),
+                offset_lag: future.offset_lag,
+                is_future_key: true,
             });
         }
         let (total_bytes, usable_bytes) = dir.disk_space().unwrap_or((-1, -1));

@@ -55,7 +55,7 @@ impl ReplicaManager {
         partitions.sort_by_key(|partition| !partition.is_internal());
         let mut logs: Vec<Vec<CopiedLog>> = to.iter().map(|_| Vec::new()).collect();
         for partition in partitions {
-            let place = self.dirs().position(partition.log().log_dir());
+            let place = self.dirs().position(&partition.log().log_dir());
             let path = to[place].join(format!("{}-{}", partition.topic(), partition.index()));
             let copied = partition.log().copy_to(&path, now_ms)?;
             write_topic_id(&UnsyncedStorage, &path, partition.topic_id())?;

@@ -23,6 +23,7 @@ use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::storage::DirEntry;
 use kafkalite_log::{LogDir, LogError};
 use kafkalite_protocol::{Offset, Uuid};
+use parking_lot::Mutex;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,9 @@ impl LogDirectory {
     }
 }
 
+/// What the directory of a deleted partition ends with, as in Kafka.
+pub(super) const DELETED: &str = "-delete";
+
 /// All of them.
 pub struct LogDirs {
     here: Vec<LogDirectory>,
@@ -75,6 +79,8 @@ pub struct LogDirs {
     lost: Vec<PathBuf>,
     /// One that held partitions once is not here.
     incomplete: bool,
+    /// Directories of replicas that were moved away before this start, to be removed.
+    left: Mutex<Vec<(PathBuf, Arc<LogDir>)>>,
 }
 
 /// Where a partition is.
@@ -94,7 +100,8 @@ impl LogDirs {
             checkpoints,
             partitions: AtomicUsize::default(),
         };
-        Self { here: here.into_iter().map(directory).collect(), lost, incomplete }
+        let (here, left) = (here.into_iter().map(directory).collect(), Mutex::default());
+        Self { here, lost, incomplete, left }
     }
 
     /// Those that could be used at the start; some may be offline by now.
@@ -201,6 +208,9 @@ impl LogDirs {
             }
         }
         if found.len() > 1 {
+            found = self.without_moved(found, name, topic_id, assigned)?;
+        }
+        if found.len() > 1 {
             found = only_written(found, name, assigned)?;
         }
         let Some(place) = found.pop() else { return Ok(None) };
@@ -210,7 +220,12 @@ impl LogDirs {
         };
         // A disk may fail while a log is made there. The log is made and noted on another one then,
         // and what was begun on the first is not that log.
-        let is_believed = !is_elsewhere || place.directory.has_segment(name)?;
+        let is_believed = !is_elsewhere
+            || (place.directory.has_segment(name)?
+                && self.is_newest(place.directory, name, assigned)?);
+        if is_believed && (self.here.len() + self.lost.len() > 1 || self.incomplete) {
+            self.settle_move(place.directory, name)?;
+        }
         Ok(is_believed.then_some(place))
     }
 
@@ -293,6 +308,8 @@ fn left_name(name: &str, id: impl Display, suffix: &str) -> String {
     let room = 254 - suffix.len() - index.len();
     format!("{}-{index}{suffix}", &topic[..topic.floor_char_boundary(room)])
 }
+
+mod moved;
 
 impl LogDirectory {
     /// What the directory `name` of a partition is to be called when its topic is gone, or its

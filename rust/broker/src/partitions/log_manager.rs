@@ -1,7 +1,8 @@
 //! Looks after the logs in the background: retention, compaction, `flush.ms`, checkpoints, deleted
 //! files, followers that lag. Tries logs again that did not open, and notes of log directories.
 //!
-//! Threads sleep until the next of their chores is due: those of the cleaner, and one for the rest.
+//! Threads sleep until the next of their chores is due. Those of the cleaner compact, one moves
+//! replicas between log directories, and one does the rest.
 //! [`Rounds`] decides when that is; it is pure. Nothing here is on the path of a request, and an
 //! acknowledgement waits for none of it.
 //! Source: Kafka's `LogManager` and `LogCleaner`.
@@ -63,7 +64,8 @@ pub struct LogManager {
 }
 
 impl LogManager {
-    /// Starts the threads: one compacts, which may take long, one does everything else.
+    /// Starts the threads: some compact, which may take long, one moves replicas, and one does
+    /// everything else.
     ///
     /// # Errors
     /// The operating system refuses a thread.
@@ -97,6 +99,8 @@ impl LogManager {
             }
         }
         let (partitions, flush_ages) = (partitions.clone(), FlushAges::default());
+        let (rounds, moving) = (Rounds::of_mover(start_ms), Moving(partitions.clone()));
+        manager.spawn("log-mover", rounds, moving, clock.clone())?;
         let rounds = Rounds::new(&intervals, start_ms);
         manager.spawn("log-manager", rounds, Keeping { partitions, flush_ages }, clock)?;
         Ok(manager)
@@ -242,7 +246,20 @@ impl Doer for Cleaning {
     }
 }
 
-/// Everything but compaction.
+/// What the thread does that moves replicas.
+struct Moving(Arc<ReplicaManager>);
+
+impl Doer for Moving {
+    fn deadline_ms(&self, _: Chore) -> Option<u64> {
+        self.0.next_move_ms()
+    }
+
+    fn carry_out(&mut self, _: Chore, _: i64) {
+        self.0.move_some();
+    }
+}
+
+/// Everything but compaction and moves.
 struct Keeping {
     partitions: Arc<ReplicaManager>,
     flush_ages: FlushAges,
@@ -279,8 +296,8 @@ impl Doer for Keeping {
             Chore::AssignAgain => self.partitions.retry_assignments(),
             Chore::FlushAgain => self.partitions.flush_again(),
             Chore::LookAtFollowers => self.partitions.look_at_followers(),
-            // The cleaner has threads of its own.
-            Chore::Clean => {}
+            // These have threads of their own.
+            Chore::Clean | Chore::Move => {}
         }
     }
 }

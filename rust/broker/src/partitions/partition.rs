@@ -224,6 +224,22 @@ impl Partition {
         self.state.lock().unassigned_directory()
     }
 
+    /// Its log is about to go on in another log directory: nothing is acknowledged from here on
+    /// before the metadata note it.
+    pub(super) fn moves_to(&self, directory: Uuid) {
+        self.state.lock().moves_to(directory);
+    }
+
+    /// Its log stays in its directory after all.
+    pub(super) fn stays_in(&self, directory: Uuid) {
+        {
+            let mut state = self.state.lock();
+            state.stays_in(directory);
+            self.publish(&state);
+        }
+        self.tell_everyone();
+    }
+
     /// Follows the control plane's image and wakes the requests that wait here. One call at a time.
     pub fn follow_image(&self, image: &PartitionImage) {
         // The log first. A new leader knows where its epoch begins before a client can see the

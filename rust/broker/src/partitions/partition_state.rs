@@ -367,6 +367,19 @@ impl PartitionState {
         (!self.is_noted).then_some(self.directory)
     }
 
+    /// The log is about to go on in another log directory: from here on nothing is acknowledged
+    /// before the metadata note that one.
+    pub fn moves_to(&mut self, directory: Uuid) {
+        (self.directory, self.is_noted) = (directory, false);
+    }
+
+    /// The log stays in its directory after all, which is noted. Returns the high watermark if it
+    /// moved.
+    pub fn stays_in(&mut self, directory: Uuid) -> Option<Offset> {
+        (self.directory, self.is_noted) = (directory, true);
+        self.advance()
+    }
+
     /// The leader's node id; -1 if there is none.
     #[must_use]
     pub fn leader(&self) -> i32 {

@@ -6,18 +6,17 @@
 //! no request finds half a partition.
 //! Source: the role of Kafka's `ReplicaManager` and `LogManager`.
 
-use super::checkpoints::{Checkpoint, Entry};
+use super::checkpoints::Checkpoint;
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
 use super::partition::{KnownBrokers, Partition, PartitionIdentity};
 use super::throttles::Throttles;
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
-use crate::error::log_error_code;
 use crate::fetch_sessions::TopicRef;
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::purgatory::Purgatory;
-use kafkalite_log::{CommitLog, LogDir, LogError};
+use kafkalite_log::{CommitLog, LogDir};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,6 +27,8 @@ mod assigning;
 mod deleting;
 mod flushing;
 mod in_sync;
+mod moving;
+mod noting;
 mod opening;
 mod throttling;
 
@@ -35,6 +36,8 @@ use assigning::Unassigned;
 use deleting::{Deleted, Removed};
 use in_sync::IsrProposals;
 pub use in_sync::PartitionProposal;
+pub use moving::FutureReplica;
+use moving::Moves;
 use opening::{Opened, Unopened};
 use throttling::configure;
 
@@ -175,6 +178,8 @@ pub struct ReplicaManager {
     opened: Mutex<Opened>,
     /// One new log at a time is given its directory.
     placing: Mutex<()>,
+    /// Replicas on their way into other log directories of this broker.
+    moves: Moves,
     /// When the flushes that failed are tried again, by the keys of their partitions.
     unflushed: Mutex<HashMap<u64, u64>>,
 }
@@ -205,6 +210,7 @@ impl ReplicaManager {
             greatest_producer_id: AtomicI64::new(-1),
             opened: Mutex::default(),
             placing: Mutex::default(),
+            moves: Moves::default(),
             unflushed: Mutex::default(),
         }
     }
@@ -275,7 +281,7 @@ impl ReplicaManager {
 
     /// Checks again all requests that wait at partitions of a directory whose disk failed.
     pub fn tell_everyone_in(&self, log_dir: &Arc<LogDir>) {
-        let is_there = |one: &Arc<Partition>| Arc::ptr_eq(one.log().log_dir(), log_dir);
+        let is_there = |one: &Arc<Partition>| Arc::ptr_eq(&one.log().log_dir(), log_dir);
         self.all().into_iter().filter(is_there).for_each(|partition| partition.tell_everyone());
     }
 
@@ -295,7 +301,8 @@ impl ReplicaManager {
     /// Whether replicas that were looked at wait to be assigned to their log directories.
     fn follow_changes(&self, before: &MetadataImage, after: &MetadataImage) -> bool {
         let _following = self.following.lock();
-        if before.offset < 0 {
+        let is_first = before.offset < 0;
+        if is_first {
             self.open_existing(after);
         }
         let mut any_deleted = false;
@@ -315,6 +322,10 @@ impl ReplicaManager {
         let removed = changed.iter().flat_map(|topic| self.follow_topic(topic, any_default));
         let removed: Vec<_> = removed.collect();
         self.remove_replicas(&removed);
+        if is_first {
+            self.resume_moves();
+        }
+        self.look_at_moves();
         self.follow_unassigned(changed.iter().map(|topic| topic.id))
     }
 
@@ -390,7 +401,7 @@ impl ReplicaManager {
         log: Arc<CommitLog>,
     ) -> Partition {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let dir = self.dirs.directory(log.log_dir());
+        let dir = self.dirs.directory(&log.log_dir());
         let identity = PartitionIdentity {
             key,
             topic: topic.name.clone(),
@@ -410,89 +421,6 @@ impl ReplicaManager {
         let partition = Partition::new(identity, self.config.local_id, log, high_watermark);
         configure(&partition, settings);
         partition
-    }
-
-    /// Puts every log's start on the disk.
-    ///
-    /// # Errors
-    /// `KafkaStorageError`.
-    pub fn checkpoint_log_starts(&self) -> Result<(), ErrorCode> {
-        self.checkpoint(Checkpoint::LogStart).map_err(|error| log_error_code(&error))
-    }
-
-    /// Writes one kind of checkpoint in every directory.
-    ///
-    /// # Errors
-    /// A disk is full or fails; those of the other directories are written.
-    pub fn checkpoint(&self, which: Checkpoint) -> Result<(), LogError> {
-        self.write_checkpoints(which).into_iter().fold(Ok(()), Result::and)
-    }
-
-    /// Removes the notes of truncations, once all checkpoints are newer than the truncations.
-    ///
-    /// # Errors
-    /// A disk is full or fails. A note that stays does no harm.
-    pub fn forget_truncations(&self) -> Result<(), LogError> {
-        // Before the offsets: a truncation that comes later keeps its note.
-        let noted = self.all().into_iter();
-        let noted = noted.filter_map(|partition| Some((partition.noted_truncation()?, partition)));
-        let noted: Vec<_> = noted.collect();
-        if noted.is_empty() {
-            return Ok(());
-        }
-        let mut outcomes: Vec<Result<(), LogError>> = self.dirs.iter().map(|_| Ok(())).collect();
-        for which in Checkpoint::ALL {
-            for (outcome, written) in outcomes.iter_mut().zip(self.write_checkpoints(which)) {
-                *outcome = std::mem::replace(outcome, Ok(())).and(written);
-            }
-        }
-        for (truncation, partition) in noted {
-            let outcome = &mut outcomes[self.dirs.position(partition.log().log_dir())];
-            if outcome.is_ok() {
-                *outcome = match partition.log().forget_truncation(truncation) {
-                    // Deleted meanwhile.
-                    Err(LogError::Closed { .. }) => Ok(()),
-                    forgotten => forgotten,
-                };
-            }
-        }
-        outcomes.into_iter().fold(Ok(()), Result::and)
-    }
-
-    /// Writes one kind of checkpoint in every directory; returns the outcome of each. Entries of
-    /// partitions whose logs did not open stay as they were.
-    fn write_checkpoints(&self, which: Checkpoint) -> Vec<Result<(), LogError>> {
-        let offset = |partition: &Partition| match which {
-            Checkpoint::RecoveryPoint => partition.log().durable_offset(),
-            Checkpoint::LogStart => partition.log_start_offset(),
-            Checkpoint::HighWatermark => partition.high_watermark(),
-            Checkpoint::Cleaner => partition.log().cleaned_to(),
-        };
-        let _writing = self.checkpointing.lock();
-        let mut noted: Vec<Vec<Entry>> = self.dirs.iter().map(|_| Vec::new()).collect();
-        let maps = self.maps.read();
-        for topic in maps.by_id.values() {
-            for (index, slot) in (0..).zip(&topic.partitions) {
-                let (topic_id, name) = (topic.image.id, &topic.name);
-                let entry = |offset| Entry { topic: name.clone(), topic_id, index, offset };
-                match slot {
-                    Slot::Here(partition) => {
-                        let place = self.dirs.position(partition.log().log_dir());
-                        noted[place].push(entry(offset(partition)));
-                    }
-                    Slot::Unopened => {
-                        for (dir, noted) in self.dirs.iter().zip(&mut noted) {
-                            let kept = dir.checkpoints().noted(which, name, topic_id, index);
-                            noted.extend(kept.map(entry));
-                        }
-                    }
-                    Slot::Elsewhere => {}
-                }
-            }
-        }
-        drop(maps);
-        let written = self.dirs.iter().zip(noted);
-        written.map(|(dir, noted)| dir.checkpoint(which, noted)).collect()
     }
 }
 

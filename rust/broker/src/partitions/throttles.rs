@@ -1,4 +1,5 @@
-//! How many bytes a second are copied of throttled replicas that are behind.
+//! How many bytes a second are copied of throttled replicas that are behind, and of those that move
+//! between log directories.
 //!
 //! A reassignment copies whole partitions, and an operator limits it on both sides: what a leader
 //! sends, and what a follower fetches. Topics list the replicas that are meant. One that is in sync
@@ -15,13 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The two directions in which this broker copies.
+/// The directions in which this broker copies.
 #[derive(Debug, Default)]
 pub struct Throttles {
     /// What its leaders send: `leader.replication.throttled.rate`.
     pub leader: Throttle,
     /// What its followers fetch: `follower.replication.throttled.rate`.
     pub follower: Throttle,
+    /// What it copies between its log directories:
+    /// `replica.alter.log.dirs.io.max.bytes.per.second`.
+    pub log_dirs: Throttle,
 }
 
 /// The limit of one direction. Times are monotonic, and handed in.
@@ -50,6 +54,11 @@ impl Throttle {
                 Budget { bytes_per_second, left, at_ns: now_ns }
             });
         }
+    }
+
+    /// The limit, if there is one.
+    pub fn bytes_per_second(&self) -> Option<u64> {
+        self.budget.lock().as_ref().map(|budget| budget.bytes_per_second)
     }
 
     /// Bytes of throttled replicas were copied.

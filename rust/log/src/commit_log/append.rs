@@ -117,7 +117,7 @@ impl CommitLog {
         taken_along.unwrap_or_else(|| {
             // It looked before this batch came.
             self.append_waiting(&mut writer);
-            let panicked = LogError::Closed { path: self.dir.path() };
+            let panicked = LogError::Closed { path: self.dir().path() };
             outcome.lock().take().unwrap_or(Err(panicked))
         })
     }
@@ -335,7 +335,7 @@ impl CommitLog {
         // a start finds of their producers.
         self.write_snapshot(writer, Durability::PageCache)?;
         let base_offset = self.log_end_offset();
-        let next = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
+        let next = Segment::new(self.dir(), base_offset, 0, now_ms);
         next.create()?;
         let config = self.config.load();
         if config.preallocate {
@@ -344,7 +344,7 @@ impl CommitLog {
         next.set_bytes_before(writer.active.bytes_before() + u64::from(writer.active.size()));
         // The indexes are not needed to go on; recovery rebuilds them.
         if let Err(error) = writer.active.seal() {
-            self.dir.log_dir.check_online()?;
+            self.dir().log_dir.check_online()?;
             tracing::warn!("segment rolled, its index was not written: {error}");
         }
         let next = Arc::new(next);
@@ -408,7 +408,7 @@ impl Drop for InFlight<'_> {
         }
         if let Err(error) = self.writer.active.discard_unpublished(self.log.log_end_offset()) {
             // Bytes without an acknowledgement would stand where the next batch goes.
-            self.log.dir.log_dir.take_offline(&error);
+            self.log.dir().log_dir.take_offline(&error);
         }
     }
 }

@@ -31,7 +31,7 @@ impl CommitLog {
     /// As [`Self::flush`], with the indexes of the active segment and the leader epochs.
     pub(super) fn flush_all(&self) -> Result<Offset, LogError> {
         let _flushing = self.flushing.lock();
-        self.dir.log_dir.check_online()?;
+        self.dir().log_dir.check_online()?;
         self.flush_to_end(true)
     }
 
@@ -86,15 +86,16 @@ impl CommitLog {
         }
         // After everything whose name is to be found there.
         if self.dir_changed.swap(false, Ordering::AcqRel) || all || rolled {
-            let path = self.dir.path();
-            let synced = self.dir.storage().sync_dir(&path);
-            synced.map_err(|error| self.dir.failed(&*path, error))?;
+            let path = self.dir().path();
+            let synced = self.dir().storage().sync_dir(&path);
+            synced.map_err(|error| self.dir().failed(&*path, error))?;
         }
         // Once: what the directory holds is found again under the name of the directory only.
         if self.name_unsynced.swap(false, Ordering::AcqRel) {
-            let path = self.dir.log_dir.path();
-            let synced = self.dir.storage().sync_dir(path);
-            synced.map_err(|error| self.dir.failed(&**path, error))?;
+            let dir = self.dir();
+            let path = dir.log_dir.path();
+            let synced = self.dir().storage().sync_dir(path);
+            synced.map_err(|error| self.dir().failed(&**path, error))?;
         }
         self.durable_offset.fetch_max(end.0, Ordering::AcqRel);
         Ok(end)
@@ -104,10 +105,10 @@ impl CommitLog {
     /// takes would take along what is known of their producers, in a power cut.
     fn sync_snapshot(&self, offset: Offset) -> Result<(), LogError> {
         let name = recovery::snapshot_name(offset);
-        let opened = self.dir.at(&name, |path| self.dir.storage().open(path, OpenMode::Write));
+        let opened = self.dir().at(&name, |path| self.dir().storage().open(path, OpenMode::Write));
         match opened.and_then(|file| file.sync_data()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(self.dir.failed(self.dir.file(&name), error))
+                Err(self.dir().failed(self.dir().file(&name), error))
             }
             // The roll could not write it: the next start reads the log in its place.
             _ => Ok(()),

@@ -143,10 +143,10 @@ impl CommitLog {
         let new = file_name(base_offset, LOG_SUFFIX);
         // One step: a start finds the one segment or the other, and both are empty.
         let renamed =
-            self.dir.at("", |dir| self.dir.storage().rename(&dir.join(&old), &dir.join(&new)));
-        renamed.map_err(|error| self.dir.failed(self.dir.file(&old), error))?;
+            self.dir().at("", |dir| self.dir().storage().rename(&dir.join(&old), &dir.join(&new)));
+        renamed.map_err(|error| self.dir().failed(self.dir().file(&old), error))?;
         writer.active.close_file();
-        let active = Segment::new(self.dir.clone(), base_offset, 0, now_ms);
+        let active = Segment::new(self.dir(), base_offset, 0, now_ms);
         active.set_bytes_before(writer.active.bytes_before());
         let active = Arc::new(active);
         *self.segments.write() = vec![active.clone()];

@@ -83,9 +83,8 @@ impl CommitLog {
     ) -> Result<Option<TimestampOffset>, LogError> {
         let mut bytes = vec![0; size];
         let file = segment.file()?;
-        let path = || segment.path(crate::segment::LOG_SUFFIX);
         file.read_at(&mut bytes, position.0.into())
-            .map_err(|error| self.dir.failed(path(), error))?;
+            .map_err(|error| segment.failed(crate::segment::LOG_SUFFIX, error))?;
         let batch = RecordBatch::parse(&bytes)?;
         let header = batch.header();
         let mut found = None;

@@ -55,7 +55,13 @@ impl CommitLog {
             if from >= upper {
                 return Ok(ReadResult::default());
             }
-            self.read_in_range(from, max_bytes, upper, min_one_batch)
+            let before = self.truncations();
+            let found = self.read_in_range(from, max_bytes, upper, min_one_batch)?;
+            if self.truncations() != before {
+                // A position of the one file may have been taken for one of the other.
+                return Err(LogError::Closed { path: self.path() });
+            }
+            Ok(found)
         })
     }
 

@@ -17,6 +17,7 @@ mod cutting;
 mod damage;
 mod figures;
 mod healing;
+mod moving;
 mod names;
 mod reading;
 mod recovering;

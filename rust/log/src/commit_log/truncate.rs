@@ -91,7 +91,7 @@ impl CommitLog {
         let gone = kept.split_off(kept.partition_point(below));
         // Everything that has to be read, as long as a failure leaves the log as before.
         let (producers, snapshot_offset) = match cut.keeps {
-            true => recovery::load_producers(&self.dir, &kept, cut.next)?,
+            true => recovery::load_producers(&self.dir(), &kept, cut.next)?,
             false => Default::default(),
         };
         let last = kept.last().cloned();
@@ -114,7 +114,7 @@ impl CommitLog {
         if let Some((segment, size)) = &last {
             segment.hide_from(cut.next, *size);
         }
-        let active = Arc::new(Segment::new(self.dir.clone(), cut.next, 0, now_ms));
+        let active = Arc::new(Segment::new(self.dir(), cut.next, 0, now_ms));
         if let Some(last) = kept.last() {
             active.set_bytes_before(last.bytes_before() + u64::from(last.size()));
         }
@@ -146,17 +146,17 @@ impl CommitLog {
     }
 
     fn write_note(&self, note: &TruncationNote) -> Result<(), LogError> {
-        let path = self.dir.file(TRUNCATION_FILE);
-        note.write(self.dir.storage(), &path).map_err(|error| self.dir.judge(error))?;
+        let path = self.dir().file(TRUNCATION_FILE);
+        note.write(self.dir().storage(), &path).map_err(|error| self.dir().judge(error))?;
         self.sync_names()
     }
 
     /// Puts the names in the directory on the disk. Any failure counts as a failure of the disk,
     /// even a full disk: it is unknown which names a power cut would leave.
     fn sync_names(&self) -> Result<(), LogError> {
-        let path = self.dir.path();
-        let synced = self.dir.storage().sync_dir(&path);
-        synced.map_err(|error| self.dir.judge(LogError::Io { path, source: Arc::new(error) }))
+        let path = self.dir().path();
+        let synced = self.dir().storage().sync_dir(&path);
+        synced.map_err(|error| self.dir().judge(LogError::Io { path, source: Arc::new(error) }))
     }
 
     /// Refuses a change while the log is closed, its disk failed, or a truncation cannot be
@@ -190,7 +190,7 @@ impl CommitLog {
             }
             self.or_later(segment.seal(), "the index of a cut segment was not written")?;
         }
-        recovery::remove_snapshots(&self.dir, |offset| !keeps || offset > next)?;
+        recovery::remove_snapshots(&self.dir(), |offset| !keeps || offset > next)?;
         self.write_epochs(Durability::PageCache)?;
         writer.active.create()?;
         if keeps {
@@ -221,13 +221,13 @@ impl CommitLog {
     /// Goes on without the parts that recovery rebuilds, unless the disk failed.
     fn or_later(&self, written: Result<(), LogError>, what: &str) -> Result<(), LogError> {
         if let Err(error) = written {
-            self.dir.log_dir.check_online()?;
+            self.dir().log_dir.check_online()?;
             tracing::warn!("{what}: {error}");
         }
         Ok(())
     }
 
-    /// How often the log was truncated since it was opened.
+    /// How often the log was truncated since it was opened, or its files were replaced.
     pub(crate) fn truncations(&self) -> u64 {
         self.truncations.load(Ordering::Acquire)
     }
@@ -254,10 +254,10 @@ impl CommitLog {
         if noted.as_deref().is_none_or(|(_, version)| *version != truncation.version) {
             return Ok(());
         }
-        let path = self.dir.file(TRUNCATION_FILE);
-        match self.dir.storage().remove_file(&path) {
+        let path = self.dir().file(TRUNCATION_FILE);
+        match self.dir().storage().remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(self.dir.failed(path, error));
+                return Err(self.dir().failed(path, error));
             }
             _ => *noted = None,
         }
@@ -349,7 +349,7 @@ impl CommitLog {
     /// scan may begin there, and the newest.
     pub(crate) fn prune_snapshots(&self, _writer: &Writer) -> Result<(), LogError> {
         let bases: BTreeSet<_> = self.segments.read().iter().map(|s| s.base_offset()).collect();
-        recovery::prune_snapshots(&self.dir, &bases)
+        recovery::prune_snapshots(&self.dir(), &bases)
     }
 
     /// Removes files whose `file.delete.delay.ms` is over. How many. A clock that was set back does
@@ -368,13 +368,14 @@ impl CommitLog {
         };
         // Those of a partition that is deleted go with its directory, whose name may be another's
         // by now.
-        let held = self.dir.hold();
-        if self.dir.is_leaving() {
+        let dir = self.dir();
+        let held = dir.hold();
+        if dir.is_leaving() {
             return Ok(0);
         }
         let (mut removed, mut left, mut outcome) = (0, Vec::new(), Ok(()));
         for (remove_at, path) in due {
-            match self.dir.storage().remove_file(&path) {
+            match dir.storage().remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     outcome = Err((path.clone(), error));
                     left.push((remove_at, path));
@@ -385,7 +386,7 @@ impl CommitLog {
         drop(held);
         // The next turn tries again.
         self.writer.lock().deleted.extend(left);
-        outcome.map_err(|(path, error)| self.dir.failed(path, error))?;
+        outcome.map_err(|(path, error)| dir.failed(path, error))?;
         Ok(removed)
     }
 }

@@ -85,7 +85,8 @@ impl CommitLog {
         result: &mut Compacted,
     ) -> Result<bool, LogError> {
         let config = rules.config;
-        let mut cleaned = Cleaned::create(&self.dir, group)?;
+        let dir = self.dir();
+        let mut cleaned = Cleaned::create(&dir, group)?;
         // The last batch of all stays, if only its header: it tells where the group ends.
         let last_batch = last_batch(group)?;
         for segment in group {
@@ -105,11 +106,11 @@ impl CommitLog {
         result.bytes_before += before;
         if cleaned.kept_whole && group.len() == 1 {
             result.bytes_after += before;
-            return cleaned.discard(&self.dir).map(|()| true);
+            return cleaned.discard(&dir).map(|()| true);
         }
         result.bytes_after += u64::from(cleaned.size);
         result.records_removed += cleaned.records_removed;
-        let segment = cleaned.finish(&self.dir)?;
+        let segment = cleaned.finish(&dir)?;
         self.swap(group, segment, rules)
     }
 }

@@ -133,9 +133,9 @@ impl CommitLog {
             let target = segment.name(&format!("{suffix}{to}"));
             // Held: between two looks at the directory's name, the partition could be deleted and
             // its place taken by another, whose files these would become.
-            let renamed = self
-                .dir
-                .at("", |dir| self.dir.storage().rename(&dir.join(&source), &dir.join(&target)));
+            let dir = self.dir();
+            let renamed =
+                dir.at("", |at| dir.storage().rename(&at.join(&source), &at.join(&target)));
             match renamed {
                 // An earlier attempt renamed it.
                 Err(error)
@@ -143,7 +143,7 @@ impl CommitLog {
                         && from == SWAP_SUFFIX
                         && suffix != LOG_SUFFIX => {}
                 renamed => {
-                    renamed.map_err(|error| self.dir.failed(self.dir.file(&source), error))?;
+                    renamed.map_err(|error| self.dir().failed(self.dir().file(&source), error))?;
                 }
             }
         }
@@ -154,17 +154,17 @@ impl CommitLog {
         // The `.log` first: it is what recovery goes by.
         for kind in [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX] {
             let name = segment.name(&format!("{kind}{suffix}"));
-            match self.dir.at(&name, |path| self.dir.storage().remove_file(path)) {
+            match self.dir().at(&name, |path| self.dir().storage().remove_file(path)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(self.dir.failed(self.dir.file(&name), error)),
+                Err(error) => return Err(self.dir().failed(self.dir().file(&name), error)),
             }
         }
         Ok(())
     }
 
     fn sync_dir(&self) -> Result<(), LogError> {
-        let synced = self.dir.at("", |dir| self.dir.storage().sync_dir(dir));
-        synced.map_err(|error| self.dir.failed(&*self.dir.path(), error))
+        let synced = self.dir().at("", |dir| self.dir().storage().sync_dir(dir));
+        synced.map_err(|error| self.dir().failed(&*self.dir().path(), error))
     }
 }

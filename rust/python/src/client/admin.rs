@@ -305,6 +305,22 @@ impl AdminClient {
         self.begin(py, "describing directories", call, convert)
     }
 
+    fn alter_replica_log_dirs(
+        &self,
+        py: Python<'_>,
+        targets: Vec<(Partition, i32, String)>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
+        let targets =
+            targets.into_iter().map(|(of, node, path)| (convert::replica(of, node), path));
+        let targets = targets.collect();
+        let call = |admin: Admin| async move {
+            admin.alter_replica_log_dirs(targets, limit(timeout)).await
+        };
+        let convert = |py: Python<'_>, each| done(py, each, convert::replica_tuple);
+        self.begin(py, "moving replicas between directories", call, convert)
+    }
+
     fn elect_leaders(
         &self,
         py: Python<'_>,

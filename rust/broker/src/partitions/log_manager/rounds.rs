@@ -28,6 +28,8 @@ pub enum Chore {
     LookAtFollowers,
     /// Compact what is dirty.
     Clean,
+    /// Copy replicas that move to another log directory.
+    Move,
 }
 
 /// What comes next.
@@ -85,6 +87,12 @@ impl Rounds {
     #[must_use]
     pub fn of_cleaner(intervals: &Maintenance, start_ms: u64) -> Self {
         Self::of([(Chore::Clean, Some(intervals.cleaner_ms))].into_iter(), start_ms)
+    }
+
+    /// The rounds of the thread that moves replicas between log directories.
+    #[must_use]
+    pub fn of_mover(start_ms: u64) -> Self {
+        Self::of([(Chore::Move, None)].into_iter(), start_ms)
     }
 
     fn of(chores: impl Iterator<Item = (Chore, Option<u64>)>, start_ms: u64) -> Self {

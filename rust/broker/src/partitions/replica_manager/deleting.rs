@@ -8,11 +8,12 @@
 //! because it may hold records that are still needed.
 //! Source: Kafka's `LogManager.asyncDelete`, `deleteLogs` and `isStrayKraftReplica`.
 
+use super::moving::FUTURE;
 use super::opening::Unopened;
 use super::{ReplicaManager, Slot, Topic};
 use crate::metadata::{MetadataImage, TopicImage};
 use crate::partitions::checkpoints::Checkpoint;
-use crate::partitions::log_dirs::{LogDirectory, is_partition_name};
+use crate::partitions::log_dirs::{DELETED, LogDirectory, is_partition_name};
 use kafkalite_log::checkpoint::read_topic_id;
 use kafkalite_log::storage::Storage;
 use kafkalite_protocol::Uuid;
@@ -21,9 +22,6 @@ use std::sync::Arc;
 
 /// How long after a failed attempt a directory's files are removed again, in ms.
 const RETRY_MS: u64 = 60_000;
-
-/// What the directory of a deleted partition ends with, as in Kafka.
-const DELETED: &str = "-delete";
 
 /// The directory of a deleted partition.
 pub(super) struct Deleted {
@@ -76,11 +74,12 @@ impl ReplicaManager {
     fn delete_log(&self, topic: &TopicImage, index: i32, slot: &Slot) {
         match slot {
             Slot::Here(partition) => {
+                self.end_move(topic.id, index);
                 let log_dir = partition.log().log_dir();
-                let dir = self.dirs.directory(log_dir);
+                let dir = self.dirs.directory(&log_dir);
                 let name = dir.free_name(&format!("{}-{index}", topic.name), topic.id, DELETED);
                 let delay_ms = partition.log_config().file_delete_delay_ms;
-                self.dirs.count(log_dir, false);
+                self.dirs.count(&log_dir, false);
                 match partition.log().rename_and_close(&name) {
                     Ok(path) => {
                         let delay_ms = u64::try_from(delay_ms).unwrap_or(0);
@@ -117,7 +116,7 @@ impl ReplicaManager {
         }
     }
 
-    fn remove_later(&self, path: PathBuf, storage: &Arc<dyn Storage>, delay_ms: u64) {
+    pub(super) fn remove_later(&self, path: PathBuf, storage: &Arc<dyn Storage>, delay_ms: u64) {
         let due_ms = self.config.clock.monotonic_ms().saturating_add(delay_ms);
         let storage = storage.clone();
         self.deleted.lock().push(Deleted { due_ms, path, storage });
@@ -169,6 +168,10 @@ impl ReplicaManager {
                 self.remove_later(dir.path().join(&name), storage, 0);
                 continue;
             }
+            if name.ends_with(FUTURE) {
+                self.clear_future(dir, &name);
+                continue;
+            }
             if !is_partition_name(&name) {
                 continue;
             }
@@ -202,8 +205,9 @@ impl ReplicaManager {
         }
     }
 
-    /// Has `look` called whenever [`Self::next_removal_ms`], [`Self::next_retry_ms`] or
-    /// [`Self::next_assignment_ms`] may have become earlier. Only the first `look` counts.
+    /// Has `look` called whenever [`Self::next_removal_ms`], [`Self::next_retry_ms`],
+    /// [`Self::next_assignment_ms`] or [`Self::next_move_ms`] may have become earlier. Only the
+    /// first `look` counts.
     pub fn on_deadline(&self, look: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_deadline.set(Box::new(look));
     }

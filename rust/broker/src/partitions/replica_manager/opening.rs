@@ -292,7 +292,7 @@ impl ReplicaManager {
     pub fn close(&self, broker_epoch: i64) -> Result<(), LogError> {
         let mut queues: Vec<Vec<Arc<Partition>>> = self.dirs.iter().map(|_| Vec::new()).collect();
         for partition in self.all() {
-            queues[self.dirs.position(partition.log().log_dir())].push(partition);
+            queues[self.dirs.position(&partition.log().log_dir())].push(partition);
         }
         let failed: Mutex<HashMap<usize, LogError>> = Mutex::default();
         in_parallel(&queues, SYNCING_THREADS.min(self.config.max_threads), |partition| {
@@ -301,7 +301,7 @@ impl ReplicaManager {
             let closed = panics::contain("closing a log", || log.close(true));
             let closed = closed.unwrap_or_else(|| Err(panicked()));
             if let Err(error) = closed {
-                let place = self.dirs.position(partition.log().log_dir());
+                let place = self.dirs.position(&partition.log().log_dir());
                 failed.lock().entry(place).or_insert(error);
             }
         });

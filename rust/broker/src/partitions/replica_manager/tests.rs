@@ -13,6 +13,7 @@ use crate::metadata::records::{
 use crate::metrics::Metrics;
 use crate::partitions::{Checkpoints, CommitStatus};
 use crate::purgatory::{RunExpired, Timer};
+use kafkalite_log::LogError;
 use kafkalite_log::validation::ValidatedBatch;
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
@@ -214,6 +215,7 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
 
 mod assigning;
 mod in_sync;
+mod moving;
 mod returning;
 mod truncating;
 

@@ -16,6 +16,7 @@ impl ReplicaManager {
         let now_ns = self.config.clock.monotonic_ns();
         self.throttles.leader.limit(config.leader_throttle_bytes, now_ns);
         self.throttles.follower.limit(config.follower_throttle_bytes, now_ns);
+        self.throttles.log_dirs.limit(config.log_dirs_throttle_bytes, now_ns);
     }
 
     /// Whether the follower with this id gets nothing of a partition for now. One that is in sync

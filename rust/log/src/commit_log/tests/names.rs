@@ -24,7 +24,8 @@ impl Watched {
         let Some(log) = self.log.get() else { return };
         let locked =
             log.writer.is_locked() || log.flushing.is_locked() || log.writing_epochs.is_locked();
-        if path.starts_with(log.dir.log_dir.path().join("t-0")) && !locked && !log.dir.is_held() {
+        if path.starts_with(log.dir().log_dir.path().join("t-0")) && !locked && !log.dir().is_held()
+        {
             self.careless.lock().push(format!("{what} {}", path.display()));
         }
     }

@@ -5,7 +5,7 @@ use kafkalite_client::PartitionImage;
 use kafkalite_client::admin::{
     ClusterDescription, CommittedOffset, ConfigEntry, CreatedTopic, Each, FeatureMetadata,
     GroupDescription, GroupListing, ListedOffset, LogDirDescription, MemberDescription,
-    PartitionLag, QuorumDescription, QuorumReplica, Reassignment, TopicDescription,
+    PartitionLag, QuorumDescription, QuorumReplica, Reassignment, Replica, TopicDescription,
 };
 use kafkalite_client::{ClientError, TopicPartition};
 use pyo3::IntoPyObjectExt;
@@ -184,6 +184,17 @@ pub fn log_dirs(dirs: Vec<LogDirDescription>) -> Vec<DirTuple> {
         (dir.path, error, dir.total_bytes, dir.usable_bytes, replicas.collect())
     };
     dirs.into_iter().map(tuple).collect()
+}
+
+/// Python's replica as ours: its partition and its broker.
+pub fn replica(of: Partition, node: i32) -> Replica {
+    Replica { partition: partition(of), node }
+}
+
+/// Ours as Python's triple.
+pub fn replica_tuple(replica: Replica) -> (String, i32, i32) {
+    let (topic, partition) = pair(replica.partition);
+    (topic, partition, replica.node)
 }
 
 type ReassignmentTuple = (Partition, Vec<i32>, Vec<i32>, Vec<i32>);

@@ -8,7 +8,7 @@ use kafkalite_log::storage::RealStorage;
 use parking_lot::Mutex;
 use std::path::Path;
 
-const TWO: Uuid = Uuid([6; 16]);
+pub(super) const TWO: Uuid = Uuid([6; 16]);
 /// No more descriptors.
 const EMFILE: i32 = 24;
 const STORAGE_ERROR: Option<ErrorCode> = Some(ErrorCode::KafkaStorageError);
@@ -16,7 +16,7 @@ const STORAGE_ERROR: Option<ErrorCode> = Some(ErrorCode::KafkaStorageError);
 impl House {
     /// Starts again with these directories: path and id. With `incomplete` one is away that was
     /// known once.
-    fn start_with(&mut self, dirs: &[(&Path, Uuid)], incomplete: bool) {
+    pub(super) fn start_with(&mut self, dirs: &[(&Path, Uuid)], incomplete: bool) {
         self.replicas.dirs.unlock();
         let (clock, timer) = (&self.clock, &self.timer);
         let mut replicas = replica_manager(clock, timer, &self.directory, &self.storage);
@@ -30,7 +30,7 @@ impl House {
         self.replicas.follow_image(&MetadataImage::default(), &self.image);
     }
 
-    fn assignment(&self) -> Assignment {
+    pub(super) fn assignment(&self) -> Assignment {
         self.image.partition("t", 0).unwrap().assignment(ME)
     }
 }
