@@ -188,7 +188,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         everything = {"metrics": "*", "interval.ms": "1000"}
         admin.alter_configs({ConfigResource("client_metrics", HOSTILE[0]): everything})
     write_hostile(broker)
-    report_hostile(broker)
     stopped = threading.Event()
     threads = [threading.Thread(target=run, args=(broker, stopped)) for run in (produce, consume)]
     for thread in threads:

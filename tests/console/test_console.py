@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from tests.conformance.differential.cases_telemetry import client, kafka_id
-from tests.console.conftest import HOSTILE
+from tests.console.conftest import HOSTILE, report_hostile
 from tests.harness.process import PATIENCE_S, Process, Processes, port_of
 
 PLACES = (
@@ -164,7 +164,8 @@ def test_a_client_shows_what_it_reports(busy: Process, pages: Any) -> None:
 
 
 def test_hostile_reports_are_shown_as_they_are(busy: Process, pages: Any) -> None:
-    page = pages(busy.admin).open("clients/metrics")
+    # The broker forgets them after a minute.
+    report_hostile(busy)
     for number in range(len(HOSTILE)):
         page = pages(busy.admin).open(f"clients/metrics/{kafka_id(client(f'hostile {number}'))}")
         row = page.get_by_role("table", name="Values of the last report").locator("tbody tr")
