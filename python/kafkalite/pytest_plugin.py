@@ -308,11 +308,11 @@ def kafkalite_async_admin(kafkalite_broker: Broker) -> Iterator[AsyncAdminClient
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note when the test began: its failure shows the requests from then on."""
     if "kafkalite_broker" in getattr(item, "fixturenames", ()):
-        item.stash[_BEGAN] = time.monotonic()
         stash = item.config.stash
         if (broker := stash.get(_BROKER, None)) is not None:
             _end(stash.get(_RECORDING, None))
             stash[_RECORDING] = _recorded(broker)
+        item.stash[_BEGAN] = time.monotonic()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -326,9 +326,8 @@ def pytest_runtest_makereport(
         broker = item.config.stash.get(_BROKER, None)
         if broker is not None:
             began = item.stash.get(_BEGAN, None)
-            within_s = None if began is None else time.monotonic() - began
             recording = item.config.stash.get(_RECORDING, None)
-            report.sections += _sections(broker, recording, within_s)
+            report.sections += _sections(broker, recording, began)
     if report.failed and "kafkalite_cluster" in used:
         cluster = item.config.stash.get(_CLUSTER, None)
         report.sections += _logs_of(cluster) if cluster is not None else []
@@ -366,34 +365,43 @@ def _end(recording: Recording | None) -> None:
 
 
 def _sections(
-    broker: Broker, recording: Recording | None, within_s: float | None
+    broker: Broker, recording: Recording | None, began: float | None
 ) -> list[tuple[str, str]]:
     from .explaining import for_failure as explained
     from .recording import for_failure as failed
 
     found = [
         ("kafkalite broker log, last lines", "\n".join(broker.log_tail(40))),
-        ("kafkalite broker, last requests of this test", _requests(broker, within_s)),
+        ("kafkalite broker, last requests of this test", _requests(broker, began)),
         ("kafkalite broker, requests of this test without success", failed(recording)),
         ("kafkalite broker, why clients wait", explained(broker)),
     ]
     return [(title, text) for title, text in found if text]
 
 
+#: Looks at the requests, at most, and how long a look may take to tell one test from the next.
+_LOOKS, _SHARP_S = 10, 0.001
 #: The columns of a request's times: the last is the sum of those before it.
 _STAGES = ("queue", "handler", "waited", "sending", "rest")
 
 
-def _requests(broker: Broker, within_s: float | None, most: int = 20) -> str:
+def _requests(broker: Broker, began: float | None, most: int = 20) -> str:
     """Return the last requests of a test as a table, the newest last.
 
     Args:
         broker: The broker to ask.
-        within_s: Only the requests of so many seconds; ``None`` is all.
+        began: Only the requests since then, on the monotonic clock; ``None`` is all.
         most: How many, at most.
     """
-    limit_ms = float("inf") if within_s is None else within_s * 1e3
-    of_test = [seen for seen in broker.recent_requests() if seen.age_ms <= limit_ms]
+    for _ in range(_LOOKS):
+        asked = time.monotonic()
+        recent = broker.recent_requests()
+        now = time.monotonic()
+        # The ages are of a moment between the two. A pause of the machine would blur it.
+        if now - asked < _SHARP_S:
+            break
+    limit_ms = float("inf") if began is None else (now - began) * 1e3
+    of_test = [seen for seen in recent if seen.age_ms <= limit_ms]
     if not of_test:
         return ""
     head = "".join(f"{name + ' ms':>11}" for name in (*_STAGES, "total"))
