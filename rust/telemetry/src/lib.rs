@@ -59,11 +59,17 @@ impl Point {
     /// The memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let label = |(name, value): &(String, String)| {
-            size_of::<(String, String)>() + name.capacity() + value.capacity()
-        };
-        size_of::<Self>() + self.metric.capacity() + self.labels.iter().map(label).sum::<usize>()
+        size_of::<Self>() + self.metric.capacity() + bytes_of(&self.labels)
     }
+}
+
+/// The memory that labels take.
+#[must_use]
+pub fn bytes_of(labels: &Labels) -> usize {
+    let label = |(name, value): &(String, String)| {
+        size_of::<(String, String)>() + name.capacity() + value.capacity()
+    };
+    labels.iter().map(label).sum()
 }
 
 /// What a number is.
@@ -215,11 +221,11 @@ fn add_labels(labels: &mut Labels, more: Vec<Bytes>, bounds: &Bounds) -> Result<
     Ok(())
 }
 
-/// The text, or as much of it as is kept, between two characters. Cut text keeps no more memory
-/// than it shows.
+/// The text, or as much of it as is kept, between two characters. It keeps no more memory than the
+/// bound: a short text has that of a long one if a client sends its field twice.
 fn cut(mut text: String, bounds: &Bounds) -> String {
-    if text.len() > bounds.text_bytes {
-        text.truncate(text.floor_char_boundary(bounds.text_bytes));
+    text.truncate(text.floor_char_boundary(bounds.text_bytes));
+    if text.capacity() > bounds.text_bytes {
         text.shrink_to_fit();
     }
     text

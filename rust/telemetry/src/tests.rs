@@ -106,6 +106,23 @@ fn points_are_kept_while_there_is_memory_for_them() {
     assert!(report.points.iter().map(Point::bytes).sum::<usize>() <= room);
 }
 
+/// A field that comes twice is read into the memory of the first, which may be large.
+#[test]
+fn a_text_keeps_no_more_memory_than_its_bound() {
+    let twice = |text: &str, long: &str| {
+        let one = |value: &str| KeyValue { key: value.to_owned(), value: None }.encode_to_vec();
+        Bytes::from([one(long), one(text)].concat())
+    };
+    let long = "x".repeat(100_000);
+    let all = points(vec![int(1, vec![twice("b", &long)])]);
+    let payload = payload(vec![twice("a", &long)], &[Metric { gauge: Some(all), ..metric("m") }]);
+    let report = Report::decode(payload, &BOUNDS).expect("a good payload");
+    let labels = report.labels.iter().chain(&report.points[0].labels);
+    let kept: Vec<_> = labels.map(|(name, _)| (name.as_str(), name.capacity())).collect();
+    assert!(kept.iter().all(|(_, bytes)| *bytes <= BOUNDS.text_bytes), "{kept:?}");
+    assert_eq!(kept.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b"]);
+}
+
 #[test]
 fn what_is_no_payload_is_refused() {
     for damaged in [&b"\xff"[..], b"\x0a\x05ab", b"\x0a\x02\x12\x01", b"\x0a\x04\x12\x02\x12\xff"] {

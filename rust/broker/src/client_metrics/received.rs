@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kafkalite_telemetry::{Labels, Number, Point, PointKind, Report};
+use kafkalite_telemetry::{Labels, Number, Point, PointKind, Report, bytes_of};
 
 use super::BOUNDS;
 
@@ -17,7 +17,7 @@ pub struct Received {
     pub series: Vec<Series>,
     /// Points that are not kept.
     pub omitted: usize,
-    /// The memory that the series take.
+    /// The memory that the labels and the series take.
     pub bytes: usize,
 }
 
@@ -61,7 +61,8 @@ impl Received {
         let missing: Vec<&Series> =
             earlier().filter(|series| totals.contains_key(&key(&series.point))).collect();
         let Report { labels, points, omitted } = report;
-        let mut received = Self { wall_ms, labels, omitted, ..Self::default() };
+        let bytes = bytes_of(&labels);
+        let mut received = Self { wall_ms, labels, omitted, bytes, ..Self::default() };
         for (point, total) in points.into_iter().zip(of_points) {
             received.add(Series { point, total });
         }
