@@ -18,6 +18,15 @@ const MOST_KEPT: usize = 1_000;
 /// Errors that are kept of one connection, at most.
 const MOST_STREAKS: usize = 1_000;
 
+/// Requests that succeed only for a present member of a group.
+const IN_A_GROUP: [ApiKey; 3] = [ApiKey::JoinGroup, ApiKey::SyncGroup, ApiKey::Heartbeat];
+/// Errors of a member that has to join its group again.
+const OF_STALE_MEMBERS: [i16; 3] = [
+    ErrorCode::IllegalGeneration.code(),
+    ErrorCode::UnknownMemberId.code(),
+    ErrorCode::RebalanceInProgress.code(),
+];
+
 /// A topic by name, or by its id if no topic has that; `None`: the request or answer as a whole.
 pub(super) type TopicName = Option<Arc<str>>;
 
@@ -108,6 +117,8 @@ pub(super) struct Seen {
 pub(super) fn kept<T>(mut all: Vec<T>) -> (Vec<T>, usize) {
     let more = all.len().saturating_sub(MOST_KEPT);
     all.truncate(MOST_KEPT);
+    // A recording keeps it for long.
+    all.shrink_to_fit();
     (all, more)
 }
 
@@ -270,6 +281,13 @@ impl Notes {
             // A topic that is no longer asked for.
             let told: BTreeSet<&Part> = outcomes.iter().map(|one| &one.part).collect();
             self.streaks.retain(|(of, part), _| *of != api || told.contains(part));
+        }
+        if IN_A_GROUP.contains(&seen.api) && outcomes.iter().all(|one| one.code == 0) {
+            // What it got before is over. Its partitions may belong to others now, so that no
+            // success of theirs ever comes.
+            let is_over =
+                |one: &Streak| one.group == seen.group && OF_STALE_MEMBERS.contains(&one.code);
+            self.streaks.retain(|_, one| !is_over(one));
         }
         for one in outcomes.iter().filter(|one| one.code == 0) {
             if self.streaks.is_empty() {

@@ -104,11 +104,17 @@ fn part(topic: &str, partition: Option<i32>) -> Part {
 struct Asking {
     watched: Arc<Watched>,
     number: u64,
+    group: Option<String>,
 }
 
 impl Asking {
     fn new() -> Self {
-        Self { watched: Arc::default(), number: 0 }
+        Self { watched: Arc::default(), number: 0, group: None }
+    }
+
+    /// Requests of a member of a group.
+    fn of_group(group: &str) -> Self {
+        Self { group: Some(group.to_owned()), ..Self::new() }
     }
 
     /// A request that is answered so.
@@ -125,7 +131,7 @@ impl Asking {
             started_ns: self.number,
             wall_ms: 0,
             parts: vec![],
-            group: None,
+            group: self.group.clone(),
             member: None,
         };
         let seen = Arc::new(Seen::new(&one.context, began));
@@ -168,6 +174,31 @@ fn a_topic_that_is_no_longer_asked_for_is_forgotten() {
     assert_eq!(asking.streaks().len(), 1);
     asking.asked(ApiKey::Metadata, &[(part("u", None), ErrorCode::None)]);
     assert_eq!(asking.streaks(), []);
+}
+
+/// A commit of the generation before is refused in a healthy rebalance. Its partition may belong
+/// to another member from then on, so that no other commit of it ever comes.
+#[test]
+fn a_member_that_is_in_its_group_again_is_no_longer_fenced() {
+    for error in [ErrorCode::IllegalGeneration, ErrorCode::UnknownMemberId] {
+        for again in [ApiKey::JoinGroup, ApiKey::Heartbeat] {
+            let mut asking = Asking::of_group("g");
+            let whole = Part { topic: None, partition: None };
+            asking.asked(ApiKey::OffsetCommit, &[(part("t", Some(0)), error)]);
+            asking.asked(ApiKey::OffsetCommit, &[(part("t", Some(1)), ERROR)]);
+            asking.asked(again, &[(whole.clone(), ErrorCode::MemberIdRequired)]);
+            assert_eq!(asking.streaks().len(), 3);
+            asking.group = Some("another".to_owned());
+            asking.asked(ApiKey::Heartbeat, &[(whole.clone(), ErrorCode::None)]);
+            asking.group = Some("g".to_owned());
+            let is_fenced =
+                |asking: &Asking| asking.streaks().iter().any(|(_, code, _)| *code == error.code());
+            assert!(is_fenced(&asking));
+            asking.asked(again, &[(whole, ErrorCode::None)]);
+            assert!(!is_fenced(&asking));
+            assert_eq!(asking.streaks(), [(part("t", Some(1)), ERROR.code(), 1)]);
+        }
+    }
 }
 
 /// A client that invents partitions must not fill the memory.
