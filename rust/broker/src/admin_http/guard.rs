@@ -21,7 +21,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 
-use super::listener::BoundedListener;
+use super::listener::{Answering, BoundedListener};
 use super::refusal::Refusal;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -38,13 +38,13 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (RESOURCE_POLICY, "same-origin"),
 ];
 
-/// The client's end of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(SocketAddr);
+/// The client's end of a connection, and what notes that a request of it is being answered.
+#[derive(Debug, Clone)]
+pub(super) struct Peer(SocketAddr, Answering);
 
 impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
-        Self(*stream.remote_addr())
+        Self(*stream.remote_addr(), stream.io().answering())
     }
 }
 
@@ -100,10 +100,11 @@ impl Guard {
 /// Answers a request for figures, or says who may ask.
 pub(super) async fn check_figures(
     State(guard): State<Guard>,
-    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    ConnectInfo(Peer(peer, answering)): ConnectInfo<Peer>,
     request: Request,
     next: Next,
 ) -> Response {
+    answering.begin();
     match guard.refusal_of_figures(peer.ip(), request.headers()) {
         Some(refusal) => refusal.into_response(),
         None => next.run(request).await,
@@ -140,10 +141,11 @@ fn are_same(one: &[u8], other: &[u8]) -> bool {
 /// Answers a request of the API, or says who may ask.
 pub(super) async fn check(
     State(guard): State<Guard>,
-    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    ConnectInfo(Peer(peer, answering)): ConnectInfo<Peer>,
     request: Request,
     next: Next,
 ) -> Response {
+    answering.begin();
     let mut response = match guard.refusal(peer.ip(), request.headers()) {
         Some(refusal) => refusal.into_response(),
         None => next.run(request).await,

@@ -1,7 +1,8 @@
 //! Connections of the admin port: few, each with a deadline, and ended in every process.
 //!
 //! A client has [`Limits::request`] from the first byte of a request to the last byte of its head.
-//! It has [`Limits::idle`] to begin a request or to take more of an answer. Beyond
+//! The answer may take [`Limits::answer`] then: a change waits for the controller and for replicas.
+//! A client has [`Limits::idle`] to begin a request or to take more of an answer. Beyond
 //! [`Limits::connections`] each new connection ends the one that has been still for longest. So
 //! clients that keep unused connections cannot make a health probe wait.
 
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ pub(super) struct Limits {
     pub connections: usize,
     /// From the first byte of a request to the end of its head.
     pub request: Duration,
+    /// From then on to the first byte of the answer.
+    pub answer: Duration,
     /// Without a byte in either direction.
     pub idle: Duration,
 }
@@ -38,7 +42,23 @@ pub(super) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let (request, idle) = (Duration::from_secs(5), Duration::from_secs(15));
-        Self { connections: 64, request, idle }
+        Self { connections: 64, request, answer: Duration::from_secs(60), idle }
+    }
+}
+
+/// Whether the head of a request has arrived on a connection, and its answer not begun.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answering(Arc<AtomicBool>);
+
+impl Answering {
+    /// The head is there.
+    pub(super) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Forgets it; returns what it was.
+    fn end(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -114,8 +134,16 @@ impl Listener for BoundedListener {
                     let deadline = Box::pin(sleep(self.limits.idle));
                     let (limits, has_begun) = (self.limits, false);
                     let open = Arc::clone(&self.open);
-                    let stream =
-                        BoundedStream { stream, limits, deadline, has_begun, open, number };
+                    let answering = Answering::default();
+                    let stream = BoundedStream {
+                        stream,
+                        limits,
+                        deadline,
+                        has_begun,
+                        answering,
+                        open,
+                        number,
+                    };
                     return (stream, peer);
                 }
                 Err(error) => {
@@ -138,19 +166,29 @@ pub(super) struct BoundedStream {
     deadline: Pin<Box<Sleep>>,
     /// Part of a request was read since the last answer.
     has_begun: bool,
+    answering: Answering,
     open: Arc<Mutex<Open>>,
     number: u64,
 }
 
 impl BoundedStream {
+    /// What says that an answer is being made.
+    pub(super) fn answering(&self) -> Answering {
+        self.answering.clone()
+    }
+
     /// What came of an operation, or the end of the connection if it has waited for too long.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,
         outcome: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if outcome.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        while outcome.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
+            if !self.answering.end() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            let more = self.limits.answer;
+            self.deadline.as_mut().reset(Instant::now() + more);
         }
         outcome
     }
@@ -158,6 +196,7 @@ impl BoundedStream {
     fn has_written(&mut self) {
         self.open.lock().moved(self.number);
         self.has_begun = false;
+        self.answering.end();
         self.deadline.as_mut().reset(Instant::now() + self.limits.idle);
     }
 }

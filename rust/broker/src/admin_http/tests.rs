@@ -65,7 +65,7 @@ fn only_addresses_localhost_and_the_brokers_own_names_are_answered() {
 #[test]
 fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
     let (request, idle) = (Duration::from_millis(50), Duration::from_secs(60));
-    let limits = Limits { connections: 3, request, idle };
+    let limits = Limits { connections: 3, request, idle, ..Limits::default() };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
     let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let half = |_| {
@@ -83,11 +83,41 @@ fn connections_are_few_and_a_request_that_does_not_end_ends_its_connection() {
     }
 }
 
+/// A change that took longer than a head may take was made, and its client got no answer.
+#[test]
+fn an_answer_may_take_longer_than_the_head_of_its_request() {
+    let (request, idle) = (Duration::from_millis(50), Duration::from_secs(60));
+    let limits = Limits { request, idle, ..Limits::default() };
+    let may_answer = Arc::new(tokio::sync::Notify::new());
+    let made = Arc::clone(&may_answer);
+    let slow = axum::routing::get(async move || {
+        made.notified().await;
+        "made"
+    });
+    let api = Router::new().route("/slow", slow);
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let parts = AdminParts { api, ..parts(Arc::default()) };
+    let admin = listener.start_within(limits, parts).expect("a thread");
+    let mut asking = connect(admin.address());
+    let head = "GET /api/v1/slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    asking.write_all(head.as_bytes()).expect("it reads");
+    // It began later and ends because its head does not, so the time for a head is over.
+    let mut half_sent = connect(admin.address());
+    half_sent.write_all(b"GET /health/live HTTP/1.1\r\nHost: local").expect("it reads");
+    let end = half_sent.read(&mut [0; 1]);
+    let is_over = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+    assert!(matches!(&end, Ok(0)) || end.as_ref().is_err_and(is_over), "{end:?}");
+    may_answer.notify_one();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).expect("it answers in text");
+    assert!(answer.ends_with("made"), "{answer}");
+}
+
 /// A probe waited up to 15 s in the backlog while others kept all connections and used none.
 #[test]
 fn a_probe_is_answered_in_place_of_the_connection_that_stood_still_for_longest() {
     let (request, idle) = (Duration::from_secs(600), Duration::from_secs(600));
-    let limits = Limits { connections: 3, request, idle };
+    let limits = Limits { connections: 3, request, idle, ..Limits::default() };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
     let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let ask = |stream: &mut TcpStream| {
@@ -122,7 +152,7 @@ fn ask_again(stream: &mut TcpStream) {
 #[test]
 fn a_client_that_says_nothing_is_let_go() {
     let (request, idle) = (Duration::from_secs(60), Duration::from_millis(50));
-    let limits = Limits { connections: 1, request, idle };
+    let limits = Limits { connections: 1, request, idle, ..Limits::default() };
     let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
     let admin = listener.start_within(limits, parts(Arc::default())).expect("a thread");
     let mut silent = connect(admin.address());

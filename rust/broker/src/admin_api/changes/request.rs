@@ -8,8 +8,10 @@ use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::{Request as Message, Wire};
+use kafkalite_protocol::primitives::MAX_STRING_BYTES;
 use kafkalite_protocol::{ErrorCode, Reader, Writer};
 
+use super::bad;
 use crate::admin_api::{AdminApi, failed};
 use crate::admin_http::Refusal;
 use crate::request_queue::{Audience, Lane, Request, RequestContext};
@@ -24,9 +26,13 @@ pub(super) const TIMEOUT_MS: i32 = 10_000;
 /// How long an answer is waited for: longer than a change may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// What is said of a change that may have been made, or may be made later.
+const NOT_KNOWN: &str = "it is not known whether the change was made";
+const LOOK: &str = "look whether the change is there, then try again.";
+
 /// Asks this broker. The answer is its own: what another broker leads or coordinates is refused
 /// there, with an error code.
-pub(super) fn ask<R: Message + Wire>(
+pub(super) fn ask<R: Message + Wire + PartialEq>(
     api: &AdminApi,
     version: i16,
     request: &R,
@@ -34,9 +40,8 @@ pub(super) fn ask<R: Message + Wire>(
 where
     R::Response: Wire,
 {
+    let body = encoded(request, version)?;
     let (answered, answer) = mpsc::sync_channel(1);
-    let mut body = Writer::new();
-    request.encode(&mut body, version);
     let here = ([127, 0, 0, 1], 0).into();
     let context = RequestContext::anonymous((here, here), LISTENER.into(), Audience::Clients, 0);
     api.requests.run(Request {
@@ -46,7 +51,7 @@ where
             correlation_id: 0,
             client_id: Some(CLIENT_ID.to_owned()),
         },
-        body: body.into_bytes(),
+        body,
         context: Arc::new(context),
         lane: Lane::Control,
         // The other end is gone if the answer comes too late.
@@ -58,9 +63,9 @@ where
     let Ok(Response::Pieces(pieces)) = answer.recv_timeout(PATIENCE) else {
         return Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "it is not known whether the change was made",
+            NOT_KNOWN,
             "the broker gave no answer in time, or stops",
-            "look whether the change is there, then try again.",
+            LOOK,
         ));
     };
     let frame = in_memory(&pieces).and_then(|frame| decode::<R>(frame, version));
@@ -77,6 +82,20 @@ fn in_memory(pieces: &[Piece]) -> Option<Bytes> {
         }
     }
     Some(frame.freeze())
+}
+
+/// The body of a request. The protocol cuts a text that is too long for it, which would be the name
+/// of something else.
+fn encoded<R: Message + Wire + PartialEq>(request: &R, version: i16) -> Result<Bytes, Refusal> {
+    let mut body = Writer::new();
+    request.encode(&mut body, version);
+    let body = body.into_bytes();
+    let read = R::decode(&mut Reader::new(body.clone()), version);
+    if read.is_ok_and(|read| read == *request) {
+        return Ok(body);
+    }
+    let why = format!("a name or a value in it is longer than {MAX_STRING_BYTES} bytes");
+    Err(bad("the change is refused", why, "give shorter ones."))
 }
 
 fn decode<R: Message>(frame: Bytes, version: i16) -> Option<R::Response>
@@ -100,14 +119,20 @@ pub(super) fn check(what: &str, code: i16, message: Option<String>) -> Result<()
         ErrorCode::UnknownTopicOrPartition
         | ErrorCode::UnknownTopicId
         | ErrorCode::GroupIdNotFound => StatusCode::NOT_FOUND,
-        ErrorCode::RequestTimedOut => StatusCode::SERVICE_UNAVAILABLE,
+        _ if is_open(error) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::CONFLICT,
     };
     let why = match message.filter(|message| !message.is_empty()) {
         Some(message) => format!("{}: {message}", error.name()),
         None => error.name().to_owned(),
     };
+    let what = if is_open(error) { NOT_KNOWN } else { what };
     Err(Refusal::new(status, what, why, hint(error)))
+}
+
+/// Whether a change that got this error may still be made.
+fn is_open(error: ErrorCode) -> bool {
+    matches!(error, ErrorCode::RequestTimedOut | ErrorCode::NotEnoughReplicasAfterAppend)
 }
 
 fn hint(error: ErrorCode) -> &'static str {
@@ -118,7 +143,40 @@ fn hint(error: ErrorCode) -> &'static str {
         ErrorCode::UnknownMemberId | ErrorCode::NonEmptyGroup => {
             "stop the members of the group first."
         }
+        error if is_open(error) => LOOK,
         error if error.is_retriable() => "try again.",
         _ => "change the request.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
+
+    use super::*;
+
+    /// Another group has the name that is left of a longer one.
+    #[test]
+    fn a_name_that_would_be_cut_is_refused() {
+        for version in [1, 2] {
+            let named = |bytes| DeleteGroupsRequest { groups_names: vec!["g".repeat(bytes)] };
+            assert!(encoded(&named(MAX_STRING_BYTES), version).is_ok());
+            let refusal = encoded(&named(MAX_STRING_BYTES + 1), version).expect_err("too long");
+            assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
+        }
+    }
+
+    /// The leader has the record, and its followers may get it later.
+    #[test]
+    fn a_change_that_may_be_made_later_is_not_denied() {
+        for error in [ErrorCode::RequestTimedOut, ErrorCode::NotEnoughReplicasAfterAppend] {
+            let told = check("the record is not appended", error.code(), None);
+            let refusal = told.expect_err("an error");
+            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!((refusal.what.as_str(), refusal.hint.as_str()), (NOT_KNOWN, LOOK));
+        }
+        let refused =
+            check("the record is not appended", ErrorCode::NotEnoughReplicas.code(), None);
+        assert_eq!(refused.expect_err("an error").what, "the record is not appended");
     }
 }
