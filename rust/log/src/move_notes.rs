@@ -3,18 +3,18 @@
 //!
 //! The copy that replaces the log has an `arrival-checkpoint` with the id of the move. The log that
 //! it replaces has a `leaving-checkpoint` with the same id. A copy counts only where both say so:
-//! the log takes its note back if the copy does not get its name, and goes on. One line after the
-//! version: the id. The files are ours; Kafka has none.
+//! the log takes its note back if the copy does not get its name, and goes on.
+//!
+//! A note is an empty file, `leaving-checkpoint.ID`: it needs no room, and replicas leave full
+//! disks. The files are ours; Kafka has none.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kafkalite_protocol::types::Uuid;
 
 use crate::error::LogError;
-use crate::storage::{Durability, Storage, read_file, replace_file};
-
-const VERSION: &str = "0";
+use crate::storage::{OpenMode, Storage};
 
 /// Which of the two notes is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,40 +26,60 @@ pub enum MoveNote {
 }
 
 impl MoveNote {
-    const fn file(self) -> &'static str {
+    /// What the names of its files begin with; the id of the move follows.
+    const fn prefix(self) -> &'static str {
         match self {
-            Self::Leaving => "leaving-checkpoint",
-            Self::Arrival => "arrival-checkpoint",
+            Self::Leaving => "leaving-checkpoint.",
+            Self::Arrival => "arrival-checkpoint.",
         }
+    }
+
+    /// Where the note is in the directory of a partition, and what follows the prefix in its name.
+    fn find(
+        self,
+        storage: &dyn Storage,
+        partition: &Path,
+    ) -> Result<Vec<(PathBuf, String)>, LogError> {
+        let entries = match storage.list(partition) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(LogError::io(partition, error)),
+        };
+        let id = |name: &str| Some(name.strip_prefix(self.prefix())?.to_owned());
+        let notes = entries.into_iter();
+        Ok(notes.filter_map(|one| Some((partition.join(&one.name), id(&one.name)?))).collect())
     }
 
     /// The id of the move in the directory of a partition; `None` if there is no note.
     ///
     /// # Errors
-    /// - `BadFile`: it does not read, and it is unknown which of two directories counts
+    /// - `BadFile`: it has no id, or there are two: it is unknown which directory counts
     /// - the disk fails
     pub fn read(self, storage: &dyn Storage, partition: &Path) -> Result<Option<Uuid>, LogError> {
-        let path = partition.join(self.file());
-        let bytes = match read_file(storage, &path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LogError::io(path, error)),
+        let notes = self.find(storage, partition)?;
+        let [(path, id)] = &notes[..] else {
+            let Some((path, _)) = notes.first() else { return Ok(None) };
+            return Err(LogError::bad_file(path, "there is another note of a move"));
         };
-        let text = std::str::from_utf8(&bytes).ok();
-        let id = text.and_then(|text| text.strip_prefix(VERSION)?.strip_prefix('\n'));
-        let id = id.and_then(|id| Uuid::parse(id.strip_suffix('\n')?));
-        id.map(Some).ok_or_else(|| LogError::bad_file(&path, "it is no note of a move"))
+        let id = Uuid::parse(id);
+        id.map(Some).ok_or_else(|| LogError::bad_file(path, "it is no note of a move"))
     }
 
-    /// Writes the note; it is on the disk when this returns.
+    /// Writes the note in the place of any other; it is on the disk when this returns.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk fails, or has no room for a name.
     pub fn write(self, storage: &dyn Storage, partition: &Path, id: Uuid) -> Result<(), LogError> {
-        let path = partition.join(self.file());
-        let text = format!("{VERSION}\n{id}\n");
-        replace_file(storage, &path, text.as_bytes(), Durability::DiskWithDirectory)
-            .map_err(|error| LogError::io(path, error))
+        let path = partition.join(format!("{}{id}", self.prefix()));
+        for (other, _) in self.find(storage, partition)? {
+            if other != path {
+                storage.remove_file(&other).map_err(|error| LogError::io(other, error))?;
+            }
+        }
+        let made = storage.open(&path, OpenMode::Create).and_then(|file| file.sync_data());
+        made.map_err(|error| LogError::io(path, error))?;
+        // The name says it all. A crash of the system must not take one of two notes.
+        storage.sync_dir(partition).map_err(|error| LogError::io(partition, error))
     }
 
     /// Removes the note, if there is one; no power cut brings it back.
@@ -67,10 +87,15 @@ impl MoveNote {
     /// # Errors
     /// The disk fails.
     pub fn remove(self, storage: &dyn Storage, partition: &Path) -> Result<(), LogError> {
-        let path = partition.join(self.file());
-        match storage.remove_file(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            removed => removed.map_err(|error| LogError::io(path, error))?,
+        let notes = self.find(storage, partition)?;
+        if notes.is_empty() {
+            return Ok(());
+        }
+        for (path, _) in notes {
+            match storage.remove_file(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| LogError::io(path, error))?,
+            }
         }
         storage.sync_dir(partition).map_err(|error| LogError::io(partition, error))
     }

@@ -177,7 +177,12 @@ impl FutureLog {
         Ok(())
     }
 
-    fn copy_next(&self, log: &CommitLog, max_bytes: u32, now_ms: i64) -> Result<u64, LogError> {
+    pub(super) fn copy_next(
+        &self,
+        log: &CommitLog,
+        max_bytes: u32,
+        now_ms: i64,
+    ) -> Result<u64, LogError> {
         let (from, end) = (self.log.log_end_offset(), log.log_end_offset());
         if from >= end {
             return Ok(0);
@@ -206,6 +211,10 @@ impl FutureLog {
         let mut bytes = Vec::new();
         for slice in log.read(from, max_bytes, end, true)?.slices {
             bytes.extend(slice.read().map_err(|error| log.dir().failed(&*log.path(), error))?);
+        }
+        if log.truncations() != self.truncations.load(Ordering::Acquire) {
+            // They may be of a later epoch, and the copy may end in records that the log lost.
+            return Ok(0);
         }
         let any_gap = Offset(i64::MAX);
         let records = Bytes::from(bytes);

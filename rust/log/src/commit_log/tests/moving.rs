@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::compaction::Compacted;
+use crate::faulty_storage::FaultyStorage;
 use crate::move_notes::MoveNote;
 use crate::storage::Storage;
 use kafkalite_protocol::types::Uuid;
@@ -137,6 +138,48 @@ fn what_is_cut_while_it_is_copied_is_cut_in_the_copy() {
         let state = if cut == 90 { state } else { OpenState::default() };
         assert_eq!(all_bytes(&other.open(&fixture.config, state)), all, "{copied} {cut}");
     }
+}
+
+/// Of two notes a power cut takes none, or both directories look like the log. A full disk has room
+/// for the name of a file.
+#[test]
+fn a_note_survives_a_power_cut_and_takes_no_room() {
+    for note in [MoveNote::Leaving, MoveNote::Arrival] {
+        let temp = tempfile::tempdir().unwrap();
+        let storage = FaultyStorage::default();
+        note.write(&storage, temp.path(), Uuid([1; 16])).unwrap();
+        note.write(&storage, temp.path(), MOVE).unwrap();
+        storage.cut_power_and_undo(|| true).unwrap();
+        let left = RealStorage.list(temp.path()).unwrap();
+        assert_eq!(left.iter().map(|one| one.length).collect::<Vec<_>>(), [0]);
+        assert_eq!(note.read(&RealStorage, temp.path()).unwrap(), Some(MOVE));
+        let storage = storage.successor();
+        note.remove(&storage, temp.path()).unwrap();
+        storage.cut_power_and_undo(|| true).unwrap();
+        assert_eq!(note.read(&RealStorage, temp.path()).unwrap(), None);
+    }
+}
+
+/// The log loses records, and gets others of a later epoch, between a look at its truncations and
+/// the read. The copy must not take the new ones behind the old ones.
+#[test]
+fn what_is_cut_just_before_a_read_is_not_hidden_in_the_copy() {
+    let (fixture, other) = (Fixture::new(small_segments()), Other::new());
+    let log = fixture.fresh();
+    for _ in 0..10 {
+        append(&log, 2);
+    }
+    let copy = other.begin(&log);
+    copy_all(&copy, &log);
+    truncate(&log, 10);
+    let epoch = LeaderEpoch(EPOCH.0 + 4);
+    log.become_leader(epoch).unwrap();
+    for value in 0..10 {
+        append_in(&log, &batch_at(2, NOW_MS + value), epoch, NOW_MS).unwrap();
+    }
+    copy.copy_next(&log, 300, NOW_MS).unwrap();
+    copy_all(&copy, &log);
+    take_over(&log, &copy);
 }
 
 #[test]
