@@ -59,14 +59,15 @@ pub fn parse(key: &ConfigKey, text: &str) -> Result<Value, String> {
     let mut value = of_type(key.kind, text.trim()).map_err(|why| invalid(text, why))?;
     match (key.valid, &mut value) {
         (Valid::SomeOf(texts), Value::List(parts)) => {
-            none_empty(key, parts)?;
+            // One after the other, as in Kafka: the first bad text is the one that is named.
             for part in &*parts {
+                not_empty(key, part)?;
                 one_of(part, texts).map_err(|why| invalid(part, why))?;
             }
             each_once(parts);
         }
         (Valid::NoneEmpty, Value::List(parts)) => {
-            none_empty(key, parts)?;
+            parts.iter().try_for_each(|part| not_empty(key, part))?;
             each_once(parts);
         }
         (Valid::ThrottledReplicas, Value::List(parts)) => {
@@ -78,8 +79,8 @@ pub fn parse(key: &ConfigKey, text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-fn none_empty(key: &ConfigKey, parts: &[String]) -> Result<(), String> {
-    match parts.iter().any(String::is_empty) {
+fn not_empty(key: &ConfigKey, part: &str) -> Result<(), String> {
+    match part.is_empty() {
         true => Err(format!("Configuration '{}' values must not be empty.", key.name)),
         false => Ok(()),
     }
