@@ -20,7 +20,7 @@ use crate::response_queue::{Responder, Response};
 /// How much of a client's name is kept.
 const KEPT_CHARS: usize = 256;
 
-/// A request that is noted as open. It is no longer when this goes, whatever became of it.
+/// A request that is noted as open. Dropping this ends the note, also after a panic.
 struct Open {
     watched: Arc<Watched>,
     seen: Arc<Seen>,

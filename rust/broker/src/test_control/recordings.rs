@@ -1,7 +1,7 @@
 //! Recordings: the requests of a test run, each with its outcome.
 //!
 //! A recording begins when it is made, and keeps the newest requests, those without an answer
-//! among them. A request is kept once, whatever number of recordings it is in.
+//! among them. A request that is in several recordings is kept once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

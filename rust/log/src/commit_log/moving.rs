@@ -251,7 +251,7 @@ impl CommitLog {
             self.complete(&writer, copy, id, now_ms).and_then(|()| copy.log.dir().take_name(name));
         if let Err(error) = named {
             // From here on the copy lacks what is appended. Without this note it does not count,
-            // whatever name it has.
+            // even if its directory has the partition's name already.
             let removed = MoveNote::Leaving.remove(from.storage(), &from.path());
             removed.map_err(|error| from.judge(error))?;
             return Err(error);

@@ -1,4 +1,4 @@
-//! A log goes on in another log directory, whatever happens to it while it is copied.
+//! A log goes on in another log directory, also if it is cut or appended to while it is copied.
 
 use super::*;
 use crate::compaction::Compacted;
