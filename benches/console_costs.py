@@ -1,0 +1,112 @@
+"""What the console costs: CPU for each GB, with a reader of the live stream and without.
+
+    python benches/console_costs.py                # prints the figures; 1 where a bound is missed
+
+The reader is a process of its own, which reads ``/api/v1/live`` as the data plane page does. Rounds
+alternate, in an order that changes, because a machine grows slower or faster over time. Each round
+produces 1 KiB records with ``acks=all`` and reads them. The first round of each is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import kafkalite as kl  # noqa: E402
+from benches.beside_kafka import VALUE_BYTES, claim_memory, consume, produce  # noqa: E402
+from tests.harness import brokers  # noqa: E402
+
+#: How much more CPU the broker may use with a reader.
+MOST_TIMES = 1.03
+READER = """
+import sys, urllib.request
+with urllib.request.urlopen(sys.argv[1] + "/api/v1/live", timeout=60) as events:
+    for line in events:
+        if line.startswith(b"data:"):
+            print("event", flush=True)
+"""
+
+
+@contextmanager
+def reader(admin_url: str) -> Iterator[None]:
+    """A reader of the stream, which has had its first event."""
+    command = [sys.executable, "-c", READER, admin_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            if process.stdout.readline() != "event\n":
+                raise AssertionError("the stream has no event")
+            yield
+            if process.poll() is not None:
+                raise AssertionError("the stream ended before the load did")
+        finally:
+            process.kill()
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU that the process has used so far, to the nanosecond."""
+    # The kernel's number for the CPU clock of another process: clock_getcpuclockid(3).
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def load(broker: brokers.Kafkalite, records: int) -> float:
+    """CPU seconds of the broker for each GB that is produced and read."""
+    topic = f"load-{time.monotonic_ns()}"
+    with kl.AdminClient(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topic(topic, partitions=1)
+        claim_memory(broker.data_dir, 2 * records * VALUE_BYTES)
+        before = cpu_seconds(broker.pid)
+        produce(broker.bootstrap, topic, records)
+        consume(broker.bootstrap, topic, records)
+        used = cpu_seconds(broker.pid) - before
+        admin.delete_topic(topic)
+    return used / (records * VALUE_BYTES / 1e9)
+
+
+def main() -> int:
+    """Measure, print, and judge."""
+    parser = argparse.ArgumentParser(description="What the console costs.")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--records", type=int, default=1_000_000, help="records of a round")
+    options = parser.parse_args()
+    found: dict[str, list[float]] = {"closed": [], "open": []}
+    with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as folder:
+        broker = brokers.Kafkalite(Path(folder) / "data")
+        broker.start()
+        try:
+            for number in range(options.rounds + 1):
+                order = ["closed", "open"] if number % 2 else ["open", "closed"]
+                for console in order:
+                    if console == "open":
+                        with reader(broker.admin_url()):
+                            cost = load(broker, options.records)
+                    else:
+                        cost = load(broker, options.records)
+                    if number > 0:
+                        found[console].append(cost)
+        finally:
+            broker.stop()
+    closed, opened = (statistics.median(found[console]) for console in ("closed", "open"))
+    pairs = [one / other for one, other in zip(found["open"], found["closed"], strict=True)]
+    times = statistics.median(pairs)
+    print(f"console closed: {closed:.3f} CPU s/GB, open: {opened:.3f} CPU s/GB")
+    print(f"open against closed, median of the pairs: {times:.3f} times")
+    least = {console: min(costs) for console, costs in found.items()}
+    print(f"the cheapest rounds: {least['closed']:.3f} and {least['open']:.3f} CPU s/GB")
+    print(json.dumps(found))
+    return int(times > MOST_TIMES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
