@@ -22,9 +22,11 @@ fixture                      scope     what it is
 ===========================  ========  ====================================================
 
 ``@pytest.mark.kafkalite_topic(partitions=3, config={...})`` says what the topic is like.
-A failed test that used the broker gets more sections: the tail of the broker's log, and the last
-requests of the test. Each request has its time in every stage. Requests that failed or have no
-answer follow, and why the clients that are connected wait.
+A fork and the brokers of a cluster have faults of their own.
+A failed test that used the broker or a fork gets more sections: the tail of the log, and the last
+requests. Each request has its time in every stage. Requests that failed or have no answer follow,
+and why the clients that are connected wait. A test that used the cluster gets the logs, and why
+clients wait.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ _BROKER = pytest.StashKey["Broker"]()
 #: The requests of the test that runs.
 _RECORDING = pytest.StashKey["Recording | None"]()
 _CLUSTER = pytest.StashKey["Cluster"]()
+#: The fork of a test, and the requests to it.
+_FORK = pytest.StashKey["tuple[Broker, Recording | None]"]()
 #: When a test began, on the monotonic clock.
 _BEGAN = pytest.StashKey[float]()
 
@@ -220,11 +224,15 @@ def _kafkalite_seeded(
 
 
 @pytest.fixture
-def kafkalite_fork(_kafkalite_seeded: tuple[Broker, Snapshot]) -> Iterator[Broker]:
+def kafkalite_fork(
+    request: pytest.FixtureRequest, _kafkalite_seeded: tuple[Broker, Snapshot]
+) -> Iterator[Broker]:
     """Run a fork of the seeded broker; what the test does to it no other test sees."""
     seeded, snapshot = _kafkalite_seeded
     with seeded.fork(snapshot) as fork:
+        request.node.stash[_FORK] = (fork, _recorded(fork))
         yield fork
+        del request.node.stash[_FORK]
 
 
 @pytest.fixture
@@ -327,17 +335,29 @@ def pytest_runtest_makereport(
         if broker is not None:
             began = item.stash.get(_BEGAN, None)
             recording = item.config.stash.get(_RECORDING, None)
-            report.sections += _sections(broker, recording, began)
+            report.sections += _sections("kafkalite broker", broker, recording, began)
+    if report.failed and (forked := item.stash.get(_FORK, None)) is not None:
+        # It is as old as its test: all its requests are the test's.
+        report.sections += _sections("kafkalite fork", *forked, None)
     if report.failed and "kafkalite_cluster" in used:
         cluster = item.config.stash.get(_CLUSTER, None)
-        report.sections += _logs_of(cluster) if cluster is not None else []
+        report.sections += _sections_of(cluster) if cluster is not None else []
     return report
 
 
-def _logs_of(cluster: Cluster) -> list[tuple[str, str]]:
-    """Return the last lines of every broker; those in this process have one log in common."""
+def _sections_of(cluster: Cluster) -> list[tuple[str, str]]:
+    """Return the last lines of every broker, and why its clients wait.
+
+    Brokers in this process have one log in common.
+    """
+    from .explaining import for_failure as explained
+
     tails = dict.fromkeys("\n".join(broker.log_tail(40)) for broker in cluster.brokers)
-    return [("kafkalite cluster log, last lines", tail) for tail in tails if tail]
+    found = [("kafkalite cluster log, last lines", tail) for tail in tails]
+    for number, broker in enumerate(cluster.brokers):
+        title = f"kafkalite cluster, why clients of broker {number} wait"
+        found.append((title, explained(broker)))
+    return [(title, text) for title, text in found if text]
 
 
 #: Requests of a test that are kept for its failure.
@@ -365,16 +385,16 @@ def _end(recording: Recording | None) -> None:
 
 
 def _sections(
-    broker: Broker, recording: Recording | None, began: float | None
+    name: str, broker: Broker, recording: Recording | None, began: float | None
 ) -> list[tuple[str, str]]:
     from .explaining import for_failure as explained
     from .recording import for_failure as failed
 
     found = [
-        ("kafkalite broker log, last lines", "\n".join(broker.log_tail(40))),
-        ("kafkalite broker, last requests of this test", _requests(broker, began)),
-        ("kafkalite broker, requests of this test without success", failed(recording)),
-        ("kafkalite broker, why clients wait", explained(broker)),
+        (f"{name} log, last lines", "\n".join(broker.log_tail(40))),
+        (f"{name}, last requests of this test", _requests(broker, began)),
+        (f"{name}, requests of this test without success", failed(recording)),
+        (f"{name}, why clients wait", explained(broker)),
     ]
     return [(title, text) for title, text in found if text]
 

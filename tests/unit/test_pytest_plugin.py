@@ -190,6 +190,53 @@ def test_a_failure_shows_why_its_clients_wait(pytester: pytest.Pytester) -> None
     assert title not in second
 
 
+def test_a_failure_shows_the_fork_and_the_cluster_of_its_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka import Producer
+
+        def meet(faults, servers):
+            faults.blackhole("billing", api="Produce")
+            keys = {"bootstrap.servers": servers, "client.id": "billing", "linger.ms": 0}
+            producer = Producer(keys)
+            producer.produce("orders", b"v")
+            return producer
+
+        def test_fork(kafkalite_fork):
+            producer = meet(kafkalite_fork.faults, kafkalite_fork.bootstrap_servers)
+            (fault,) = kafkalite_fork.faults
+            while not fault.fired:
+                producer.poll(0.01)
+            assert False
+
+        def test_cluster(kafkalite_cluster):
+            import kafkalite as kl
+            servers = kafkalite_cluster.bootstrap_servers
+            with kl.AdminClient(bootstrap_servers=servers) as admin:
+                admin.create_topic("orders")
+            leader = kafkalite_cluster.leader_of("orders", 0)
+            producer = meet(leader.faults, servers)
+            (fault,) = leader.faults
+            while not fault.fired:
+                producer.poll(0.01)
+            assert False
+        """
+    )
+    result = pytester.runpytest_subprocess("--timeout=100")
+    assert outcomes(result) == {"failed": 2}
+    text = result.stdout.str()
+    swallowed = r"billing 127\.0\.0\.1:\d+: fault 1 \(blackhole\) swallowed its Produce"
+    fork, cluster = text.split("___ test_cluster ___")
+    assert fork.count("kafkalite fork log, last lines") == 1
+    assert re.search(r"fork, last requests of this test -+\n.*\n +\d+ ApiVersions v", fork)
+    assert fork.count("kafkalite fork, requests of this test without success") == 1
+    (_, waits) = fork.split("kafkalite fork, why clients wait")
+    assert re.search(swallowed, waits)
+    waits = cluster.split(", why clients of broker ", 1)[1]
+    assert re.search(swallowed, waits)
+
+
 def test_a_failure_shows_the_requests_of_its_own_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
