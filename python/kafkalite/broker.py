@@ -263,9 +263,13 @@ class Broker(UnderTest):
             self.start()
 
     def close(self) -> None:
-        """Stop, and remove a temporary directory. ``start()`` then makes a new one."""
+        """End it, and remove a temporary directory. ``start()`` then makes a new one."""
         with self._changing():
-            self.stop()
+            if self._temporary is None:
+                self.stop()
+            else:
+                # What is removed need not be complete.
+                self.kill()
             if self._close is not None:
                 self._close()
             self._engine, self._close, self._temporary = None, None, None
@@ -351,8 +355,9 @@ class Broker(UnderTest):
         if self._log_level is not None:
             self._prepare_log(self._log_level)
         temporary = None
-        log_dirs = str(self._data_dir)
-        if self._data_dir is None:
+        own = str(self._data_dir) if self._data_dir is not None else self._config.get("log.dir")
+        log_dirs = self._config.get("log.dirs", own)
+        if log_dirs is None:
             temporary, log_dirs = self._make_temporary()
             self._temporary = Path(temporary)
         held: list[socket.socket] = []

@@ -177,3 +177,20 @@ def test_a_broker_that_was_forked_away_starts_again_and_its_clients_see_it_go() 
                 os.close(write)
                 os.waitpid(child, 0)
         assert [record.value for record in records] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("key", ["log.dirs", "log.dir"])
+def test_log_directories_of_the_configuration_are_kept(tmp_path: Path, key: str) -> None:
+    """They were taken for temporary ones: never synced, and ``log.dir`` had no effect."""
+    directory = tmp_path / "mine"
+    config = {key: directory}
+    with kafkalite.Broker(topics="t", config=config) as broker:
+        with kafkalite.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("t", b"v").result(timeout=PATIENCE_S)
+        with kafkalite.AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            resource = kafkalite.ConfigResource("broker", "1")
+            keys = admin.describe_configs([resource])[resource]
+        assert keys["kafkalite.disk.sync"].value == "true"
+    assert (directory / ".kafka_cleanshutdown").exists()
+    with kafkalite.Broker(config=config) as again:
+        assert [record.value for record in again.expect("t", 1)] == [b"v"]
