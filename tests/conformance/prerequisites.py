@@ -105,6 +105,7 @@ def missing_downloads() -> list[Missing]:
         gone.append(Missing("kgo.test", "franz-go's tests, compiled", hint))
     for program, why in (
         ("records", "reads and writes with franz-go"),
+        ("driven", "the suite faults"),
         ("sarama", "the suite go-clients"),
         ("kafkago", "the suite go-clients"),
         ("kadm", "the suite go-clients"),
@@ -161,6 +162,7 @@ def build_go() -> None:
     kgo, sarama = "github.com/twmb/franz-go/pkg/kgo", "github.com/IBM/sarama"
     toxiproxy = "github.com/Shopify/toxiproxy/v2"
     functional = ["test", "-c", "-tags", "functional"]
+    programs = ("./records", "./kadm", "./driven")
     go_example = places.EXAMPLES / "faults_test.go"
 
     def into(program: str) -> str:
@@ -168,7 +170,10 @@ def build_go() -> None:
 
     for module, command in (
         (places.GO_MODULE, ["test", "-c", "-o", into("kgo.test"), kgo]),
-        (places.GO_MODULE, ["build", "-o", str(places.GO_BINARIES), "./records", "./kadm"]),
+        (
+            places.GO_MODULE,
+            ["build", "-o", str(places.GO_BINARIES), *programs],
+        ),
         (places.GO_MODULE, ["test", "-c", "-o", into("faults.test"), str(go_example)]),
         (places.GO_CLIENTS, ["build", "-o", str(places.GO_BINARIES), "./..."]),
         (places.GO_FUNCTIONAL, [*functional, "-o", into("sarama.test"), sarama]),

@@ -60,6 +60,7 @@ SUITES: dict[str, Suite] = {
     "failover": Suite(("test_failover.py",), 900, 120),
     "partitions": Suite(("test_partitions.py",), 900, 90),
     "chaos": Suite(("test_chaos.py",), 1_200, 90),
+    "faults": Suite(("test_fault_rows.py", "test_stuck.py"), 600, 150),
     "rolling-upgrade": Suite(("test_rolling_upgrade.py",), 300, 120),
     "examples": Suite(("test_examples.py",), 180, 60),
     "hostile": Suite(("test_hostile.py",), 900, 220),
