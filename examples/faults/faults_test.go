@@ -61,6 +61,8 @@ func TestTheProducerSurvivesALeaderThatMoves(t *testing.T) {
 		kgo.SeedBrokers(ready),
 		kgo.DefaultProduceTopic("orders"),
 		kgo.AllowAutoTopicCreation(),
+		// Otherwise it waits five seconds before it looks for the leader again.
+		kgo.MetadataMinAge(100*time.Millisecond),
 	)
 	if err != nil {
 		t.Fatal(err)

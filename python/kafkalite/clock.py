@@ -31,6 +31,11 @@ class Clock:
         told = command(self._send, "GET", "/clock")
         return datetime.fromtimestamp(told["now_ms"] / 1e3, UTC)
 
+    @property
+    def ahead(self) -> timedelta:
+        """How far the broker's wall time is ahead of real time."""
+        return timedelta(milliseconds=command(self._send, "GET", "/clock")["wall_ahead_ms"])
+
     def advance(self, duration: str | float | timedelta, *, monotonic: bool = False) -> datetime:
         """Move time forward, and return when what became due was done.
 

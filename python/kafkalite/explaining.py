@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -87,6 +87,8 @@ class Explanation:
 
 def explain(send: Send, client_id: str | None) -> Explanation:
     """Ask the broker behind ``send``."""
+    if client_id is not None and not isinstance(client_id, str):
+        raise TypeError(f"client_id must be a text, not {type(client_id).__name__}")
     query = (
         ""
         if client_id is None
@@ -98,7 +100,7 @@ def explain(send: Send, client_id: str | None) -> Explanation:
 
 
 def for_failure(broker: UnderTest, most: int = 20) -> str:
-    """Return why the clients of a broker wait: a line for each reason.
+    """Return why the clients of a broker wait: a line for each reason, and one for idle clients.
 
     Args:
         broker: The broker.
@@ -107,10 +109,16 @@ def for_failure(broker: UnderTest, most: int = 20) -> str:
     from .errors import KafkaliteError
 
     try:
-        lines = str(broker.explain()).splitlines()
+        explanation = broker.explain()
     except KafkaliteError:
         # It does not run, or is not under test.
         return ""
+    waiting = [reason for reason in explanation if reason.kind != "idle"]
+    lines = str(replace(explanation, reasons=waiting)).splitlines()
     if len(lines) > most:
         lines[most:] = [f"and {len(lines) - most} more reasons"]
+    # Brokers of a cluster are each other's clients: of those, many are idle.
+    idle = dict.fromkeys(printable(one.client_id or "-") for one in explanation.of("idle"))
+    if idle:
+        lines.append(f"idle, all their requests are answered: {', '.join(idle)}")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from .arguments import checked_count
 from .errors import IllegalStateError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ Send: TypeAlias = Callable[[str, str, bytes], tuple[int, str]]
 
 #: Before the broker sees the request, or after it has done what was asked.
 Side: TypeAlias = Literal["before", "after"]
+
+#: Members of a fault that are whole numbers, and those that are texts.
+_COUNTS = ("ms", "on_call", "partition", "seed", "times")
+_TEXTS = ("api", "client_id", "disk", "error", "group", "operation", "side", "stage", "topic")
+#: Words of other tools, and ours.
+_MEANT = {"call": "on_call", "client": "client_id", "code": "error", "count": "times"}
+_MEANT |= {"group_id": "group", "n": "times", "once": "times=1", "topics": "topic"}
 
 _OFF = 403
 _NOT_RUNNING = 409
@@ -52,6 +60,24 @@ def command(send: Send, method: str, path: str, body: dict[str, Any] | None = No
     if status in (_OFF, _NOT_RUNNING):
         raise IllegalStateError(f"ILLEGAL_STATE: {message}", hint=hint)
     raise InvalidArgumentError(f"INVALID_REQUEST: {message}", hint=hint)
+
+
+def _check(name: str, value: object) -> None:
+    """Refuse a member that the broker could not read."""
+    if name in _COUNTS:
+        checked_count(name, value)  # type: ignore[arg-type]
+    elif name in _TEXTS:
+        if not isinstance(value, str):
+            error = TypeError(f"{name} must be a name, not {type(value).__name__}")
+            if name == "error":
+                error.add_note("hint: give Kafka's name of the error: NOT_LEADER_OR_FOLLOWER.")
+            raise error
+    elif name != "probability":
+        error = TypeError(f"a fault has no member {name!r}")
+        known = ", ".join(sorted((*_COUNTS, *_TEXTS, "probability")))
+        meant = _MEANT.get(name)
+        error.add_note(f"hint: it is {meant}." if meant else f"hint: there are {known}.")
+        raise error
 
 
 class Fault:
@@ -125,8 +151,11 @@ class Faults:
         Raises:
             IllegalStateError: The broker does not run, or test control is off.
             InvalidArgumentError: A name that does not exist, or members that do not go together.
+            TypeError: A fault has no such member, or the member is of another type.
         """
         given = {name: value for name, value in members.items() if value is not None}
+        for name, value in given.items():
+            _check(name, value)
         return Fault(self._send, command(self._send, "POST", "/faults", {"kind": kind, **given}))
 
     def error(self, api: str, error: str, *, side: Side = "before", **when: Any) -> Fault:

@@ -395,8 +395,22 @@ def _sections(
         (f"{name}, last requests of this test", _requests(broker, began)),
         (f"{name}, requests of this test without success", failed(recording)),
         (f"{name}, why clients wait", explained(broker)),
+        (f"{name}, its clock", _clock(broker)),
     ]
     return [(title, text) for title, text in found if text]
+
+
+def _clock(broker: Broker) -> str:
+    """Return how far a test has moved the clock, and what that means for records."""
+    from .errors import KafkaliteError
+
+    try:
+        ahead = broker.clock.ahead
+    except KafkaliteError:
+        return ""
+    if not ahead:
+        return ""
+    return f"{ahead} ahead of real time: for the broker, records of clients are as old as that"
 
 
 #: Looks at the requests, at most, and how long a look may take to tell one test from the next.

@@ -73,8 +73,14 @@ def check(snapshot: Snapshot, log_dirs: list[Path]) -> None:
 
     Raises:
         InvalidArgumentError: It was deleted, the broker was closed, or the broker is another one.
+        TypeError: It is no snapshot.
     """
     from .errors import InvalidArgumentError
+
+    if not isinstance(snapshot, Snapshot):
+        error = TypeError(f"snapshot must be a Snapshot, not {type(snapshot).__name__}")
+        error.add_note("hint: broker.snapshot() takes one.")
+        raise error
 
     if _log_dirs(snapshot) != [Path(os.path.realpath(path)) for path in log_dirs]:
         text = f"INVALID_REQUEST: snapshot {snapshot.id} is not one of this broker"

@@ -285,6 +285,11 @@ def test_a_client_that_is_not_connected(broker: kafkalite.Broker, name: str) -> 
     assert "client.id and bootstrap.servers" in str(explanation)
 
 
+def test_a_client_id_is_a_text(broker: kafkalite.Broker) -> None:
+    with pytest.raises(TypeError, match="client_id must be a text, not int"):
+        broker.explain(3)  # type: ignore[arg-type]
+
+
 def test_the_api_and_the_command_say_the_same(broker: kafkalite.Broker, name: str) -> None:
     with broker.faults.drop_response(api="Produce", client_id=name):
         keys = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name, "linger.ms": 0}

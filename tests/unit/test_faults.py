@@ -510,3 +510,24 @@ def test_over_http_a_broker_that_is_not_under_test_refuses() -> None:
         for method, path in (("GET", "/faults"), ("POST", "/faults"), ("DELETE", "/faults/1")):
             status, refused = http(broker, method, path, {} if method == "POST" else None)
             assert (status, refused["why"]) == (403, "test control is off")
+
+
+@pytest.mark.parametrize(
+    ("members", "why", "hint"),
+    [
+        ({"count": 3}, "a fault has no member 'count'", "it is times."),
+        ({"topics": "t"}, "a fault has no member 'topics'", "it is topic."),
+        ({"colour": "red"}, "a fault has no member 'colour'", "there are api, client_id, "),
+        ({"error": 6}, "error must be a name, not int", "NOT_LEADER_OR_FOLLOWER"),
+        ({"topic": b"t"}, "topic must be a name, not bytes", ""),
+        ({"ms": "200ms"}, "ms must be a whole number, not str", ""),
+        ({"ms": 0.5}, "ms must be a whole number, not float", ""),
+    ],
+)
+def test_a_member_that_no_fault_has_is_refused(
+    broker: kafkalite.Broker, members: dict[str, Any], why: str, hint: str
+) -> None:
+    with pytest.raises(TypeError, match=why) as raised:
+        broker.faults.add("delay", **members)
+    assert hint in "".join(getattr(raised.value, "__notes__", []))
+    assert len(broker.faults) == 0

@@ -178,8 +178,9 @@ def test_a_request_that_waits_ends_when_deadlines_move(broker: kafkalite.Broker)
 
 
 def test_the_clock_tells_how_far_it_was_moved(broker: kafkalite.Broker) -> None:
-    before = broker.clock.now
+    before, ahead = broker.clock.now, broker.clock.ahead
     after = broker.clock.advance(timedelta(days=2))
+    assert broker.clock.ahead == ahead + timedelta(days=2)
     assert timedelta(days=2) <= after - before < timedelta(days=2, hours=1)
     assert broker.clock.now >= after
 

@@ -204,6 +204,7 @@ def test_a_failure_shows_the_fork_and_the_cluster_of_its_test(pytester: pytest.P
             return producer
 
         def test_fork(kafkalite_fork):
+            kafkalite_fork.clock.advance("8d")
             producer = meet(kafkalite_fork.faults, kafkalite_fork.bootstrap_servers)
             (fault,) = kafkalite_fork.faults
             while not fault.fired:
@@ -233,8 +234,12 @@ def test_a_failure_shows_the_fork_and_the_cluster_of_its_test(pytester: pytest.P
     assert fork.count("kafkalite fork, requests of this test without success") == 1
     (_, waits) = fork.split("kafkalite fork, why clients wait")
     assert re.search(swallowed, waits)
+    assert "kafkalite fork, its clock" in waits
+    assert "8 days, 0:00:00 ahead of real time" in waits
     waits = cluster.split(", why clients of broker ", 1)[1]
     assert re.search(swallowed, waits)
+    assert re.search(r"^idle, all their requests are answered: .*kafkalite", waits, re.MULTILINE)
+    assert "its connection is idle" not in waits
 
 
 def test_a_failure_shows_the_requests_of_its_own_test(pytester: pytest.Pytester) -> None:

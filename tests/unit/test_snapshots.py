@@ -351,3 +351,12 @@ def test_forks_leave_no_files_descriptors_and_threads(
     while held() != before:
         assert time.monotonic() < deadline, f"descriptors and threads: {held()}, not {before}"
     assert files_of(tmp_path) == files
+
+
+def test_what_is_no_snapshot_is_refused(seeded: kafkalite.Broker) -> None:
+    with pytest.raises(TypeError, match="snapshot must be a Snapshot, not str") as raised:
+        seeded.fork("latest")  # type: ignore[arg-type]
+    assert raised.value.__notes__ == ["hint: broker.snapshot() takes one."]
+    with pytest.raises(TypeError, match="snapshot must be a Snapshot, not NoneType"):
+        seeded.reset(None)  # type: ignore[arg-type]
+    assert values(seeded) == TEN
