@@ -4,8 +4,7 @@
     python benches/forks.py --forks 0  # without the 1,000 forks
 
 A fork is timed from the call to a broker that serves; with a snapshot at hand, and with the
-snapshot that the call takes. The last figures are those of 200 tests that each read a seeded topic:
-each with a fork, or each with a fresh topic that it fills itself.
+snapshot that the call takes. ``fork_suite.py`` has the time of a suite of tests with a fork each.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kafkalite.snapshots import Snapshot
 PARTITIONS = 10
 VALUE = b"v" * 10_240
 RECORDS = 100 * (1 << 20) // len(VALUE)
-ROUNDS, TESTS, SEEDS = 50, 200, 100
+ROUNDS = 50
 
 
 def median_ms(act: Callable[[], object], rounds: int) -> float:
@@ -56,39 +55,13 @@ def held() -> tuple[int, int]:
 
 @contextmanager
 def seeded(directory: Path) -> Iterator[kl.Broker]:
-    """Run a broker with 100 MiB in 10 partitions, and a topic of 100 records."""
-    topics = {"load": PARTITIONS, "seed": 1}
-    with kl.Broker(topics=topics, data_dir=directory / "data") as broker:
+    """Run a broker with 100 MiB in 10 partitions."""
+    with kl.Broker(topics={"load": PARTITIONS}, data_dir=directory / "data") as broker:
         with kl.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(RECORDS):
                 producer.send("load", VALUE, partition=number % PARTITIONS)
-            for number in range(SEEDS):
-                producer.send("seed", str(number).encode())
             producer.flush()
         yield broker
-
-
-def with_forks(broker: kl.Broker) -> None:
-    """Run tests that each have a fork of the seeded broker."""
-    with broker.snapshot() as snapshot:
-        for _ in range(TESTS):
-            with broker.fork(snapshot) as fork:
-                assert len(fork.expect("seed", SEEDS)) == SEEDS
-
-
-def with_topics(broker: kl.Broker) -> None:
-    """Run tests that each make a topic, fill it and delete it."""
-    servers = broker.bootstrap_servers
-    with kl.AdminClient(bootstrap_servers=servers) as admin:
-        for test in range(TESTS):
-            name = f"test-{test}"
-            admin.create_topic(name)
-            with kl.Producer(bootstrap_servers=servers, linger_ms=0) as producer:
-                for number in range(SEEDS):
-                    producer.send(name, str(number).encode())
-                producer.flush()
-            assert len(broker.expect(name, SEEDS)) == SEEDS
-            admin.delete_topic(name)
 
 
 def main() -> None:
@@ -109,10 +82,6 @@ def main() -> None:
             print(
                 f"{forks} forks: descriptors and threads {before} -> {after}, directories {left:+}"
             )
-        for name, run in (("forks", with_forks), ("topics", with_topics)):
-            began = time.perf_counter()
-            run(broker)
-            print(f"{TESTS} tests with {name:6} {time.perf_counter() - began:8.2f} s")
 
 
 if __name__ == "__main__":
