@@ -47,6 +47,9 @@ PHRASES = {
 #: Statically linked into every Rust program, and no crate of the lock file.
 VENDOR = ROOT / "rust/broker/src/admin_http/console/vendor"
 
+#: Copies of crates with a change of ours: they have no source in the lock file, and are not ours.
+THIRD_PARTY = ROOT / "rust/third_party"
+
 STANDARD_LIBRARY = """\
 The Rust standard library is linked into the binary. It is dual-licensed under MIT and Apache-2.0
 by the Rust project contributors; the text of Apache-2.0 stands below.
@@ -130,8 +133,14 @@ def linked(platform: str) -> set[Crate]:
     return {
         Crate(one["name"], one["version"], one["license"], Path(one["manifest_path"]).parent)
         for one in reachable(platform)
-        if one["source"] is not None and not is_macro(one)
+        if not is_ours(one) and not is_macro(one)
     }
+
+
+def is_ours(package: dict[str, Any]) -> bool:
+    """Whether it is a crate of this repository, and no copy of another one's."""
+    path = Path(package["manifest_path"])
+    return package["source"] is None and not path.is_relative_to(THIRD_PARTY)
 
 
 def is_macro(package: dict[str, Any]) -> bool:

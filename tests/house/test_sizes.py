@@ -104,7 +104,8 @@ def sources() -> tuple[str, ...]:
     done = subprocess.run(
         [*command, "*.rs", "*.py", "*.js"], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    ours = (path for path in done.stdout.splitlines() if "/vendor/" not in path)
+    theirs = re.compile("/vendor/|/third_party/")
+    ours = (path for path in done.stdout.splitlines() if not theirs.search(path))
     return tuple(path for path in ours if (ROOT / path).exists())
 
 

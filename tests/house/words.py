@@ -214,8 +214,13 @@ def paths() -> Iterator[str]:
     """Every file of the repository that has prose of ours, or is about to be part of it."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    #: The words themselves, recorded answers and generated text.
-    left_out = ("tests/house/words.py", "tests/house/test_words.py", "tests/golden/")
+    #: The words themselves, recorded answers, generated text and libraries of others.
+    left_out = (
+        "tests/house/words.py",
+        "tests/house/test_words.py",
+        "tests/golden/",
+        "rust/third_party/",
+    )
     for path in done.stdout.splitlines():
         is_read = Path(path).suffix in READERS and not path.startswith(left_out)
         if is_read and (ROOT / path).is_file():
