@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
+import kafkalite
 from tests.harness.openapi import flaws
-from tests.harness.process import PATIENCE_S, Process, Processes
+from tests.harness.patience import eventually
+from tests.harness.process import PATIENCE_S, Process, Processes, port_of
 from tests.unit.test_admin_api import FILE, Refused, check
 
 
@@ -341,3 +347,69 @@ def test_a_broker_without_the_key_changes_nothing(processes: Processes) -> None:
             changes.send(method, path, **parts)
         assert refused.value.status == 403
         assert "--console-write" in refused.value.body["hint"]
+
+
+@pytest.fixture
+def stalled() -> Iterator[kafkalite.Broker]:
+    """A broker under test, where appends of the console wait until the fault ends."""
+    config = {"kafkalite.console.write": "true"}
+    with kafkalite.Broker(admin_port=0, topics=["t"], config=config) as broker:
+        broker.faults.stall("request_queue", api="Produce", client_id="kafkalite-console")
+        yield broker
+
+
+def test_changes_that_wait_hold_up_no_page_and_are_bounded(stalled: kafkalite.Broker) -> None:
+    # Two of them held both threads of the API, so every page waited 15 s for them.
+    assert stalled.admin_url is not None
+    changes = Changes(stalled.admin_url)
+    record = {"partition": 0, "value": {"text": "held"}}
+
+    def append() -> int:
+        return int(changes.send("POST", "/topics/{name}/messages", record, name="t")["offset"])
+
+    [stall] = stalled.faults
+    with ThreadPoolExecutor(16) as pool:
+        held = [pool.submit(append) for _ in range(16)]
+        try:
+            eventually(lambda: stall.fired == 16, PATIENCE_S)
+            assert changes.send("GET", "/overview")["topics"] == 1
+            with pytest.raises(Refused) as refused:
+                append()
+            assert refused.value.status == 429
+            assert "16 other changes wait" in refused.value.body["why"]
+            assert "try again" in refused.value.body["hint"]
+        finally:
+            stall.remove()
+        assert sorted(one.result(PATIENCE_S) for one in held) == list(range(16))
+    assert append() == 16
+
+
+def test_a_change_keeps_its_place_when_its_client_goes(stalled: kafkalite.Broker) -> None:
+    # The broker still has its request: or a client that comes and goes had as many as it likes.
+    assert stalled.admin_url is not None
+    changes = Changes(stalled.admin_url)
+    [stall] = stalled.faults
+    port = port_of(stalled.admin_url)
+    body = json.dumps({"partition": 0, "value": {"text": "left"}}).encode()
+    head = "POST /api/v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+
+    def has_fired(times: int) -> bool:
+        return stall.fired == times
+
+    for number in range(16):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as leaving:
+            leaving.sendall(head.encode() + body)
+            eventually(partial(has_fired, number + 1), PATIENCE_S)
+    with pytest.raises(Refused) as refused:
+        changes.send("POST", "/topics", {"name": "one-more"})
+    assert refused.value.status == 429
+    stall.remove()
+
+    def is_made() -> bool:
+        with contextlib.suppress(Refused):
+            changes.send("POST", "/topics", {"name": "one-more"})
+            return True
+        return False
+
+    eventually(is_made, PATIENCE_S)

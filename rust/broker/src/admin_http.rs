@@ -53,7 +53,7 @@ mod tests;
 mod text;
 
 /// Threads for what has to wait for a disk, at most. They end when there is nothing to do.
-pub const BLOCKING_THREADS: usize = 2;
+pub const BLOCKING_THREADS: usize = 3;
 
 /// Where the API is.
 const API: &str = "/api/v1";

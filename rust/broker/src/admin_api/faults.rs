@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 
 use super::AdminApi;
 use super::asked::Asked;
-use super::commands::{Command, Method};
+use super::commands::{Command, Method, Obey};
 use crate::admin_http::Refusal;
 use crate::test_control::{Page, Refused, TestControl};
 
 /// Every command.
-pub(super) const COMMANDS: &[Command<TestControl>] = &[
+pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/faults",
         method: Method::Get,

@@ -20,7 +20,8 @@
 //! two. `admin_http` decides who may ask. A handler takes one image of the metadata, and reads the
 //! other rooms through what they show to all. Lists come in pages of at most
 //! [`asked::MOST`] rows. Handlers run on the few blocking threads of the admin port. Neither a
-//! thread of the data plane nor a health probe waits for them.
+//! thread of the data plane nor a health probe waits for them. A change that waits for replicas
+//! holds none of these threads.
 
 use std::sync::Arc;
 
@@ -96,6 +97,9 @@ pub struct AdminApi {
     pub started_ns: u64,
 }
 
+/// Blocking threads that reads and steps of changes take turns on. One more is test control's.
+const TURNS: usize = BLOCKING_THREADS - 1;
+
 /// The body of an answer, or why there is none.
 type Answer = Result<Vec<u8>, Refusal>;
 
@@ -158,7 +162,9 @@ impl AdminApi {
     /// The API as a router of the admin port.
     pub fn router(self) -> Router {
         let api = Arc::new(self);
-        let turns = Arc::new(Semaphore::new(BLOCKING_THREADS));
+        let turns = Arc::new(Semaphore::new(TURNS));
+        // A leader that is moved on purpose waits for the controller.
+        let turn_of_tests = Arc::new(Semaphore::new(BLOCKING_THREADS - TURNS));
         let mut router = Router::new();
         for route in ROUTES {
             let (api, turns) = (Arc::clone(&api), Arc::clone(&turns));
@@ -172,36 +178,26 @@ impl AdminApi {
         let streamed = Arc::clone(&api);
         let stream = move || std::future::ready(live::answer(Arc::clone(&streamed), &places));
         router = router.route(live::PATH, get(stream));
-        router = commands::mount(router, faults::COMMANDS, faults::control, &api, &turns);
-        router = commands::mount(router, changes::COMMANDS, changes::allowed, &api, &turns);
+        router = commands::mount(router, faults::COMMANDS, faults::control, &api, &turn_of_tests);
+        router = commands::mount_changes(router, changes::COMMANDS, changes::allowed, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)
     }
 }
 
-/// Answers on a blocking thread. The turn is taken before: a client that goes away while it waits
-/// leaves nothing to do.
+/// Answers on a blocking thread.
 async fn answer(
     route: &'static Route,
     api: Arc<AdminApi>,
     turns: Arc<Semaphore>,
     asked: Result<Asked, Refusal>,
 ) -> Response {
-    let asked = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal.into_response(),
+    let answer = match asked {
+        Ok(asked) => commands::in_turn(turns, move || (route.answer)(&api, &asked)).await,
+        Err(refusal) => Err(refusal),
     };
-    let Ok(turn) = turns.acquire_owned().await else {
-        return failed("the broker stops").into_response();
-    };
-    let work = tokio::task::spawn_blocking(move || {
-        let answer = (route.answer)(&api, &asked);
-        drop(turn);
-        answer
-    });
-    match work.await {
-        Ok(Ok(body)) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Ok(Err(refusal)) => refusal.into_response(),
-        Err(_) => failed("its handler panicked").into_response(),
+    match answer {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(refusal) => refusal.into_response(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Keys of topics and brokers are set, and given back their defaults.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kafkalite_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -10,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::request::{ask, check};
 use super::{bad, read};
-use crate::admin_api::asked::Asked;
+use crate::admin_api::commands::Change;
 use crate::admin_api::topics::find;
-use crate::admin_api::{AdminApi, Answer, failed, json};
+use crate::admin_api::{Answer, failed, json};
 use crate::metadata::ConfigResourceType;
 
 /// `AlterConfigOp.OpType` of Kafka.
@@ -65,27 +64,28 @@ struct Done {
 }
 
 /// `PATCH /topics/{name}/config`
-pub(super) fn of_topic(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
+pub(super) async fn of_topic(change: Change) -> Answer {
+    let Change { api, asked, body, .. } = &change;
     let name = asked.part("name");
     let altered = read(body)?;
     find(&api.controller.image(), name)?;
     let what = format!("the keys of topic {name:?} are not changed");
-    alter(api, ConfigResourceType::Topic, name.to_owned(), altered, &what)
+    alter(&change, ConfigResourceType::Topic, name.to_owned(), altered, &what).await
 }
 
 /// `PATCH /config`
-pub(super) fn of_brokers(api: &Arc<AdminApi>, _: &Asked, body: &[u8]) -> Answer {
-    let OfBrokers { broker, set, unset, dry_run } = read(body)?;
+pub(super) async fn of_brokers(change: Change) -> Answer {
+    let OfBrokers { broker, set, unset, dry_run } = read(&change.body)?;
     let name = match broker {
         Whose::One(id) => id.to_string(),
         Whose::All(All::All) => String::new(),
     };
     let altered = Altered { set, unset, dry_run };
-    alter(api, ConfigResourceType::Broker, name, altered, "the keys are not changed")
+    alter(&change, ConfigResourceType::Broker, name, altered, "the keys are not changed").await
 }
 
-fn alter(
-    api: &AdminApi,
+async fn alter(
+    change: &Change,
     of: ConfigResourceType,
     resource_name: String,
     altered: Altered,
@@ -106,7 +106,7 @@ fn alter(
     let resource = AlterConfigsResource { resource_type: of.code(), resource_name, configs };
     let resources = vec![resource];
     let request = IncrementalAlterConfigsRequest { resources, validate_only: dry_run };
-    let answer = ask(api, 1, &request)?.responses.pop();
+    let answer = ask(change, 1, &request).await?.responses.pop();
     let answer = answer.ok_or_else(|| failed("its answer names no resource"))?;
     check(what, answer.error_code, answer.error_message)?;
     json(&Done { set, unset, dry_run })

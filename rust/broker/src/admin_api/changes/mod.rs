@@ -9,7 +9,8 @@
 //!
 //! A change is a request of Kafka's protocol that this broker asks of itself (`request`). So it
 //! obeys the rules of every other client, goes to the controller like its requests, and counts in
-//! the same figures. Without `kafkalite.console.write` each change is refused.
+//! the same figures. At most 16 are under way at a time ([`Places`](super::commands::Places)).
+//! Without `kafkalite.console.write` each change is refused.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use axum::http::StatusCode;
 use serde::de::DeserializeOwned;
 
 use super::AdminApi;
-use super::commands::{Command, Method};
+use super::commands::{Command, Make, Method};
 use crate::admin_http::Refusal;
 
 mod configs;
@@ -27,44 +28,54 @@ mod request;
 mod topics;
 
 /// Every change.
-pub(super) const COMMANDS: &[Command<AdminApi>] = &[
-    Command { path: "/topics", method: Method::Post, query: &[], obey: topics::create },
+pub(super) const COMMANDS: &[Command<Make>] = &[
+    Command {
+        path: "/topics",
+        method: Method::Post,
+        query: &[],
+        obey: |change| Box::pin(topics::create(change)),
+    },
     Command {
         path: "/topics/{name}",
         method: Method::Delete,
         query: &["id"],
-        obey: topics::delete,
+        obey: |change| Box::pin(topics::delete(change)),
     },
     Command {
         path: "/topics/{name}/partitions",
         method: Method::Post,
         query: &[],
-        obey: topics::add_partitions,
+        obey: |change| Box::pin(topics::add_partitions(change)),
     },
     Command {
         path: "/topics/{name}/config",
         method: Method::Patch,
         query: &[],
-        obey: configs::of_topic,
+        obey: |change| Box::pin(configs::of_topic(change)),
     },
     Command {
         path: "/topics/{name}/messages",
         method: Method::Post,
         query: &[],
-        obey: records::append,
+        obey: |change| Box::pin(records::append(change)),
     },
-    Command { path: "/config", method: Method::Patch, query: &[], obey: configs::of_brokers },
+    Command {
+        path: "/config",
+        method: Method::Patch,
+        query: &[],
+        obey: |change| Box::pin(configs::of_brokers(change)),
+    },
     Command {
         path: "/groups/{id}/offsets",
         method: Method::Post,
         query: &[],
-        obey: offsets::reset,
+        obey: |change| Box::pin(offsets::reset(change)),
     },
     Command {
         path: "/groups/{id}",
         method: Method::Delete,
         query: &[],
-        obey: offsets::delete_group,
+        obey: |change| Box::pin(offsets::delete_group(change)),
     },
 ];
 

@@ -4,7 +4,6 @@
 //! nearest end, and nothing is committed while the group has members.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use axum::http::StatusCode;
 use kafkalite_protocol::ErrorCode;
@@ -19,10 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::request::{TIMEOUT_MS, ask, check};
 use super::{bad, read};
-use crate::admin_api::asked::{Asked, MOST};
+use crate::admin_api::asked::MOST;
+use crate::admin_api::commands::Change;
 use crate::admin_api::groups;
 use crate::admin_api::topics::find;
-use crate::admin_api::{AdminApi, Answer, failed, json};
+use crate::admin_api::{Answer, failed, json};
 use crate::admin_http::Refusal;
 use crate::metadata::MetadataImage;
 
@@ -91,7 +91,8 @@ struct Moved {
 type Named = (String, i32);
 
 /// `POST /groups/{id}/offsets`
-pub(super) fn reset(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
+pub(super) async fn reset(change: Change) -> Answer {
+    let Change { api, asked, body, .. } = &change;
     let group = asked.part("id");
     let Reset { topics, to, dry_run } = read(body)?;
     let known = groups::known(api, group)?;
@@ -104,9 +105,9 @@ pub(super) fn reset(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
     // One image for all: the ids that are committed belong to the topics that were looked at.
     let image = api.controller.image();
     let wanted = wanted(&image, topics, &known.offsets)?;
-    let moved = moved(api, &wanted, to, &known.offsets)?;
+    let moved = moved(&change, &wanted, to, &known.offsets).await?;
     if !dry_run {
-        commit(api, &image, group, &moved, &what)?;
+        commit(&change, &image, group, &moved, &what).await?;
     }
     let (state, members) = (known.state, known.members);
     json(&Done { broker_id: api.local_id, group, state, members, dry_run, offsets: moved })
@@ -142,15 +143,16 @@ fn wanted(
     }
 }
 
-fn moved(
-    api: &AdminApi,
+async fn moved(
+    change: &Change,
     wanted: &BTreeSet<Named>,
     to: To,
     offsets: &BTreeMap<Named, i64>,
 ) -> Result<Vec<Moved>, Refusal> {
-    let (first, end) = (listed(api, wanted, EARLIEST)?, listed(api, wanted, LATEST)?);
+    let first = listed(change, wanted, EARLIEST).await?;
+    let end = listed(change, wanted, LATEST).await?;
     let at_time = match to {
-        To::TimeMs(time_ms) => listed(api, wanted, time_ms.max(0))?,
+        To::TimeMs(time_ms) => listed(change, wanted, time_ms.max(0)).await?,
         _ => BTreeMap::new(),
     };
     let row = |named: &Named| {
@@ -171,8 +173,8 @@ fn moved(
 }
 
 /// What ListOffsets answers for each partition.
-fn listed(
-    api: &AdminApi,
+async fn listed(
+    change: &Change,
     wanted: &BTreeSet<Named>,
     timestamp: i64,
 ) -> Result<BTreeMap<Named, i64>, Refusal> {
@@ -193,7 +195,7 @@ fn listed(
         ..Default::default()
     };
     let mut offsets = BTreeMap::new();
-    for topic in ask(api, 10, &request)?.topics {
+    for topic in ask(change, 10, &request).await?.topics {
         for partition in topic.partitions {
             let index = partition.partition_index;
             let what = format!("the ends of partition {index} of {} are not known", topic.name);
@@ -208,8 +210,8 @@ fn listed(
 }
 
 /// Commits for the group. Its coordinator refuses that if a member has joined meanwhile.
-fn commit(
-    api: &AdminApi,
+async fn commit(
+    change: &Change,
     image: &MetadataImage,
     group: &str,
     moved: &[Moved],
@@ -232,7 +234,7 @@ fn commit(
     }
     let group_id = group.to_owned();
     let request = OffsetCommitRequest { group_id, topics: named, ..Default::default() };
-    let answer = ask(api, 10, &request)?;
+    let answer = ask(change, 10, &request).await?;
     let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
     let failed = partitions.map(|partition| partition.error_code).find(|code| *code != 0);
     check(what, failed.unwrap_or(ErrorCode::None.code()), None)
@@ -244,10 +246,10 @@ struct Deleted<'a> {
 }
 
 /// `DELETE /groups/{id}`
-pub(super) fn delete_group(api: &Arc<AdminApi>, asked: &Asked, _: &[u8]) -> Answer {
-    let group = asked.part("id");
+pub(super) async fn delete_group(change: Change) -> Answer {
+    let group = change.asked.part("id");
     let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()] };
-    let answer = ask(api, 2, &request)?.results.pop();
+    let answer = ask(&change, 2, &request).await?.results.pop();
     let answer = answer.ok_or_else(|| failed("its answer names no group"))?;
     check(&format!("the group {group:?} is not deleted"), answer.error_code, None)?;
     json(&Deleted { group })

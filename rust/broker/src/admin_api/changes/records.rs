@@ -1,7 +1,5 @@
 //! `POST /topics/{name}/messages`: appends one record.
 
-use std::sync::Arc;
-
 use kafkalite_protocol::compression::Codec;
 use kafkalite_protocol::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
@@ -12,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::request::{TIMEOUT_MS, ask, check};
 use super::{bad, read};
-use crate::admin_api::asked::Asked;
+use crate::admin_api::commands::Change;
 use crate::admin_api::topics::find;
-use crate::admin_api::{AdminApi, Answer, failed, json};
+use crate::admin_api::{Answer, failed, json};
 use crate::admin_http::Refusal;
 
 #[derive(Deserialize)]
@@ -57,7 +55,8 @@ struct Appended<'a> {
 /// `POST /topics/{name}/messages`
 ///
 /// The record is acknowledged by all in-sync replicas when this answers.
-pub(super) fn append(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
+pub(super) async fn append(change: Change) -> Answer {
+    let Change { api, asked, body, .. } = &change;
     let name = asked.part("name");
     let record: Record = read(body)?;
     let topic_id = find(&api.controller.image(), name)?.id;
@@ -68,7 +67,7 @@ pub(super) fn append(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer 
     let topic_data = vec![TopicProduceData { topic_id, partition_data, ..Default::default() }];
     let request =
         ProduceRequest { acks: -1, timeout_ms: TIMEOUT_MS, topic_data, ..Default::default() };
-    let mut answer = ask(api, 13, &request)?;
+    let mut answer = ask(&change, 13, &request).await?;
     let of_topic = answer.responses.pop().and_then(|mut topic| topic.partition_responses.pop());
     let of_partition: PartitionProduceResponse =
         of_topic.ok_or_else(|| failed("its answer names no partition"))?;

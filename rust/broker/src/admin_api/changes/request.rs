@@ -1,7 +1,7 @@
 //! Requests that the broker asks of itself, in the place of a client.
 
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -10,9 +10,11 @@ use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 use kafkalite_protocol::messages::{Request as Message, Wire};
 use kafkalite_protocol::primitives::MAX_STRING_BYTES;
 use kafkalite_protocol::{ErrorCode, Reader, Writer};
+use tokio::sync::oneshot;
 
 use super::bad;
-use crate::admin_api::{AdminApi, failed};
+use crate::admin_api::commands::Change;
+use crate::admin_api::failed;
 use crate::admin_http::Refusal;
 use crate::request_queue::{Audience, Lane, Request, RequestContext};
 use crate::response_queue::{Piece, Responder, Response};
@@ -21,6 +23,9 @@ use crate::response_queue::{Piece, Responder, Response};
 const CLIENT_ID: &str = "kafkalite-console";
 /// The listener they name; none of the network has this name.
 const LISTENER: &str = "ADMIN";
+/// Each change is a connection of its own: what stops one must not stop those behind it. The
+/// network's connections are numbered from 1.
+static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1 << 48);
 /// How long a change may take, for requests that say so themselves.
 pub(super) const TIMEOUT_MS: i32 = 10_000;
 /// How long an answer is waited for: longer than a change may take.
@@ -31,9 +36,9 @@ const NOT_KNOWN: &str = "it is not known whether the change was made";
 const LOOK: &str = "look whether the change is there, then try again.";
 
 /// Asks this broker. The answer is its own: what another broker leads or coordinates is refused
-/// there, with an error code.
-pub(super) fn ask<R: Message + Wire + PartialEq>(
-    api: &AdminApi,
+/// there, with an error code. No thread is held while the answer is waited for.
+pub(super) async fn ask<R: Message + Wire + PartialEq>(
+    change: &Change,
     version: i16,
     request: &R,
 ) -> Result<R::Response, Refusal>
@@ -41,9 +46,12 @@ where
     R::Response: Wire,
 {
     let body = encoded(request, version)?;
-    let (answered, answer) = mpsc::sync_channel(1);
+    let (answered, answer) = oneshot::channel();
+    let (api, place) = (&change.api, Arc::clone(&change.place));
     let here = ([127, 0, 0, 1], 0).into();
-    let context = RequestContext::anonymous((here, here), LISTENER.into(), Audience::Clients, 0);
+    let connection_id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+    let context =
+        RequestContext::anonymous((here, here), LISTENER.into(), Audience::Clients, connection_id);
     api.requests.run(Request {
         header: RequestHeader {
             api_key: R::API_KEY as i16,
@@ -54,13 +62,15 @@ where
         body,
         context: Arc::new(context),
         lane: Lane::Control,
-        // The other end is gone if the answer comes too late.
+        // The other end is gone if the answer comes too late, or the client went away. The change
+        // keeps its place until then.
         responder: Responder::to(R::API_KEY as i16, version, move |response| {
             let _ = answered.send(response);
+            drop(place);
         }),
         received_ns: api.clock.monotonic_ns(),
     });
-    let Ok(Response::Pieces(pieces)) = answer.recv_timeout(PATIENCE) else {
+    let Ok(Ok(Response::Pieces(pieces))) = tokio::time::timeout(PATIENCE, answer).await else {
         return Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
             NOT_KNOWN,

@@ -1,7 +1,6 @@
 //! Topics are created, grow, and are deleted.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kafkalite_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsTopic,
@@ -14,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::request::{TIMEOUT_MS, ask, check};
 use super::{bad, read};
-use crate::admin_api::asked::Asked;
+use crate::admin_api::commands::Change;
 use crate::admin_api::topics::find;
-use crate::admin_api::{AdminApi, Answer, failed, json};
+use crate::admin_api::{Answer, failed, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,8 +43,8 @@ struct Created<'a> {
 }
 
 /// `POST /topics`
-pub(super) fn create(api: &Arc<AdminApi>, _: &Asked, body: &[u8]) -> Answer {
-    let wanted: NewTopic = read(body)?;
+pub(super) async fn create(change: Change) -> Answer {
+    let wanted: NewTopic = read(&change.body)?;
     let configs = wanted.configs.into_iter();
     let configs = configs.map(|(name, value)| CreatableTopicConfig { name, value: Some(value) });
     let topic = CreatableTopic {
@@ -60,7 +59,7 @@ pub(super) fn create(api: &Arc<AdminApi>, _: &Asked, body: &[u8]) -> Answer {
         timeout_ms: TIMEOUT_MS,
         validate_only: wanted.dry_run,
     };
-    let answer = ask(api, 7, &request)?.topics.pop().ok_or_else(nothing)?;
+    let answer = ask(&change, 7, &request).await?.topics.pop().ok_or_else(nothing)?;
     let what = format!("the topic {:?} is not created", wanted.name);
     check(&what, answer.error_code, answer.error_message)?;
     json(&Created {
@@ -89,12 +88,13 @@ struct Counted<'a> {
 }
 
 /// `POST /topics/{name}/partitions`
-pub(super) fn add_partitions(api: &Arc<AdminApi>, asked: &Asked, body: &[u8]) -> Answer {
-    let (name, Grown { count, dry_run }) = (asked.part("name"), read(body)?);
+pub(super) async fn add_partitions(change: Change) -> Answer {
+    let (name, body) = (change.asked.part("name"), &change.body);
+    let Grown { count, dry_run } = read(body)?;
     let topic = CreatePartitionsTopic { name: name.to_owned(), count, assignments: None };
     let (timeout_ms, validate_only) = (TIMEOUT_MS, dry_run);
     let request = CreatePartitionsRequest { topics: vec![topic], timeout_ms, validate_only };
-    let answer = ask(api, 3, &request)?.results.pop().ok_or_else(nothing)?;
+    let answer = ask(&change, 3, &request).await?.results.pop().ok_or_else(nothing)?;
     let what = format!("the topic {name:?} gets no partitions");
     check(&what, answer.error_code, answer.error_message)?;
     json(&Counted { name, partitions: count, dry_run })
@@ -110,7 +110,8 @@ struct Deleted<'a> {
 ///
 /// With `id`, only the topic that has this id: another one of its name may have come since a
 /// person looked.
-pub(super) fn delete(api: &Arc<AdminApi>, asked: &Asked, _: &[u8]) -> Answer {
+pub(super) async fn delete(change: Change) -> Answer {
+    let Change { api, asked, .. } = &change;
     let name = asked.part("name");
     let topic_id = find(&api.controller.image(), name)?.id;
     if asked.text("id").is_some_and(|id| id != topic_id.to_string()) {
@@ -120,7 +121,7 @@ pub(super) fn delete(api: &Arc<AdminApi>, asked: &Asked, _: &[u8]) -> Answer {
     }
     let topics = vec![DeleteTopicState { name: None, topic_id }];
     let request = DeleteTopicsRequest { topics, timeout_ms: TIMEOUT_MS, ..Default::default() };
-    let answer = ask(api, 6, &request)?.responses.pop().ok_or_else(nothing)?;
+    let answer = ask(&change, 6, &request).await?.responses.pop().ok_or_else(nothing)?;
     let what = format!("the topic {name:?} is not deleted");
     check(&what, answer.error_code, answer.error_message)?;
     json(&Deleted { name, id: topic_id.to_string() })
