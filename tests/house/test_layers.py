@@ -92,6 +92,7 @@ BROKER = House(
         "admin_api": {
             "admin_http",
             "client_metrics",
+            "cluster",
             "coordinator",
             "fetch_sessions",
             "metadata",

@@ -66,13 +66,18 @@ def _refused(url: str, error: urllib.error.HTTPError) -> CommandError:
         return CommandError(f"cannot read {url}", why=[f"status {error.code}"], hint=_HINT)
 
 
-def events(admin_url: str, token: str | None) -> Iterator[dict[str, Any]]:
+def events(
+    admin_url: str, token: str | None, broker: str | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the events of the broker's stream, five a second, until the broker ends it.
+
+    With ``broker``, the id of another one or ``all``, they come once a second.
 
     Raises:
         CommandError: The broker cannot be reached, refuses, or goes away.
     """
-    with ask(admin_url, "/live", token) as answer:
+    path = "/live" if broker is None else f"/live?broker={broker}"
+    with ask(admin_url, path, token) as answer:
         try:
             for line in answer:
                 if line.startswith(b"data: "):

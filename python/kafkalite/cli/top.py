@@ -62,9 +62,19 @@ def _head(event: dict[str, Any]) -> str:
     sizes = (size_in_words(int(event[f"bytes_{way}_per_second"])) for way in ("in", "out"))
     bytes_in, bytes_out = sizes
     return (
-        f"broker {event['broker_id']}   {rate(event['requests_per_second'])} requests/s   "
+        f"{_whose(event)}   {rate(event['requests_per_second'])} requests/s   "
         f"in {bytes_in}/s   out {bytes_out}/s   {event['connections']} connections"
     )
+
+
+def _whose(event: dict[str, Any]) -> str:
+    sources = event.get("figures_of", ())
+    away = [str(one["broker_id"]) for one in sources if not one["answered"]]
+    if len(sources) < 2:
+        whose = f"broker {event['broker_id']}"
+    else:
+        whose = f"{len(sources) - len(away)} of {len(sources)} brokers"
+    return f"{whose}, no answer of {', '.join(away)}" if away else whose
 
 
 def _stages(event: dict[str, Any]) -> list[list[str]]:
@@ -128,21 +138,42 @@ def _first(found: Iterator[dict[str, Any]], count: int | None) -> Iterator[dict[
             return
 
 
+class _Whose(click.ParamType["str"]):
+    """The id of a broker, or ``all``."""
+
+    name = "broker"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it as the API takes it."""
+        if value != "all" and not (value.isascii() and value.isdigit()):
+            self.fail(f"{value!r} is neither the id of a broker nor all.", param, ctx)
+        return value
+
+
 @click.command(
     "top",
-    epilog=examples("kafkalite top", "kafkalite top -n 1", "kafkalite top --json -n 10"),
+    epilog=examples("kafkalite top", "kafkalite top --broker all", "kafkalite top --json -n 10"),
 )
 @admin_options
 @click.option(
     "-n", "count", type=click.IntRange(1), help="Number of updates. Default: until Ctrl-C."
 )
+@click.option(
+    "--broker",
+    type=_Whose(),
+    metavar="ID|all",
+    help="Figures of another broker, or of all together, once a second. "
+    "Default: those of the broker that is asked.",
+)
 @json_option
-def command(admin_url: str, token: str | None, count: int | None, as_json: bool) -> None:
+def command(
+    admin_url: str, token: str | None, count: int | None, broker: str | None, as_json: bool
+) -> None:
     """Show the stages of a broker's data plane, five times a second.
 
     For each stage: how much is in it, how busy its threads are, and how long requests stay.
     """
-    found = _first(events(admin_url, token), count)
+    found = _first(events(admin_url, token, broker), count)
     if as_json:
         for event in found:
             answer_json(event)

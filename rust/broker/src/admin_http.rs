@@ -34,6 +34,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+pub use guard::may_ask;
 use guard::{Guard, Peer};
 use host::Names;
 use listener::{BoundedListener, Limits};

@@ -5,6 +5,7 @@
 //! reverse order.
 //! Source: the role of Kafka's `BrokerServer`.
 
+use crate::admin_api::AdminApi;
 use crate::clock::Clock;
 use crate::config::BrokerConfig;
 use crate::figures::Figures;
@@ -39,7 +40,7 @@ pub use environment::Environment;
 use foundation::{Foundation, Threads};
 use front::{Doors, Front, network_config};
 use joining::Settled;
-use looking_in::figures;
+use looking_in::{admin_api, figures};
 use maintenance::maintenance;
 pub use start_error::StartError;
 use start_error::system;
@@ -58,8 +59,8 @@ pub struct Broker {
     control: Option<Arc<TestControl>>,
     /// The metrics show them as long as they are here.
     _figures: Arc<Figures>,
+    api: Arc<AdminApi>,
     broker_epoch: i64,
-    started_ns: u64,
     stop_timeout_ms: u64,
 }
 
@@ -144,7 +145,9 @@ impl Broker {
             tracing::info!(%listener, %address, data_dir, node_id = config.node_id, "serving");
         }
         let started_ns = built.clock.monotonic_ns();
+        let api = admin_api(&built, network.connections(), control.as_ref(), started_ns);
         Ok(Self {
+            api,
             rooms: built,
             network,
             io_threads,
@@ -153,7 +156,6 @@ impl Broker {
             control,
             _figures: figures,
             broker_epoch,
-            started_ns,
             stop_timeout_ms,
         })
     }

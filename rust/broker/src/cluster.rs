@@ -8,6 +8,7 @@
 
 mod deaths;
 mod duties;
+pub mod figures;
 pub mod join;
 mod leaving;
 mod member;
@@ -32,6 +33,7 @@ use crate::metadata::{
 };
 use bytes::Bytes;
 use duties::Duty;
+use figures::Desk;
 use join::is_nowhere;
 use kafkalite_connection::CutLinks;
 use kafkalite_log::storage::Storage;
@@ -111,6 +113,7 @@ pub struct Cluster {
     changing_over: Mutex<()>,
     /// The epoch in which this broker serves.
     epoch: AtomicI64,
+    desk: Desk,
 }
 
 impl Cluster {
@@ -124,9 +127,18 @@ impl Cluster {
     ) -> Arc<Self> {
         let epoch = AtomicI64::new(NO_EPOCH);
         let (member, changing_over) = (Mutex::default(), Mutex::default());
-        let this =
-            Self { identity, controller, storage, clock, settings, member, changing_over, epoch };
-        Arc::new(this)
+        let desk = Desk::default();
+        Arc::new(Self {
+            identity,
+            controller,
+            storage,
+            clock,
+            settings,
+            member,
+            changing_over,
+            epoch,
+            desk,
+        })
     }
 
     /// A broker of a cluster. It takes part in the quorum from now on; see [`Self::register`].

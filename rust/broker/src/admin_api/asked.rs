@@ -10,6 +10,8 @@ use std::str::FromStr;
 use axum::extract::RawPathParams;
 use axum::http::StatusCode;
 
+use serde::{Deserialize, Serialize};
+
 use crate::admin_http::Refusal;
 
 /// Rows of a page, at most.
@@ -17,8 +19,24 @@ pub(super) const MOST: usize = 1_000;
 /// Rows of a page of a client that does not say.
 const USUAL: usize = 100;
 
-/// One request, decoded.
-#[derive(Debug, Default)]
+/// The parameter that says whose figures are wanted.
+pub(super) const BROKER: &str = "broker";
+
+/// A parameter of brokers' questions: name the partitions whose lag is not known. See `lag`.
+pub(super) const ELSEWHERE: &str = "elsewhere";
+
+/// Whose figures are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Those of the broker that is asked.
+    Own,
+    One(i32),
+    /// Those of all brokers together.
+    All,
+}
+
+/// One request, decoded. Brokers send it to each other as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Asked {
     path: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -43,6 +61,51 @@ impl Asked {
         })?;
         let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(Self { path: path.collect(), query: decode_query(route, known, query)? })
+    }
+
+    /// A request with these parameters alone.
+    pub(super) fn with(query: Vec<(String, String)>) -> Self {
+        Self { path: Vec::new(), query }
+    }
+
+    /// Decodes what another broker asks, whose version may be another.
+    pub(super) fn of_broker(known: &[&str], asked: &[u8]) -> Result<Self, Refusal> {
+        let unreadable = |why: String| {
+            bad("the question of a broker cannot be read", why, "let all brokers have one version.")
+        };
+        let asked: Self =
+            serde_json::from_slice(asked).map_err(|error| unreadable(error.to_string()))?;
+        let is_known = |name: &str| name == ELSEWHERE || known.contains(&name);
+        match asked.query.iter().find(|(name, _)| !is_known(name)) {
+            Some((name, _)) => Err(unreadable(format!("there is no parameter {name:?}"))),
+            None => Ok(asked),
+        }
+    }
+
+    /// The same request, for a broker that is to answer for itself.
+    pub(super) fn for_one(&self) -> Self {
+        let query = self.query.iter().filter(|(name, _)| name != BROKER);
+        Self { path: self.path.clone(), query: query.cloned().collect() }
+    }
+
+    /// The same request, for one of several brokers whose answers become one.
+    pub(super) fn for_sum(&self) -> Self {
+        let mut one = self.for_one();
+        one.query.push((ELSEWHERE.to_owned(), String::new()));
+        one
+    }
+
+    /// Whose figures are wanted.
+    pub(super) fn whose(&self) -> Result<Whose, Refusal> {
+        match self.text(BROKER) {
+            None => Ok(Whose::Own),
+            Some("all") => Ok(Whose::All),
+            Some(text) => text.parse().map(Whose::One).map_err(|_| {
+                let why = format!("it is {text:?}, neither \"all\" nor the id of a broker");
+                let hint = "GET /api/v1/cluster lists the brokers.";
+                bad(format!("the parameter {BROKER} cannot be read"), why, hint)
+            }),
+        }
     }
 
     /// The part of the path of this name.

@@ -171,10 +171,10 @@ fn respond(method: Method, answer: Answer) -> Response {
 
 /// Does `work` on a blocking thread. The turn is taken before: a client that goes away while it
 /// waits leaves nothing to do.
-pub(super) async fn in_turn(
+pub(super) async fn in_turn<T: Send + 'static>(
     turns: Arc<Semaphore>,
-    work: impl FnOnce() -> Answer + Send + 'static,
-) -> Answer {
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let Ok(turn) = turns.acquire_owned().await else {
         return Err(failed("the broker stops"));
     };

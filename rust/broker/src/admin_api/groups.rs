@@ -11,8 +11,8 @@ use kafkalite_protocol::messages::describe_groups::{DescribedGroup, DescribedGro
 use kafkalite_protocol::messages::list_groups::ListedGroup;
 use serde::Serialize;
 
-use super::asked::Asked;
-use super::{AdminApi, Answer, json};
+use super::asked::{Asked, ELSEWHERE};
+use super::{AdminApi, Answer, json, lag};
 use crate::admin_http::Refusal;
 use crate::coordinator::{Committed, assigned_partitions};
 
@@ -53,6 +53,9 @@ struct Sum {
     lag_records: i64,
     /// Partitions that no replica of this broker knows.
     partitions_elsewhere: usize,
+    /// What is committed of them, for another broker that asks the brokers which know them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<lag::Place>,
 }
 
 #[derive(Serialize)]
@@ -116,15 +119,16 @@ pub(super) fn list(api: &AdminApi, asked: &Asked) -> Answer {
     let page: Vec<ListedGroup> = later.by_ref().take(limit).collect();
     let has_more = later.next().is_some();
     let next = page.last().filter(|_| has_more).map(|last| last.group_id.clone());
-    let groups = page.into_iter().map(|group| row(api, group)).collect();
+    let mut named = if asked.text(ELSEWHERE).is_some() { lag::MOST } else { 0 };
+    let groups = page.into_iter().map(|group| row(api, group, &mut named)).collect();
     json(&Listed { broker_id: api.local_id, total, matched, loading, groups, next })
 }
 
-fn row(api: &AdminApi, group: ListedGroup) -> Group {
+fn row(api: &AdminApi, group: ListedGroup, named: &mut usize) -> Group {
     let described = api.groups.describe(&group.group_id, DESCRIBE_VERSION);
     let committed = api.groups.fetch(&group.group_id, None).unwrap_or_default();
     Group {
-        lag: sum(api, &committed),
+        lag: sum(api, &committed, named),
         id: group.group_id,
         state: group.group_state,
         protocol_type: group.protocol_type,
@@ -132,14 +136,21 @@ fn row(api: &AdminApi, group: ListedGroup) -> Group {
     }
 }
 
-fn sum(api: &AdminApi, committed: &Committed) -> Sum {
+/// The lag of what is committed. Of the partitions that are elsewhere it names at most `named`.
+fn sum(api: &AdminApi, committed: &Committed, named: &mut usize) -> Sum {
     let mut sum = Sum::default();
     for (topic, partitions) in committed {
         for (index, value) in partitions {
             sum.committed_partitions += 1;
             match api.partitions.find_by_name(topic, *index) {
                 Ok(partition) => sum.lag_records += partition.lag_records(value.offset),
-                Err(_) => sum.partitions_elsewhere += 1,
+                Err(_) => {
+                    sum.partitions_elsewhere += 1;
+                    if *named > 0 {
+                        *named -= 1;
+                        sum.elsewhere.push((topic.clone(), *index, value.offset));
+                    }
+                }
             }
         }
     }
@@ -181,7 +192,8 @@ pub(super) fn describe(api: &AdminApi, asked: &Asked) -> Answer {
     // Pages follow each other only in an order that stays.
     committed.sort_by(|(one, _), (other, _)| one.cmp(other));
     committed.iter_mut().for_each(|(_, of)| of.sort_by_key(|(index, _)| *index));
-    let lag = sum(api, &committed);
+    let mut named = if asked.text(ELSEWHERE).is_some() { lag::MOST } else { 0 };
+    let lag = sum(api, &committed, &mut named);
     let now_ms = api.clock.wall_ms();
     let flat = committed.iter().flat_map(|(topic, of)| of.iter().map(move |one| (topic, one)));
     let mut rows = Vec::new();

@@ -14,6 +14,7 @@
 //! | `requests` | single requests with the time of each stage |
 //! | `log_lines` | the last lines of the log |
 //! | `faults` | commands of test control, if the broker is under test |
+//! | `brokers` | figures of another broker, or of all; `sums` adds them up, `lag` completes it |
 //! | `changes` | changes of topics, keys, records and groups, if the broker allows them |
 //!
 //! [`ROUTES`] is the list of what is served, and `openapi.json` describes it: a test compares the
@@ -38,6 +39,8 @@ use tokio::sync::Semaphore;
 use crate::admin_http::{BLOCKING_THREADS, Refusal};
 use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::cluster::figures::Told;
 use crate::config::BrokerConfig;
 use crate::coordinator::GroupCoordinator;
 use crate::metadata::Controller;
@@ -47,8 +50,11 @@ use crate::partitions::ReplicaManager;
 use crate::request_queue::RequestQueue;
 use crate::test_control::TestControl;
 use asked::Asked;
+pub use brokers::Heard;
+use brokers::Sum;
 
 mod asked;
+mod brokers;
 mod changes;
 mod client_metrics;
 mod clients;
@@ -58,6 +64,7 @@ mod config;
 mod faults;
 mod field;
 mod groups;
+mod lag;
 mod live;
 mod log_lines;
 mod messages;
@@ -65,6 +72,7 @@ mod overview;
 mod requests;
 mod segments;
 mod stages;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -79,6 +87,10 @@ pub struct AdminApi {
     pub clock: Arc<dyn Clock>,
     /// The control plane.
     pub controller: Arc<Controller>,
+    /// The other brokers.
+    pub cluster: Arc<Cluster>,
+    /// When they answered.
+    pub heard: Heard,
     /// The replicas on this broker.
     pub partitions: Arc<ReplicaManager>,
     /// The groups it coordinates.
@@ -110,36 +122,56 @@ struct Route {
     /// The parameters that its query may have.
     query: &'static [&'static str],
     answer: fn(&AdminApi, &Asked) -> Answer,
+    /// How the answers of several brokers become one; without it a broker answers for itself.
+    sum: Option<Sum>,
+}
+
+impl Route {
+    const fn own(
+        path: &'static str,
+        query: &'static [&'static str],
+        answer: fn(&AdminApi, &Asked) -> Answer,
+    ) -> Self {
+        Self { path, query, answer, sum: None }
+    }
+
+    /// Its query has [`asked::BROKER`].
+    const fn of_all(
+        path: &'static str,
+        query: &'static [&'static str],
+        answer: fn(&AdminApi, &Asked) -> Answer,
+        sum: Sum,
+    ) -> Self {
+        Self { path, query, answer, sum: Some(sum) }
+    }
 }
 
 const PAGE: &[&str] = &["limit", "after", "search"];
+const PAGE_OF_ALL: &[&str] = &["limit", "after", "search", asked::BROKER];
+const PART_OF_ALL: &[&str] = &["limit", "after", asked::BROKER];
 
 /// Everything that is served.
 const ROUTES: &[Route] = &[
-    Route { path: "/overview", query: &[], answer: overview::overview },
-    Route { path: "/topics", query: PAGE, answer: topics::list },
-    Route { path: "/topics/{name}", query: &["limit", "after"], answer: topics::describe },
-    Route { path: "/topics/{name}/config", query: &["search"], answer: config::of_topic },
-    Route {
-        path: "/topics/{name}/partitions/{partition}/segments",
-        query: &["limit", "after"],
-        answer: segments::list,
-    },
-    Route { path: "/topics/{name}/messages", query: messages::QUERY, answer: messages::read },
-    Route { path: "/groups", query: PAGE, answer: groups::list },
-    Route { path: "/groups/{id}", query: &["limit", "after"], answer: groups::describe },
-    Route { path: "/clients", query: PAGE, answer: clients::list },
-    Route { path: "/client-metrics", query: PAGE, answer: client_metrics::list },
-    Route {
-        path: "/client-metrics/{id}",
-        query: &["limit", "after", "search"],
-        answer: client_metrics::describe,
-    },
-    Route { path: "/config", query: &["search"], answer: config::of_broker },
-    Route { path: "/cluster", query: &[], answer: cluster::cluster },
-    Route { path: "/requests", query: &["kind", "limit"], answer: requests::list },
-    Route { path: "/log", query: &["limit", "after", "level", "search"], answer: log_lines::list },
-    Route { path: "/openapi.json", query: &[], answer: openapi },
+    Route::of_all("/overview", &[asked::BROKER], overview::overview, sums::overview),
+    Route::of_all("/topics", PAGE_OF_ALL, topics::list, sums::topics),
+    Route::of_all("/topics/{name}", PART_OF_ALL, topics::describe, sums::topic),
+    Route::own("/topics/{name}/config", &["search"], config::of_topic),
+    Route::own(
+        "/topics/{name}/partitions/{partition}/segments",
+        &["limit", "after"],
+        segments::list,
+    ),
+    Route::own("/topics/{name}/messages", messages::QUERY, messages::read),
+    Route::of_all("/groups", PAGE_OF_ALL, groups::list, sums::groups),
+    Route::of_all("/groups/{id}", PART_OF_ALL, groups::describe, sums::group),
+    Route::of_all("/clients", PAGE_OF_ALL, clients::list, sums::clients),
+    Route::own("/client-metrics", PAGE, client_metrics::list),
+    Route::own("/client-metrics/{id}", PAGE, client_metrics::describe),
+    Route::own("/config", &["search"], config::of_broker),
+    Route::own("/cluster", &[], cluster::cluster),
+    Route::of_all("/requests", &["kind", "limit", asked::BROKER], requests::list, sums::requests),
+    Route::own("/log", &["limit", "after", "level", "search"], log_lines::list),
+    Route::own("/openapi.json", &[], openapi),
 ];
 
 const OPENAPI: &str = include_str!("openapi.json");
@@ -159,9 +191,18 @@ fn failed(why: &str) -> Refusal {
 }
 
 impl AdminApi {
+    /// Answers the questions of other brokers from now on.
+    pub fn answer_brokers(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        self.cluster.answer_figures(Box::new(move |question| match this.upgrade() {
+            Some(api) => api.tell(&question),
+            None => Told::nothing(),
+        }));
+    }
+
     /// The API as a router of the admin port.
-    pub fn router(self) -> Router {
-        let api = Arc::new(self);
+    pub fn router(self: &Arc<Self>) -> Router {
+        let api = Arc::clone(self);
         let turns = Arc::new(Semaphore::new(TURNS));
         // A leader that is moved on purpose waits for the controller.
         let turn_of_tests = Arc::new(Semaphore::new(BLOCKING_THREADS - TURNS));
@@ -176,7 +217,10 @@ impl AdminApi {
         }
         let places = Arc::new(Semaphore::new(live::MOST_READERS));
         let streamed = Arc::clone(&api);
-        let stream = move || std::future::ready(live::answer(Arc::clone(&streamed), &places));
+        let stream = move |path: PathParts, RawQuery(query): RawQuery| {
+            let asked = Asked::new(live::PATH, live::QUERY, path.ok(), query.as_deref());
+            std::future::ready(live::answer(Arc::clone(&streamed), &places, asked))
+        };
         router = router.route(live::PATH, get(stream));
         router = commands::mount(router, faults::COMMANDS, faults::control, &api, &turn_of_tests);
         router = commands::mount_changes(router, changes::COMMANDS, changes::allowed, &api, &turns);
@@ -191,9 +235,10 @@ async fn answer(
     turns: Arc<Semaphore>,
     asked: Result<Asked, Refusal>,
 ) -> Response {
-    let answer = match asked {
-        Ok(asked) => commands::in_turn(turns, move || (route.answer)(&api, &asked)).await,
-        Err(refusal) => Err(refusal),
+    let answer = match (asked, route.sum) {
+        (Ok(asked), Some(sum)) => brokers::answer(route, sum, api, turns, asked).await,
+        (Ok(asked), None) => commands::in_turn(turns, move || (route.answer)(&api, &asked)).await,
+        (Err(refusal), _) => Err(refusal),
     };
     match answer {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),

@@ -45,6 +45,8 @@ struct Here {
 /// Something that a person should look at.
 #[derive(Serialize)]
 struct Alert {
+    /// Whose trouble it is; `None`: the cluster's.
+    broker_id: Option<i32>,
     what: String,
     why: &'static str,
     hint: &'static str,
@@ -76,7 +78,7 @@ pub(super) fn overview(api: &AdminApi, _: &Asked) -> Answer {
         under_replicated: counts.under_replicated,
         without_leader: counts.without_leader,
         writable: api.config.load().console_write,
-        alerts: alerts(&image, &counts, &here),
+        alerts: alerts(api.local_id, &image, &counts, &here),
         here,
     })
 }
@@ -110,36 +112,45 @@ fn here(api: &AdminApi, counts: &Counts) -> Here {
     here
 }
 
-fn alerts(image: &MetadataImage, counts: &Counts, here: &Here) -> Vec<Alert> {
+fn alerts(local_id: i32, image: &MetadataImage, counts: &Counts, here: &Here) -> Vec<Alert> {
     let fenced = image.brokers.values().filter(|broker| broker.fenced).count();
     let all = [
         (
             counts.without_leader,
-            "partitions have no leader",
+            None,
+            "partitions have no leader".to_owned(),
             "no in-sync replica of them is on a broker that serves",
             "start the brokers that have them; kafkalite cluster health names them.",
         ),
         (
             here.offline,
-            "replicas on this broker are offline",
+            Some(local_id),
+            format!("replicas on broker {local_id} are offline"),
             "the disk under their log directory failed",
             "look into the broker's log, mend the disk, and start the broker again.",
         ),
         (
             counts.under_replicated,
-            "partitions lack an in-sync replica",
+            None,
+            "partitions lack an in-sync replica".to_owned(),
             "a broker is away, or it does not keep up",
             "kafkalite cluster health names the brokers; their logs say why.",
         ),
         (
             fenced,
-            "brokers are fenced",
+            None,
+            "brokers are fenced".to_owned(),
             "they start, they stop, or they send no heartbeats",
             "look whether their processes run and reach this broker.",
         ),
     ];
     let wrong = all.into_iter().filter(|(count, ..)| *count > 0);
     wrong
-        .map(|(count, what, why, hint)| Alert { what: format!("{count} {what}"), why, hint })
+        .map(|(count, broker_id, what, why, hint)| Alert {
+            broker_id,
+            what: format!("{count} {what}"),
+            why,
+            hint,
+        })
         .collect()
 }

@@ -4,22 +4,28 @@ use std::collections::BTreeMap;
 
 use kafkalite_protocol::ApiKey;
 use serde::Serialize;
+use serde_json::Value as Json;
 
-use super::requests::{self, Row};
+use super::brokers::Source;
 use crate::admin_http::api_name;
 use crate::clock::NS_PER_MS;
-use crate::metrics::{FinishedRequests, HistogramSnapshot, Kept, Metrics, Stage, Value};
+use crate::metrics::{HistogramSnapshot, Metrics, Stage, Value};
 
-/// Sampled and slow requests of one event, each at most.
-const MOST_REQUESTS: usize = 12;
+mod counts;
+
+pub(super) use counts::{Counts, Finished};
+
 /// APIs of one event: those with the most requests.
 const MOST_APIS: usize = 12;
 
 const PRODUCE: i16 = ApiKey::Produce as i16;
 const FETCH: i16 = ApiKey::Fetch as i16;
 
+/// Figures of each network thread, labelled with its number.
+const OF_NETWORK_THREADS: &str = "kafkalite_network_thread_busy_ns";
+
 /// Everything that is counted, at one moment.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     at_ns: u64,
     histograms: BTreeMap<(i16, Stage), HistogramSnapshot>,
@@ -76,8 +82,11 @@ pub(super) struct Event {
     zero_copy_share: Option<f64>,
     stages: Vec<StageRow>,
     apis: Vec<ApiRow>,
-    requests: Vec<Row>,
-    slow: Vec<Row>,
+    pub requests: Vec<Json>,
+    pub slow: Vec<Json>,
+    /// Whose figures these are, if those of others were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figures_of: Option<Vec<Source>>,
 }
 
 /// One stage.
@@ -142,24 +151,6 @@ impl Event {
             ..Self::default()
         }
     }
-
-    /// Adds requests that finished, from number `first` on. Returns the number of those that come.
-    pub(super) fn add_requests(
-        &mut self,
-        finished: &FinishedRequests,
-        first: u64,
-        now_ns: u64,
-    ) -> u64 {
-        let next = finished.next_number();
-        let rows = |kept| {
-            let newest = finished.newest(kept, first, MOST_REQUESTS);
-            let newest = newest.iter().filter(|(number, _)| *number < next);
-            newest.map(|(number, request)| requests::row(*number, request, now_ns)).collect()
-        };
-        self.requests = rows(Kept::Sampled);
-        self.slow = rows(Kept::Slow);
-        next
-    }
 }
 
 fn most_used(mut apis: Vec<ApiRow>) -> Vec<ApiRow> {
@@ -172,7 +163,7 @@ impl Between<'_> {
     fn stages(&self) -> Vec<StageRow> {
         let timed = |name, stage| self.timed(name, stage, |_| true);
         let now = self.now;
-        let threads = now.labelled("kafkalite_network_thread_busy_ns").count();
+        let threads = now.labelled(OF_NETWORK_THREADS).count();
         let io_threads = now.sum("kafkalite_io_threads");
         let lanes = now.labelled("kafkalite_request_queue_size");
         let lanes = lanes.map(|(name, depth)| Part { name: name.to_owned(), depth: whole(depth) });
@@ -181,7 +172,7 @@ impl Between<'_> {
             StageRow { depth: Some(whole(now.sum("kafkalite_connections"))), ..row("socket") },
             StageRow {
                 threads: i64::try_from(threads).ok(),
-                busy: self.busy("kafkalite_network_thread_busy_ns", threads as f64),
+                busy: self.busy(OF_NETWORK_THREADS, threads as f64),
                 ..timed("network_threads", Stage::Network)
             },
             StageRow {

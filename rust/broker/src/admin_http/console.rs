@@ -43,6 +43,7 @@ const FILES: &[File] = files! {
     SCRIPT "live.js";
     SCRIPT "format.js";
     SCRIPT "parts.js";
+    SCRIPT "whose.js";
     SCRIPT "chart.js";
     SCRIPT "plane/layout.js";
     SCRIPT "plane/picture.js";

@@ -69,8 +69,12 @@ impl Guard {
                 "open the API's own address, or ask it from a program that is no browser.",
             ));
         }
+        self.refusal_of(peer, |token| has_token(headers, token))
+    }
+
+    fn refusal_of(&self, peer: IpAddr, knows: impl Fn(&str) -> bool) -> Option<Refusal> {
         match &self.token {
-            Some(token) if !has_token(headers, token) => Some(Refusal::new(
+            Some(token) if !knows(token) => Some(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "the request is refused",
                 "it does not carry the token of this broker",
@@ -95,6 +99,17 @@ impl Guard {
         }
         self.refusal(peer, headers)
     }
+}
+
+/// Whether a broker at `peer`, which sends `given`, may have what the API tells. The rule is that
+/// of the API's own clients: without a token this machine only, with it those who know it.
+///
+/// # Errors
+/// Why not.
+pub fn may_ask(token: Option<String>, peer: IpAddr, given: Option<&str>) -> Result<(), Refusal> {
+    let knows =
+        |token: &str| given.is_some_and(|given| are_same(given.as_bytes(), token.as_bytes()));
+    Guard::new(token).refusal_of(peer, knows).map_or(Ok(()), Err)
 }
 
 /// Answers a request for figures, or says who may ask.

@@ -1,8 +1,9 @@
 //! The way to the other brokers: a thread with the connections of the quorum.
 //!
 //! A snapshot must not stand before a heartbeat, and what waits for a commit before neither, so
-//! there are four connections to each broker. A broker says on that of the quorum's heartbeats that
+//! there are five connections to each broker. A broker says on that of the quorum's heartbeats that
 //! it is alive. Proposals wait for the disks of a majority, and a slow disk is no death.
+//! Figures for the admin API go beside all that, on a connection that the first question opens.
 
 use crate::metadata::MetadataError;
 use crate::metadata::quorum::{Accepted, Forward, Forwarded, Outcome};
@@ -15,6 +16,9 @@ use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::Request;
 use kafkalite_protocol::messages::broker_heartbeat::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse,
+};
+use kafkalite_protocol::messages::describe_figures::{
+    DescribeFiguresRequest, DescribeFiguresResponse,
 };
 use kafkalite_protocol::messages::propose_records::{
     ProposeRecordsRequest, ProposeRecordsResponse,
@@ -93,6 +97,7 @@ struct Lanes {
     heartbeat: Pool,
     snapshot: Pool,
     control: Pool,
+    figures: Pool,
     /// A number for each address, as pools know brokers by number.
     places: Mutex<HashMap<HostPort, i32>>,
 }
@@ -132,6 +137,7 @@ impl Peers {
             heartbeat: pool(),
             snapshot: pool(),
             control: pool(),
+            figures: pool(),
             places: Mutex::default(),
         };
         let (cluster_id, lanes) = (cluster_id.to_owned(), Arc::new(lanes));
@@ -160,6 +166,15 @@ impl Peers {
         request: R,
     ) -> Result<R::Response, ConnectionError> {
         self.ask_in(&self.lanes.control, to, request).await
+    }
+
+    /// Asks the broker at `to` for its figures.
+    pub async fn ask_figures(
+        &self,
+        to: &Endpoint,
+        request: DescribeFiguresRequest,
+    ) -> Result<DescribeFiguresResponse, ConnectionError> {
+        self.ask_in(&self.lanes.figures, to, request).await
     }
 
     async fn ask_in<R: Request>(

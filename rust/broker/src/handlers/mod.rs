@@ -38,6 +38,7 @@ pub mod describe_client_quotas;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_delegation_token;
+pub mod describe_figures;
 pub mod describe_groups;
 pub mod describe_log_dirs;
 pub mod describe_producers;

@@ -80,6 +80,7 @@ whole! {
     Quorum, quorum, QuorumResponse, 0..;
     ProposeRecords, propose_records, ProposeRecordsResponse, 0..;
     JoinCluster, join_cluster, JoinClusterResponse, 0..;
+    DescribeFigures, describe_figures, DescribeFiguresResponse, 0..;
     UnregisterBroker, unregister_broker, UnregisterBrokerResponse, 0..;
     AddRaftVoter, add_raft_voter, AddRaftVoterResponse, 0..;
     RemoveRaftVoter, remove_raft_voter, RemoveRaftVoterResponse, 0..;

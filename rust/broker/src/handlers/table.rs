@@ -133,11 +133,17 @@ apis! {
     Quorum => quorum: Brokers, Alone, queued, ClusterAction Cluster;
     ProposeRecords => propose_records: Brokers, Alone, queued, ClusterAction Cluster;
     JoinCluster => join_cluster: Control, Alone, queued, ClusterAction Cluster;
+    DescribeFigures => describe_figures: Control, Alone, queued, ClusterAction Cluster;
 }
 
 /// What brokers ask each other. The list for clients lacks these.
-pub const PRIVATE: [ApiKey; 4] =
-    [ApiKey::BrokerHeartbeat, ApiKey::Quorum, ApiKey::ProposeRecords, ApiKey::JoinCluster];
+pub const PRIVATE: [ApiKey; 5] = [
+    ApiKey::BrokerHeartbeat,
+    ApiKey::Quorum,
+    ApiKey::ProposeRecords,
+    ApiKey::JoinCluster,
+    ApiKey::DescribeFigures,
+];
 
 fn unsupported(request: &Request) -> HandlerError {
     let (api_key, api_version) = (request.header.api_key, request.header.api_version);

@@ -77,7 +77,9 @@ impl HistogramSnapshot {
 
     fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
         let buckets = std::array::from_fn(|i| join(self.buckets[i], other.buckets[i]));
-        Self { count: buckets.iter().sum(), sum_ns: join(self.sum_ns, other.sum_ns), buckets }
+        // What another process counted may be anything.
+        let count = buckets.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
+        Self { count, sum_ns: join(self.sum_ns, other.sum_ns), buckets }
     }
 
     /// The exclusive upper bound of bucket `i` in nanoseconds; the last has none.

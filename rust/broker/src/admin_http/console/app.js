@@ -11,6 +11,7 @@ import { Overview } from "./pages/overview.js";
 import { Plane } from "./pages/plane.js";
 import { Topics } from "./pages/topics.js";
 import { useAsked } from "./parts.js";
+import { Choice, OF_ALL, choose, whose } from "./whose.js";
 import { html, render, useEffect, useRef, useState } from "./vendor/preact.js";
 
 /** The page that a broker under test alone has. */
@@ -87,6 +88,10 @@ function App() {
   // Test control refuses the question where it is off.
   const control = useAsked("/clock", {}, 0);
   const pages = PAGES.filter(([page]) => page !== FAULTS || page === key || control.data);
+  const hasCompany = overview.data?.brokers > 1;
+  useEffect(() => {
+    if (hasCompany && whose() === "") choose("all");
+  }, [hasCompany]);
   const where = [key, ...rest].join("/");
   const seen = useRef(where);
   useEffect(() => {
@@ -105,6 +110,7 @@ function App() {
             html`<a href=${`#/${page}`} aria-current=${page === key ? "page" : null}>${text}</a>`,
         )}
       </nav>
+      ${hasCompany && OF_ALL.includes(key) && html`<${Choice} own=${cluster.broker_id} />`}
       <${Answers} />
     </header>
     <main id="main" tabindex="-1" ref=${main} aria-label=${title}>

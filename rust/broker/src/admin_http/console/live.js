@@ -2,6 +2,7 @@
 // is hidden. The broker gathers nothing without it.
 
 import { Refused, ask } from "./api.js";
+import { onChoice, whose } from "./whose.js";
 
 /** Events that are kept: a minute. */
 const KEPT = 300;
@@ -50,13 +51,19 @@ function end() {
   open = null;
 }
 
+onChoice(() => {
+  end();
+  tell({ state: "connecting", refusal: null, events: [] });
+  begin();
+});
+
 document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
 
 /** Opens the stream again and again. @param {AbortController} mine */
 async function follow(mine) {
   for (let failed = 0; !mine.signal.aborted; failed += 1) {
     try {
-      const answer = await ask("/live", {}, { signal: mine.signal });
+      const answer = await ask("/live", { broker: whose() }, { signal: mine.signal });
       await take(answer, () => (failed = 0));
       if (!mine.signal.aborted) tell({ state: "lost", refusal: null });
     } catch (error) {

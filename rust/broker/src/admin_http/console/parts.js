@@ -3,6 +3,7 @@
 import { Refused, get } from "./api.js";
 import { bytes } from "./format.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { Missing } from "./whose.js";
 
 /** @typedef {Record<string, string | number | null | undefined>} Query */
 /** @typedef {{ data: any, refusal: Refusal | null, reload: () => void }} Asked */
@@ -80,7 +81,7 @@ export function Shown({ of, show }) {
   const waits = !of.data && !of.refusal;
   return html`<${Trouble} refusal=${of.refusal} />
     ${waits && html`<p class="muted" role="status">Asking the broker…</p>`}
-    ${of.data && show(of.data)}`;
+    <${Missing} of=${of.data} /> ${of.data && show(of.data)}`;
 }
 
 /**

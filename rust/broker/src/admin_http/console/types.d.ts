@@ -4,7 +4,7 @@ interface RequestRow {
   number: number | null; api: string; version: number; client_id: string | null; peer: string;
   connection_id: number; age_ms: number; queue_ms: number; handler_ms: number | null;
   waited_ms: number | null; response_queue_ms: number | null; send_ms: number | null;
-  total_ms: number | null;
+  total_ms: number | null; broker_id?: number;
 }
 interface StagePart { name: string; depth: number; }
 interface Stage {
@@ -16,7 +16,7 @@ interface LiveEvent {
   broker_id: number; number: number; timestamp_ms: number; interval_ms: number;
   connections: number; requests_per_second: number; bytes_in_per_second: number;
   bytes_out_per_second: number; zero_copy_share: number | null; stages: Stage[];
-  apis: ApiRate[]; requests: RequestRow[]; slow: RequestRow[];
+  apis: ApiRate[]; requests: RequestRow[]; slow: RequestRow[]; figures_of?: object[];
 }
 interface Field { bytes: number; encoding: "text" | "json" | "hex"; data: string; truncated: boolean; }
 /** Figures of one series over time, as uPlot draws them. */

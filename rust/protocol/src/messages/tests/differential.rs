@@ -24,6 +24,8 @@ const EXCLUDED: &[(ApiKey, &str, i16, i16, &str)] = &[
     (ApiKey::ProposeRecords, "response", 0, 0, "kafkalite's own"),
     (ApiKey::JoinCluster, "request", 0, 0, "kafkalite's own"),
     (ApiKey::JoinCluster, "response", 0, 0, "kafkalite's own"),
+    (ApiKey::DescribeFigures, "request", 0, 0, "kafkalite's own"),
+    (ApiKey::DescribeFigures, "response", 0, 0, "kafkalite's own"),
 ];
 
 fn excluded(api: ApiKey, kind: &str, version: i16) -> bool {

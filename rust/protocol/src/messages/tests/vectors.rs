@@ -15,12 +15,13 @@ const PRIVATE: &str = include_str!("../../../../../tests/golden/private_messages
 
 /// Our own records and messages, as the first release wrote them that had them: the module of each,
 /// which no Kafka knows, and its lines.
-const OWN: [(&str, &str); 5] = [
+const OWN: [(&str, &str); 6] = [
     ("metadata_records", include_str!("../../../../../tests/golden/metadata_records.txt")),
     ("quorum_records", include_str!("../../../../../tests/golden/quorum_records.txt")),
     ("quorum", PRIVATE),
     ("propose_records", PRIVATE),
     ("join_cluster", PRIVATE),
+    ("describe_figures", PRIVATE),
 ];
 
 /// The golden lines of our own module of this name.

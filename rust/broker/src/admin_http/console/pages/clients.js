@@ -1,10 +1,11 @@
 // Connections, what clients report of themselves, and single requests.
 
 import { count, duration } from "../format.js";
-import { Heading, Search, Shown, Table, Tabs, at, useAsked, usePages } from "../parts.js";
+import { Heading, Search, Shown, Table, Tabs, at, usePages } from "../parts.js";
 import { ink } from "../plane/layout.js";
 import { Waterfall } from "../plane/waterfall.js";
 import { html, useState } from "../vendor/preact.js";
+import { owner, useFigures } from "../whose.js";
 import { Reports } from "./reports.js";
 
 const VIEWS = /** @type {Record<string, string>} */ ({
@@ -18,26 +19,29 @@ const VIEWS = /** @type {Record<string, string>} */ ({
 function Connections() {
   const [search, setSearch] = useState("");
   const { after, pager, restart } = usePages();
-  const of = useAsked("/clients", { search, after, limit: 100 });
+  const of = useFigures("/clients", { search, after, limit: 100 });
   const look = (/** @type {string} */ text) => {
     restart();
     setSearch(text);
   };
   return html`<div class="ask"><${Search} label="Search connections" onSearch=${look} /></div>
     <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
-        ${count(data.total)} connections to broker ${data.broker_id}.
+        ${count(data.total)} connections to ${owner(data)}.
+        ${data.figures_of &&
+        ` ${count(data.connections.length)} are shown: the first of each broker.`}
       </p>
       <${Table}
         caption="Connections"
         columns=${[
-          ["Client"], ["Software"], ["Address"], ["Listener"], ["Open", "number"],
-          ["Requests", "number"], ["Last request", "number"],
+          ["Client"], ["Software"], ["Address"], ["Broker", "number"], ["Listener"],
+          ["Open", "number"], ["Requests", "number"], ["Last request", "number"],
         ]}
         rows=${data.connections.map((/** @type {any} */ one) => [
           html`<bdi>${one.client_id ?? "–"}</bdi>`,
           html`<bdi>${one.software ?? "–"}</bdi> <small class="muted">
             <bdi>${one.software_version}</bdi></small>`,
           one.peer,
+          one.broker_id ?? data.broker_id,
           one.listener,
           duration(one.open_ms),
           count(one.requests),
@@ -51,16 +55,17 @@ function Connections() {
 /** @param {{ kind: string }} props */
 function Requests({ kind }) {
   const [picked, pick] = useState(/** @type {RequestRow | null} */ (null));
-  const of = useAsked("/requests", { kind, limit: 100 }, 1000);
+  const of = useFigures("/requests", { kind, limit: 100 }, 1000);
   return html`${picked && html`<${Waterfall} request=${picked} onClose=${() => pick(null)} />`}
     <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
-        ${VIEWS[kind]} Those of broker ${data.broker_id}.
+        ${VIEWS[kind]} Those of ${owner(data)}.
         ${kind === "slow" && ` Slow begins at ${data.slow_ms} ms.`}
       </p>
       <${Table}
         caption="Requests, the newest first"
         columns=${[
-          ["Request"], ["Client"], ["Address"], ["Queue", "number"], ["Handler", "number"],
+          ["Request"], ["Client"], ["Address"], ["Broker", "number"], ["Queue", "number"],
+          ["Handler", "number"],
           ["Waited", "number"], ["Total", "number"], ["Ago", "number"],
         ]}
         rows=${[...data.requests].reverse().map((/** @type {RequestRow} */ one) => [
@@ -68,8 +73,9 @@ function Requests({ kind }) {
             <span class=${`swatch ${ink(one.api)}`} aria-hidden="true"></span>${one.api}
             <small> v${one.version}</small></button>`,
           html`<bdi>${one.client_id ?? "–"}</bdi>`,
-          one.peer, duration(one.queue_ms), duration(one.handler_ms), duration(one.waited_ms),
-          duration(one.total_ms), duration(one.age_ms),
+          one.peer, one.broker_id ?? data.broker_id, duration(one.queue_ms),
+          duration(one.handler_ms), duration(one.waited_ms), duration(one.total_ms),
+          duration(one.age_ms),
         ])}
         empty="There are none."
       />`} />`;

@@ -5,9 +5,10 @@ import { DeleteGroup, ResetOffsets, useWritable } from "../changes.js";
 import { Chart } from "../chart.js";
 import { count, moment, seconds, short } from "../format.js";
 import {
-  Figure, Figures, Heading, Search, Shown, Table, at, useAsked, usePages,
+  Figure, Figures, Heading, Search, Shown, Table, at, usePages,
 } from "../parts.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { owner, useFigures } from "../whose.js";
 
 /** Points of the curve of a lag: ten minutes. */
 const KEPT = 300;
@@ -15,14 +16,14 @@ const KEPT = 300;
 function List() {
   const [search, setSearch] = useState("");
   const { after, pager, restart } = usePages();
-  const of = useAsked("/groups", { search, after, limit: 50 });
+  const of = useFigures("/groups", { search, after, limit: 50 });
   const look = (/** @type {string} */ text) => {
     restart();
     setSearch(text);
   };
   const whose = of.data
-    ? `${count(of.data.matched)} of ${count(of.data.total)} groups that broker ` +
-      `${of.data.broker_id} coordinates.${of.data.loading ? " Some are still being loaded." : ""}`
+    ? `${count(of.data.matched)} of ${count(of.data.total)} groups coordinated by ` +
+      `${owner(of.data)}.${of.data.loading ? " Some are still being loaded." : ""}`
     : null;
   return html`<${Heading} title="Groups" whose=${whose}>
       <${Search} label="Search groups" onSearch=${look} />
@@ -89,10 +90,10 @@ function Members({ group }) {
 /** @param {{ id: string }} props */
 function Group({ id }) {
   const { after, pager } = usePages();
-  const of = useAsked(`/groups/${part(id)}`, { after, limit: 100 }, 2000);
+  const of = useFigures(`/groups/${part(id)}`, { after, limit: 100 }, 2000);
   const writable = useWritable();
-  const whose = of.data &&
-    `As broker ${of.data.broker_id} knows it, which coordinates the group.`;
+  const coordinator = of.data?.coordinator_id ?? of.data?.broker_id;
+  const whose = of.data && `As broker ${coordinator} knows it, which coordinates the group.`;
   return html`<p class="crumbs"><a href=${at("groups")}>Groups</a></p>
     <${Heading} title=${id} whose=${whose} />
     <${Shown} of=${of} show=${(/** @type {any} */ group) => html`<${Figures}>

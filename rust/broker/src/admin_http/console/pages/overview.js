@@ -2,8 +2,12 @@
 
 import { bytes, count, duration, short } from "../format.js";
 import { current, read } from "../live.js";
-import { Figure, Figures, Heading, Shown, at, useAsked } from "../parts.js";
+import { Figure, Figures, Heading, Shown, at } from "../parts.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { owner, useFigures } from "../whose.js";
+
+/** @param {string} text */
+const upper = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** @param {{ alerts: any[] }} props */
 function Alerts({ alerts }) {
@@ -26,7 +30,7 @@ function Now() {
   if (last.length === 0) return null;
   const mean = (/** @type {(event: LiveEvent) => number} */ of) =>
     last.reduce((sum, event) => sum + of(event), 0) / last.length;
-  return html`<h2>Now, on broker ${last[0].broker_id}</h2>
+  return html`<h2>Now</h2>
     <${Figures}>
       <${Figure} name="Requests" value=${short(mean((e) => e.requests_per_second))}
         note="a second" />
@@ -53,9 +57,10 @@ function Facts(of) {
       <${Figure} name="Without leader" value=${count(of.without_leader)}
         kind=${bad(of.without_leader)} />
     <//>
-    <h2>Broker ${of.broker_id}</h2>
+    <h2>${upper(owner(of))}</h2>
     <${Figures}>
-      <${Figure} name="Up" value=${duration(of.uptime_ms)} note=${of.version} />
+      <${Figure} name="Up" value=${duration(of.uptime_ms)}
+        note=${`broker ${of.broker_id}, ${of.version}`} />
       <${Figure} name="Replicas" value=${count(here.replicas)}
         note=${`${count(here.leaders)} lead`} />
       <${Figure} name="Offline" value=${count(here.offline)} kind=${bad(here.offline)} />
@@ -66,8 +71,8 @@ function Facts(of) {
 }
 
 export function Overview() {
-  const of = useAsked("/overview", {}, 2000);
-  const id = of.data?.broker_id;
-  const whose = of.data && `The cluster as broker ${id} knows it, and the broker's own figures.`;
+  const of = useFigures("/overview", {}, 2000);
+  const whose = of.data &&
+    `The cluster as broker ${of.data.broker_id} knows it, and figures of ${owner(of.data)}.`;
   return html`<${Heading} title="Overview" whose=${whose} /> <${Shown} of=${of} show=${Facts} />`;
 }

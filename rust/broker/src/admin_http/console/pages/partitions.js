@@ -4,6 +4,7 @@ import { AddPartitions, useWritable } from "../changes.js";
 import { bytes, count, duration, moment, seconds } from "../format.js";
 import { Shown, Table, at, useAsked, usePages } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
+import { owner, useFigures } from "../whose.js";
 
 /** @param {any} one @returns {any[]} */
 function row(one) {
@@ -24,18 +25,18 @@ function row(one) {
 /** @param {{ path: string }} props */
 export function Partitions({ path }) {
   const { after, pager } = usePages();
-  const of = useAsked(path, { after, limit: 100 });
+  const of = useFigures(path, { after, limit: 100 });
   const writable = useWritable();
   return html`<${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
-      Leaders and replicas are those of the cluster; offsets and sizes those of the replicas on
-      broker ${data.broker_id}.
+      Leaders and replicas are those of the cluster; offsets and sizes those of the
+      ${data.figures_of ? " leaders" : ` replicas on broker ${data.broker_id}`}.
     </p>
     <${Table}
       caption="Partitions"
       columns=${[
         ["Partition", "number"], ["Leader", "number"], ["Replicas"], ["In sync"],
         ["Log start", "number"], ["High watermark", "number"], ["Log end", "number"],
-        ["Size here", "number"],
+        ["Size", "number"],
       ]}
       rows=${data.partitions.map(row)}
     />
@@ -52,12 +53,12 @@ export function Partitions({ path }) {
  * @param {{ name: string }} props
  */
 export function GroupsOfTopic({ name }) {
-  const of = useAsked("/groups", { limit: 50 }, 5000);
+  const of = useFigures("/groups", { limit: 50 }, 5000);
   return html`<${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
-      Groups that broker ${data.broker_id} coordinates.
+      Groups coordinated by ${owner(data)}.
       ${data.next !== null && " Only the first 50 are looked into."}
     </p>
-    ${data.groups.length === 0 && html`<p class="empty">This broker coordinates no group.</p>`}
+    ${data.groups.length === 0 && html`<p class="empty">There are no groups.</p>`}
     ${data.groups.map(
       (/** @type {any} */ group) =>
         html`<${GroupOfTopic} key=${group.id} id=${group.id} topic=${name} />`,
@@ -66,7 +67,7 @@ export function GroupsOfTopic({ name }) {
 
 /** @param {{ id: string, topic: string }} props */
 function GroupOfTopic({ id, topic }) {
-  const of = useAsked(`/groups/${encodeURIComponent(id)}`, { limit: 1000 }, 5000);
+  const of = useFigures(`/groups/${encodeURIComponent(id)}`, { limit: 1000 }, 5000);
   const rows = (of.data?.offsets ?? []).filter((/** @type {any} */ row) => row.topic === topic);
   if (rows.length === 0) return null;
   return html`<section class="card">

@@ -3,12 +3,13 @@
 import { Chart } from "../chart.js";
 import { bytes, count, duration, percent, short } from "../format.js";
 import { current, read } from "../live.js";
-import { Heading, Table, Trouble, useAsked } from "../parts.js";
+import { Heading, Table, Trouble } from "../parts.js";
 import { Dots } from "../plane/dots.js";
 import { NARROW, STAGES, WIDE, ink } from "../plane/layout.js";
 import { Picture } from "../plane/picture.js";
 import { Waterfall } from "../plane/waterfall.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Missing, owner, useFigures } from "../whose.js";
 
 const SMALL = matchMedia("(max-width: 760px)");
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
@@ -160,13 +161,14 @@ export function Plane() {
   const [at, setAt] = useState(50);
   const isSmall = useMatch(SMALL);
   const layout = isSmall ? NARROW : WIDE;
-  const overview = useAsked("/overview", {}, 2000);
+  const overview = useFigures("/overview", {}, 2000);
   useEffect(() => read(setLive), []);
   const slow = slowness(at);
   const group = useDots(live, layout, slow, pick);
   const event = live.events[live.events.length - 1];
   const listed = live.events.slice(-25).flatMap((past) => past.requests).slice(-LISTED).reverse();
-  const whose = event && `Figures of broker ${event.broker_id}, five times a second.`;
+  const often = event?.figures_of ? "once" : "five times";
+  const whose = event && `Figures of ${owner(event)}, ${often} a second.`;
   return html`<${Heading} title="Data plane" whose=${whose}>
       <div class="legend">
         <span><i class="swatch produce"></i>Produce</span>
@@ -186,7 +188,7 @@ export function Plane() {
         </label>
       </div>
     <//>
-    <${Trouble} refusal=${live.refusal} />
+    <${Trouble} refusal=${live.refusal} /> <${Missing} of=${event} />
     ${!event && live.state !== "refused" && html`<p role="status">Waiting for the stream…</p>`}
     ${event &&
     html`<div class=${`card picture ${live.state === "live" ? "" : "is-old"}`}>

@@ -5,6 +5,7 @@ import { DeleteTopic, NewTopic, useWritable } from "../changes.js";
 import { bytes, count } from "../format.js";
 import { Heading, Search, Shown, Table, Tabs, at, useAsked, usePages } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
+import { owner, useFigures } from "../whose.js";
 import { Keys } from "./keys.js";
 import { Messages } from "./messages.js";
 import { GroupsOfTopic, Partitions, Segments } from "./partitions.js";
@@ -28,7 +29,7 @@ function row(topic) {
 function List() {
   const [search, setSearch] = useState("");
   const { after, pager, restart } = usePages();
-  const of = useAsked("/topics", { search, after, limit: 50 });
+  const of = useFigures("/topics", { search, after, limit: 50 });
   const writable = useWritable();
   const look = (/** @type {string} */ text) => {
     restart();
@@ -36,7 +37,7 @@ function List() {
   };
   const whose = of.data
     ? `${count(of.data.matched)} of ${count(of.data.total)} topics of the cluster. ` +
-      `Size and records are those of broker ${of.data.broker_id}.`
+      `Size and records are those of ${owner(of.data)}.`
     : null;
   return html`<${Heading} title="Topics" whose=${whose}>
       <${Search} label="Search topics" onSearch=${look} />
@@ -46,7 +47,7 @@ function List() {
         caption="Topics"
         columns=${[
           ["Topic"], ["Partitions", "number"], ["Replicas", "number"], ["Behind", "number"],
-          ["Size here", "number"], ["Records in", "number"],
+          ["Size", "number"], ["Records in", "number"],
         ]}
         rows=${data.topics.map(row)}
         empty=${search ? "No topic has this in its name." : "There are no topics yet."}
