@@ -7,7 +7,7 @@ import urllib.request
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import expect
 
 from tests.console.conftest import HOSTILE, eventually
@@ -79,3 +79,77 @@ def test_a_broker_that_is_not_under_test_has_no_such_page(processes: Processes, 
     assert page.get_by_role("link", name="Faults").count() == 0
     page = pages(broker.admin).open("faults")
     expect(page.get_by_role("alert")).to_contain_text("test control is off")
+
+
+def test_a_fork_of_a_snapshot_is_made_and_closed(broker: Process, pages: Any) -> None:
+    send(broker.ready, b"before")
+    tab = pages(broker.admin)
+    page = tab.open("faults")
+    page.get_by_role("button", name="Take a snapshot").click()
+    page.get_by_role("button", name="Fork snapshot").wait_for()
+    send(broker.ready, b"after")
+    page.get_by_role("button", name="Fork snapshot").click()
+    close = page.get_by_role("button", name="Close fork")
+    close.wait_for()
+    assert tab.flaws() == []
+    (fork,) = told(broker, "/forks")["forks"]
+    row = page.get_by_role("table", name="Forks").locator("tbody tr")
+    expect(row).to_contain_text(fork["bootstrap_servers"])
+    expect(row.get_by_role("link")).to_have_attribute("href", f"{fork['admin_url']}/console")
+    assert end_of(fork["bootstrap_servers"]) == 1
+    assert end_of(broker.ready) == 2
+    close.click()
+    expect(page.get_by_text("There are no forks.")).to_be_visible()
+    page.get_by_role("button", name="Delete snapshot").click()
+    expect(page.get_by_text("There are no snapshots.")).to_be_visible()
+    assert told(broker, "/snapshots") == {"snapshots": []}
+
+
+def test_a_leader_moves_and_its_epoch_is_shown(broker: Process, pages: Any) -> None:
+    page = pages(broker.admin).open("faults")
+    form = page.get_by_role("form", name="Move a leader")
+    form.get_by_role("textbox", name="Topic").fill("orders")
+    form.get_by_role("button", name="Move the leader").click()
+    expect(page.get_by_text("orders-0: broker 1 → 1, epoch 1")).to_be_visible()
+    # What a client of that leader gets meanwhile.
+    expect(page.locator("tbody tr")).to_have_count(3)
+    assert {one["error"] for one in told(broker, "/faults")["faults"]} == {"NOT_LEADER_OR_FOLLOWER"}
+    send(broker.ready, b"follows")
+
+
+def test_a_coordinator_moves_with_its_group(broker: Process, pages: Any) -> None:
+    page = pages(broker.admin).open("faults")
+    form = page.get_by_role("form", name="Move a coordinator")
+    form.get_by_role("textbox", name="Group").fill("billing")
+    form.get_by_role("button", name="Move the coordinator").click()
+    expect(page.get_by_role("alert")).to_contain_text("no group has a coordinator yet")
+    commit(broker.ready, "billing")
+    form.get_by_role("button", name="Move the coordinator").click()
+    expect(page.get_by_text("__consumer_offsets-")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def send(servers: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce("orders", value)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def consumer(servers: str, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": servers, "group.id": group})
+
+
+def end_of(servers: str) -> int:
+    """The offset of the next record of the topic."""
+    reader = consumer(servers, "end")
+    try:
+        return int(reader.get_watermark_offsets(TopicPartition("orders", 0), PATIENCE_S)[1])
+    finally:
+        reader.close()
+
+
+def commit(servers: str, group: str) -> None:
+    """Commit an offset of a group."""
+    writer = consumer(servers, group)
+    writer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    writer.close()

@@ -61,6 +61,7 @@ const FILES: &[File] = files! {
     SCRIPT "pages/broker.js";
     SCRIPT "pages/cluster.js";
     SCRIPT "pages/faults.js";
+    SCRIPT "pages/copies.js";
     SCRIPT "vendor/preact.js";
     SCRIPT "vendor/uPlot.js";
     STYLE "vendor/uPlot.css";

@@ -1,10 +1,11 @@
-// Test control: stages that stand still, faults, and the broker's clock. Brokers under test only.
+// Test control: stages that stand still, faults, moves, copies, and the broker's clock.
 
 import { part } from "../api.js";
 import { useCommand } from "../command.js";
 import { count } from "../format.js";
 import { Heading, Shown, Table, Trouble, useAsked } from "../parts.js";
 import { html, useState } from "../vendor/preact.js";
+import { Copies, Moves } from "./copies.js";
 
 const STAGES = [
   ["request_queue", "Request queue", "Requests wait before their handlers."],
@@ -192,5 +193,5 @@ export function FaultsPage() {
       />
       <${Add} command=${command} />
       <${Faults} faults=${data.faults} command=${command} />
-      <${Clock} />`} />`;
+      <${Moves} onDone=${of.reload} /> <${Copies} /> <${Clock} />`} />`;
 }
