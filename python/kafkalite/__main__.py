@@ -14,7 +14,8 @@ def main() -> None:
 
     Raises:
         SystemExit: Always. 0 done, 1 refused (also: directory locked, port taken), 2 usage
-            or a bad configuration. 3 unreachable, 4 partly, 5 not found, 130 interrupted.
+            or a bad configuration. 3 unreachable, 4 partly, 5 not found, 130 interrupted, 129
+            and 143 ended by SIGHUP and SIGTERM.
     """
     try:
         _run(sys.argv[1:])

@@ -9,6 +9,7 @@ import click
 
 from ..broker import serve
 from .answers import say
+from .ending import by_default
 from .helping import examples
 
 _SNIPPETS = """
@@ -82,4 +83,5 @@ def command(data_dir: str | None, quiet: bool, brokers: int, flags: tuple[str, .
             data_dir = stack.enter_context(directory)
             # What is thrown away need not survive a power cut.
             words += ["--set", "kafkalite.disk.sync=false"]
+        stack.enter_context(by_default())
         return serve([*words, "--data-dir", data_dir, *flags], on_ready=ready)

@@ -65,7 +65,9 @@ def run(brokers: int, data_dir: str | None, quiet: bool, words: tuple[str, ...])
     )
     ended = threading.Event()
     for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(end, lambda *_: ended.set())
+        # `nohup` has SIGHUP ignored, and it stays so.
+        if signal.getsignal(end) != signal.SIG_IGN:
+            signal.signal(end, lambda *_: ended.set())
     with cluster:
         for number, broker in enumerate(cluster.brokers):
             say(f"broker {number}  {broker.bootstrap_servers}  pid {broker.pid}")

@@ -129,7 +129,12 @@ def _own_broker(config: dict[str, str], timeout: float | None) -> Iterator[Clust
 def _own_topic(cluster: Cluster, partitions: int) -> Iterator[str]:
     name = f"kafkalite-perf-{uuid.uuid4().hex[:12]}"
     with cluster.admin(beside=True) as admin:
-        admin.create_topic(name, partitions=partitions, timeout=cluster.timeout)
+        try:
+            admin.create_topic(name, partitions=partitions, timeout=cluster.timeout)
+        except KeyboardInterrupt:
+            # The topic may be there already.
+            admin.delete_topic(name, missing_ok=True)
+            raise
         try:
             yield name
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from .. import KafkaliteError, __version__
+from . import streams
 from .failures import CommandError, ExitCode, of_system, of_text, tell, told
 from .helping import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, TextIO
+    from typing import Any
 
 #: Every command, in the order of the help: the module is named as the command, with underscores.
 COMMANDS = (
@@ -93,7 +93,7 @@ class Program(click.Group):
         "kafkalite consume greetings --from-beginning -e",
     )
     + "\n\nExit codes: 0 done, 1 refused, 2 usage or a bad configuration, 3 unreachable, "
-    "4 partly, 5 not found, 130 interrupted.",
+    "4 partly, 5 not found, 130 interrupted. 129 and 143: ended by SIGHUP and SIGTERM.",
 )
 @click.version_option(__version__, "-V", "--version", message="kafkalite %(version)s")
 def program() -> None:
@@ -108,10 +108,24 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     """
     import signal
 
-    code = int(run(words))
+    from .ending import Ending
+
+    ending = Ending()
+    ending.begin()
+    try:
+        code = int(run(words))
+    except KeyboardInterrupt:
+        # It came before or behind the work.
+        code = int(ExitCode.INTERRUPTED)
+    ending.finish()
     if code == ExitCode.INTERRUPTED:
         # A second Ctrl-C while the interpreter ends would write a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if ending.number is not None:
+            # The rest of an answer may be for a reader that does not read, and would hold the end.
+            # What was not written is not committed.
+            streams.silence(sys.stdout)
+            code = 128 + ending.number
     sys.exit(code)
 
 
@@ -121,13 +135,13 @@ def run(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    _prepare_streams()
+    streams.prepare()
     try:
         ended = program.main(words, prog_name="kafkalite", standalone_mode=False)
         sys.stdout.flush()
     except (BrokenPipeError, ReaderGoneError):
         # The rest is for no reader, and the end of the process cannot write it either.
-        _silence(sys.stdout)
+        streams.silence(sys.stdout)
         return ExitCode.DONE
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
@@ -141,7 +155,7 @@ def run(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:
             # A full disk, most likely: what waits to be written would fail again at the end.
-            _silence(sys.stdout)
+            streams.silence(sys.stdout)
         return _fail(of_system(error))
     return ended if isinstance(ended, int) else ExitCode.DONE
 
@@ -150,24 +164,5 @@ def _fail(failure: CommandError) -> int:
     try:
         tell(failure)
     except OSError:
-        _silence(sys.stderr)
+        streams.silence(sys.stderr)
     return failure.exit_code
-
-
-def _prepare_streams() -> None:
-    """Have three streams that take everything, however the process was started."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # `2>&-` closes it, and Python has None then.
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        # A path need not be UTF-8. In JSON this is an escape, which reads as the same path.
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-
-
-def _silence(stream: TextIO) -> None:
-    """Lead a stream that cannot be written to nowhere."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

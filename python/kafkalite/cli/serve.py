@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..broker import serve
+from .ending import by_default
 
 
 @click.command(
@@ -15,4 +16,5 @@ from ..broker import serve
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(words: tuple[str, ...]) -> int:
     """Run a broker until SIGTERM or SIGINT."""
-    return serve(words)
+    with by_default():
+        return serve(words)
