@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from . import tables
@@ -129,14 +130,15 @@ def read(
         places = [
             (name, each.partition) for name, of in described.items() for each in of.partitions
         ]
-        ends = admin.list_offsets(places, "latest", isolation_level=level)
-        starts = ends if since == "latest" else admin.list_offsets(places, since)
-        stops = ends if until == "latest" else admin.list_offsets(places, until)
+        offsets = partial(admin.list_offsets, places, isolation_level=level)
+        ends = offsets("latest")
+        starts = ends if since == "latest" else offsets(since)
+        stops = ends if until == "latest" else offsets(until)
     ranges = []
     for place, end in ends.items():
-        # -1: no record is so new.
+        # -1: no record is so new. One that came since is behind the end.
         found = (starts[place].offset, stops[place].offset)
-        start, stop = (at if at >= 0 else end.offset for at in found)
+        start, stop = (min(at, end.offset) if at >= 0 else end.offset for at in found)
         if start < stop:
             ranges.append(OffsetRange(place.topic, place.partition, start, stop))
     ids = {name: of.topic_id for name, of in described.items() if of.topic_id is not None}

@@ -151,6 +151,38 @@ def test_a_committed_reading_ends_where_an_open_transaction_begins(
         assert reading.to_arrow().num_rows == count
 
 
+def test_a_committed_reading_between_times_asks_for_what_is_committed(
+    broker: kl.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a time in an open transaction, or behind its begin, it waited for the transaction."""
+    whole = kl.AdminClient.list_offsets
+    asked: list[tuple[Any, Any]] = []
+
+    def list_offsets(self: kl.AdminClient, places: Any, at: Any, **more: Any) -> Any:
+        """Answer for the end as if the last two records were of an open transaction."""
+        asked.append((at, more.get("isolation_level")))
+        found = whole(self, places, at, **more)
+        if at != "latest":
+            return found
+        return {place: replace(one, offset=one.offset - 2) for place, one in found.items()}
+
+    monkeypatch.setattr(kl.AdminClient, "list_offsets", list_offsets)
+    servers = broker.bootstrap_servers
+    cases: list[tuple[int, Any, list[int]]]
+    cases = [(1_000, 3_000, [0]), (2_000, "latest", []), (3_000, LATER_MS, [])]
+    for since, until, offsets in cases:
+        reading = kl.read(
+            "t",
+            since=since,
+            until=until,
+            bootstrap_servers=servers,
+            isolation_level="read_committed",
+        )
+        assert reading.to_arrow()["offset"].to_pylist() == offsets
+    assert {level for _, level in asked} == {"read_committed"}
+    assert {at for at, _ in asked} == {"latest", 1_000, 2_000, 3_000, LATER_MS}
+
+
 def test_a_topic_that_does_not_exist_is_refused(broker: kl.Broker) -> None:
     with pytest.raises(kl.UnknownTopicError):
         kl.read("nothing", bootstrap_servers=broker.bootstrap_servers)
