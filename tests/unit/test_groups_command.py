@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kafkalite import AdminClient
 from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
@@ -123,3 +124,20 @@ def test_a_place_that_is_none_is_a_wrong_word(broker: Process) -> None:
     done = told("groups", "reset-offsets", "g", "--to", "whenever", "-b", broker.ready)
     assert done.returncode == 2
     assert "is not a position" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("to", "side", "after"), [("99999", "behind the end", 5), ("1", "before the start", 2)]
+)
+def test_an_offset_outside_the_log_is_its_nearer_end(
+    broker: Process, topic: str, to: str, side: str, after: int
+) -> None:
+    """It was committed as it stood, and the group's lag was negative."""
+    with AdminClient(bootstrap_servers=broker.ready) as admin:
+        admin.delete_records({(topic, 0): 2})
+    words = ("groups", "reset-offsets", topic, "--to", to, "--topic", topic, "--yes", "--json")
+    done = told(*words, "-b", broker.ready)
+    assert [row["after"] for row in json.loads(done.stdout)] == [after]
+    assert done.stderr == f"{topic}-0: offset {to} is {side}; taking {after}\n"
+    with AdminClient(bootstrap_servers=broker.ready) as admin:
+        assert [at.offset for at in admin.list_group_offsets(topic).values()] == [after]

@@ -97,6 +97,13 @@ def test_json_goes_round(broker: Process, topic: str) -> None:
         ('{"key": "k"}', '"value" is missing; null makes a tombstone'),
         ('{"value": 1, "value_base64": "MQ=="}', 'both "value" and "value_base64"'),
         ('{"value_base64": "?"}', '"value_base64" is not base64'),
+        ('{"value": 1, "value": 2}', "it has a member twice"),
+        ('{"value": [NaN]}', "not JSON, NaN is none of its numbers"),
+        ('{"value": -Infinity}', "not JSON, -Infinity is none of its numbers"),
+        (
+            '{"value": 1, "headers": {"h": "a", "h": "b"}}',
+            '"headers" has a name twice: a list of pairs may have it',
+        ),
         ('{"value": 1, "headers": 5}', '"headers" is a number, not an object or a list of pairs'),
         ('{"value": 1, "headers": [[1, 2]]}', "the name of a header is a number, not a text"),
         (
@@ -122,6 +129,47 @@ def test_headers_are_read_as_an_object_as_pairs_and_as_consume_writes_them(
     text = "".join(json.dumps({"value": "v", "headers": headers}) + "\n" for headers in given)
     assert produced(broker, topic, text, "--input", "jsonl", "-p", "0").returncode == 0
     assert consumed(broker, topic, "-f", "{headers}\\n").stdout == "a=1\na=1,a=\na=1\n"
+
+
+_WRITTEN = [
+    "12345678901234567890.123",
+    "1e400",
+    "1.10",
+    "-0.0",
+    '{"id": 12345678901234567890.123, "a": 1e400, "a" :[1.0,{"b":"\\u00e9, ]}"}] }',
+    "true",
+    "[]",
+]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_a_value_that_is_no_text_is_sent_as_it_was_written(
+    broker: Process, topic: str, form: str
+) -> None:
+    """12345678901234567890.123 became 1.2345678901234567e+19, and 1e400 Infinity."""
+    records = [
+        f' {{"value" : {text} , "key":{text},"headers":{{"h": {text}}}}} ' for text in _WRITTEN
+    ]
+    records += [f'{{"headers":[["h",{text}]],"key":{text},"value":{text}}}' for text in _WRITTEN]
+    records += [
+        f'{{"value":{text},"headers":[{{"name":"h","value":{text}}}],"key":{text}}}'
+        for text in _WRITTEN
+    ]
+    text = "[" + ",\n ".join(records) + " ] \n" if form == "json" else "\n".join(records)
+    done = produced(broker, topic, text, "--input", form, "-p", "0")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in consumed(broker, topic, "--json").stdout.splitlines()]
+    expected = _WRITTEN * 3
+    assert [line["value"] for line in lines] == expected
+    assert [line["key"] for line in lines] == expected
+    assert [line["headers"] for line in lines] == [[{"name": "h", "value": v}] for v in expected]
+
+
+def test_a_header_may_be_given_twice(broker: Process, topic: str) -> None:
+    """The first of the two was dropped."""
+    words = ("-H", "a=1", "-H", "a=2", "-p", "0")
+    assert produced(broker, topic, "v\n", *words).returncode == 0
+    assert consumed(broker, topic, "-f", "{headers}\n").stdout == "a=1,a=2\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from tests.harness.process import PATIENCE_S, Process
+from tests.harness.process import PATIENCE_S, Process, Processes
 from tests.unit.test_command_line import told
 
 
@@ -134,3 +134,44 @@ def test_what_is_not_there_exits_with_5_and_who_is_not_there_with_3(broker: Proc
     assert error == "error: cannot reach any broker of 127.0.0.1:1"
     assert why.startswith("  127.0.0.1:1  ")
     assert hint.startswith("hint: ")
+
+
+def test_a_topic_has_as_many_partitions_as_the_broker_says(processes: Processes) -> None:
+    """It got one, although the help named num.partitions."""
+    broker = processes.serve("--set", "num.partitions=3")
+    (made,) = json.loads(told("topics", "create", "t", "--json", "-b", broker.ready).stdout)
+    assert made["partitions"] == 3
+    help_of = " ".join(told("topics", "create", "--help").stdout.split())
+    assert "Number of partitions. Default: the broker's num.partitions. " in help_of
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topics", "alter", "{topic}", "--config", "retention.ms=9", "--unset", "retention.ms"),
+        ("topics", "create", "new", "--config", "retention.ms=9", "--config", "retention.ms=10"),
+        ("config", "alter", "--topic", "{topic}", "retention.ms=9", "retention.ms=10"),
+        ("config", "alter", "--topic", "{topic}", "--unset", "retention.ms", "retention.ms=10"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused(
+    broker: Process, topic: str, words: tuple[str, ...]
+) -> None:
+    """One of the two was dropped, and the answer said that the key is changed."""
+    done = told(*(word.format(topic=topic) for word in words), "-b", broker.ready)
+    assert done.returncode == 2
+    assert "error: retention.ms is given twice: which of the two is meant?" in done.stderr
+
+
+def test_trimming_behind_the_end_is_refused_with_the_ends(broker: Process, topic: str) -> None:
+    """The hint was one for programs: to seek, and auto.offset.reset."""
+    done = told("topics", "trim", topic, "--before", "99", "--yes", "-b", broker.ready)
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        [
+            "error: offset 99 is behind the end",
+            f"  {topic}-0 ends at 3",
+            f"  {topic}-1 ends at 0",
+            "hint: nothing is removed. `--before end` removes all records there are.",
+        ],
+    )

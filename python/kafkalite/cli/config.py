@@ -10,7 +10,7 @@ from ..config_table import ClientKey, ConfigKey, client_keys, keys, nearest, ori
 from ..descriptions import ConfigResource
 from . import suggesting
 from .answers import answer_json, answer_table, json_option, say
-from .connecting import Cluster, cluster_options, key_values, running_options
+from .connecting import Cluster, changes_of, cluster_options, running_options
 from .failures import CommandError, ExitCode
 from .helping import examples
 
@@ -263,8 +263,7 @@ def alter(
     as_json: bool,
 ) -> None:
     """Change keys of topics or running brokers. Other keys keep their values."""
-    changes: dict[str, str | None] = dict(key_values(pairs, "KEY=VALUE"))
-    changes |= dict.fromkeys(unset)
+    changes = changes_of(pairs, "KEY=VALUE", unset)
     if not changes:
         raise click.UsageError("nothing to change: give KEY=VALUE or --unset KEY")
     resources = [ConfigResource("topic", name) for name in topics]

@@ -172,17 +172,45 @@ def unreachable(servers: str, error: NoBrokerReachable) -> CommandError:
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
-    """Return what was given as KEY=VALUE.
+    """Return what was given as KEY=VALUE; of a key that is given twice the last value.
 
     Raises:
         BadParameter: One has no ``=``.
     """
-    found = {}
+    return dict(pairs_of(pairs, option))
+
+
+def pairs_of(pairs: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """Return what was given as KEY=VALUE, all of it.
+
+    Raises:
+        BadParameter: One has no ``=``.
+    """
+    found = []
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
-        found[key.strip()] = value
+        found.append((key.strip(), value))
+    return found
+
+
+def changes_of(
+    pairs: tuple[str, ...], option: str, unset: tuple[str, ...] = ()
+) -> dict[str, str | None]:
+    """Return new values of keys, ``None`` for a key that is reset.
+
+    Raises:
+        BadParameter: A pair has no ``=``.
+        UsageError: A key is given twice: only one of the two could come true.
+    """
+    given: list[tuple[str, str | None]] = [*pairs_of(pairs, option)]
+    given += [(key.strip(), None) for key in unset]
+    found = dict(given)
+    if len(found) < len(given):
+        keys = [key for key, _ in given]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise click.UsageError(f"{twice} is given twice: which of the two is meant?")
     return found
 
 

@@ -12,7 +12,7 @@ from .answers import answer_json, answer_table, json_option, plural, say
 from .connecting import Cluster, cluster_options, confirm, yes_option
 from .failures import CommandError, ExitCode
 from .helping import examples
-from .places import Place, PlaceValue
+from .places import Place, PlaceValue, within
 from .topics import expand
 from .volumes import done_of, lag_of
 from .watching import repeat, watch_options
@@ -218,7 +218,9 @@ def reset_offsets(
                 exit_code=ExitCode.NOT_FOUND,
             )
         places = expand(admin, words, cluster) if words else list(before)
-        offsets = to.resolve(admin, places, cluster)
+        wanted = to.resolve(admin, places, cluster)
+        offsets = within(admin, wanted, cluster)
+        _say_what_lies_outside(wanted, offsets)
         if offsets and not dry_run:
             confirm(f"Move {name} to {to} on {len(offsets)} partitions?", yes)
             admin.alter_group_offsets(name, offsets, timeout=cluster.timeout)
@@ -234,6 +236,16 @@ def reset_offsets(
     answer_table(rows, ["topic", "partition", "before", "after"], as_json=as_json)
     if dry_run:
         say("nothing was changed (--dry-run)")
+
+
+def _say_what_lies_outside(
+    wanted: dict[tuple[str, int], int], taken: dict[tuple[str, int], int]
+) -> None:
+    for (topic, partition), offset in sorted(wanted.items()):
+        at = taken[topic, partition]
+        if at != offset:
+            side = "behind the end" if at < offset else "before the start"
+            say(f"{topic}-{partition}: offset {offset} is {side}; taking {at}")
 
 
 def _committed(admin: AdminClient, name: str, cluster: Cluster) -> dict[tuple[str, int], int]:

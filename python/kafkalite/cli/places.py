@@ -83,6 +83,17 @@ class PlaceValue:
         return {place: end_of[place] if at < 0 else at for place, at in offsets.items()}
 
 
+def within(
+    admin: AdminClient, offsets: dict[tuple[str, int], int], cluster: Cluster
+) -> dict[tuple[str, int], int]:
+    """Return offsets, and for one outside its partition the nearer of start and end."""
+    places = list(offsets)
+    starts = admin.list_offsets(places, "earliest", timeout=cluster.timeout)
+    first = {(place.topic, place.partition): at.offset for place, at in starts.items()}
+    last = PlaceValue(word="latest").resolve(admin, places, cluster)
+    return {place: max(first[place], min(at, last[place])) for place, at in offsets.items()}
+
+
 class Seconds(click.FloatRange):
     """A time to wait; thirty years are the most, for nothing waits longer and all can count it."""
 

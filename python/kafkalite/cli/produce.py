@@ -16,7 +16,7 @@ import click
 from ..errors import KafkaliteError, NoBrokerReachable, UnknownTopicError
 from . import suggesting
 from .answers import answer_json, json_option, plural, progress, say
-from .connecting import Cluster, cluster_options, key_values
+from .connecting import Cluster, cluster_options, pairs_of
 from .escapes import unescaped
 from .failures import CommandError, ExitCode
 from .helping import examples
@@ -96,12 +96,11 @@ def command(
     """
     from ..producer import Producer
 
-    named = key_values(headers, "--header")
     shape = Shape(
         form=form,
         key_separator=None if key_separator is None else _separator(key_separator, form),
         key=None if key is None else os.fsencode(key),
-        headers=[(name, os.fsencode(value)) for name, value in named.items()],
+        headers=[(name, os.fsencode(value)) for name, value in pairs_of(headers, "--header")],
         partition=partition,
     )
     keys = {} if compression is None else {"compression_type": compression}
@@ -182,7 +181,7 @@ def _count_when_created(admin: AdminClient, cluster: Cluster) -> int | None:
     except (KafkaliteError, IndexError):
         # A cluster may refuse the look-up; the producer reports that.
         return None
-    creates, count = entries.get("auto.create.topics.enable"), entries.get("num.partitions")
+    creates, count = (entries.get("auto.create.topics.enable"), entries.get("num.partitions"))
     if creates is not None and creates.value == "false":
         raise UnknownTopicError(
             "UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist, and the brokers create none "

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from ..errors import InvalidArgumentError
+from .answers import say
 from .connecting import partitions_of
 from .places import PlaceValue
 from .topics import expand
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 #: Records taken at once, and how long to wait for the first of them.
 _MOST_RECORDS = 1_000
 _WAIT_S = 0.5
+
+#: How long metadata may take that has the partitions of the topics, and between two looks.
+_ASSIGNED_S = 10.0
+_LOOK_S = 0.005
 
 _LATEST = PlaceValue(word="latest")
 
@@ -144,23 +151,60 @@ def member(
 def alone(
     cluster: Cluster, words: tuple[str, ...], offset: PlaceValue | None, *, to_end: bool
 ) -> tuple[Consumer, Ends | None]:
-    """Make a consumer without a group, at its place; ``to_end`` as for ``member``."""
+    """Make a consumer without a group, at its place; ``to_end`` as for ``member``.
+
+    Partitions and topics that come later are read from their beginning, unless it reads up to
+    ends, or single partitions are named.
+    """
     from ..consumer import Consumer
 
     with cluster.admin(beside=True) as admin:
         places = expand(admin, words, cluster, patterns=True)
         offsets = (offset or _LATEST).resolve(admin, places, cluster)
         ends = _LATEST.resolve(admin, places, cluster)
-    # A log may lose its first records before they are read: what is left is read.
-    keys = cluster.keys(enable_auto_commit="false", auto_offset_reset="earliest")
+    # A log may lose its first records before they are read: what is left is read. A topic that is
+    # deleted is not made again by its reader.
+    keys = cluster.keys(
+        enable_auto_commit="false", auto_offset_reset="earliest", allow_auto_create_topics="false"
+    )
     consumer = Consumer(config=keys)
-    consumer.assign(places)
+    if to_end or any(number is not None for _, number in partitions_of(words)):
+        consumer.assign(places)
+    else:
+        _follow(consumer, words, places)
     for place, at in offsets.items():
         consumer.seek(place, min(at, ends[place]))
     if not to_end:
         return consumer, None
     # What has no record before its end is read already.
     return consumer, FixedEnds({at: end for at, end in ends.items() if offsets[at] < end})
+
+
+def _follow(consumer: Consumer, words: tuple[str, ...], places: list[tuple[str, int]]) -> None:
+    """Subscribe to topics, and return when the partitions that there are now are assigned."""
+    try:
+        consumer.subscribe(*_selection(words))
+    except InvalidArgumentError as error:
+        # The words were good for Python, which knows more of regular expressions.
+        say(f"topics that come later are not read: {error}")
+        consumer.subscribe(*{topic for topic, _ in places})
+    deadline = time.monotonic() + _ASSIGNED_S
+    wanted = set(places)
+    while not wanted <= {(place.topic, place.partition) for place in consumer.assignment()}:
+        if time.monotonic() > deadline:
+            # The broker that the consumer asked lags behind: at least what there is is read.
+            consumer.unsubscribe()
+            consumer.assign(places)
+            return
+        time.sleep(_LOOK_S)
+
+
+def _selection(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names, or one pattern for all words: a subscription takes no more."""
+    if not any(word.startswith("^") for word in words):
+        return words
+    parts = (word if word.startswith("^") else re.escape(word) for word in words)
+    return (f"^(?:{'|'.join(f'(?:{part})' for part in parts)})",)
 
 
 def read(consumer: Consumer, ends: Ends | None, limits: Limits) -> Iterator[list[Record]]:

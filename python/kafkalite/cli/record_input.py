@@ -11,9 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .failures import CommandError, ExitCode
+from .json_texts import ConstantError, Repeated, elements, members, parsed, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: What ``--input`` takes.
 FORMS = ("lines", "jsonl", "json")
@@ -87,7 +88,8 @@ class Shape:
             into = Columns()
             for number, line in enumerate(lines, count + 1):
                 if self.form == "jsonl":
-                    self._add_json(_parsed(line, f"line {number}"), f"line {number}", into)
+                    given, text = _parsed(line, f"line {number}")
+                    self._add_json(given, text, f"line {number}", into)
                 else:
                     self._add_line(line, into)
             count += len(lines)
@@ -95,13 +97,15 @@ class Shape:
 
     def _read_document(self, descriptor: int) -> Iterator[tuple[Columns, int]]:
         document = _whole(descriptor)
-        given = _parsed(document, "the input") if document.strip() else []
-        numbered = enumerate(given if isinstance(given, list) else [given], 1)
+        given, text = _parsed(document, "the input") if document.strip() else ([], "[]")
+        records = given if isinstance(given, list) else [given]
+        texts = elements(text) if isinstance(given, list) else [text]
+        numbered = enumerate(zip(records, texts, strict=True), 1)
         size = len(document)
         while batch := list(islice(numbered, _DOCUMENT_BATCH)):
             into = Columns()
-            for number, record in batch:
-                self._add_json(record, f"record {number}", into)
+            for number, (record, written) in batch:
+                self._add_json(record, written, f"record {number}", into)
             yield into, size
             size = 0
 
@@ -113,13 +117,14 @@ class Shape:
                 key, value = self.key, line
         self._add(into, key, value, [], None)
 
-    def _add_json(self, given: Any, where: str, into: Columns) -> None:
+    def _add_json(self, given: Any, text: str, where: str, into: Columns) -> None:
         try:
             _check_members(given)
             has_key = "key" in given or "key_base64" in given
-            key = _bytes(given, "key") if has_key else self.key
-            value = _bytes(given, "value")
-            self._add(into, key, value, _headers(given.get("headers")), _timestamp(given))
+            key = _bytes(given, "key", text) if has_key else self.key
+            value = _bytes(given, "value", text)
+            headers = _headers(given.get("headers"), text)
+            self._add(into, key, value, headers, _timestamp(given))
         except _NotARecordError as error:
             raise _refused(f"{where} is not a record: {error}") from None
 
@@ -142,19 +147,22 @@ def _refused(what: str, hint: str = _HINT) -> CommandError:
     return CommandError(what, hint=hint, exit_code=ExitCode.USAGE)
 
 
-def _parsed(text: bytes, where: str) -> Any:
-    """Return JSON as Python has it.
+def _parsed(document: bytes, where: str) -> tuple[Any, str]:
+    """Return JSON as Python has it, and its text.
 
     Raises:
         CommandError: It is not JSON.
     """
     try:
-        return json.loads(text)
+        text = text_of(document)
+        return parsed(text), text
     except json.JSONDecodeError as error:
         place = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
         why = f"not JSON, {error.msg.lower().removesuffix(' at')} at {place}"
     except UnicodeDecodeError:
         why = "not UTF-8"
+    except ConstantError as error:
+        why = f"not JSON, {error} is none of its numbers"
     except RecursionError:
         why = "nested too deeply"
     except ValueError:
@@ -166,6 +174,8 @@ def _parsed(text: bytes, where: str) -> Any:
 def _check_members(given: Any) -> None:
     if not isinstance(given, dict):
         raise _NotARecordError(f"{_kind(given)} instead of an object")
+    if isinstance(given, Repeated):
+        raise _NotARecordError("it has a member twice")
     for name in given:
         if name not in _MEMBERS:
             raise _NotARecordError(f'unknown member "{name}"')
@@ -178,14 +188,15 @@ def _check_members(given: Any) -> None:
 
 def _kind(given: Any) -> str:
     kinds = {list: "a list", dict: "an object", str: "a text", bool: "a truth value"}
+    kinds[Repeated] = kinds[dict]
     return "null" if given is None else kinds.get(type(given), "a number")
 
 
-def _bytes(given: dict[str, Any], name: str) -> bytes | None:
-    """Return a member as bytes; what is no text is written as JSON."""
+def _bytes(given: dict[str, Any], name: str, text: str) -> bytes | None:
+    """Return a member as bytes; what is no text is sent as it is written in ``text``."""
     if f"{name}_base64" in given:
         return _decoded(given[f"{name}_base64"], f"{name}_base64")
-    return _encoded(given[name], name)
+    return _encoded(given[name], name, lambda: members(text)[name])
 
 
 def _decoded(coded: Any, name: str) -> bytes | None:
@@ -197,14 +208,12 @@ def _decoded(coded: Any, name: str) -> bytes | None:
         raise _NotARecordError(f'"{name}" is not base64') from None
 
 
-def _encoded(value: Any, name: str) -> bytes | None:
+def _encoded(value: Any, name: str, written: Callable[[], str]) -> bytes | None:
+    """Return text as bytes; ``written`` finds how anything else was written."""
     if value is None:
         return None
     try:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return text.encode()
-    except RecursionError:
-        raise _NotARecordError(f'"{name}" is nested too deeply') from None
+        return (value if isinstance(value, str) else written()).encode()
     except UnicodeEncodeError:
         # JSON may escape half of a surrogate pair.
         raise _NotARecordError(f'"{name}" is not UTF-8') from None
@@ -220,33 +229,42 @@ def _timestamp(given: dict[str, Any]) -> int | None:
     return when
 
 
-def _headers(given: Any) -> Headers:
+def _headers(given: Any, record: str) -> Headers:
     """Read an object, a list of pairs, or a list of objects with ``name`` and ``value``."""
     match given:
         case None:
             return []
+        case Repeated():
+            raise _NotARecordError('"headers" has a name twice: a list of pairs may have it')
         case dict():
-            return [(_name(name), _encoded(value, "headers")) for name, value in given.items()]
+            return [(_name(name), _of_object(given, name, record)) for name in given]
         case list():
-            return [_header(header) for header in given]
+            return [_header(header, at, record) for at, header in enumerate(given)]
     raise _NotARecordError(f'"headers" is {_kind(given)}, not an object or a list of pairs')
 
 
-def _header(given: Any) -> tuple[str, bytes | None]:
+def _of_object(headers: dict[str, Any], name: str, record: str) -> bytes | None:
+    return _encoded(headers[name], "headers", lambda: members(members(record)["headers"])[name])
+
+
+def _header(given: Any, at: int, record: str) -> tuple[str, bytes | None]:
+    def written() -> str:
+        return elements(members(record)["headers"])[at]
+
     match given:
         case [name, value]:
-            return _name(name), _encoded(value, "headers")
+            return _name(name), _encoded(value, "headers", lambda: elements(written())[1])
         case {"name": name, "value_base64": coded}:
             return _name(name), _decoded(coded, "value_base64")
         case {"name": name, "value": value}:
-            return _name(name), _encoded(value, "headers")
+            return _name(name), _encoded(value, "headers", lambda: members(written())["value"])
     raise _NotARecordError('a header is neither ["name", "value"] nor {"name": ..., "value": ...}')
 
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
         raise _NotARecordError(f"the name of a header is {_kind(name)}, not a text")
-    _encoded(name, "headers")
+    _encoded(name, "headers", lambda: name)
     return name
 
 

@@ -10,7 +10,7 @@ import click
 
 from . import suggesting
 from .answers import answer_json, answer_table, json_option, say, size_in_words
-from .connecting import Cluster, cluster_options, confirm, key_values, partitions_of, yes_option
+from .connecting import Cluster, changes_of, cluster_options, confirm, partitions_of, yes_option
 from .failures import CommandError, ExitCode
 from .helping import examples
 from .places import PARTITIONS, Place, PlaceValue
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..descriptions import TopicDescription
 
     Rows = list[dict[str, Any]]
+
+_END = PlaceValue(word="latest")
 
 _ONE_TOPIC = click.argument("name", metavar="TOPIC", shell_complete=suggesting.topics)
 _SOME_TOPICS = click.argument(
@@ -112,9 +114,8 @@ def _add_rates(now: Rows, before: Rows | None, seconds: float) -> None:
     "-p",
     "--partitions",
     type=click.IntRange(-1, PARTITIONS.max),
-    default=1,
-    show_default=True,
-    help="Number of partitions. Default: -1, the broker's num.partitions.",
+    default=-1,
+    help="Number of partitions. Default: the broker's num.partitions.",
 )
 @click.option(
     "-r",
@@ -141,7 +142,7 @@ def create(
     """Create topics."""
     from ..descriptions import NewTopic
 
-    config = key_values(pairs, "--config")
+    config = changes_of(pairs, "--config")
     topics = [NewTopic(name, partitions, replication_factor, config) for name in names]
     with cluster.admin() as admin:
         made = admin.create_topics(topics, exist_ok=exist_ok, timeout=cluster.timeout)
@@ -219,8 +220,7 @@ def alter(
     cluster: Cluster, name: str, pairs: tuple[str, ...], unset: tuple[str, ...], as_json: bool
 ) -> None:
     """Change the configuration of a topic. Other keys keep their values."""
-    changes: dict[str, str | None] = dict(key_values(pairs, "--config"))
-    changes |= dict.fromkeys(unset)
+    changes = changes_of(pairs, "--config", unset)
     if not changes:
         raise click.UsageError("nothing to change: give --config KEY=VALUE or --unset KEY")
     with cluster.admin() as admin:
@@ -280,12 +280,25 @@ def trim(
     with cluster.admin() as admin:
         partitions = expand(admin, words, cluster)
         offsets = before.resolve(admin, partitions, cluster)
+        _refuse_beyond_ends(offsets, _END.resolve(admin, partitions, cluster))
         left = admin.delete_records(offsets, timeout=cluster.timeout)
     rows = [
         {"topic": place.topic, "partition": place.partition, "start": start}
         for place, start in sorted(left.items())
     ]
     answer_table(rows, ["topic", "partition", "start"], as_json=as_json)
+
+
+def _refuse_beyond_ends(
+    offsets: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
+) -> None:
+    beyond = {place: ends[place] for place, offset in offsets.items() if offset > ends[place]}
+    if beyond:
+        raise CommandError(
+            f"offset {max(offsets.values())} is behind the end",
+            why=[f"{topic}-{number} ends at {end}" for (topic, number), end in beyond.items()],
+            hint="nothing is removed. `--before end` removes all records there are.",
+        )
 
 
 def expand(
