@@ -203,7 +203,10 @@ class KafkaliteStreamReader(DataSourceStreamReader, *_MIXIN):  # type: ignore[mi
             # Its partitions begin as those do that are new.
             begun = {partition: at for partition, at in begun.items() if partition[0] not in again}
             if self._pinned is not None:
-                others = [partition for partition in latest if partition[0] in again]
+                # It may have fewer partitions than the topic whose ends were pinned.
+                there = [one for one in self._asked().partitions() if one in latest]
+                others = [partition for partition in there if partition[0] in again]
+                latest = {one: at for one, at in latest.items() if one[0] not in again}
                 self._pinned = latest = latest | self._asked().ends(others, "latest")
         end: Offsets = {}
         for partition, at in latest.items():

@@ -316,6 +316,34 @@ def test_a_topic_created_again_after_the_ends_were_pinned_is_read_to_its_own_end
     assert read(reader, again, reader.latestOffset(again)) == [(0, 0, 20)]
 
 
+def test_a_topic_created_again_with_fewer_partitions_than_were_pinned_is_read() -> None:
+    """Its ends were asked for partitions that are gone, and the query failed."""
+
+    class Smaller(Growing):
+        def ends(self, partitions: Any, at: str) -> Offsets:
+            if len(partitions) > self.count:
+                raise MissingError("UNKNOWN_TOPIC_OR_PARTITION")
+            return super().ends(partitions, at)
+
+    needed = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "failOnDataLoss": "false"}
+    start = {"startingOffsets": '{"a": {"0": 0, "1": 0}}'}
+    options = parse_read({**needed, **start}, stream=True)
+    cluster = Smaller(options)
+    cluster.count = 2
+    reader = KafkaliteStreamReader(options, ["value"], cluster=cluster)
+    first, some = reader.initialOffset(), SimpleNamespace(max_rows=30)
+    reader.prepareForTriggerAvailableNow()
+    begun = reader.latestOffset(first, some)
+    cluster.id = "second"
+    cluster.count = 1
+    cluster.end = 10
+    again = reader.latestOffset(begun, some)
+    assert read(reader, begun, again) == []
+    last = reader.latestOffset(again)
+    assert read(reader, again, last) == [(0, 0, 20)]
+    assert plain(reader.latestOffset(last)) == {"a": {"0": 20}}
+
+
 @pytest.mark.parametrize("ids", [(None, None), (None, "first"), ("first", None)])
 def test_a_topic_without_an_id_is_taken_for_the_same(ids: tuple[Any, Any]) -> None:
     reader, cluster = stream()
