@@ -290,6 +290,8 @@ impl Consumer {
         drop(member);
         if let Some(GroupEvent::Revoke(gone) | GroupEvent::Lost(gone)) = &event {
             self.shared.subscription.lock().hold(gone);
+            // What of these waits to be decoded no longer keeps its node from being asked.
+            self.shared.fetch.notify_one();
         }
         Ok(event)
     }

@@ -3,7 +3,8 @@
 //! One task does it all. For each broker that leads wanted partitions it keeps a fetch session, a
 //! connection of its own and at most one request in flight. The connection is its own because a
 //! fetch waits, and would delay requests behind it. What comes in goes into the `buffer` undecoded,
-//! bounded in bytes; callers decode.
+//! bounded in bytes; callers decode. A fetch names all partitions of its broker that can be read:
+//! one that was left out would wait while the fetch waits for records of the others.
 //! A leader may name a replica in the rack of this client. That one is asked for
 //! `metadata.max.age.ms`, as long as it brings records, and then the leader again (KIP-392).
 //! Source: Kafka's `Fetcher`; KIP-74, KIP-227, KIP-392, KIP-516.
@@ -27,7 +28,7 @@ use session::{FetchSession, SessionRequest, Wanted};
 
 /// Topics go by id from this version on.
 const BY_ID_FROM: i16 = 13;
-/// Of one partition so many fetches' worth is buffered before others have their turn.
+/// With so many fetches' worth of one partition in the buffer, its node has a rest.
 const FETCHES_AHEAD: usize = 4;
 /// A broker that answers at once with nothing is not asked again sooner.
 const SHORTEST_FETCH: Duration = Duration::from_millis(1);

@@ -355,11 +355,17 @@ impl Subscription {
         }
     }
 
-    /// What to fetch: partitions with a position and a leader, that nothing holds back and of which
-    /// fewer than `partition_bytes` wait to be decoded.
+    /// What to fetch: partitions with a position and a leader, that nothing holds back. A node is
+    /// left out while `partition_bytes` of one of them wait to be decoded. A fetch of the others
+    /// could wait for records, and the full one is handed out meanwhile.
     #[must_use]
     pub fn fetchable(&self, now: Instant, partition_bytes: usize) -> Vec<FetchWish> {
-        self.partitions.values().filter_map(|state| state.fetchable(now, partition_bytes)).collect()
+        let mut wishes: Vec<_> =
+            self.partitions.values().filter_map(|state| state.fetchable(now)).collect();
+        let has_enough = |wish: &&FetchWish| wish.cursor.buffered_bytes() >= partition_bytes;
+        let full: BTreeSet<_> = wishes.iter().filter(has_enough).map(|wish| wish.node).collect();
+        wishes.retain(|wish| !full.contains(&wish.node));
+        wishes
     }
 
     /// Replica `node` is not reached: partitions that were read from it, though another broker

@@ -28,6 +28,7 @@ mod commits;
 mod creation;
 mod given_back;
 mod gone;
+mod idle;
 mod last_commit;
 mod late_refusal;
 mod leaders;

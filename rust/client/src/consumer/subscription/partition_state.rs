@@ -402,13 +402,12 @@ impl PartitionState {
         self.retry_at = None;
     }
 
-    pub(super) fn fetchable(&self, now: Instant, partition_bytes: usize) -> Option<FetchWish> {
+    pub(super) fn fetchable(&self, now: Instant) -> Option<FetchWish> {
         let ready = self.status == Status::Reading
             && !self.paused
             && !self.stalled
             && self.is_due(now)
-            && self.end.is_none_or(|end| self.next_fetch.offset < end)
-            && self.cursor.buffered_bytes() < partition_bytes;
+            && self.end.is_none_or(|end| self.next_fetch.offset < end);
         if !ready {
             return None;
         }

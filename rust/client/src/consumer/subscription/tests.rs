@@ -125,6 +125,34 @@ fn what_holds_a_partition_back_from_being_fetched() {
     }
 }
 
+/// A fetch of the idle partitions alone waited at the broker for `fetch.max.wait.ms`. The full one
+/// was handed out meanwhile, and not asked for.
+#[test]
+fn a_node_is_not_asked_for_the_rest_while_it_has_a_full_partition_that_is_read() {
+    let (mut subscription, x, now) = reading();
+    let (idle, elsewhere) = (one("x-1"), one("x-2"));
+    subscription.add([idle.clone(), elsewhere.clone()], Status::Committed);
+    subscription.see_leaders(|each| Some(leader(if *each == elsewhere { 2 } else { 1 }, 3)));
+    for each in [&idle, &elsewhere] {
+        subscription.start_at_committed(each, Some(Position::at(0)), None);
+    }
+    let asked = |subscription: &Subscription| -> Vec<TopicPartition> {
+        let wishes = subscription.fetchable(now, 4);
+        wishes.iter().map(|wish| wish.cursor.partition().clone()).collect()
+    };
+    let cursor = Arc::clone(subscription.get(&x).expect("it is assigned").cursor());
+    cursor.add_buffered(3);
+    assert_eq!(asked(&subscription), [x.clone(), idle.clone(), elsewhere.clone()]);
+    cursor.add_buffered(1);
+    assert_eq!(asked(&subscription), std::slice::from_ref(&elsewhere));
+    // It is not handed out now: the others go on.
+    subscription.set_paused(&x, true);
+    assert_eq!(asked(&subscription), [idle.clone(), elsewhere.clone()]);
+    subscription.set_paused(&x, false);
+    cursor.remove_buffered(1);
+    assert_eq!(asked(&subscription), [x, idle, elsewhere]);
+}
+
 #[test]
 fn a_topic_that_is_not_asked_for_any_more_is_neither_fetched_nor_handed_out_until_it_is_again() {
     let topics = |name: &str| Wish::Topics(BTreeSet::from([name.into()]));
