@@ -203,12 +203,11 @@ impl Group<'_> {
             self.shared.report_unless_passing(error);
             self.shared.cluster.image()
         });
-        let count = |name: &Arc<str>| {
-            let topic = image.topic(name)?;
-            Some((Arc::clone(name), topic.partitions.len() as i32))
-        };
-        let counts = topics.iter().filter_map(count).collect();
+        let count = |name| image.topic(name).map_or(0, |topic| topic.partitions.len() as i32);
+        let counts = topics.iter().map(|name| (Arc::clone(name), count(name))).collect();
         self.member.lock().counted(counts);
+        // From now on topics that are missing are asked for.
+        self.shared.settle.notify_one();
     }
 
     async fn sync(&self, protocol: String, assignments: Vec<SyncGroupRequestAssignment>) {

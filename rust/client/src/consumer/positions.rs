@@ -157,16 +157,18 @@ impl MissingTopics {
         now.checked_add(wait(now))
     }
 
-    /// Asks for topics that the image lacks; one question at a time, and the cluster waits between
-    /// two of the same.
-    fn ask(&mut self, shared: &Arc<Shared>, names: Vec<String>) {
+    /// Asks for topics that the image lacks: `names` are ours, and `others` those of members whose
+    /// leader this one is. One question at a time, and the cluster waits between two of the same.
+    fn ask(&mut self, shared: &Arc<Shared>, names: Vec<String>, others: Vec<String>) {
         let busy = self.asked.as_ref().is_some_and(|asked| !asked.is_finished());
-        if names.is_empty() || busy {
+        if (names.is_empty() && others.is_empty()) || busy {
             return;
         }
-        self.spawn(shared, Wanted::Topics(names.clone()), names);
+        let wanted = names.iter().cloned().chain(others).collect();
+        self.spawn(shared, Wanted::Topics(wanted), names);
     }
 
+    /// Asks, and reports why those of `names` are not known that are not.
     fn spawn(&mut self, shared: &Arc<Shared>, wanted: Wanted, names: Vec<String>) {
         let shared = Arc::clone(shared);
         let all_failed = (wanted == Wanted::All).then(|| Arc::clone(&self.all_failed));
@@ -204,6 +206,10 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     if shared.reads_alone() {
         assign_all(shared, &image);
     }
+    let mut others = shared.member.as_ref().map_or_else(BTreeSet::new, |member| {
+        // Its lock is never taken inside the subscription's.
+        member.lock().missing_topics()
+    });
     let mut subscription = shared.subscription.lock();
     see_image(&mut subscription, &image, shared.start());
     let mut names: BTreeSet<Arc<str>> =
@@ -227,7 +233,9 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     drop(subscription);
     let is_unknown = |name: &&Arc<str>| image.topic(name).is_none() || lacking.contains(*name);
     let unknown = names.iter().filter(is_unknown);
-    missing.ask(shared, unknown.map(ToString::to_string).collect());
+    others.retain(|name| !names.contains(name) && image.topic(name).is_none());
+    let others = others.iter().map(ToString::to_string).collect();
+    missing.ask(shared, unknown.map(ToString::to_string).collect(), others);
     matched.and_then(|matched| missing.ask_for_all(shared, matched))
 }
 

@@ -32,6 +32,7 @@ mod idle;
 mod last_commit;
 mod late_refusal;
 mod leaders;
+mod leading;
 mod missing;
 mod truncation;
 

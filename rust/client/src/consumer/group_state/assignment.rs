@@ -42,7 +42,14 @@ impl GroupMember {
         members.iter().flat_map(|member| member.topics.iter().cloned()).collect()
     }
 
-    /// The answer to `CountPartitions`: the leader deals.
+    /// The topics that members want and of which the leader, as which it dealt last, found nothing.
+    /// Only a leader deals them when they come, whether it reads them itself or not.
+    pub fn missing_topics(&self) -> BTreeSet<Arc<str>> {
+        let missing = self.counted.iter().flatten().filter(|(_, count)| **count == 0);
+        missing.map(|(topic, _)| Arc::clone(topic)).collect()
+    }
+
+    /// The answer to `CountPartitions`, with 0 for a topic that was not found: the leader deals.
     pub fn counted(&mut self, counts: PartitionCounts) {
         if self.phase != Phase::Counting {
             return;
