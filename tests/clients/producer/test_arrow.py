@@ -195,3 +195,29 @@ def test_keys_beside_a_table_of_many_chunks_are_read_once(
     keys = pa.array([b"%d" % number for number in range(chunks * rows)])
     delivery = producer.send_batch(name, values, keys=keys)
     assert sum(found.count for found in delivery.result(PATIENCE_S)) == chunks * rows
+
+
+@pytest.mark.parametrize("chunks", [[2], [1, 1]], ids=["an array", "a stream"])
+def test_columns_beside_arrow_of_another_length_are_refused_and_nothing_is_sent(
+    kafkalite_bootstrap: str,
+    admin: kl.AdminClient,
+    name: str,
+    producer: kl.Producer,
+    chunks: list[int],
+) -> None:
+    """All values were sent before the lengths were compared."""
+    admin.create_topic(name)
+    values = pa.chunked_array([pa.array([b"a"] * rows, pa.binary()) for rows in chunks])
+    with pytest.raises(ValueError, match="2 values and 3 keys"):
+        producer.send_batch(name, values, keys=[b"k"] * 3)
+    with pytest.raises(ValueError, match="2 values and 1 partitions"):
+        producer.send_batch(name, values, partitions=[0])
+    with pytest.raises(ValueError, match="2 values and 3 timestamps"):
+        producer.send_batch(name, values, timestamps=pa.array([1, 2, 3]))
+    with pytest.raises(ValueError, match="2 values and 3 headers"):
+        producer.send_batch(name, values, headers=[{"a": b"1"}] * 3)
+    producer.flush(PATIENCE_S)
+    assert producer.metrics()["record-send-total"] == 0.0
+    sent = producer.send_batch(name, values, keys=[b"k", b"l"])
+    assert sum(one.count for one in sent.result(PATIENCE_S)) == 2
+    assert [record.key for record in read(kafkalite_bootstrap, name, 2)] == [b"k", b"l"]

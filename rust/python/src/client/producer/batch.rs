@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use kafkalite_arrow::{Chunk, Column};
+use kafkalite_arrow::{Chunk, Column, ImportError, Stream};
 use kafkalite_client::ClientError;
 use kafkalite_client::producer::accumulator::Refusal;
 use kafkalite_client::producer::bulk::{Columns, Each, Patience, RawHeaders};
@@ -63,13 +63,23 @@ pub fn send_all(
         let side = Side::new(arguments, None)?;
         let keys = side.chunk_keys()?;
         let mut base = 0;
-        while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(capsules::refused)? {
+        let mut send = |chunk: &Chunk| -> PyResult<()> {
             if chunk.rows() > 0 {
-                call.send_chunk(&chunk, (&side, &keys), base, &mut sent)?;
+                call.send_chunk(chunk, (&side, &keys), base, &mut sent)?;
             }
             base += chunk.rows();
+            Ok(())
+        };
+        if side.has_columns() {
+            // Before anything is sent all of it is counted. It is as large as what is beside it.
+            let all = py.detach(|| all_of(&mut stream)).map_err(capsules::refused)?;
+            side.check_length(all.iter().map(Chunk::rows).sum())?;
+            all.iter().try_for_each(send)?;
+        } else {
+            while let Some(chunk) = py.detach(|| stream.next_chunk()).map_err(capsules::refused)? {
+                send(&chunk)?;
+            }
         }
-        side.check_length(base)?;
         return Ok(sent);
     }
     check_is_many(values)?;
@@ -169,30 +179,31 @@ impl<'py> Side<'py> {
         Ok(all)
     }
 
-    /// Every column must have as many rows as there are values.
-    fn check_length(&self, rows: usize) -> PyResult<()> {
-        self.check(rows, |length| length != rows)
-    }
-
-    /// The same while more values may come.
-    fn check_at_least(&self, rows: usize) -> PyResult<()> {
-        self.check(rows, |length| length < rows)
-    }
-
-    fn check(&self, rows: usize, is_wrong: impl Fn(usize) -> bool) -> PyResult<()> {
+    /// How many rows each column has that has its own.
+    fn lengths(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let lengths = [
             ("keys", self.key_count),
             ("partitions", self.partitions.len()),
             ("timestamps", self.timestamps.len()),
             ("headers", self.header_ends.as_ref().map(Vec::len)),
         ];
-        for (what, length) in lengths {
-            if let Some(length) = length.filter(|length| is_wrong(*length)) {
+        lengths.into_iter().filter_map(|(what, length)| Some((what, length?)))
+    }
+
+    /// Whether something was given for each of the values.
+    fn has_columns(&self) -> bool {
+        self.lengths().next().is_some()
+    }
+
+    /// Every column must have as many rows as there are values.
+    fn check_length(&self, rows: usize) -> PyResult<()> {
+        match self.lengths().find(|(_, length)| *length != rows) {
+            Some((what, length)) => {
                 let text = format!("there are {rows} values and {length} {what}");
-                return Err(PyValueError::new_err(text));
+                Err(PyValueError::new_err(text))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -243,11 +254,11 @@ fn times(object: Option<&Bound<'_, PyAny>>) -> PyResult<Numbers> {
 
 fn chunks(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Chunk>>> {
     let Some(mut stream) = capsules::open(object)? else { return Ok(None) };
-    let mut chunks = Vec::new();
-    while let Some(chunk) = stream.next_chunk().map_err(capsules::refused)? {
-        chunks.push(chunk);
-    }
-    Ok(Some(chunks))
+    all_of(&mut stream).map(Some).map_err(capsules::refused)
+}
+
+fn all_of(stream: &mut Stream) -> Result<Vec<Chunk>, ImportError> {
+    std::iter::from_fn(|| stream.next_chunk().transpose()).collect()
 }
 
 /// One call of `send_batch`.
@@ -310,7 +321,6 @@ impl Call<'_, '_> {
     ) -> PyResult<()> {
         let rows = base..base + values.len();
         let mut owned = Vec::new();
-        side.check_at_least(rows.end)?;
         let objects;
         let keys = match &side.keys {
             _ if !own.keys.is_empty() => &own.keys[..],
