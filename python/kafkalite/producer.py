@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchDelivery", "DeliveredRange", "Delivery", "Producer", "RecordMetadata"]
 
 #: How long the interpreter's end may take to deliver what is left, in seconds.
-_EXIT_TIMEOUT_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 
 _open: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 _watching = False
@@ -98,8 +98,7 @@ class Producer(_Producer[SentKey, SentValue]):
         lost = self._close(timeout)
         _open.discard(self)
         if lost:
-            text = f"{lost} records were not delivered before the producer was closed"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(lost_at_close(lost), RuntimeWarning, stacklevel=2)
 
     def __enter__(self) -> Self:
         """Return the producer."""
@@ -128,6 +127,11 @@ class Producer(_Producer[SentKey, SentValue]):
         return f"<kafkalite.Producer {'closed' if self.closed else 'open'}>"
 
 
+def lost_at_close(count: int) -> str:
+    """Return what a warning says of so many records that were not delivered."""
+    return f"{count} records were not delivered before the producer was closed"
+
+
 def _remember(producer: Producer[Any, Any]) -> None:
     """Have the producer closed at the end of the interpreter.
 
@@ -143,4 +147,4 @@ def _remember(producer: Producer[Any, Any]) -> None:
 def _close_all() -> None:
     for producer in list(_open):
         with contextlib.suppress(KafkaliteError):
-            producer.close(_EXIT_TIMEOUT_S)
+            producer.close(EXIT_TIMEOUT_S)

@@ -13,7 +13,7 @@ from .._native import Handover
 from ..consumer_base import BaseConsumer
 from ..errors import KafkaliteError
 from ..typevars import ReadKey, ReadValue
-from .waiting import end_of, in_thread, result_of
+from .waiting import end_of, in_thread, is_exiting, result_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -261,7 +261,7 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
             await self._announce_end(timeout)
         finally:
             try:
-                await in_thread(self._native.close, timeout, not commit)
+                await in_thread(self._native.close, timeout, not commit, is_exiting)
             finally:
                 self._forget_loop()
                 # A waiting task is woken now, not at the end of its wait.

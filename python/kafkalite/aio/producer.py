@@ -10,8 +10,9 @@ from .. import _native
 from ..arguments import absent, checked_callables, refuse_positional
 from ..config import merged, warn
 from ..errors import IllegalStateError
+from ..producer import EXIT_TIMEOUT_S, lost_at_close
 from ..typevars import SentKey, SentValue
-from .waiting import in_thread, on_thread
+from .waiting import end_at_exit, in_thread, on_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,6 +103,8 @@ class AsyncProducer(Generic[SentKey, SentValue]):
     :meth:`send_batch`. Records of one topic are added in the order of the calls. The loop is woken
     once for all records that a broker acknowledged together.
 
+    One that is left open is closed at the end of the interpreter.
+
     Examples:
         >>> async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
         ...     await producer.send("orders", b"hello", key=b"k1")
@@ -135,6 +138,7 @@ class AsyncProducer(Generic[SentKey, SentValue]):
         # Topics with waiting calls. The next call waits behind them.
         self._lines: dict[str, _Line] = {}
         warn(self._native._warnings)
+        end_at_exit(self)
 
     def _bind(self) -> tuple[asyncio.AbstractEventLoop, _native.EventLoop]:
         """Return the running loop, which must be that of the first call."""
@@ -299,13 +303,20 @@ class AsyncProducer(Generic[SentKey, SentValue]):
         self._native._begin_close()
         lost = await in_thread(self._native._close, timeout)
         if lost:
-            text = f"{lost} records were not delivered before the producer was closed"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(lost_at_close(lost), RuntimeWarning, stacklevel=2)
 
     def _end(self, timeout: float = 5.0) -> None:
         """Close without an event loop, for a fixture whose loop is over; listeners hear nothing."""
         self._native._begin_close()
         self._native._close(timeout)
+
+    def _end_at_exit(self) -> None:
+        """Close as :class:`kafkalite.Producer` does at the end of the interpreter."""
+        lost = self._native._close(EXIT_TIMEOUT_S)
+        # Where a call of `close` is under way, it waits no longer.
+        self._native._hurry()
+        if lost:
+            warnings.warn(lost_at_close(lost), RuntimeWarning, stacklevel=2)
 
     async def __aenter__(self) -> Self:
         """Return the producer."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -163,6 +164,36 @@ def test_ctrl_c_ends_a_close_that_waits_for_the_last_commit(cluster: Cluster) ->
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE_S
     )
     assert (done.stdout, done.stderr) == ("<kafkalite.Consumer closed>\n", "")
+
+
+def test_ctrl_c_ends_a_close_that_is_awaited() -> None:
+    """The interpreter waited for the thread of the close, which has no Ctrl-C."""
+    program = f"""
+        import asyncio, kafkalite, os, signal, threading
+
+        async def main(broker):
+            consumer = kafkalite.AsyncConsumer(
+                "t", group_id="g", auto_offset_reset="earliest",
+                bootstrap_servers=broker.bootstrap_servers,
+            )
+            assert (await consumer.poll({PATIENCE_S})).value == b"v"
+            broker.kill()
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            await consumer.close(600)
+
+        with kafkalite.Broker(topics=["t"]) as broker:
+            with kafkalite.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                producer.send("t", b"v")
+            try:
+                asyncio.run(main(broker))
+            except KeyboardInterrupt:
+                print("interrupted", flush=True)
+    """
+    program = textwrap.dedent(program)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 def test_a_program_may_end_without_closing(cluster: Cluster) -> None:

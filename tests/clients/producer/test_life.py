@@ -125,7 +125,7 @@ def test_an_interpreter_that_ends_first_delivers_and_calls_back(
         import sys
         import kafkalite as kl
         import kafkalite.producer
-        kafkalite.producer._EXIT_TIMEOUT_S = 30.0
+        kafkalite.producer.EXIT_TIMEOUT_S = 30.0
         producer = kl.Producer(bootstrap_servers=sys.argv[1], linger_ms=100)
         for number in range(1000):
             producer.produce(
@@ -144,7 +144,7 @@ def test_an_interpreter_ends_though_no_broker_takes_its_records() -> None:
         import kafkalite as kl
         import kafkalite.producer
         warnings.simplefilter("ignore")
-        kafkalite.producer._EXIT_TIMEOUT_S = 0.2
+        kafkalite.producer.EXIT_TIMEOUT_S = 0.2
         broker = kl.Broker(in_process=False, topics=["t"])
         broker.start()
         producer = kl.Producer(bootstrap_servers=broker.bootstrap_servers)
@@ -179,6 +179,69 @@ def test_ctrl_c_ends_a_wait(call: str) -> None:
     """
     done = python(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "settings"),
+    [
+        ("flush()", ""),
+        ("send_batch('t', [b'v' * 30_000] * 100)", "buffer_memory=70_000"),
+        ("close(600)", ""),
+    ],
+)
+def test_ctrl_c_ends_a_program_whose_async_producer_waits(call: str, settings: str) -> None:
+    """The interpreter waited for the call's thread first, for a minute or two."""
+    program = f"""
+        import asyncio, os, signal, threading, warnings
+        import kafkalite as kl
+        import kafkalite.aio.producer
+        warnings.simplefilter("ignore")
+        kafkalite.aio.producer.EXIT_TIMEOUT_S = 0.2
+
+        async def main(broker):
+            producer = kl.AsyncProducer(
+                bootstrap_servers=broker.bootstrap_servers, max_block_ms=600_000,
+                delivery_timeout_ms=600_000, linger_ms=0, {settings}
+            )
+            await producer.send("t", b"v")
+            broker.kill()
+            left = asyncio.create_task(producer.send("t", b"v"))
+            await asyncio.sleep(0)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            await producer.{call}
+
+        with kl.Broker(in_process=False, topics=["t"]) as broker:
+            try:
+                asyncio.run(main(broker))
+            except KeyboardInterrupt:
+                print("interrupted")
+    """
+    done = python(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_an_async_producer_that_is_left_open_delivers_at_the_end(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    program = """
+        import asyncio, sys
+        import kafkalite as kl
+
+        async def main():
+            global producer
+            producer = kl.AsyncProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000,
+                                        delivery_timeout_ms=200_000)
+            left = asyncio.create_task(producer.send(sys.argv[2], b"v"))
+            while not producer.metrics()["buffer-available-bytes"] < (
+                producer.metrics()["buffer-total-bytes"]
+            ):
+                await asyncio.sleep(0)
+
+        asyncio.run(main())
+    """
+    done = python(program, kafkalite_bootstrap, name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [record.value for record in read(kafkalite_bootstrap, name, 1)] == [b"v"]
 
 
 def test_threads_may_share_a_producer(kafkalite_bootstrap: str, name: str) -> None:

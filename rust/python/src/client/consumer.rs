@@ -27,11 +27,9 @@ use super::interpreter;
 use super::operation::{Callbacks, Operation};
 use super::record::{Deserializers, Record, TopicNames};
 use super::record_batch::RecordBatch;
-use super::shell::{LONGEST_CLOSE, begin_on};
+use super::shell::{LONGEST_CLOSE, begin_on, none};
+use super::waiting::{SIGNALS_EVERY, is_hurried};
 use crate::error::{client_error, ends_something};
-
-/// How long Ctrl-C may wait.
-const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// How long the drop of a consumer that was not closed may take.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -475,24 +473,28 @@ impl Consumer {
     }
 
     /// Commits what was handed out (`abandon` leaves out the last call's), leaves the group, and
-    /// ends the thread. After Ctrl-C it waits for none of that.
-    fn close(&self, py: Python<'_>, timeout: Seconds, abandon: bool) -> PyResult<()> {
+    /// ends the thread. After Ctrl-C, or once `hurried()` is true, it waits for none of that.
+    #[pyo3(signature = (timeout, abandon, hurried=None))]
+    fn close(
+        &self,
+        py: Python<'_>,
+        timeout: Seconds,
+        abandon: bool,
+        hurried: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         let consumer = self.get(py)?;
         let timeout = timeout.duration().min(LONGEST_CLOSE);
         let until = Instant::now() + timeout;
-        let mut interrupted = None;
+        let mut interrupted = Ok(false);
         let closed = py.detach(|| {
             let closed = consumer.close_patiently(timeout, abandon, || {
-                interrupted = Python::attach(|py| py.check_signals()).err();
-                interrupted.is_some()
+                interrupted = is_hurried(hurried.as_ref());
+                !matches!(interrupted, Ok(false))
             });
-            self.callbacks.close(if interrupted.is_some() { Instant::now() } else { until });
+            let in_time = matches!(interrupted, Ok(false));
+            self.callbacks.close(if in_time { until } else { Instant::now() });
             closed
         });
-        interrupted.map_or_else(|| closed.map_err(|error| client_error(py, &error)), Err)
+        interrupted.and(closed.map_err(|error| client_error(py, &error)))
     }
-}
-
-fn none(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {
-    Ok(py.None())
 }

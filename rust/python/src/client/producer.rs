@@ -282,6 +282,13 @@ impl Producer {
         Ok((inside.count("record-error-total") - lost) as u64)
     }
 
+    /// Ends what a call of `_close` on another thread still waits for.
+    fn _hurry(&self, py: Python<'_>) {
+        if let Ok(inside) = self.inside.get() {
+            py.detach(|| inside.producer.end());
+        }
+    }
+
     /// Whether the producer was closed.
     #[getter]
     fn closed(&self) -> bool {

@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 /// No close takes longer.
 pub const LONGEST_CLOSE: Duration = Duration::from_secs(3_600);
 
+/// Makes no result into Python's.
+pub fn none(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {
+    Ok(py.None())
+}
+
 /// A runtime and the client on it.
 pub struct Shell<C> {
     name: &'static str,

@@ -9,7 +9,7 @@ use super::arguments::Seconds;
 use crate::error::client_error;
 
 /// How long Ctrl-C may wait.
-const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+pub const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Calls `step` with times to wait until, the GIL released, until it has something or `deadline`
 /// has passed; `None` for the latter.
@@ -34,6 +34,17 @@ pub fn wait<R: Send>(
             return Ok(None);
         }
     }
+}
+
+/// Whether a wait is to end before its time: `hurried()` says so, on the thread that waits.
+///
+/// # Errors
+/// What a signal's handler raises, `KeyboardInterrupt` for one, or what `hurried` raises.
+pub fn is_hurried(hurried: Option<&Py<PyAny>>) -> PyResult<bool> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        hurried.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
+    })
 }
 
 /// The exception of a wait that took too long.
