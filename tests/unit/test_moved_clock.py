@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -15,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import kafkalite
 from kafkalite.errors import InvalidArgumentError, KafkaliteError
 from tests.harness import reading
+from tests.harness.patience import eventually
 from tests.harness.process import PATIENCE_S
 
 
@@ -217,3 +221,40 @@ def test_a_client_of_any_language_moves_the_clock_over_http(broker: kafkalite.Br
         told = json.load(answer)
     assert moved["wall_ahead_ms"] == told["wall_ahead_ms"] == 86_400_000
     assert told["monotonic_ahead_ms"] == 0
+
+
+def connected(broker: kafkalite.Broker) -> socket.socket:
+    """A connection to the admin port."""
+    address = urllib.parse.urlsplit(broker.admin_url or "")
+    return socket.create_connection((str(address.hostname), int(address.port or 0)), PATIENCE_S)
+
+
+def test_a_stall_ends_over_http_while_moves_of_the_clock_wait_for_it(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    # Two moves held all threads of the API, so nothing but a restart ended the stall.
+    admin.create_topic("t")
+    broker.faults.stall("log", topic="t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"1" * 200_000)
+    producer.poll(0)
+    url = f"{broker.admin_url}/api/v1"
+
+    def waits(api: str) -> bool:
+        with urllib.request.urlopen(f"{url}/requests?kind=waiting", timeout=PATIENCE_S) as told:
+            return any(row["api"] == api for row in json.load(told)["requests"])
+
+    eventually(lambda: waits("Produce"))
+    move = json.dumps({"ms": 3_600_000, "monotonic": True})
+    head = f"POST /api/v1/clock/advance HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(move)}"
+    with ExitStack() as stack:
+        moves = [stack.enter_context(connected(broker)) for _ in range(2)]
+        for one in moves:
+            one.sendall(f"{head}\r\n\r\n{move}".encode())
+        eventually(lambda: broker.clock.ahead == timedelta(hours=1))
+        end = urllib.request.Request(f"{url}/faults", method="DELETE")
+        with urllib.request.urlopen(end, timeout=PATIENCE_S) as told:
+            assert json.load(told) == {"removed": 1}
+        for one in moves:
+            assert one.recv(12) == b"HTTP/1.1 201"
+    assert producer.flush(PATIENCE_S) == 0

@@ -11,8 +11,8 @@ use super::commands::{Command, Method, Obey};
 use crate::admin_http::Refusal;
 use crate::test_control::{Page, Refused, TestControl};
 
-/// Every command.
-pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
+/// Commands that see faults and end them. None waits for a room that a fault may stall.
+pub(super) const ENDS: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/faults",
         method: Method::Get,
@@ -21,15 +21,31 @@ pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
     },
     Command {
         path: "/faults",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.add_fault(body).map_err(refusal),
-    },
-    Command {
-        path: "/faults",
         method: Method::Delete,
         query: &[],
         obey: |control, _, _| Ok(control.clear_faults()),
+    },
+    Command {
+        path: "/faults/{id}",
+        method: Method::Get,
+        query: &[],
+        obey: |control, asked, _| control.show_fault(id(asked)?).map_err(refusal),
+    },
+    Command {
+        path: "/faults/{id}",
+        method: Method::Delete,
+        query: &[],
+        obey: |control, asked, _| control.remove_fault(id(asked)?).map_err(refusal),
+    },
+];
+
+/// The other commands. They may wait: for the log, for the controller, for a lock of a room.
+pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
+    Command {
+        path: "/faults",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.add_fault(body).map_err(refusal),
     },
     Command {
         path: "/clock",
@@ -78,18 +94,6 @@ pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
         method: Method::Delete,
         query: &[],
         obey: |control, asked, _| control.remove_fork(id(asked)?).map_err(refusal),
-    },
-    Command {
-        path: "/faults/{id}",
-        method: Method::Get,
-        query: &[],
-        obey: |control, asked, _| control.show_fault(id(asked)?).map_err(refusal),
-    },
-    Command {
-        path: "/faults/{id}",
-        method: Method::Delete,
-        query: &[],
-        obey: |control, asked, _| control.remove_fault(id(asked)?).map_err(refusal),
     },
     Command {
         path: "/explain",

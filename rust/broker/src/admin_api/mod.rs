@@ -109,8 +109,9 @@ pub struct AdminApi {
     pub started_ns: u64,
 }
 
-/// Blocking threads that reads and steps of changes take turns on. One more is test control's.
-const TURNS: usize = BLOCKING_THREADS - 1;
+/// Blocking threads that reads and steps of changes take turns on. Test control has one more, and
+/// what ends its faults another one: a command may wait for what a fault holds up.
+const TURNS: usize = BLOCKING_THREADS - 2;
 
 /// The body of an answer, or why there is none.
 type Answer = Result<Vec<u8>, Refusal>;
@@ -204,8 +205,7 @@ impl AdminApi {
     pub fn router(self: &Arc<Self>) -> Router {
         let api = Arc::clone(self);
         let turns = Arc::new(Semaphore::new(TURNS));
-        // A leader that is moved on purpose waits for the controller.
-        let turn_of_tests = Arc::new(Semaphore::new(BLOCKING_THREADS - TURNS));
+        let [turn_of_tests, turn_of_ends] = [(); 2].map(|()| Arc::new(Semaphore::new(1)));
         let mut router = Router::new();
         for route in ROUTES {
             let (api, turns) = (Arc::clone(&api), Arc::clone(&turns));
@@ -222,7 +222,9 @@ impl AdminApi {
             std::future::ready(live::answer(Arc::clone(&streamed), &places, asked))
         };
         router = router.route(live::PATH, get(stream));
-        router = commands::mount(router, faults::COMMANDS, faults::control, &api, &turn_of_tests);
+        for (commands, turn) in [(faults::COMMANDS, turn_of_tests), (faults::ENDS, turn_of_ends)] {
+            router = commands::mount(router, commands, faults::control, &api, &turn);
+        }
         router = commands::mount_changes(router, changes::COMMANDS, changes::allowed, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)
     }

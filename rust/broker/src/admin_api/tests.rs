@@ -46,7 +46,10 @@ fn commands<T>(
 fn the_file_describes_every_path_and_method_with_its_parameters() {
     let read = ROUTES.iter().map(|route| row(route.path, "get", route.query));
     let served = read.chain([row(live::PATH, "get", live::QUERY)]);
-    let served = served.chain(commands(faults::COMMANDS)).chain(commands(changes::COMMANDS));
+    let served = served
+        .chain(commands(faults::COMMANDS))
+        .chain(commands(faults::ENDS))
+        .chain(commands(changes::COMMANDS));
     assert_eq!(described(), served.collect());
 }
 
