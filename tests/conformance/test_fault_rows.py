@@ -179,7 +179,7 @@ def test_a_record_whose_answer_is_lost_is_there_once(
     "`broker_push_request_error_rtts`, `broker_set_rtt`",
     "`delayOn(api, duration)`",
 )
-@pytest.mark.parametrize("side", ["before"])
+@pytest.mark.parametrize("side", ["before", "after"])
 def test_an_answer_and_an_error_come_late(
     ours: kafkalite.Broker, driver: Driver, side: str
 ) -> None:

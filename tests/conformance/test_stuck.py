@@ -137,6 +137,8 @@ def test_a_producer_with_a_stale_epoch(ours: kafkalite.Broker, driver: Driver) -
     assert reason.facts["fenced"] == "producer_epoch"
     assert (reason.facts["api"], reason.facts["error"]) == ("Produce", FENCED)
     assert reason.facts["partitions"] == [{"topic": driver.topic, "partition": 0}]
+    assert "another producer goes on under its producer id in a newer epoch" in reason.says
+    assert "close this producer and make a new one" in reason.todo
     with pytest.raises(Exception, match=r"(?i)epoch"):
         sent.result(PATIENCE_S)
 

@@ -199,6 +199,34 @@ def test_a_delayed_answer_comes_late(broker: kafkalite.Broker, topic: str) -> No
     assert values(broker, topic) == [b"1", b"2"]
 
 
+@pytest.mark.parametrize("order", [("error", "delay"), ("delay", "error")])
+def test_an_error_comes_late(broker: kafkalite.Broker, topic: str, order: tuple[str, str]) -> None:
+    """The error was answered at once, whichever of the two was added first."""
+    producer = Confluent(broker)
+    producer.send(topic, b"1")
+    members = {"error": {"error": "NOT_LEADER_OR_FOLLOWER"}, "delay": {"ms": LATE_MS}}
+    when = {"api": "Produce", "topic": topic, "times": 1}
+    faults = [broker.faults.add(kind, **when, **members[kind]) for kind in order]
+    with broker.record(api="Produce") as recording:
+        producer.send(topic, b"2")
+    late, again = recording.requests
+    assert [error.error for error in late.errors] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert late.total_ms is not None
+    assert late.total_ms >= LATE_MS - 10
+    assert again.errors == []
+    assert [fault.fired for fault in faults] == [1, 1]
+
+
+def test_faults_that_each_end_a_request_take_turns(broker: kafkalite.Broker, topic: str) -> None:
+    when = {"api": "Produce", "topic": topic, "times": 1}
+    broker.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", topic=topic, times=1)
+    broker.faults.disconnect(**when)
+    with broker.record(api="Produce") as recording:
+        Confluent(broker).send(topic, b"1")
+    ends = [(one.outcome, len(one.errors)) for one in recording.requests]
+    assert ends == [("answered", 1), ("closed", 0), ("answered", 0)]
+
+
 def test_requests_behind_a_delayed_one_keep_their_order(
     broker: kafkalite.Broker, topic: str
 ) -> None:

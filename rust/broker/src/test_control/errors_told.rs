@@ -176,8 +176,10 @@ fn fenced(scene: &Scene<'_>, streaks: &[&Streak], error: ErrorCode) -> Said {
     let (what, says, todo) = match error {
         ErrorCode::InvalidProducerEpoch | ErrorCode::ProducerFenced => (
             "producer_epoch",
-            "a newer producer has its producer id: this one has a stale epoch",
-            "close this producer; a new one gets a new epoch",
+            "another producer goes on under its producer id in a newer epoch, so no record of this \
+             one is taken",
+            "close this producer and make a new one; after a reset of the broker every client has \
+             to be new",
         ),
         ErrorCode::FencedInstanceId => (
             "group_instance_id",
@@ -201,7 +203,7 @@ fn fenced(scene: &Scene<'_>, streaks: &[&Streak], error: ErrorCode) -> Said {
         facts["group"] = first.group.clone().into();
         facts["member_id"] = first.member.clone().into();
     }
-    let says = format!("it is fenced, {says}: {}", told(scene, streaks));
+    let says = format!("it is fenced: {says}. The broker answered {}", told(scene, streaks));
     Said { kind: "fenced", says, todo: todo.to_owned(), facts }
 }
 

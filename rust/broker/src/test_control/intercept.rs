@@ -36,6 +36,8 @@ struct OnAnswer {
     seen: Option<Arc<Seen>>,
     joins: Vec<Join>,
     struck: Vec<Struck>,
+    /// The answer of a fault that refuses the request as a whole.
+    refusal: Option<Response>,
 }
 
 /// Where a request is, after the faults.
@@ -94,17 +96,27 @@ impl TestControl {
         done: u64,
     ) -> Way {
         let (api, version) = (head.api, head.version);
-        let (joins, struck) = (Vec::new(), Vec::new());
-        let mut on_answer = OnAnswer { api: known, head, seen: seen.cloned(), joins, struck };
+        let mut on_answer = OnAnswer {
+            api: known,
+            head,
+            seen: seen.cloned(),
+            joins: Vec::new(),
+            struck: Vec::new(),
+            refusal: None,
+        };
         for fault in self.faults.load().iter().filter(|fault| fault.id > done) {
             let client_id = request.header.client_id.as_deref();
             if !fault.is_for(api, client_id) {
                 continue;
             }
+            let is_refused = on_answer.refusal.is_some();
+            if is_refused && !strikes_refusals(fault) {
+                continue;
+            }
             let Some((parts, asked)) = hit_by(rooms, &request, (head, known), fault) else {
                 continue;
             };
-            if self.waits_for_answer(fault, (head, known), &parts) {
+            if is_refused || self.waits_for_answer(fault, (head, known), &parts) {
                 let is_fetch_error = fault.checked.spec.kind == Kind::Error && api == ApiKey::Fetch;
                 if is_fetch_error && !fault.fires() {
                     continue;
@@ -123,6 +135,12 @@ impl TestControl {
                     Way::Ended => return Way::Ended,
                 };
             }
+        }
+        if let Some(answer) = on_answer.refusal.take() {
+            // What would change an answer of the broker has none to change.
+            on_answer.struck.retain(|struck| strikes_refusals(&struck.fault));
+            self.answer(on_answer, answer, request.responder);
+            return Way::Ended;
         }
         if on_answer.joins.is_empty() && on_answer.struck.is_empty() {
             return Way::On(request);
@@ -168,9 +186,7 @@ impl TestControl {
                 Some(Answered::Whole(answer)) => {
                     // A producer that wants no answer learns of an error by the cut, as in Kafka.
                     let answer = if wants_no_answer(&request) { Response::Close } else { answer };
-                    let back = request.responder;
-                    self.send(std::mem::take(&mut on_answer.joins), answer, back);
-                    return Way::Ended;
+                    on_answer.refusal = Some(answer);
                 }
                 Some(Answered::Part(join)) => on_answer.joins.push(join),
                 None => {}
@@ -196,13 +212,9 @@ impl TestControl {
         Way::On(request)
     }
 
-    fn send(&self, joins: Vec<Join>, answer: Response, back: Responder) {
-        back.send(joins.into_iter().fold(answer, |answer, join| join(answer)));
-    }
-
     /// Lets faults strike an answer, and sends it.
     fn answer(self: &Arc<Self>, on_answer: OnAnswer, answer: Response, back: Responder) {
-        let OnAnswer { api, head, seen, joins, struck } = on_answer;
+        let OnAnswer { api, head, seen, joins, struck, refusal: _ } = on_answer;
         let mut answer = joins.into_iter().fold(answer, |answer, join| join(answer));
         let mut waits = None;
         for Struck { fault, parts, asked, is_counted } in struck {
@@ -292,6 +304,17 @@ impl TestControl {
                 }
             }
         }
+    }
+}
+
+/// Whether a fault strikes the answer of another one that refuses the request. An error may be late
+/// or have a throttle time. A fault that gives another outcome waits for the next request.
+fn strikes_refusals(fault: &Fault) -> bool {
+    let spec = &fault.checked.spec;
+    match spec.kind {
+        Kind::Delay | Kind::Throttle => true,
+        Kind::Stall => spec.stage == Some(Stage::ResponseQueue),
+        _ => false,
     }
 }
 
