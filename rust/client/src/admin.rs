@@ -1,13 +1,16 @@
 //! The admin client: topics, configs, records, groups, offsets and brokers, described and changed.
 //!
 //! A call is tried again while its error says that trying helps, up to its time limit; of several
-//! things those alone that failed so. Calls about several things return one result for each, in the
-//! order in which they were asked for. A thing that is named twice is asked for once.
+//! things those alone that failed so. A change that an attempt without an answer may have made is
+//! looked for when the next attempt is refused for it (`doubtful`). Calls about several things
+//! return one result for each, in the order in which they were asked for. A thing that is named
+//! twice is asked for once.
 //! Source: Kafka's `Admin` interface.
 
 mod brokers;
 mod configs;
 mod controller;
+mod doubtful;
 mod features;
 mod group_offsets;
 mod groups;

@@ -6,6 +6,7 @@
 //! - `reach` finds any broker that answers; connections to brokers with an id are the pool's
 //! - `coordinators` remembers which broker looks after which group
 //! - `suspects` are brokers whose answers led nowhere: others are asked before them
+//! - `silence` ends what waits for a broker that does not answer and was replaced
 //!
 //! A cluster is made without I/O; its futures run on a tokio runtime, that of the first call.
 
@@ -14,6 +15,7 @@ mod image;
 mod metadata;
 mod reach;
 mod schedule;
+mod silence;
 mod suspects;
 
 use crate::address::{HostPort, NodeId};
@@ -35,6 +37,7 @@ use tokio::sync::{Notify, watch};
 pub use coordinators::CoordinatorKind;
 pub use image::{BrokerImage, ClusterImage, LeaderNews, PartitionImage, TopicImage};
 pub use schedule::Wanted;
+pub use silence::Silence;
 
 /// One cluster; clones are the same one.
 #[derive(Clone)]
@@ -55,6 +58,8 @@ struct Inner {
     answered: watch::Sender<metadata::Answered>,
     coordinators: Mutex<coordinators::Coordinators>,
     suspects: Mutex<suspects::Suspects>,
+    /// Where a test wants another one than usual.
+    patience: OnceLock<Duration>,
     runtime: OnceLock<Handle>,
     /// Whether any broker ever answered.
     reached: AtomicBool,
@@ -77,6 +82,7 @@ impl Cluster {
             answered: watch::Sender::default(),
             coordinators: Mutex::default(),
             suspects: Mutex::default(),
+            patience: OnceLock::new(),
             runtime: OnceLock::new(),
             reached: AtomicBool::new(false),
             keeper: AtomicBool::new(false),
@@ -166,6 +172,10 @@ impl Cluster {
         node: NodeId,
         lane: Lane,
     ) -> Result<Arc<Connection>, ConnectionError> {
+        self.while_alive(node, self.connect(node, lane)).await
+    }
+
+    async fn connect(&self, node: NodeId, lane: Lane) -> Result<Arc<Connection>, ConnectionError> {
         self.enter();
         let place = match self.0.image.load().broker(node) {
             Some(broker) => broker.place.clone(),
@@ -196,14 +206,14 @@ impl Cluster {
         Ok(connection)
     }
 
-    /// Sends a request to a broker and waits for its answer, `request.timeout.ms` at most.
+    /// Sends a request to a broker and waits for its answer, `request.timeout.ms` at most, and no
+    /// longer than it is in the cluster.
     pub async fn send<R: Request>(
         &self,
         node: NodeId,
         build: impl FnOnce(i16) -> R,
     ) -> Result<(i16, R::Response), ConnectionError> {
-        let connection = self.connection(node).await?;
-        self.after(connection.send(build).await)
+        self.send_on(node, Lane::Data, self.0.config.request_timeout, build).await
     }
 
     /// The same on a lane, with a timeout of its own.
@@ -214,17 +224,25 @@ impl Cluster {
         timeout: Duration,
         build: impl FnOnce(i16) -> R,
     ) -> Result<(i16, R::Response), ConnectionError> {
-        let connection = self.connection_on(node, lane).await?;
-        self.after(connection.send_with(i16::MAX, timeout, build).await)
+        let answer = async {
+            let connection = self.connect(node, lane).await?;
+            connection.send_with(i16::MAX, timeout, build).await
+        };
+        self.after(self.while_alive(node, answer).await)
     }
 
-    /// Sends a request that every broker can answer to one of them.
+    /// Sends a request that must not be carried out twice to any broker, and waits as
+    /// [`Cluster::send`]. Others are for [`Cluster::send_to_some`].
     pub async fn send_any<R: Request>(
         &self,
         build: impl FnOnce(i16) -> R,
     ) -> Result<(i16, R::Response), ConnectionError> {
         let connection = self.any_connection().await?;
-        self.after(connection.send(build).await)
+        let (image, answer) = (self.image(), connection.send(build));
+        match image.brokers().find(|broker| connection.leads_to(&broker.place)) {
+            Some(broker) => self.after(self.while_alive(broker.id, answer).await),
+            None => self.after(answer.await),
+        }
     }
 
     /// A connection that failed may mean that a broker is gone: look who leads now.

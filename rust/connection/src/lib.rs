@@ -32,8 +32,8 @@ pub mod testing;
 pub use address::{HostPort, NodeId};
 pub use backoff::Backoff;
 pub use cluster::{
-    BrokerImage, Cluster, ClusterImage, CoordinatorKind, LeaderNews, PartitionImage, TopicImage,
-    Wanted,
+    BrokerImage, Cluster, ClusterImage, CoordinatorKind, LeaderNews, PartitionImage, Silence,
+    TopicImage, Wanted,
 };
 pub use config::ConnectionConfig;
 pub use connection::{Connection, Reply, Sent, Versions, api_versions_request};

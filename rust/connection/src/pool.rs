@@ -173,6 +173,19 @@ impl Pool {
         open.filter(|open| !open.is_closed()).min_by_key(|open| open.in_flight())
     }
 
+    /// Closes those to one broker, at one place if that is given; calls under way fail with
+    /// `Disconnected`.
+    pub(crate) fn close(&self, node: NodeId, place: Option<&HostPort>, why: &str) {
+        let slots: Vec<_> = {
+            let slots = self.slots.lock();
+            slots.iter().filter(|((id, _), _)| *id == node).map(|(_, s)| Arc::clone(s)).collect()
+        };
+        let leads_there = |open: &mut Arc<Connection>| place.is_none_or(|at| open.leads_to(at));
+        let open = slots.iter().filter_map(|slot| slot.open.lock().take_if(leads_there));
+        let open: Vec<_> = open.collect();
+        open.iter().for_each(|open| open.close(why));
+    }
+
     /// Closes all; calls under way fail with `Disconnected`.
     pub fn close_all(&self) {
         let slots = std::mem::take(&mut *self.slots.lock());

@@ -9,6 +9,7 @@ mod fake_broker;
 pub use auto_create::{AutoCreated, auto_creating};
 pub use event_loop::{EventLoop, until};
 pub use fake_broker::{
-    Answer, Asked, FakeBroker, Held, NODE, OTHER, all_apis, config, coordinator, coordinator_is,
-    hold, metadata, raw, release, topic, two, wait_held,
+    Answer, Asked, FakeBroker, Held, NODE, OTHER, all_apis, config, coordinator, coordinator_at,
+    coordinator_is, hold, metadata, metadata_of_two, raw, release, topic, two, two_until, two_with,
+    wait_held,
 };

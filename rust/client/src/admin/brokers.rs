@@ -43,15 +43,17 @@ impl Admin {
     }
 
     async fn describe_cluster_once(&self) -> Result<ClusterDescription, ClientError> {
-        let connection = self.cluster.any_connection().await?;
-        if !connection.serves(ApiKey::DescribeCluster) {
-            return self.describe_by_metadata().await;
-        }
-        let answer = connection.send(|_| DescribeClusterRequest {
-            include_fenced_brokers: true,
-            ..DescribeClusterRequest::default()
+        let told = self.cluster.at_some(|connection| async move {
+            if !connection.serves(ApiKey::DescribeCluster) {
+                return Ok(None);
+            }
+            let answer = connection.send(|_| DescribeClusterRequest {
+                include_fenced_brokers: true,
+                ..DescribeClusterRequest::default()
+            });
+            Ok(Some(answer.await?.1))
         });
-        let (_, response) = answer.await?;
+        let Some(response) = told.await? else { return self.describe_by_metadata().await };
         let message = response.error_message.as_deref();
         ClientError::check(response.error_code, message, || "describing the cluster".to_owned())?;
         let told = response.brokers.into_iter();
@@ -70,7 +72,7 @@ impl Admin {
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
-        let (_, response) = self.cluster.send_any(|_| request).await?;
+        let (_, response) = self.cluster.send_to_some(move |_| request.clone()).await?;
         let told = response.brokers.into_iter();
         let brokers = told.filter_map(|broker| {
             let place = HostPort::from_wire(&broker.host, broker.port)?;

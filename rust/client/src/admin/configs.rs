@@ -25,6 +25,7 @@ pub struct ConfigResource {
     pub name: String,
 }
 
+const TOPIC: i8 = 2;
 /// What only the broker itself can tell.
 const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
@@ -34,6 +35,11 @@ const CLIENT_METRICS: i8 = 16;
 const KINDS_FROM: i16 = 1;
 
 impl ConfigResource {
+    /// A topic's.
+    pub(super) fn topic(name: &str) -> Self {
+        Self { kind: TOPIC, name: name.to_owned() }
+    }
+
     /// The broker that has to be asked, where it matters which.
     fn node(&self) -> Option<NodeId> {
         let own = matches!(self.kind, BROKER | BROKER_LOGGER);
@@ -44,7 +50,7 @@ impl ConfigResource {
 impl fmt::Display for ConfigResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            2 => "topic",
+            TOPIC => "topic",
             BROKER => "broker",
             BROKER_LOGGER => "logger of broker",
             CLIENT_METRICS => "client metrics",
@@ -138,7 +144,7 @@ impl Admin {
                 async move {
                     let answer = match node {
                         Some(node) => admin.cluster.send(node, |_| request).await,
-                        None => admin.cluster.send_any(|_| request).await,
+                        None => admin.cluster.send_to_some(move |_| request.clone()).await,
                     };
                     let results = answer?.1.results.into_iter().map(|told| {
                         let resource =
@@ -169,7 +175,7 @@ impl Admin {
                 self.check_serves::<ListConfigResourcesRequest>(KINDS_FROM).await?;
             }
             let request = ListConfigResourcesRequest { resource_types: kinds.clone() };
-            let answer = self.cluster.send_any(|_| request).await?.1;
+            let answer = self.cluster.send_to_some(move |_| request.clone()).await?.1;
             let about = || "listing configurations".to_owned();
             ClientError::check(answer.error_code, None, about)?;
             let listed = answer.config_resources.into_iter();

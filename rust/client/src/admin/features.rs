@@ -54,7 +54,7 @@ impl Admin {
         self.retry("describing features", self.deadline(limit), || async move {
             let answer = match broker {
                 Some(node) => self.cluster.send(node, |_| api_versions_request()).await,
-                None => self.cluster.send_any(|_| api_versions_request()).await,
+                None => self.cluster.send_to_some(|_| api_versions_request()).await,
             };
             described(answer?.1)
         })

@@ -272,7 +272,7 @@ impl Admin {
             let timeout = self.cluster.config().request_timeout;
             Ok(connection.send_with(NAMES_UP_TO, timeout, build).await?)
         };
-        let answer = answer.await;
+        let answer = self.cluster.while_alive(node, answer).await;
         if answer.as_ref().is_err_and(|error| self.helps(error)) {
             // It may be gone, or not a broker of the cluster any more.
             self.cluster.forget_coordinator(CoordinatorKind::Group, group);

@@ -1,5 +1,6 @@
 //! Consumer groups: listed, described, removed. Each is asked for at its coordinator.
 
+use super::doubtful::Doubtful;
 use super::{Admin, Each, failed, side_by_side};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
@@ -148,17 +149,25 @@ impl Admin {
         limit: Option<Duration>,
     ) -> Result<Each<String, ()>, ClientError> {
         let deadline = self.deadline(limit);
-        self.each("deleting groups", deadline, groups, |groups| {
-            self.at_coordinators(groups, |admin, coordinator, groups| async move {
-                let request = DeleteGroupsRequest { groups_names: groups };
-                let (_, response) = admin.cluster.send(coordinator, |_| request).await?;
-                let results = response.results.into_iter().map(|told| {
-                    let about = || format!("group {}", told.group_id);
-                    let result = ClientError::check(told.error_code, None, about);
-                    (told.group_id, result)
-                });
-                Ok(results.collect())
-            })
+        let doubtful = &Arc::new(Doubtful::new());
+        self.each("deleting groups", deadline, groups, |groups| async move {
+            let once = self.at_coordinators(groups, |admin, coordinator, groups| {
+                let doubtful = Arc::clone(doubtful);
+                async move {
+                    let request = |_| {
+                        doubtful.leaves(&groups);
+                        DeleteGroupsRequest { groups_names: groups }
+                    };
+                    let (_, response) = admin.cluster.send(coordinator, request).await?;
+                    let results = response.results.into_iter().map(|told| {
+                        let about = || format!("group {}", told.group_id);
+                        let result = ClientError::check(told.error_code, None, about);
+                        (told.group_id, result)
+                    });
+                    Ok(results.collect())
+                }
+            });
+            doubtful.removed(once.await, ErrorCode::GroupIdNotFound)
         })
         .await
     }

@@ -1,4 +1,5 @@
 mod controllers;
+mod doubtful;
 mod features;
 
 use super::*;

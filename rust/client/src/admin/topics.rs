@@ -1,5 +1,7 @@
 //! Topics: made, removed, described, and given more partitions.
 
+use super::configs::ConfigResource;
+use super::doubtful::{Doubtful, settle};
 use super::{Admin, Each, no_duplicates, timeout_ms};
 use crate::error::ClientError;
 use kafkalite_connection::{NodeId, PartitionImage};
@@ -74,10 +76,18 @@ impl Admin {
         let deadline = self.deadline(limit);
         let by_name = topics.iter().map(|topic| (topic.name.clone(), creatable(topic)));
         let by_name: Arc<HashMap<String, CreatableTopic>> = Arc::new(by_name.collect());
+        let (doubtful, by_name) = (&Doubtful::new(), &by_name);
         let created = self
-            .each("creating topics", deadline, names, |names| {
+            .each("creating topics", deadline, names, |names| async move {
                 let topics = names.iter().map(|name| by_name[name].clone()).collect();
-                self.create_topics_once(topics, validate_only, deadline)
+                let once = self.create_topics_once(topics, validate_only, doubtful, deadline);
+                let mut told = once.await;
+                for name in doubtful.refused(&told, ErrorCode::TopicAlreadyExists) {
+                    if let Some(made) = self.made_as_asked(&by_name[&name], deadline).await {
+                        settle(&mut told, &name, made);
+                    }
+                }
+                told
             })
             .await?;
         if !validate_only {
@@ -91,11 +101,17 @@ impl Admin {
         &self,
         topics: Vec<CreatableTopic>,
         validate_only: bool,
+        doubtful: &Doubtful<String>,
         deadline: Instant,
     ) -> Result<Each<String, CreatedTopic>, ClientError> {
-        let timeout_ms = timeout_ms(deadline);
-        let request = CreateTopicsRequest { topics, timeout_ms, validate_only };
-        let response = self.to_controller(|_| request).await?;
+        let request = |_| {
+            if !validate_only {
+                let names: Vec<_> = topics.iter().map(|topic| topic.name.clone()).collect();
+                doubtful.leaves(&names);
+            }
+            CreateTopicsRequest { topics, timeout_ms: timeout_ms(deadline), validate_only }
+        };
+        let response = self.to_controller(request).await?;
         let results = response.topics.into_iter().map(|topic| {
             let about = || format!("topic {}", topic.name);
             let checked =
@@ -108,6 +124,66 @@ impl Admin {
             (topic.name, created)
         });
         Ok(results.collect())
+    }
+
+    /// The topic that an attempt without an answer made: one that is as it was asked for, in its
+    /// partitions, replicas and configuration. Another client may have made the same meanwhile,
+    /// which nothing tells apart. `None` if it is another one.
+    async fn made_as_asked(
+        &self,
+        asked: &CreatableTopic,
+        deadline: Instant,
+    ) -> Option<CreatedTopic> {
+        let name = &asked.name;
+        self.await_topics(vec![name.clone()], deadline).await;
+        let described = self.describe_topics_once(vec![name.clone()]).await.ok()?;
+        let (_, topic) = described.into_iter().find(|(known, _)| known == name)?;
+        let topic = topic.ok()?;
+        let is_as_asked = |told: &PartitionImage| {
+            let own = asked.assignments.iter().find(|own| own.partition_index == told.index);
+            let replicas = i16::try_from(told.replicas.len()).unwrap_or(i16::MAX);
+            match own {
+                Some(own) => own.broker_ids == told.replicas,
+                None => [-1, replicas].contains(&asked.replication_factor),
+            }
+        };
+        let count = match asked.assignments.len() {
+            0 => asked.num_partitions,
+            assigned => assigned as i32,
+        };
+        let is_same = [-1, topic.partitions.len() as i32].contains(&count)
+            && topic.partitions.iter().all(is_as_asked);
+        if !is_same || !self.is_configured_as_asked(asked, deadline).await? {
+            return None;
+        }
+        let replicas = topic.partitions.first().map(|first| first.replicas.len() as i16);
+        Some(CreatedTopic {
+            id: Some(topic.id).filter(|id| !id.is_zero()),
+            partitions: Some(topic.partitions.len() as i32),
+            replication_factor: replicas,
+        })
+    }
+
+    /// Whether a topic has the values that were asked for; `None` if no broker tells.
+    async fn is_configured_as_asked(
+        &self,
+        asked: &CreatableTopic,
+        deadline: Instant,
+    ) -> Option<bool> {
+        let keys: Vec<_> = asked.configs.iter().map(|config| config.name.clone()).collect();
+        if keys.is_empty() {
+            return Some(true);
+        }
+        let limit = Some(deadline.saturating_duration_since(Instant::now()));
+        let topic = ConfigResource::topic(&asked.name);
+        let told = self.describe_configs(vec![topic], Some(keys), false, false, limit).await;
+        let (_, entries) = told.ok()?.pop()?;
+        let entries = entries.ok()?;
+        let is_set = |config: &CreatableTopicConfig| {
+            let entry = entries.iter().find(|entry| entry.name == config.name);
+            config.value.is_none() || entry.is_some_and(|entry| entry.value == config.value)
+        };
+        Some(asked.configs.iter().all(is_set))
     }
 
     /// Waits until topics have leaders: a broker answers before all of them know of a new topic.
@@ -134,13 +210,18 @@ impl Admin {
         limit: Option<Duration>,
     ) -> Result<Each<String, ()>, ClientError> {
         let deadline = self.deadline(limit);
-        let once = |names| self.delete_topics_once(names, deadline);
+        let doubtful = &Doubtful::new();
+        let once = |names| async move {
+            let told = self.delete_topics_once(names, doubtful, deadline).await;
+            doubtful.removed(told, ErrorCode::UnknownTopicOrPartition)
+        };
         self.each("deleting topics", deadline, names, once).await
     }
 
     async fn delete_topics_once(
         &self,
         names: Vec<String>,
+        doubtful: &Doubtful<String>,
         deadline: Instant,
     ) -> Result<Each<String, ()>, ClientError> {
         let state = |name: &String| DeleteTopicState {
@@ -148,6 +229,7 @@ impl Admin {
             ..DeleteTopicState::default()
         };
         let response = self.to_controller(|version| {
+            doubtful.leaves(&names);
             let as_structs = version >= DELETE_BY_ID_FROM;
             DeleteTopicsRequest {
                 topics: if as_structs { names.iter().map(state).collect() } else { vec![] },
@@ -175,29 +257,52 @@ impl Admin {
         no_duplicates("topics", &names)?;
         let deadline = self.deadline(limit);
         let totals: HashMap<String, i32> = totals.into_iter().collect();
-        self.each("creating partitions", deadline, names, |names| {
-            let topic = |name: &String| CreatePartitionsTopic {
-                name: name.clone(),
-                count: totals[name],
-                assignments: None,
-            };
-            let request = CreatePartitionsRequest {
+        let (doubtful, totals) = (&Doubtful::new(), &totals);
+        self.each("creating partitions", deadline, names, |names| async move {
+            let once =
+                self.create_partitions_once(names, totals, (validate_only, doubtful), deadline);
+            let mut told = once.await;
+            for name in doubtful.refused(&told, ErrorCode::InvalidPartitions) {
+                let known = self.describe_topics_once(vec![name.clone()]).await;
+                let topic = known.ok().and_then(|mut known| known.pop()?.1.ok());
+                if topic.is_some_and(|topic| topic.partitions.len() as i32 == totals[&name]) {
+                    settle(&mut told, &name, ());
+                }
+            }
+            told
+        })
+        .await
+    }
+
+    async fn create_partitions_once(
+        &self,
+        names: Vec<String>,
+        totals: &HashMap<String, i32>,
+        (validate_only, doubtful): (bool, &Doubtful<String>),
+        deadline: Instant,
+    ) -> Result<Each<String, ()>, ClientError> {
+        let topic = |name: &String| CreatePartitionsTopic {
+            name: name.clone(),
+            count: totals[name],
+            assignments: None,
+        };
+        let request = |_| {
+            if !validate_only {
+                doubtful.leaves(&names);
+            }
+            CreatePartitionsRequest {
                 topics: names.iter().map(topic).collect(),
                 timeout_ms: timeout_ms(deadline),
                 validate_only,
-            };
-            async move {
-                let response = self.to_controller(|_| request).await?;
-                let results = response.results.into_iter().map(|topic| {
-                    let about = || format!("topic {}", topic.name);
-                    let message = topic.error_message.as_deref();
-                    let result = ClientError::check(topic.error_code, message, about);
-                    (topic.name, result)
-                });
-                Ok(results.collect())
             }
-        })
-        .await
+        };
+        let response = self.to_controller(request).await?;
+        let results = response.results.into_iter().map(|topic| {
+            let about = || format!("topic {}", topic.name);
+            let message = topic.error_message.as_deref();
+            (topic.name.clone(), ClientError::check(topic.error_code, message, about))
+        });
+        Ok(results.collect())
     }
 
     /// All topics, by name.
@@ -255,7 +360,7 @@ impl Admin {
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
-        let (_, response) = self.cluster.send_any(|_| request).await?;
+        let (_, response) = self.cluster.send_to_some(move |_| request.clone()).await?;
         ClientError::check(response.error_code, None, || "Metadata".to_owned())?;
         Ok(response.topics)
     }

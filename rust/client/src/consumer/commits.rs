@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kafkalite_connection::{Cluster, ClusterImage, CoordinatorKind, Wanted};
+use kafkalite_connection::{Cluster, ClusterImage, CoordinatorKind, NodeId, Wanted};
 use kafkalite_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -125,6 +125,18 @@ async fn commit_once(
     (offsets, ids): (&Offsets, &TopicIds),
 ) -> Result<Answers, ClientError> {
     let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
+    // A commit is sent again only when its coordinator left the cluster. What that one still takes
+    // counts for nothing, so no later commit is taken back.
+    cluster.while_alive(node, commit_at(node, cluster, group, member, (offsets, ids))).await
+}
+
+async fn commit_at(
+    node: NodeId,
+    cluster: &Cluster,
+    group: &str,
+    member: Option<&Membership>,
+    (offsets, ids): (&Offsets, &TopicIds),
+) -> Result<Answers, ClientError> {
     let connection = cluster.connection(node).await?;
     let timeout = cluster.config().request_timeout;
     let ids_allowed =
@@ -229,11 +241,13 @@ async fn fetch_once(
         topics.entry(&partition.topic).or_default().push(partition.partition);
     }
     let node = cluster.coordinator(CoordinatorKind::Group, group).await?;
-    let connection = cluster.connection(node).await?;
     let timeout = cluster.config().request_timeout;
-    let (version, response) = connection
-        .send_with(BY_NAME, timeout, |version| fetch_request(version, group, &topics))
-        .await?;
+    let asked = async {
+        let connection = cluster.connection(node).await?;
+        let request = |version| fetch_request(version, group, &topics);
+        connection.send_with(BY_NAME, timeout, request).await
+    };
+    let (version, response) = cluster.while_alive(node, asked).await?;
     let mut told = told_by(version, response, group)?;
     let missing = |partition: &_| ClientError::left_out(format!("broker {node}"), partition);
     let answer = |partition: &TopicPartition| {

@@ -56,10 +56,9 @@ pub async fn list_offsets(
     questions: Vec<Question>,
 ) -> Answers {
     round(cluster, questions, move |cluster, node, asked| async move {
-        let connection = cluster.connection(node).await?;
         let timeout = cluster.config().request_timeout;
-        let (_, response) = connection
-            .send(|version| ListOffsetsRequest {
+        let (_, response) = cluster
+            .send(node, |version| ListOffsetsRequest {
                 replica_id: CONSUMER,
                 isolation_level: isolation.code(),
                 topics: by_topic(&asked)
@@ -100,9 +99,8 @@ pub async fn list_offsets(
 /// is not newer than the epoch asked for.
 pub async fn ends_of_epochs(cluster: &Cluster, questions: Vec<Question>) -> Answers {
     round(cluster, questions, move |cluster, node, asked| async move {
-        let connection = cluster.connection(node).await?;
-        let (_, response) = connection
-            .send(|_| OffsetForLeaderEpochRequest {
+        let (_, response) = cluster
+            .send(node, |_| OffsetForLeaderEpochRequest {
                 replica_id: CONSUMER,
                 topics: by_topic(&asked)
                     .into_iter()

@@ -34,6 +34,7 @@ mod late_refusal;
 mod leaders;
 mod leading;
 mod missing;
+mod silence;
 mod truncation;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.

@@ -75,9 +75,6 @@ impl Settings {
 /// Interval between updates of the partitions' chances.
 const LOADS_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A broker that gives no producer id within this time may be cut off: another one is asked too.
-const IDENTITY_PATIENCE: Duration = Duration::from_secs(2);
-
 /// What the tasks that wait for brokers tell the sender.
 enum Event {
     Answered(u64, Vec<Option<Answer>>),
@@ -348,7 +345,7 @@ async fn ask_identity(cluster: &Cluster) -> Result<Identity, ClientError> {
         transaction_timeout_ms: i32::MAX,
         ..InitProducerIdRequest::default()
     };
-    let (_, response) = cluster.send_to_some(IDENTITY_PATIENCE, request).await?;
+    let (_, response) = cluster.send_to_some(request).await?;
     ClientError::check(response.error_code, None, || "InitProducerId".to_owned())?;
     Ok(Identity { producer_id: response.producer_id, epoch: response.producer_epoch })
 }

@@ -70,12 +70,13 @@ impl Cluster {
         kind: CoordinatorKind,
         key: &str,
     ) -> Result<(NodeId, HostPort), ConnectionError> {
-        let answer = self.send_any(|version| FindCoordinatorRequest {
-            key: if version < BATCHED_FROM { key.to_owned() } else { String::new() },
+        let wanted = key.to_owned();
+        let request = move |version| FindCoordinatorRequest {
+            key: if version < BATCHED_FROM { wanted.clone() } else { String::new() },
             key_type: kind as i8,
-            coordinator_keys: if version < BATCHED_FROM { vec![] } else { vec![key.to_owned()] },
-        });
-        let (version, response) = answer.await?;
+            coordinator_keys: if version < BATCHED_FROM { vec![] } else { vec![wanted.clone()] },
+        };
+        let (version, response) = self.send_to_some(request).await?;
         let told =
             Told::of(version, response, key).ok_or_else(|| ConnectionError::MalformedResponse {
                 address: "an answer to FindCoordinator".to_owned(),

@@ -130,6 +130,18 @@ impl ClusterImage {
         self.brokers.values()
     }
 
+    /// Whether the cluster is known, and has no broker with this id in service.
+    pub fn is_without(&self, id: NodeId) -> bool {
+        !self.brokers.is_empty() && !self.brokers.contains_key(&id)
+    }
+
+    /// Whether a broker that was asked `at` this place is not in service any more: none is, or
+    /// the one with its id is elsewhere.
+    pub(super) fn has_replaced(&self, id: NodeId, at: Option<&HostPort>) -> bool {
+        let moved = |broker: &Arc<BrokerImage>| at.is_some_and(|at| broker.place != *at);
+        self.is_without(id) || self.broker(id).is_some_and(moved)
+    }
+
     /// The broker with this id.
     pub fn broker(&self, id: NodeId) -> Option<&Arc<BrokerImage>> {
         self.brokers.get(&id)

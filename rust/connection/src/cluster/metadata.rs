@@ -146,26 +146,30 @@ fn is_served(image: &ClusterImage, name: Option<&str>) -> bool {
 }
 
 impl Cluster {
-    /// Asks any broker for a batch; where the way fails another is asked, for as long as the
-    /// cluster may take to be reached.
+    /// Asks any broker for a batch, and another one while it does not answer. Where the way fails
+    /// it goes on for as long as the cluster may take to be reached.
     async fn ask(&self, batch: &Batch) -> Result<(), ConnectionError> {
         let deadline = Instant::now() + self.0.config.bootstrap_timeout;
         let mut failures = 0;
         loop {
             tokio::time::sleep(self.0.config.retry_backoff.after(failures)).await;
             failures += 1;
-            let connection = match self.doubted_connection() {
+            let (cluster, batch) = (self.clone(), Arc::new(batch.clone()));
+            let ask = move |connection: Arc<Connection>| {
+                let (cluster, batch) = (cluster.clone(), Arc::clone(&batch));
+                async move { cluster.ask_over(&connection, &batch).await }
+            };
+            let first = match self.doubted_connection() {
                 Some(open) => open,
                 None => self.any_connection().await?,
             };
-            match self.ask_over(&connection, batch).await {
+            match self.at_some_from(first, ask).await {
                 Err(error) if error.code() == Some(REBOOTSTRAP) && Instant::now() < deadline => {
                     self.0.change_image(ClusterImage::without_brokers);
                     self.disconnect();
                 }
                 Err(error) if error.is_transport() && Instant::now() < deadline => {
                     tracing::debug!(%error, "metadata from another broker");
-                    connection.close("its answer was of no use");
                 }
                 result => return result,
             }
@@ -178,9 +182,22 @@ impl Cluster {
         image.doubted(Instant::now()).find_map(|node| self.0.pool.living(node))
     }
 
-    /// Asks one broker for a batch. Whether topics may be created is said once for a whole request,
-    /// so those that may are asked for by themselves.
+    /// Asks one broker for a batch. A connection whose answer is of no use ends.
     async fn ask_over(
+        &self,
+        connection: &Connection,
+        batch: &Batch,
+    ) -> Result<(), ConnectionError> {
+        let result = self.ask_parts(connection, batch).await;
+        if result.as_ref().is_err_and(ConnectionError::is_transport) {
+            connection.close("its answer was of no use");
+        }
+        result
+    }
+
+    /// Whether topics may be created is said once for a whole request, so those that may are asked
+    /// for by themselves.
+    async fn ask_parts(
         &self,
         connection: &Connection,
         batch: &Batch,

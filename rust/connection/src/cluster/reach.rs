@@ -50,7 +50,14 @@ impl Cluster {
         if let Some(open) = self.beside_suspects().await {
             return Ok(open);
         }
-        let living = || self.0.pool.least_loaded(|_| true).or_else(|| self.0.reach.living());
+        let image = self.image();
+        let living = || {
+            let pool = &self.0.pool;
+            // One that is not in the cluster any more may be open, and silent.
+            let listed = pool.least_loaded(|node| !image.is_without(node));
+            let any = || pool.least_loaded(|_| true).or_else(|| self.0.reach.living());
+            listed.or_else(any)
+        };
         if let Some(open) = living() {
             return Ok(open);
         }

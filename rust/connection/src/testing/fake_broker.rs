@@ -18,6 +18,7 @@ use kafkalite_protocol::messages::metadata::{
 use kafkalite_protocol::messages::{ApiKey, Request, Wire};
 use kafkalite_protocol::{Reader, Writer};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -173,11 +174,38 @@ pub fn two(
     first: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
     second: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
 ) -> [FakeBroker; 2] {
-    let places = Arc::new(OnceLock::new());
+    two_until(Arc::default(), first, second)
+}
+
+/// The same until `is_gone`: then the second one says that it is alone, and leads everything. The
+/// first one says nothing.
+pub fn two_until(
+    is_gone: Arc<AtomicBool>,
+    first: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    second: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> [FakeBroker; 2] {
+    let told = move |asked: &Asked, places: &[HostPort; 2]| match (
+        is_gone.load(Ordering::Relaxed),
+        asked.place == places[1],
+    ) {
+        (true, true) => metadata_of_second(asked),
+        (true, false) => Answer::Silence,
+        (false, _) => metadata_of_two(asked, places),
+    };
+    two_with(told, first, second)
+}
+
+/// Two brokers that answer Metadata by `told`, which gets the places of both.
+pub fn two_with(
+    told: impl Fn(&Asked, &[HostPort; 2]) -> Answer + Send + Sync + 'static,
+    first: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    second: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> [FakeBroker; 2] {
+    let (told, places) = (Arc::new(told), Arc::new(OnceLock::new()));
     let begin = |script: Box<Script>| {
-        let places = Arc::clone(&places);
+        let (told, places) = (Arc::clone(&told), Arc::clone(&places));
         FakeBroker::start(move |asked| match asked.is(ApiKey::Metadata) {
-            true => metadata_of_two(asked, &places),
+            true => told(asked, places.get().expect("their addresses are unknown before")),
             false => script(asked),
         })
     };
@@ -186,14 +214,27 @@ pub fn two(
     both
 }
 
-fn metadata_of_two(asked: &Asked, places: &OnceLock<[HostPort; 2]>) -> Answer {
-    let request: MetadataRequest = asked.read();
-    let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
-    let places = places.get().expect("their addresses are unknown before");
-    let mut told = metadata(&places[0], names);
+/// The answer that the first of two leads everything.
+pub fn metadata_of_two(asked: &Asked, places: &[HostPort; 2]) -> Answer {
+    let mut told = metadata(&places[0], names(asked));
     let (host, port) = (places[1].host.clone(), i32::from(places[1].port));
     told.brokers.push(MetadataResponseBroker { node_id: OTHER, host, port, rack: None });
     asked.answer::<MetadataRequest>(&told)
+}
+
+/// The answer that the second of two is alone.
+fn metadata_of_second(asked: &Asked) -> Answer {
+    let mut told = metadata(&asked.place, names(asked));
+    (told.controller_id, told.brokers[0].node_id) = (OTHER, OTHER);
+    for partition in told.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        (partition.leader_id, partition.leader_epoch) = (OTHER, partition.leader_epoch + 1);
+    }
+    asked.answer::<MetadataRequest>(&told)
+}
+
+fn names(asked: &Asked) -> impl Iterator<Item = String> {
+    let request: MetadataRequest = asked.read();
+    request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name)
 }
 
 /// A configuration that leads to these places; tests change what they are about.
@@ -290,9 +331,7 @@ fn usual(asked: &Asked) -> Answer {
         return asked
             .answer::<kafkalite_protocol::messages::api_versions::ApiVersionsRequest>(&all_apis());
     }
-    let request: MetadataRequest = asked.read();
-    let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name);
-    asked.answer::<MetadataRequest>(&metadata(&asked.place, names))
+    asked.answer::<MetadataRequest>(&metadata(&asked.place, names(asked)))
 }
 
 /// Every API of ours, in all its versions.
@@ -343,12 +382,17 @@ pub fn coordinator(asked: &Asked) -> Answer {
 
 /// The answer that the coordinator of every group has this id, and this broker's place.
 pub fn coordinator_is(asked: &Asked, node_id: i32) -> Answer {
+    coordinator_at(asked, node_id, &asked.place)
+}
+
+/// The answer that the coordinator of every group has this id and place.
+pub fn coordinator_at(asked: &Asked, node_id: i32, place: &HostPort) -> Answer {
     let request: FindCoordinatorRequest = asked.read();
     let found = |key: String| Coordinator {
         key,
         node_id,
-        host: asked.place.host.clone(),
-        port: i32::from(asked.place.port),
+        host: place.host.clone(),
+        port: i32::from(place.port),
         ..Coordinator::default()
     };
     let coordinators = request.coordinator_keys.into_iter().map(found).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use kafkalite_connection::NodeId;
+use kafkalite_connection::{NodeId, Silence};
 use kafkalite_protocol::record_batch::advance_sequence;
 use kafkalite_protocol::{ErrorCode, Uuid};
 
@@ -113,7 +113,7 @@ pub struct Answer {
 struct Request {
     node: NodeId,
     sent: Vec<(usize, (u64, u32), Leader)>,
-    silence: silence::Silence,
+    silence: Silence,
 }
 
 /// The sender's state. See the module.
@@ -316,7 +316,7 @@ impl<T> Dispatch<T> {
             let sent = batches.iter().map(|p| (p.track, p.order, p.leader)).collect();
             let id = self.next_request;
             self.next_request += 1;
-            let silence = silence::Silence::since(now);
+            let silence = Silence::since(now);
             plan.wake_at = earlier(plan.wake_at, Some(silence.next()));
             self.requests.insert(id, Request { node, sent, silence });
             *self.in_flight.entry(node).or_default() += 1;

@@ -147,8 +147,8 @@ fn while_a_broker_does_not_answer_another_one_is_asked() {
         config.request_timeout = Duration::from_millis(if has_another { 20_000 } else { 200 });
         let answer = run(config, |cluster| async move {
             cluster.topic("t", soon()).await.expect("known");
-            let patience = Duration::from_millis(1);
-            let answer = cluster.send_to_some(patience, |_| HeartbeatRequest::default()).await;
+            cluster.doubt_after(Duration::from_millis(1));
+            let answer = cluster.send_to_some(|_| HeartbeatRequest::default()).await;
             (answer.map(|_| ()), cluster.0.suspects.lock().contains_key(&NODE))
         });
         let beats = |broker: &FakeBroker| broker.count(ApiKey::Heartbeat);

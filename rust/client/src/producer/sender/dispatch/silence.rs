@@ -4,41 +4,9 @@
 //! timeout is over. Meanwhile another broker may lead: what was sent goes to that one, as after a
 //! connection that ended.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Dispatch, Leader, Plan, earlier};
-
-/// A broker that does not answer within this time is doubted, again and again.
-const DOUBTED_AFTER: Duration = Duration::from_secs(5);
-
-/// The time without an answer to one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
-    /// When the broker is doubted next.
-    next: Instant,
-    was_doubted: bool,
-}
-
-impl Silence {
-    /// The request leaves now.
-    pub(super) fn since(now: Instant) -> Self {
-        Self { next: now + DOUBTED_AFTER, was_doubted: false }
-    }
-
-    /// When to look again.
-    pub(super) fn next(&self) -> Instant {
-        self.next
-    }
-
-    /// Whether it is time to doubt.
-    fn is_over(&mut self, now: Instant) -> bool {
-        let is_over = self.next <= now;
-        if is_over {
-            *self = Self { next: now + DOUBTED_AFTER, was_doubted: true };
-        }
-        is_over
-    }
-}
 
 impl<T> Dispatch<T> {
     /// Looks for brokers that are silent, and for those of them that another broker replaced.
@@ -62,7 +30,7 @@ impl<T> Dispatch<T> {
                         && now_leads.epoch > sent_to.epoch
                 })
             };
-            if request.silence.was_doubted && request.sent.iter().any(is_replaced) {
+            if request.silence.was_doubted() && request.sent.iter().any(is_replaced) {
                 plan.replaced.push(request.node);
             }
         }

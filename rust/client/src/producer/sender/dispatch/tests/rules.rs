@@ -401,8 +401,8 @@ fn what_a_silent_broker_got_is_taken_back_when_another_one_leads() {
     *world.clock.lock() += Duration::from_millis(5);
     let plan = world.plan();
     assert_eq!(world.requests[&1].len(), 1);
-    assert_eq!(plan.wake_at, Some(world.now() + Duration::from_secs(5)), "nothing else wakes it");
-    *world.clock.lock() += Duration::from_millis(4_999);
+    assert_eq!(plan.wake_at, Some(world.now() + Duration::from_secs(3)), "nothing else wakes it");
+    *world.clock.lock() += Duration::from_millis(2_999);
     let plan = world.plan();
     assert_eq!((plan.silent, plan.replaced), (vec![], vec![]));
     world.leaders[0] = led(2, 1);
