@@ -77,6 +77,24 @@ def test_a_context_is_replaced_when_that_is_said(home: dict[str, str]) -> None:
     assert row["bootstrap_servers"] == "two:9092"
 
 
+def test_the_addresses_are_given_with_or_without_the_option_of_other_commands(
+    home: dict[str, str],
+) -> None:
+    """The option was unknown to this command alone."""
+    for option in ("-b", "--bootstrap-servers", "--bootstrap-server"):
+        done = told("context", "add", "a", option, "one:9092", "--replace", **home)
+        assert done.returncode == 0, done.stderr
+    (row,) = json.loads(told("context", "list", "--json", **home).stdout)
+    assert row["bootstrap_servers"] == "one:9092"
+    twice = told("context", "add", "b", "one:9092", "-b", "two:9092", **home)
+    assert (twice.returncode, "give the addresses once" in twice.stderr) == (2, True)
+    never = told("context", "add", "b", **home)
+    assert (never.returncode, "no address is given" in never.stderr) == (2, True)
+    # What the environment says is for commands that ask a cluster.
+    silent = told("context", "add", "b", **home, KAFKALITE_BOOTSTRAP_SERVERS="one:9092")
+    assert silent.returncode == 2
+
+
 def test_the_context_that_is_removed_is_not_the_current_one_any_more(home: dict[str, str]) -> None:
     told("context", "add", "a", "one:9092", "--use", **home)
     assert told("context", "remove", "a", **home).returncode == 0

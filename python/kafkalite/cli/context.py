@@ -37,7 +37,15 @@ def command() -> None:
     ),
 )
 @_NAME
-@click.argument("servers", metavar="HOST:PORT,...")
+@click.argument("servers", metavar="HOST:PORT,...", required=False)
+@click.option(
+    "-b",
+    "--bootstrap-servers",
+    "--bootstrap-server",
+    "also_servers",
+    metavar="HOST:PORT,...",
+    help="The addresses, as other commands take them.",
+)
 @click.option(
     "-X",
     "--client-config",
@@ -51,7 +59,8 @@ def command() -> None:
 @json_option
 def add(
     name: str,
-    servers: str,
+    servers: str | None,
+    also_servers: str | None,
     client_pairs: tuple[str, ...],
     use: bool,
     replace: bool,
@@ -60,7 +69,10 @@ def add(
     """Save the addresses of a cluster under a name."""
     if not name.strip() or not name.isprintable():
         raise click.BadParameter(f"{name!r} is not a name", param_hint="NAME")
-    if not servers.strip():
+    if servers is not None and also_servers is not None:
+        raise click.UsageError("give the addresses once: after NAME, or with -b")
+    servers = also_servers if servers is None else servers
+    if servers is None or not servers.strip():
         raise click.BadParameter("no address is given", param_hint="HOST:PORT,...")
     found = contexts.load()
     if name in found.contexts and not replace:
