@@ -141,6 +141,8 @@ NAMED_ALL_THE_SAME |= {
 }
 #: Features of a cluster, which have levels and no values.
 NAMED_ALL_THE_SAME |= {"kafkalite.record.version", "metadata.version"}
+#: Of a client that is not ours.
+NAMED_ALL_THE_SAME |= {"socket.timeout.ms"}
 
 
 def prose() -> dict[str, str]:
