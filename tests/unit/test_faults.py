@@ -205,8 +205,8 @@ def test_an_error_comes_late(broker: kafkalite.Broker, topic: str, order: tuple[
     producer = Confluent(broker)
     producer.send(topic, b"1")
     members = {"error": {"error": "NOT_LEADER_OR_FOLLOWER"}, "delay": {"ms": LATE_MS}}
-    when = {"api": "Produce", "topic": topic, "times": 1}
-    faults = [broker.faults.add(kind, **when, **members[kind]) for kind in order]
+    when: dict[str, Any] = {"api": "Produce", "topic": topic, "times": 1}
+    faults = [broker.faults.add(kind, **(when | members[kind])) for kind in order]
     with broker.record(api="Produce") as recording:
         producer.send(topic, b"2")
     late, again = recording.requests
@@ -218,9 +218,8 @@ def test_an_error_comes_late(broker: kafkalite.Broker, topic: str, order: tuple[
 
 
 def test_faults_that_each_end_a_request_take_turns(broker: kafkalite.Broker, topic: str) -> None:
-    when = {"api": "Produce", "topic": topic, "times": 1}
     broker.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", topic=topic, times=1)
-    broker.faults.disconnect(**when)
+    broker.faults.disconnect(api="Produce", topic=topic, times=1)
     with broker.record(api="Produce") as recording:
         Confluent(broker).send(topic, b"1")
     ends = [(one.outcome, len(one.errors)) for one in recording.requests]
