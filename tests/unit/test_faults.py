@@ -204,7 +204,10 @@ def test_an_error_comes_late(broker: kafkalite.Broker, topic: str, order: tuple[
     """The error was answered at once, whichever of the two was added first."""
     producer = Confluent(broker)
     producer.send(topic, b"1")
-    members = {"error": {"error": "NOT_LEADER_OR_FOLLOWER"}, "delay": {"ms": LATE_MS}}
+    members: dict[str, dict[str, Any]] = {
+        "error": {"error": "NOT_LEADER_OR_FOLLOWER"},
+        "delay": {"ms": LATE_MS},
+    }
     when: dict[str, Any] = {"api": "Produce", "topic": topic, "times": 1}
     faults = [broker.faults.add(kind, **(when | members[kind])) for kind in order]
     with broker.record(api="Produce") as recording:
