@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import confluent_kafka
@@ -11,7 +12,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 import kafkalite as kl
 from tests.harness.patience import eventually
+from tests.harness.session import Session
 
+LEADER_NOT_AVAILABLE = 5
 MODES = pytest.mark.parametrize("in_process", [True, False], ids=["threads", "processes"])
 
 
@@ -129,6 +132,40 @@ def test_a_broker_that_starts_while_it_is_isolated_stays_alone(in_process: bool)
         cluster.heal()
         cluster.start()
         assert len({broker.pid for broker in cluster.brokers}) == (1 if in_process else 3)
+
+
+def test_a_leader_that_died_leads_nothing_before_the_controller_says_so() -> None:
+    """Clients got the dead leader, and some asked again a second later only.
+
+    The controller of two brokers is the first one. While it is dead the metadata do not change.
+    """
+    with kl.Cluster(2, topics={"t": 2}) as cluster:
+        dies, stays = cluster.brokers
+        with kl.AdminClient(bootstrap_servers=stays.bootstrap_servers) as admin:
+            parts = admin.describe_topic("t").partitions
+        led = next(part.partition for part in parts if part.leader == 0)
+        session = Session(stays.bootstrap_servers, "dies")
+
+        def described() -> tuple[int, int]:
+            parts = session.metadata("t")["Partitions"]
+            part = next(one for one in parts if one["PartitionIndex"] == led)
+            return part["ErrorCode"], part["LeaderId"]
+
+        def is_noticed() -> bool:
+            eventually(lambda: described() == (0, 0))
+            dies.kill()
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                if described() == (LEADER_NOT_AVAILABLE, -1):
+                    return True
+            dies.start()
+            return False
+
+        # It lasts for a second, and a busy machine may stand still for as long.
+        assert any(is_noticed() for _ in range(5))
+        # Only its address may be wrong.
+        eventually(lambda: described() == (0, 0))
+        session.close()
 
 
 def test_a_broker_without_the_others_says_so_in_time(tmp_path: Path) -> None:

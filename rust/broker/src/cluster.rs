@@ -14,6 +14,7 @@ mod leaving;
 mod member;
 mod membership;
 pub mod peers;
+mod refusing;
 mod registering;
 mod sessions;
 mod settings;

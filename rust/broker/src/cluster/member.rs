@@ -3,6 +3,7 @@
 use super::duties::Duties;
 use super::membership::Step;
 use super::peers::Peers;
+use super::refusing::RefusingBrokers;
 use super::sessions::Sessions;
 use super::settings::ClusterSettings;
 use super::upkeep::Rounds;
@@ -37,6 +38,8 @@ pub(super) struct Member {
     pub clean_until: AtomicI64,
     /// Brokers whose end a task waits for.
     pub watched: Mutex<BTreeSet<i32>>,
+    /// Those of them whose ports refuse connections.
+    pub refusing: Mutex<RefusingBrokers>,
 }
 
 impl Member {
@@ -60,6 +63,7 @@ impl Member {
             looks: Notify::new(),
             clean_until: AtomicI64::new(-1),
             watched: Mutex::default(),
+            refusing: Mutex::default(),
         })
     }
 

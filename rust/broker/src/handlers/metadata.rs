@@ -44,18 +44,33 @@ pub fn handle(rooms: &Rooms, call: Call<MetadataRequest>) {
         let (host, port) = endpoint(rooms, &reply.context, broker);
         MetadataResponseBroker { node_id: broker.id, host, port, rack: broker.rack.clone() }
     });
-    let brokers = brokers.collect();
-    let missing = missing(rooms, &asked(&request, reply.version), &image, &request);
+    let seen = Seen { brokers: brokers.collect(), gone: rooms.cluster.gone(&image), image };
+    let missing = missing(rooms, &asked(&request, reply.version), &seen.image, &request);
     if missing.is_empty() {
-        return answer(reply, &request, &image, brokers);
+        return answer(reply, &request, seen);
     }
     let (names, config) = (missing.clone(), rooms.config());
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ask = |done| rooms.controller.create_automatically(&names, &config, done);
     park(rooms, reply.memory_bytes, AUTO_CREATION_TIMEOUT_MS, ask, move |answers| {
         report(&missing, answers);
-        answer(reply, &request, &image, brokers);
+        answer(reply, &request, seen);
     });
+}
+
+/// What a request sees.
+struct Seen {
+    image: Arc<MetadataImage>,
+    brokers: Vec<MetadataResponseBroker>,
+    /// Brokers that the image has alive, and whose processes are gone.
+    gone: Vec<i32>,
+}
+
+impl Seen {
+    /// Whether a client can be sent to this leader.
+    fn has_leader(&self, leader: i32) -> bool {
+        self.image.is_alive(leader) && !self.gone.contains(&leader)
+    }
 }
 
 /// Logs the topics that could not be created.
@@ -67,12 +82,9 @@ fn report(missing: &[String], answers: Result<Vec<Result<(), ApiError>>, ApiErro
     }
 }
 
-fn answer(
-    reply: Reply<MetadataRequest>,
-    request: &MetadataRequest,
-    image: &MetadataImage,
-    brokers: Vec<MetadataResponseBroker>,
-) {
+fn answer(reply: Reply<MetadataRequest>, request: &MetadataRequest, mut seen: Seen) {
+    let brokers = std::mem::take(&mut seen.brokers);
+    let image = &seen.image;
     let asked = asked(request, reply.version);
     let with_operations = request.include_topic_authorized_operations;
     let response = MetadataResponse {
@@ -93,9 +105,9 @@ fn answer(
     let mut all = image.topics.iter();
     let topics = (0..count).map(|place| {
         let topic = match &asked {
-            Asked::All => all.next().map(|topic| found(image, topic)).unwrap_or_default(),
-            Asked::Ids(ids) => by_id(image, ids[place]),
-            Asked::Names(names) => by_name(image, names[place]),
+            Asked::All => all.next().map(|topic| found(&seen, topic)).unwrap_or_default(),
+            Asked::Ids(ids) => by_id(&seen, ids[place]),
+            Asked::Names(names) => by_name(&seen, names[place]),
         };
         MetadataResponseTopic {
             // Kafka says nothing of what may be done to a topic that it cannot name.
@@ -169,9 +181,9 @@ fn is_valid(name: &str) -> bool {
     invalid_topic_name(name).is_none()
 }
 
-fn by_id(image: &MetadataImage, topic_id: Uuid) -> MetadataResponseTopic {
-    match image.topic_by_id(topic_id) {
-        Some(topic) => found(image, topic),
+fn by_id(seen: &Seen, topic_id: Uuid) -> MetadataResponseTopic {
+    match seen.image.topic_by_id(topic_id) {
+        Some(topic) => found(seen, topic),
         None => MetadataResponseTopic {
             error_code: ErrorCode::UnknownTopicId.code(),
             name: None,
@@ -181,9 +193,9 @@ fn by_id(image: &MetadataImage, topic_id: Uuid) -> MetadataResponseTopic {
     }
 }
 
-fn by_name(image: &MetadataImage, name: &str) -> MetadataResponseTopic {
-    if let Some(topic) = image.topic(name) {
-        return found(image, topic);
+fn by_name(seen: &Seen, name: &str) -> MetadataResponseTopic {
+    if let Some(topic) = seen.image.topic(name) {
+        return found(seen, topic);
     }
     let error = if is_valid(name) {
         ErrorCode::UnknownTopicOrPartition
@@ -198,24 +210,20 @@ fn by_name(image: &MetadataImage, name: &str) -> MetadataResponseTopic {
     }
 }
 
-fn found(image: &MetadataImage, topic: &Arc<TopicImage>) -> MetadataResponseTopic {
+fn found(seen: &Seen, topic: &Arc<TopicImage>) -> MetadataResponseTopic {
     let partitions = (0..).zip(&topic.partitions);
     MetadataResponseTopic {
         error_code: 0,
         name: Some(topic.name.to_string()),
         topic_id: topic.id,
         is_internal: topic.internal,
-        partitions: partitions.map(|(index, one)| partition(image, index, one)).collect(),
+        partitions: partitions.map(|(index, one)| partition(seen, index, one)).collect(),
         ..MetadataResponseTopic::default()
     }
 }
 
-fn partition(
-    image: &MetadataImage,
-    index: i32,
-    partition: &PartitionImage,
-) -> MetadataResponsePartition {
-    let led = image.is_alive(partition.leader);
+fn partition(seen: &Seen, index: i32, partition: &PartitionImage) -> MetadataResponsePartition {
+    let led = seen.has_leader(partition.leader);
     let error = if led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
     MetadataResponsePartition {
         error_code: error.code(),
@@ -224,7 +232,7 @@ fn partition(
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: partition.replicas.clone(),
         isr_nodes: partition.isr.clone(),
-        offline_replicas: offline(image, partition),
+        offline_replicas: offline(&seen.image, partition),
     }
 }
 
