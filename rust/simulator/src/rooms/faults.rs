@@ -25,13 +25,15 @@ pub enum Fault {
     Restart,
     /// The controller moves a leader.
     MoveLeader,
+    /// A broker finds its session over, and may be wrong.
+    Unheard,
     /// A proposal of metadata is rejected, lost, or of unknown outcome.
     Proposal,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Drop,
         Self::Delay,
         Self::Kill,
@@ -42,11 +44,12 @@ impl Fault {
         Self::Pause,
         Self::Restart,
         Self::MoveLeader,
+        Self::Unheard,
         Self::Proposal,
     ];
 
     /// The kinds that happen at a moment, to one broker.
-    pub(super) const EVENTS: [Self; 8] = [
+    pub(super) const EVENTS: [Self; 9] = [
         Self::Kill,
         Self::TornWrite,
         Self::PowerCut,
@@ -55,6 +58,7 @@ impl Fault {
         Self::Pause,
         Self::Restart,
         Self::MoveLeader,
+        Self::Unheard,
     ];
 
     /// The kind of this name, as `Debug` writes it.
