@@ -61,6 +61,8 @@ class BrokerProcess:
         for name, partitions in topics:
             words += ["--topic", name if partitions is None else f"{name}:{partitions}"]
         self._words = words
+        #: Behind the others: the last of two values counts.
+        self._join: list[str] = []
         self._links = None if cut_links is None else _line(cut_links)
         self._level = log_level
         self._child: subprocess.Popen[bytes] | None = None
@@ -150,7 +152,7 @@ class BrokerProcess:
                 return
             self._reap()
             self._child = child = subprocess.Popen(
-                [*_COMMAND, *self._words, "--stop-with-parent", str(os.getpid())],
+                [*_COMMAND, *self._words, *self._join, "--stop-with-parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL if self._links is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -170,6 +172,10 @@ class BrokerProcess:
                 child.kill()
                 self._reap()
                 raise
+
+    def join(self, address: str) -> None:
+        """Have it join the cluster of the broker at an address, if its directory is empty."""
+        self._join = ["--set", f"kafkalite.join={address}"]
 
     def stop(self) -> None:
         """Stop it cleanly; one that does not end in time is killed."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .arguments import checked_count, checked_seconds
 from .broker import Broker, partitions_of
+from .cluster_member import Member
 from .errors import (
     ConfigError,
     ConnectionLostError,
@@ -121,7 +122,7 @@ class Cluster:
         self._topics = partitions_of(topics)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._brokers = tuple(
-            _Member(
+            Member(
                 host=host,
                 port=port and port + number,
                 data_dir=self._data_dir and self._data_dir / f"broker-{number}",
@@ -132,6 +133,8 @@ class Cluster:
             )
             for number in range(brokers)
         )
+        for broker in self._brokers:
+            broker.others = tuple(other for other in self._brokers if other is not broker)
         self._admins: dict[int, AdminClient] = {}
         self._addresses: tuple[str, ...] | None = None
         self._lock = threading.RLock()
@@ -410,45 +413,6 @@ class Cluster:
         if not told and unknown is not None:
             raise unknown
         return max(told, key=lambda one: one.leader_epoch or 0, default=None)
-
-
-class _Member(Broker):
-    """A broker of a cluster: it keeps its directory until the cluster is closed."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it runs."""
-        return self._servers is not None
-
-    def prepare(self, join: str | None = None, port: int = 0) -> str:
-        """Choose port and directory, once, and return where it will listen.
-
-        Args:
-            join: The address of the broker that begins the cluster.
-            port: The port that it had, if it has none of the caller's.
-        """
-        if self._engine is None:
-            self._cut = ()
-            host, wanted = self._address
-            self._address = (host, wanted or port)
-            if join is not None:
-                self._config["kafkalite.join"] = join
-            self._prepare()
-        assert self._listens is not None
-        return self._listens
-
-    def cut_links(self, addresses: Sequence[str]) -> None:
-        """Cut the links to brokers, and mend all others."""
-        if self._engine is not None:
-            self._engine.cut_links(list(addresses))
-
-    def close(self) -> None:
-        """Stop; the directory is the cluster's."""
-        self.stop()
-
-    def end(self) -> None:
-        """Stop, and remove a temporary directory."""
-        super().close()
 
 
 def _defaults(brokers: int) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from pathlib import Path
 
@@ -132,6 +133,27 @@ def test_a_broker_that_starts_while_it_is_isolated_stays_alone(in_process: bool)
         cluster.heal()
         cluster.start()
         assert len({broker.pid for broker in cluster.brokers}) == (1 if in_process else 3)
+
+
+@MODES
+def test_a_broker_whose_directory_was_emptied_joins_the_others(
+    tmp_path: Path, in_process: bool
+) -> None:
+    """The first broker began a cluster of its own."""
+    with kl.Cluster(topics=["t"], data_dir=tmp_path, in_process=in_process) as cluster:
+        with kl.Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+            producer.send("t", b"kept")
+            producer.flush(timeout=60)
+        with kl.AdminClient(bootstrap_servers=cluster.brokers[1].bootstrap_servers) as admin:
+            for number in (0, 2):
+                eventually(lambda: in_sync(admin, "t") == [(0, 1, 2)], 60)
+                cluster.brokers[number].kill()
+                shutil.rmtree(tmp_path / f"broker-{number}")
+                cluster.brokers[number].start()
+                cluster.wait_ready(60)
+            eventually(lambda: in_sync(admin, "t") == [(0, 1, 2)], 60)
+        (record,) = cluster.brokers[0].expect("t", 1)
+        assert record.value == b"kept"
 
 
 def test_a_leader_that_died_leads_nothing_before_the_controller_says_so() -> None:

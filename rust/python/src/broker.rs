@@ -14,7 +14,7 @@ use crate::error::start_error;
 /// and partitions or `None`. Nothing is read from files or the environment.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct Broker {
-    config: BTreeMap<String, String>,
+    config: Mutex<BTreeMap<String, String>>,
     topics: Vec<(String, Option<i32>)>,
     links: Links,
     running: Mutex<Option<Embedded>>,
@@ -31,6 +31,7 @@ impl Broker {
     #[new]
     #[pyo3(signature = (config, topics))]
     fn new(config: BTreeMap<String, String>, topics: Vec<(String, Option<i32>)>) -> Self {
+        let config = Mutex::new(config);
         Self { config, topics, links: Links::default(), running: Mutex::new(None) }
     }
 
@@ -39,11 +40,19 @@ impl Broker {
         let started = py.detach(|| {
             let mut running = self.running();
             if running.is_none() {
-                *running = Some(Embedded::start(&self.config, &self.topics, &self.links)?);
+                let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                *running = Some(Embedded::start(&config, &self.topics, &self.links)?);
             }
             Ok(())
         });
         started.map_err(|failure| start_error(py, &failure))
+    }
+
+    /// From its next start on it joins the cluster of the broker at `address`, if its directory is
+    /// empty then.
+    fn join(&self, address: String) {
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.insert("kafkalite.join".to_owned(), address);
     }
 
     /// Stops it; its records stay in its directory. Stopping a stopped broker does nothing.

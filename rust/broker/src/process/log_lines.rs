@@ -17,7 +17,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::failure::Failure;
-use super::logging::QUORUM_LIBRARY;
+use super::logging::most_for;
 
 /// Lines on their way, at most.
 const ROOM: usize = 4_096;
@@ -145,9 +145,7 @@ struct Forward(&'static Lines);
 
 impl<S: Subscriber> Layer<S> for Forward {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let is_quorum = metadata.target().starts_with(QUORUM_LIBRARY);
-        let most = if is_quorum { LevelFilter::ERROR } else { LevelFilter::TRACE };
-        *metadata.level() <= self.0.level().min(most)
+        *metadata.level() <= self.0.level().min(most_for(metadata.target()))
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

@@ -12,7 +12,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::kept_lines::Keep;
 
 /// The targets of the library of the quorum begin so.
-pub(super) const QUORUM_LIBRARY: &str = "openraft";
+const QUORUM_LIBRARY: &str = "openraft";
+/// Its functions that callers use. They log each failure that they return, and the caller reports
+/// it: a call that a stop of the broker ends is no error.
+const QUORUM_CALLS: &str = "openraft::raft";
 
 /// Starts logging. `KAFKALITE_LOG` is a level, or levels by module: `warn`,
 /// `info,kafkalite_broker::network=debug`. A process that logs already, as one that embeds us may,
@@ -41,6 +44,19 @@ pub(super) fn filter(wanted: &str) -> Targets {
     // The library of the quorum tells each of its steps as `info`. Who wants them names it.
     match wanted.contains(QUORUM_LIBRARY) {
         true => all,
-        false => all.with_target(QUORUM_LIBRARY, LevelFilter::ERROR),
+        false => all
+            .with_target(QUORUM_LIBRARY, LevelFilter::ERROR)
+            .with_target(QUORUM_CALLS, LevelFilter::OFF),
+    }
+}
+
+/// Down to which level a program that embeds the broker gets the lines of a module.
+pub(super) fn most_for(target: &str) -> LevelFilter {
+    if target.starts_with(QUORUM_CALLS) {
+        LevelFilter::OFF
+    } else if target.starts_with(QUORUM_LIBRARY) {
+        LevelFilter::ERROR
+    } else {
+        LevelFilter::TRACE
     }
 }

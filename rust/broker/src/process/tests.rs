@@ -135,6 +135,26 @@ fn the_log_filter_is_info_unless_it_can_be_read() {
     }
 }
 
+/// The stop of a broker logged "raft stopped" as an error, once for each call that it ended.
+#[test]
+fn failures_of_calls_to_the_quorum_are_not_logged_beside_what_the_caller_reports() {
+    use super::logging::{filter, most_for};
+    use tracing::Level;
+    let calls = "openraft::raft::raft_inner";
+    for (wanted, target, passes) in [
+        ("", calls, false),
+        ("debug", calls, false),
+        ("openraft=debug", calls, true),
+        ("", "openraft::core::raft_core", true),
+    ] {
+        let would = filter(wanted).would_enable(target, &Level::ERROR);
+        assert_eq!(would, passes, "{wanted} {target}");
+    }
+    let passes = [calls, "openraft::core::raft_core", "kafkalite_broker"]
+        .map(|target| Level::ERROR <= most_for(target));
+    assert_eq!(passes, [false, true, true]);
+}
+
 #[test]
 fn a_failure_reads_as_what_why_and_hint() {
     let failure = Failure::refused("a".to_owned(), "b".to_owned(), "c");
