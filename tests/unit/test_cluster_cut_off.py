@@ -11,12 +11,9 @@ import pytest
 import kafkalite as kl
 from kafkalite.ranges import RangeReader
 from tests.harness.patience import eventually
-from tests.harness.session import Session
-from tests.harness.wire.batches import simple
 from tests.harness.wire.connection import Connection
 
 COUNT = 50
-NOT_LEADER = 6
 
 
 @pytest.fixture
@@ -110,41 +107,3 @@ def test_an_admin_client_asks_another_broker_next(cluster: kl.Cluster) -> None:
         with contextlib.suppress(kl.KafkaliteError):
             admin.create_topic("first", replication_factor=2, timeout=5)
         assert admin.create_topic("second", replication_factor=2, timeout=60).created
-
-
-@pytest.mark.parametrize("of", ["controller", "other"])
-def test_a_leader_that_is_cut_off_sends_its_clients_away(of: str) -> None:
-    """It held records with acks=all for as long as their requests allowed."""
-    with kl.Cluster(topics={"spread": 3}) as cluster:
-        with kl.AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            controller = admin.describe_cluster().controller
-            parts = admin.describe_topic("spread").partitions
-        led = {part.leader: part.partition for part in parts}
-        number = next(
-            one for one in led if one is not None and (one == controller) == (of == "controller")
-        )
-        session = Session(cluster.brokers[number].bootstrap_servers, "cut-off", answer_within=90)
-
-        def produce(acks: int) -> int:
-            parts = [{"Index": led[number], "Records": simple(b"one")}]
-            data = [{"Name": "spread", "PartitionData": parts}]
-            answer = session.call("Produce", 9, Acks=acks, TimeoutMs=80_000, TopicData=data)
-            error: int = answer["Responses"][0]["PartitionResponses"][0]["ErrorCode"]
-            return error
-
-        def fetch(offset: int) -> int:
-            answer = session.fetch("spread", offset, partition=led[number])
-            error: int = answer["Responses"][0]["Partitions"][0]["ErrorCode"]
-            return error
-
-        assert produce(acks=-1) == 0
-        cluster.isolate({number})
-        assert produce(acks=-1) == NOT_LEADER
-        assert produce(acks=1) == NOT_LEADER
-        # What is committed can be read; for more the client looks elsewhere.
-        assert fetch(0) == 0
-        assert fetch(1) == NOT_LEADER
-        elected = cluster.leader_of("spread", led[number])
-        assert elected is not cluster.brokers[number]
-        cluster.heal()
-        session.close()

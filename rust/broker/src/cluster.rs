@@ -13,7 +13,6 @@ pub mod join;
 mod leaving;
 mod member;
 mod membership;
-mod own_session;
 pub mod peers;
 mod refusing;
 mod registering;
@@ -48,8 +47,8 @@ use member::Member;
 use parking_lot::Mutex;
 use peers::Peers;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock, Weak, mpsc};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -116,10 +115,6 @@ pub struct Cluster {
     /// The epoch in which this broker serves.
     epoch: AtomicI64,
     desk: Desk,
-    /// Its session is over.
-    is_unheard: AtomicBool,
-    /// See [`Self::on_session`].
-    on_session: OnceLock<Box<dyn Fn(bool) + Send + Sync>>,
 }
 
 impl Cluster {
@@ -144,8 +139,6 @@ impl Cluster {
             changing_over,
             epoch,
             desk,
-            is_unheard: AtomicBool::new(false),
-            on_session: OnceLock::new(),
         })
     }
 
@@ -451,7 +444,6 @@ async fn turns(cluster: Weak<Cluster>) {
             continue;
         }
         member.mend(&status, this.clock.monotonic_ns());
-        this.look_at_session(&member, &status);
         turn = turn.wrapping_add(1);
         if !turn.is_multiple_of(turns_per_beat) {
             continue;

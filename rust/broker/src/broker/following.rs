@@ -2,7 +2,6 @@
 
 use super::freed_memory;
 use crate::clock::Clock;
-use crate::cluster::Cluster;
 use crate::config::{BrokerConfig, TopicValues};
 use crate::metadata::controller::{Done, altered_config};
 use crate::metadata::{ApiError, Controller, MetadataImage, TopicImage};
@@ -111,24 +110,6 @@ pub(super) fn propose_in_sync(
         };
         let epoch = controller.image().brokers.get(&local_id).map_or(-1, |broker| broker.epoch);
         controller.alter_partitions(local_id, epoch, changes, Done::new(done));
-    });
-}
-
-/// Has leaders here that cannot commit send their clients away, while no controller hears this
-/// broker.
-pub(super) fn look_at_silence(
-    cluster: &Cluster,
-    partitions: &Arc<ReplicaManager>,
-    config: &BrokerConfig,
-) {
-    // A follower without news fetches no sooner.
-    let pause_ms = u64::try_from(config.replica_fetch_wait_max_ms).unwrap_or(0);
-    let silence_ms = config.broker_session_timeout_ms.saturating_add(pause_ms);
-    let told = Arc::downgrade(partitions);
-    cluster.on_session(move |is_over| {
-        if let Some(partitions) = told.upgrade() {
-            partitions.look_at_silence(is_over.then_some(silence_ms));
-        }
     });
 }
 

@@ -2,8 +2,8 @@
 
 use super::directories::Directories;
 use super::following::{
-    fetchers, follow_images, look_at_silence, note_directories, propose_in_sync, start_fetchers,
-    tell_when_offline, topic_settings,
+    fetchers, follow_images, note_directories, propose_in_sync, start_fetchers, tell_when_offline,
+    topic_settings,
 };
 use super::{StartError, system};
 use crate::client_metrics::ClientMetrics;
@@ -149,7 +149,6 @@ impl Foundation<'_> {
         tell_when_offline(&controller, &partitions, timer, config.node_id);
         note_directories(&controller, &partitions, config.node_id);
         propose_in_sync(&controller, &partitions, config.node_id);
-        look_at_silence(&cluster, &partitions, config);
         follow_images(&controller, &partitions, &swapped);
         let fetchers = fetchers(config, &partitions, clock, links.clone());
         if matches!(threads, Threads::Own) {

@@ -27,11 +27,6 @@ impl Limits {
         let gap_ns = if third > SHORTEST_GAP_NS { third } else { SHORTEST_GAP_NS };
         Self { session_ns, unreached_ns: heartbeat_ns.saturating_mul(2), gap_ns }
     }
-
-    /// A broker that did not look for longer than this was stopped itself, in nanoseconds.
-    pub const fn gap_ns(&self) -> u64 {
-        self.gap_ns
-    }
 }
 
 /// When each broker sent its last heartbeat, for the leader of one term.

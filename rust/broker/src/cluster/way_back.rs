@@ -23,33 +23,18 @@ pub(super) struct Silence {
     asked_ns: u64,
     /// Questions so far.
     count: usize,
-    /// When this broker looked last.
-    looked_ns: Option<u64>,
 }
 
 impl Silence {
     /// A leader took a heartbeat, or this broker leads itself.
     pub fn ends(&mut self) {
-        *self = Self { count: self.count, looked_ns: self.looked_ns, ..Self::default() };
-    }
-
-    /// This broker looks. What it did not hear while it stood still for `gap_ns` itself says
-    /// nothing.
-    pub fn looks(&mut self, now_ns: u64, gap_ns: u64) {
-        let looked_ns = self.looked_ns.replace(now_ns).unwrap_or(now_ns);
-        if now_ns.saturating_sub(looked_ns) > gap_ns {
-            self.ends();
-        }
-    }
-
-    /// How long it has lasted, in nanoseconds.
-    pub fn lasts_ns(&mut self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns))
+        *self = Self { count: self.count, ..Self::default() };
     }
 
     /// The number of the question that is due, if there is silence for longer than `patience`.
     fn due(&mut self, now_ns: u64, patience: Duration) -> Option<usize> {
-        let is_long = u128::from(self.lasts_ns(now_ns)) > patience.as_nanos();
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        let is_long = u128::from(now_ns.saturating_sub(since_ns)) > patience.as_nanos();
         if !is_long || now_ns.saturating_sub(self.asked_ns) < ASK_AGAIN_NS {
             return None;
         }
@@ -82,10 +67,10 @@ impl Cluster {
     /// Asks a member to take this broker in, where no leader hears it for too long.
     pub(super) fn look_for_the_way_back(&self, member: &Arc<Member>, status: &Status) {
         let Some(joining) = self.joining_again() else { return };
-        if Member::leads(status) {
-            return;
-        }
         let mut silence = member.silence.lock();
+        if Member::leads(status) {
+            return silence.ends();
+        }
         let patience = self.settings.session_timeout;
         let Some(turn) = silence.due(self.clock.monotonic_ns(), patience) else { return };
         drop(silence);
@@ -132,16 +117,5 @@ mod tests {
         silence.ends();
         let mut due = |at: u64| silence.due(at * second, patience);
         assert_eq!([due(116), due(125), due(126)], [None, None, Some(4)]);
-    }
-
-    #[test]
-    fn a_broker_that_stood_still_itself_begins_to_count_again() {
-        let mut silence = Silence::default();
-        let mut lasts = |now_ns| {
-            silence.looks(now_ns, 100);
-            silence.lasts_ns(now_ns)
-        };
-        assert_eq!([lasts(50), lasts(150), lasts(250)], [0, 100, 200]);
-        assert_eq!([lasts(351), lasts(400)], [0, 49]);
     }
 }

@@ -17,7 +17,7 @@ use kafkalite_log::{
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 mod appending;
 mod followers;
@@ -43,7 +43,6 @@ pub struct Partition {
     state: Mutex<PartitionState>,
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
-    is_cut_off: AtomicBool,
     committer: Arc<GroupCommit>,
     /// Fetches and produces that wait here, and the fetch sessions that have this partition. They
     /// are notified after every change of what a fetch returns: high watermark, log start, leader,
@@ -106,7 +105,6 @@ impl Partition {
             internal,
             high_watermark: AtomicI64::new(state.high_watermark().0),
             leader_epoch: AtomicI32::new(-1),
-            is_cut_off: AtomicBool::new(false),
             committer: identity.committer,
             state: Mutex::new(state),
             log,
@@ -253,7 +251,6 @@ impl Partition {
             let mut state = self.state.lock();
             state.follow_image(image, log_end);
             self.leader_epoch.store(state.leader_epoch().0, Ordering::Release);
-            self.is_cut_off.store(state.is_cut_off(), Ordering::Release);
             self.publish(&state);
         }
         self.tell_everyone();

@@ -20,7 +20,6 @@ use crate::metadata::image::Assignment;
 use kafkalite_log::{DurableEnd, LogEnd, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 
-mod cut_off;
 mod in_sync;
 
 use in_sync::InSync;
@@ -48,8 +47,6 @@ pub struct PartitionState {
     leader: i32,
     leader_epoch: LeaderEpoch,
     is_gone: bool,
-    /// It cannot commit: this broker is cut off from the controller, and from a replica in sync.
-    is_cut_off: bool,
     in_sync: InSync,
     /// The newest reported end of this broker's own log.
     log_end: LogEnd,
@@ -74,7 +71,6 @@ impl PartitionState {
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
             is_gone: false,
-            is_cut_off: false,
             in_sync: InSync::new(local_id),
             log_end,
             durable: DurableEnd { offset: log_end.durable, version: log_end.version },
@@ -118,7 +114,6 @@ impl PartitionState {
         }
         let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
         self.is_noted = image.assignment(self.local_id) == Assignment::Directory(self.directory);
-        self.is_cut_off &= image.leader_epoch == self.leader_epoch;
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
         self.in_sync.follow_image(image, begins);
@@ -295,10 +290,6 @@ impl PartitionState {
             CommitStatus::Committed if self.in_sync.is_surely_under_min() => {
                 CommitStatus::Lost(ErrorCode::NotEnoughReplicasAfterAppend)
             }
-            // It may be committed yet, or be cut off: the client looks for the leader.
-            CommitStatus::Pending if self.is_cut_off => {
-                CommitStatus::Lost(ErrorCode::NotLeaderOrFollower)
-            }
             status => status,
         }
     }
@@ -326,16 +317,13 @@ impl PartitionState {
     /// The epoch to append in.
     ///
     /// # Errors
-    /// Deleted, not the leader, cut off, or, for `acks_all`, too few in-sync replicas.
+    /// Deleted, not the leader, or, for `acks_all`, too few in-sync replicas.
     pub fn may_append(&self, acks_all: bool) -> Result<LeaderEpoch, AppendRefusal> {
         if self.is_gone {
             return Err(ErrorCode::UnknownTopicOrPartition.into());
         }
         if !self.is_leader() {
             return Err(AppendRefusal::not_leader(self.leader, self.leader_epoch));
-        }
-        if self.is_cut_off {
-            return Err(ErrorCode::NotLeaderOrFollower.into());
         }
         if acks_all && self.in_sync.is_under_min() {
             return Err(ErrorCode::NotEnoughReplicas.into());

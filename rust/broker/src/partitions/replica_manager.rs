@@ -24,7 +24,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod assigning;
-mod cut_off;
 mod deleting;
 mod flushing;
 mod in_sync;
@@ -167,8 +166,6 @@ pub struct ReplicaManager {
     on_isr_proposals: OnceLock<OnIsrProposals>,
     /// Some partition here has, or had, a replica on another broker.
     any_followers: AtomicBool,
-    /// The controller does not hear this broker.
-    is_unheard: AtomicBool,
     /// Called with deadlines; see [`ReplicaManager::on_deadline`].
     on_deadline: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Called when logs opened late; see [`ReplicaManager::on_opened`].
@@ -207,7 +204,6 @@ impl ReplicaManager {
             isr_proposals: Mutex::default(),
             on_isr_proposals: OnceLock::new(),
             any_followers: AtomicBool::new(false),
-            is_unheard: AtomicBool::new(false),
             on_deadline: OnceLock::new(),
             on_opened: OnceLock::new(),
             checkpointing: Mutex::default(),

@@ -254,19 +254,8 @@ impl World {
             Fault::Pause => self.pause(id),
             Fault::Restart if !is_fragile => self.stop(id),
             Fault::MoveLeader => self.move_leader(id),
-            Fault::Unheard => self.unheard(id),
             _ => {}
         }
-    }
-
-    /// A broker believes that no controller hears it, or that one does again. Leaders there that
-    /// heard nothing of a replica in sync for a while send their clients away.
-    fn unheard(&mut self, id: i32) {
-        let silence_ms = self.chaos.chance(600).then(|| self.chaos.between(1, 100));
-        if let Some(running) = &self.host(id).running {
-            running.broker.rooms().partitions.look_at_silence(silence_ms);
-        }
-        self.after_step(id);
     }
 
     /// With `flush.messages=1` always. Without it one broker at a time loses records, while all
@@ -356,9 +345,6 @@ impl World {
         for id in ids {
             let host = self.host(id);
             host.spare();
-            if let Some(running) = &host.running {
-                running.broker.rooms().partitions.look_at_silence(None);
-            }
             let life = host.life;
             if host.paused_ms > now_ms {
                 host.paused_ms = now_ms;

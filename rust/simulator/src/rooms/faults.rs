@@ -25,15 +25,13 @@ pub enum Fault {
     Restart,
     /// The controller moves a leader.
     MoveLeader,
-    /// A broker finds its session over, and may be wrong.
-    Unheard,
     /// A proposal of metadata is rejected, lost, or of unknown outcome.
     Proposal,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::Drop,
         Self::Delay,
         Self::Kill,
@@ -44,12 +42,11 @@ impl Fault {
         Self::Pause,
         Self::Restart,
         Self::MoveLeader,
-        Self::Unheard,
         Self::Proposal,
     ];
 
     /// The kinds that happen at a moment, to one broker.
-    pub(super) const EVENTS: [Self; 9] = [
+    pub(super) const EVENTS: [Self; 8] = [
         Self::Kill,
         Self::TornWrite,
         Self::PowerCut,
@@ -58,7 +55,6 @@ impl Fault {
         Self::Pause,
         Self::Restart,
         Self::MoveLeader,
-        Self::Unheard,
     ];
 
     /// The kind of this name, as `Debug` writes it.

@@ -12,7 +12,6 @@ use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The brokers as the newest image has them, for all partitions of this broker.
 #[derive(Default)]
@@ -98,30 +97,6 @@ impl Partition {
             self.tell_everyone();
         }
         proposal
-    }
-
-    /// Looks whether it can commit, as [`PartitionState::look_at_silence`] says. What waits here is
-    /// answered if it cannot.
-    ///
-    /// [`PartitionState::look_at_silence`]: crate::partitions::PartitionState::look_at_silence
-    pub fn look_at_silence(&self, now_ms: u64, silence_ms: Option<u64>) {
-        let waiters = &self.fetch_waiters;
-        let quiet_ms = |id| waiters.caught_up_ms(id).and_then(|ms| u64::try_from(ms).ok());
-        let has_changed = {
-            let mut state = self.state.lock();
-            let has_changed = state.look_at_silence((now_ms, silence_ms), quiet_ms);
-            self.is_cut_off.store(state.is_cut_off(), Ordering::Release);
-            has_changed
-        };
-        if has_changed {
-            self.tell_everyone();
-        }
-    }
-
-    /// Whether this broker leads it, cannot commit, and another one may lead by now.
-    #[must_use]
-    pub fn is_cut_off(&self) -> bool {
-        self.is_cut_off.load(Ordering::Acquire)
     }
 
     /// Where the logs of all replicas on brokers that are alive start, at least: what is before was

@@ -159,10 +159,6 @@ impl Partition {
         let high_watermark = self.high_watermark();
         let from = Offset(target.fetch_offset);
         let to = self.readable_end(reader);
-        // What is committed may be read. There will be no more of it here.
-        if from >= to && !matches!(reader, FetchReader::Follower(_)) && self.is_cut_off() {
-            return Err(ErrorCode::NotLeaderOrFollower);
-        }
         let diverging = self.divergence(target, reader)?;
         // Looked at last: where the logs part is never beyond the start that the answer names.
         let log_start_offset = self.log_start_offset();

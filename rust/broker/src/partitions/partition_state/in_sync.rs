@@ -187,22 +187,6 @@ impl InSync {
         }
     }
 
-    /// Whether a committed in-sync replica was not heard for longer than `limit_ms`. One that was
-    /// never heard counts from the next [`Self::look_at_lag`] on.
-    pub fn is_any_silent(
-        &self,
-        now_ms: u64,
-        limit_ms: u64,
-        quiet_ms: impl Fn(i32) -> Option<u64>,
-    ) -> bool {
-        let mut committed = self.followers.iter().filter(|one| self.committed.contains(&one.id));
-        committed.any(|one| {
-            let fetched_ms = one.fetched.map(|(at_ms, _)| at_ms);
-            let heard_ms = fetched_ms.max(one.caught_up_ms).max(quiet_ms(one.id));
-            heard_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > limit_ms)
-        })
-    }
-
     /// The in-sync replicas with one more that has everything up to `needed`, if there is one.
     pub fn expanded(&self, needed: Offset) -> Option<Vec<IsrMember>> {
         let mut joining = self.followers.iter().filter(|follower| follower.is_joining);
