@@ -207,7 +207,9 @@ def test_a_failure_shows_the_fork_and_the_cluster_of_its_test(pytester: pytest.P
             kafkalite_fork.clock.advance("8d")
             producer = meet(kafkalite_fork.faults, kafkalite_fork.bootstrap_servers)
             (fault,) = kafkalite_fork.faults
-            while not fault.fired:
+            for _ in range(6_000):
+                if fault.fired:
+                    break
                 producer.poll(0.01)
             assert False
 
@@ -219,7 +221,9 @@ def test_a_failure_shows_the_fork_and_the_cluster_of_its_test(pytester: pytest.P
             leader = kafkalite_cluster.leader_of("orders", 0)
             producer = meet(leader.faults, servers)
             (fault,) = leader.faults
-            while not fault.fired:
+            for _ in range(6_000):
+                if fault.fired:
+                    break
                 producer.poll(0.01)
             assert False
         """

@@ -232,10 +232,11 @@ def test_an_async_producer_that_is_left_open_delivers_at_the_end(
             producer = kl.AsyncProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000,
                                         delivery_timeout_ms=200_000)
             left = asyncio.create_task(producer.send(sys.argv[2], b"v"))
-            while not producer.metrics()["buffer-available-bytes"] < (
-                producer.metrics()["buffer-total-bytes"]
-            ):
-                await asyncio.sleep(0)
+            async with asyncio.timeout(60):
+                while not producer.metrics()["buffer-available-bytes"] < (
+                    producer.metrics()["buffer-total-bytes"]
+                ):
+                    await asyncio.sleep(0)
 
         asyncio.run(main())
     """
