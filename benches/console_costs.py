@@ -1,6 +1,7 @@
 """What the console costs: CPU for each GB, with a reader of the live stream and without.
 
     python benches/console_costs.py                # prints the figures; 1 where a bound is missed
+    python benches/console_costs.py --beside older/bin/python   # beside an older release
 
 The reader is a process of its own, which reads ``/api/v1/live`` as the data plane page does. Rounds
 alternate, in an order that changes, because a machine grows slower or faster over time. Each round
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,36 +75,57 @@ def load(broker: brokers.Kafkalite, records: int) -> float:
     return used / (records * VALUE_BYTES / 1e9)
 
 
+class Other(brokers.Kafkalite):
+    """The broker of the release that another interpreter has installed."""
+
+    def __init__(self, data_dir: Path, python: str) -> None:
+        """``python`` is the path of the interpreter."""
+        super().__init__(data_dir)
+        self.python = python
+
+    def command(self) -> list[str]:
+        """The usual command, by that interpreter."""
+        return [self.python, *super().command()[1:]]
+
+
+def print_ratio(found: dict[str, list[float]], one: str, other: str) -> float:
+    """Prints, and returns, the median of the ratios inside the rounds."""
+    ratios = [a / b for a, b in zip(found[one], found[other], strict=True)]
+    times = statistics.median(ratios)
+    print(f"{one} against {other}, median of the rounds: {times:.3f} times")
+    return times
+
+
 def main() -> int:
     """Measure, print, and judge."""
     parser = argparse.ArgumentParser(description="What the console costs.")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--records", type=int, default=1_000_000, help="records of a round")
+    parser.add_argument("--beside", metavar="PYTHON", help="interpreter with another release")
     options = parser.parse_args()
     found: dict[str, list[float]] = {"closed": [], "open": []}
-    with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as folder, ExitStack() as stack:
         broker = brokers.Kafkalite(Path(folder) / "data")
         broker.start()
-        try:
-            for number in range(options.rounds + 1):
-                order = ["closed", "open"] if number % 2 else ["open", "closed"]
-                for console in order:
-                    if console == "open":
-                        with reader(broker.admin_url()):
-                            cost = load(broker, options.records)
-                    else:
-                        cost = load(broker, options.records)
-                    if number > 0:
-                        found[console].append(cost)
-        finally:
-            broker.stop()
-    closed, opened = (statistics.median(found[console]) for console in ("closed", "open"))
-    pairs = [one / other for one, other in zip(found["open"], found["closed"], strict=True)]
-    times = statistics.median(pairs)
-    print(f"console closed: {closed:.3f} CPU s/GB, open: {opened:.3f} CPU s/GB")
-    print(f"open against closed, median of the pairs: {times:.3f} times")
-    least = {console: min(costs) for console, costs in found.items()}
-    print(f"the cheapest rounds: {least['closed']:.3f} and {least['open']:.3f} CPU s/GB")
+        stack.callback(broker.stop)
+        if options.beside:
+            other = Other(Path(folder) / "other", options.beside)
+            other.start()
+            stack.callback(other.stop)
+            found["other release"] = []
+        for number in range(options.rounds + 1):
+            # Each kind comes first, in between and last equally often.
+            kinds = list(found)
+            for kind in kinds[number % len(kinds) :] + kinds[: number % len(kinds)]:
+                with reader(broker.admin_url()) if kind == "open" else nullcontext():
+                    cost = load(other if kind == "other release" else broker, options.records)
+                if number > 0:
+                    found[kind].append(cost)
+    for kind, costs in found.items():
+        print(f"{kind}: {statistics.median(costs):.3f} CPU s/GB, cheapest {min(costs):.3f}")
+    times = print_ratio(found, "open", "closed")
+    if options.beside:
+        print_ratio(found, "closed", "other release")
     print(json.dumps(found))
     return int(times > MOST_TIMES)
 
