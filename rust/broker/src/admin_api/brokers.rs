@@ -224,15 +224,18 @@ fn together(
 ) -> Result<Value, Refusal> {
     let mut sources = vec![api.own_source()];
     let mut told: Vec<(i32, Value)> = Vec::new();
-    let mut refused = None;
+    let mut refused: Option<Refusal> = None;
     let own = (api.own_source(), Some(own.map(Bytes::from)));
     for (mut source, answer) in std::iter::once(own).chain(said) {
         match answer.map(|answer| answer.map(|body| serde_json::from_slice(&body))) {
             Some(Ok(Ok(value))) => told.push((source.broker_id, value)),
             Some(Ok(Err(error))) => source.is_silent(format!("it told no JSON: {error}")),
-            Some(Err(refusal)) => {
-                refused.get_or_insert(refusal);
-            }
+            // The broker that would have it knows that it is not there; the others only that
+            // they do not have it.
+            Some(Err(refusal)) => match &refused {
+                Some(_) if refusal.status != StatusCode::NOT_FOUND => {}
+                _ => refused = Some(refusal),
+            },
             None => {}
         }
         if source.broker_id != api.local_id {
