@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .. import _native
 from ..arguments import absent, checked_callables, refuse_positional
@@ -95,6 +96,15 @@ class _Place:
             del self._lines[self._topic]
 
 
+def _deliver(producer: _native.Producer[Any, Any]) -> None:
+    """Close a producer as at the end of the interpreter."""
+    lost = producer._close(EXIT_TIMEOUT_S)
+    # Where a call of `close` is under way, it waits no longer.
+    producer._hurry()
+    if lost:
+        warnings.warn(lost_at_close(lost), RuntimeWarning, stacklevel=2)
+
+
 class AsyncProducer(Generic[SentKey, SentValue]):
     """Sends records to topics, from one event loop.
 
@@ -103,7 +113,8 @@ class AsyncProducer(Generic[SentKey, SentValue]):
     :meth:`send_batch`. Records of one topic are added in the order of the calls. The loop is woken
     once for all records that a broker acknowledged together.
 
-    One that is left open is closed at the end of the interpreter.
+    One that is left open is closed at the end of the interpreter. One that is forgotten while it
+    is open delivers what was added, on a thread, and a ``ResourceWarning`` tells.
 
     Examples:
         >>> async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
@@ -312,11 +323,7 @@ class AsyncProducer(Generic[SentKey, SentValue]):
 
     def _end_at_exit(self) -> None:
         """Close as :class:`kafkalite.Producer` does at the end of the interpreter."""
-        lost = self._native._close(EXIT_TIMEOUT_S)
-        # Where a call of `close` is under way, it waits no longer.
-        self._native._hurry()
-        if lost:
-            warnings.warn(lost_at_close(lost), RuntimeWarning, stacklevel=2)
+        _deliver(self._native)
 
     async def __aenter__(self) -> Self:
         """Return the producer."""
@@ -325,6 +332,15 @@ class AsyncProducer(Generic[SentKey, SentValue]):
     async def __aexit__(self, *_: object) -> None:
         """Close the producer."""
         await self.close()
+
+    def __del__(self) -> None:
+        """Have a producer that was left open deliver."""
+        # An object whose making failed has nothing to close.
+        with contextlib.suppress(AttributeError, RuntimeError):
+            if not self.closed:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+                # On a thread, because this may run in the middle of anything, on the loop too.
+                on_thread(_deliver, self._native)
 
     if not TYPE_CHECKING:
 

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import pathlib
 import time
+import warnings
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -62,6 +63,7 @@ def callback_threads() -> int:
     return names.count("kafkalite-cb")
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_an_unclosed_producer_leaves_no_thread(kafkalite_bootstrap: str, name: str) -> None:
     before = callback_threads()
 
@@ -74,6 +76,25 @@ def test_an_unclosed_producer_leaves_no_thread(kafkalite_bootstrap: str, name: s
     deadline = time.monotonic() + PATIENCE_S
     while callback_threads() > before:
         assert time.monotonic() < deadline
+
+
+def test_a_producer_that_is_forgotten_delivers_and_warns(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    async def main() -> None:
+        producer = kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap, linger_ms=200)
+        await producer.send(name, b"first")
+        sending = asyncio.create_task(producer.send(name, b"v"))
+        await asyncio.sleep(0)  # The task begins, and adds the record.
+        sending.cancel()
+        await asyncio.wait([sending])
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run(main)
+        gc.collect()
+    assert [warning.category for warning in seen] == [ResourceWarning]
+    assert [record.value for record in read(kafkalite_bootstrap, name, 2)] == [b"first", b"v"]
 
 
 def test_many_sends_at_once_are_few_wake_ups(kafkalite_bootstrap: str, name: str) -> None:
