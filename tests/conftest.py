@@ -21,6 +21,9 @@ os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has its background jobs ignore Ctrl-C, and the programs that tests start would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # The same below nohup. Programs that are started lose a handler, and begin with the default.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture

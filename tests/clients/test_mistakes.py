@@ -213,6 +213,8 @@ def test_methods_of_other_clients_get_a_hint_at_ours(client: Any, name: str, hin
     made = client(bootstrap_servers="127.0.0.1:9")
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as caught:
         getattr(made, name)
+    if (closing := made.close()) is not None:
+        asyncio.run(closing)
     assert hint in notes(caught.value)
 
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+import kafkalite
 from tests.harness import places
 from tests.harness.brokers import java_command
 
@@ -257,3 +258,38 @@ class Driver:
         """Close the clients."""
         for role in sorted(self.used):
             self.clients.start("close", self.id(role)).result(PATIENCE_S)
+
+
+@contextmanager
+def broker_of(kind: str) -> Iterator[kafkalite.Broker]:
+    """A broker with test control for the tests of a file; each has a topic of its own."""
+    if kind != "kafkalite":
+        pytest.skip("no other broker has test control")
+    config = {"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": "false"}
+    with kafkalite.Broker(config=config) as broker:
+        yield broker
+
+
+@contextmanager
+def cluster_of(kind: str, **options: Any) -> Iterator[kafkalite.Cluster]:
+    """Three brokers with test control for the tests of a file."""
+    if kind != "kafkalite":
+        pytest.skip("no other broker has test control")
+    with kafkalite.Cluster(**options) as cluster:
+        cluster.wait_ready()
+        yield cluster
+
+
+@contextmanager
+def driver_on(
+    served: kafkalite.Broker | kafkalite.Cluster, clients: Clients, topic: str, partitions: int
+) -> Iterator[Driver]:
+    """Clients with a topic of their own; faults end with the block."""
+    with kafkalite.AdminClient(bootstrap_servers=served.bootstrap_servers) as admin:
+        admin.create_topic(topic, partitions=partitions)
+    driver = Driver(clients, served.bootstrap_servers, topic)
+    try:
+        yield driver
+    finally:
+        served.faults.clear()
+        driver.close()

@@ -12,7 +12,16 @@ from confluent_kafka import Consumer, TopicPartition
 
 import kafkalite
 from kafkalite.recording import RecordedRequest
-from tests.conformance.driven import KINDS, PATIENCE_S, Clients, Driver, clients_of
+from tests.conformance.driven import (
+    KINDS,
+    PATIENCE_S,
+    Clients,
+    Driver,
+    broker_of,
+    clients_of,
+    cluster_of,
+    driver_on,
+)
 from tests.harness import places
 from tests.harness.patience import eventually
 
@@ -33,23 +42,17 @@ def meets(*rows: str) -> Callable[[Check], Check]:
 
 @pytest.fixture(scope="module")
 def ours(broker_kind: str) -> Iterator[kafkalite.Broker]:
-    """One broker for all tests; each has a topic of its own."""
-    if broker_kind != "kafkalite":
-        pytest.skip("faults are injected into a broker of ours")
-    config = {"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": "false"}
-    with kafkalite.Broker(config=config) as broker:
+    """One broker for all tests."""
+    with broker_of(broker_kind) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def three(broker_kind: str) -> Iterator[kafkalite.Cluster]:
     """Three brokers, each in a rack of its own."""
-    if broker_kind != "kafkalite":
-        pytest.skip("faults are injected into a cluster of ours")
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     config = {"group.initial.rebalance.delay.ms": 0, "replica.selector.class": selector}
-    with kafkalite.Cluster(config=config, racks=["a", "b", "c"]) as cluster:
-        cluster.wait_ready()
+    with cluster_of(broker_kind, config=config, racks=["a", "b", "c"]) as cluster:
         yield cluster
 
 
@@ -64,14 +67,9 @@ def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
 def driver(
     ours: kafkalite.Broker, clients: Clients, unique: Callable[[str], str]
 ) -> Iterator[Driver]:
-    """Clients with a topic of two partitions; faults end with the test."""
-    topic = unique("row")
-    with kafkalite.AdminClient(bootstrap_servers=ours.bootstrap_servers) as admin:
-        admin.create_topic(topic, partitions=2)
-    driver = Driver(clients, ours.bootstrap_servers, topic)
-    yield driver
-    ours.faults.clear()
-    driver.close()
+    """Clients with a topic of two partitions."""
+    with driver_on(ours, clients, unique("row"), 2) as driver:
+        yield driver
 
 
 @pytest.fixture
@@ -79,13 +77,8 @@ def spread(
     three: kafkalite.Cluster, clients: Clients, unique: Callable[[str], str]
 ) -> Iterator[Driver]:
     """Clients with a topic of three partitions, each on all three brokers."""
-    topic = unique("spread")
-    with kafkalite.AdminClient(bootstrap_servers=three.bootstrap_servers) as admin:
-        admin.create_topic(topic, partitions=3)
-    driver = Driver(clients, three.bootstrap_servers, topic)
-    yield driver
-    three.faults.clear()
-    driver.close()
+    with driver_on(three, clients, unique("spread"), 3) as driver:
+        yield driver
 
 
 def errors_of(requests: list[RecordedRequest], api: str = "Produce") -> list[list[str]]:

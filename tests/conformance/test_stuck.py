@@ -9,7 +9,15 @@ import pytest
 
 import kafkalite
 from kafkalite.explaining import Explanation, Reason
-from tests.conformance.driven import PATIENCE_S, Clients, Driver, clients_of
+from tests.conformance.driven import (
+    PATIENCE_S,
+    Clients,
+    Driver,
+    broker_of,
+    clients_of,
+    cluster_of,
+    driver_on,
+)
 from tests.harness.requests import batch
 from tests.harness.session import Session
 
@@ -20,21 +28,15 @@ FENCED = "INVALID_PRODUCER_EPOCH"
 
 @pytest.fixture(scope="module")
 def ours(broker_kind: str) -> Iterator[kafkalite.Broker]:
-    """One broker for all tests; each has a topic of its own."""
-    if broker_kind != "kafkalite":
-        pytest.skip("a broker of ours explains its clients")
-    config = {"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": "false"}
-    with kafkalite.Broker(config=config) as broker:
+    """One broker for all tests."""
+    with broker_of(broker_kind) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def three(broker_kind: str) -> Iterator[kafkalite.Cluster]:
     """Three brokers, which give a follower up after two minutes only."""
-    if broker_kind != "kafkalite":
-        pytest.skip("brokers of ours explain their clients")
-    with kafkalite.Cluster(config={"replica.lag.time.max.ms": LONG_MS}) as cluster:
-        cluster.wait_ready()
+    with cluster_of(broker_kind, config={"replica.lag.time.max.ms": LONG_MS}) as cluster:
         yield cluster
 
 
@@ -49,14 +51,9 @@ def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
 def driver(
     ours: kafkalite.Broker, clients: Clients, unique: Callable[[str], str]
 ) -> Iterator[Driver]:
-    """Clients with a topic of one partition; faults end with the test."""
-    topic = unique("stuck")
-    with kafkalite.AdminClient(bootstrap_servers=ours.bootstrap_servers) as admin:
-        admin.create_topic(topic)
-    driver = Driver(clients, ours.bootstrap_servers, topic)
-    yield driver
-    ours.faults.clear()
-    driver.close()
+    """Clients with a topic of one partition."""
+    with driver_on(ours, clients, unique("stuck"), 1) as driver:
+        yield driver
 
 
 def explained(
