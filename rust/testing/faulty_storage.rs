@@ -3,14 +3,14 @@
 //! Every change (write, sync, truncate, create, rename, remove) counts; the plan says at which one
 //! the fault strikes. After a crash nothing works any more, as for a process that is gone; the
 //! files hold what they held. After a power cut they also lose what was not synced: new bytes and
-//! new names. If the test asks for it, cuts, renames and removals are lost too.
+//! new names. If the test asks for it, cuts, renames and removals are lost too. What is half done
+//! after a fault: a write, and the removal of a directory.
 //!
 //! Test crates include this file with `#[path]`.
 
 // No test crate uses all of it.
 #![allow(dead_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,17 @@ use std::sync::Arc;
 use kafkalite_log::storage::{DirEntry, OpenMode, RealStorage, Storage, StorageFile, read_full};
 use parking_lot::Mutex;
 
+#[path = "faulty_storage/on_disk.rs"]
+mod on_disk;
+
+pub use on_disk::Tail;
+use on_disk::{Id, OnDisk};
+
 /// What happens at the chosen change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// That one change fails with this errno; half of a write's bytes are written.
+    /// That one change fails with this errno; half of a write's bytes are written, and half of a
+    /// directory's files removed.
     Fail(i32),
     /// That one change finds the disk full, unless it is a sync; half of a write's bytes are
     /// written.
@@ -41,94 +48,47 @@ impl std::fmt::Debug for Once {
     }
 }
 
+/// What a change asks of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Blocks, or a place for a name.
+    Room,
+    /// Nothing that a full disk lacks.
+    NoRoom,
+    Sync,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    at: u64,
+    fault: Fault,
+    /// It strikes below these directories from that change on; `None` strikes once, anywhere.
+    below: Option<Vec<PathBuf>>,
+}
+
+impl Plan {
+    /// Whether it strikes at the change `number` of the file at `path`.
+    fn strikes(&self, number: u64, need: Need, path: &Path) -> bool {
+        let comes = match &self.below {
+            Some(below) => number >= self.at && below.iter().any(|one| path.starts_with(one)),
+            None => number == self.at,
+        };
+        let lasts = self.below.is_some();
+        comes
+            && (self.fault != Fault::Full || need == Need::Room || (need == Need::NoRoom && !lasts))
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     changes: u64,
-    plan: Option<(u64, Fault)>,
+    plan: Option<Plan>,
     crashed: bool,
     /// Syncs of files do nothing, and say that they did.
     ignores_syncs: bool,
-    /// Bytes of each file that a power cut leaves.
-    synced: BTreeMap<PathBuf, u64>,
     /// What is done beside the next read.
     beside_read: Once,
-    /// Names that a power cut takes away.
-    unsynced_names: BTreeSet<PathBuf>,
-    /// What a power cut may undo, in the order in which it was done.
-    unsynced_changes: Vec<UnsyncedChange>,
-}
-
-/// A change that no sync followed, and what undoes it.
-#[derive(Debug)]
-enum UnsyncedChange {
-    /// The file lost these bytes, from this position on.
-    Cut(PathBuf, u64, Vec<u8>),
-    /// A file with these bytes was removed.
-    Removed(PathBuf, Vec<u8>),
-    /// The first became the second, in the place of a file with these bytes.
-    Renamed(PathBuf, PathBuf, Option<Vec<u8>>),
-}
-
-impl UnsyncedChange {
-    fn paths(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Cut(path, ..) | Self::Removed(path, _) => vec![path.clone()],
-            Self::Renamed(from, to, _) => vec![from.clone(), to.clone()],
-        }
-    }
-
-    /// Whether a sync of the directory `path` makes it last.
-    fn is_name_in(&self, path: &Path) -> bool {
-        match self {
-            Self::Cut(..) => false,
-            Self::Removed(name, _) | Self::Renamed(name, ..) => name.parent() == Some(path),
-        }
-    }
-}
-
-impl State {
-    fn undo(&mut self, change: UnsyncedChange) -> io::Result<()> {
-        match change {
-            UnsyncedChange::Cut(path, from, bytes) => {
-                let file = RealStorage.open(&path, OpenMode::Write)?;
-                file.write_all_at(&mut [IoSlice::new(&bytes)], from)?;
-                self.synced.insert(path, from + bytes.len() as u64);
-            }
-            UnsyncedChange::Removed(path, bytes) => {
-                std::fs::write(&path, &bytes)?;
-                self.unsynced_names.remove(&path);
-                self.synced.insert(path, bytes.len() as u64);
-            }
-            UnsyncedChange::Renamed(from, to, replaced) => {
-                std::fs::rename(&to, &from)?;
-                // What was made under the old name since then is lost with it.
-                self.unsynced_names.remove(&from);
-                if let Some(length) = self.synced.remove(&to) {
-                    self.synced.insert(from, length);
-                }
-                if let Some(bytes) = replaced {
-                    self.undo(UnsyncedChange::Removed(to, bytes))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Files in a directory that was renamed are found in it under its new name.
-    fn move_inside(&mut self, from: &Path, to: &Path) {
-        let moved = |path: &Path| Some(to.join(path.strip_prefix(from).ok()?));
-        let synced = std::mem::take(&mut self.synced).into_iter();
-        let synced = synced.map(|(path, length)| (moved(&path).unwrap_or(path), length));
-        self.synced = synced.collect();
-        let names = std::mem::take(&mut self.unsynced_names).into_iter();
-        self.unsynced_names = names.map(|path| moved(&path).unwrap_or(path)).collect();
-    }
-
-    /// What is gone with a directory has no names that a power cut could take.
-    fn forget_inside(&mut self, directory: &Path) {
-        self.synced.retain(|path, _| !path.starts_with(directory));
-        self.unsynced_names.retain(|path| !path.starts_with(directory));
-    }
+    on_disk: OnDisk,
 }
 
 /// See the head of this file.
@@ -141,7 +101,9 @@ pub struct FaultyStorage {
 #[derive(Debug)]
 struct FaultyFile {
     inner: Box<dyn StorageFile>,
-    path: PathBuf,
+    id: Id,
+    /// Where it was when it was opened: it tells which disk it is on.
+    opened_at: PathBuf,
     storage: FaultyStorage,
 }
 
@@ -152,7 +114,15 @@ fn crashed() -> io::Error {
 impl FaultyStorage {
     /// Lets `fault` strike at the change with number `at`, counted from 0.
     pub fn plan(&self, at: u64, fault: Fault) {
-        self.state.lock().plan = Some((at, fault));
+        self.state.lock().plan = Some(Plan { at, fault, below: None });
+    }
+
+    /// As [`Self::plan`], but from that change on, and only below the directories `below`: their
+    /// disks are full or broken. A broken disk fails all reads, too. A full one syncs, removes and
+    /// renames.
+    pub fn plan_below(&self, at: u64, fault: Fault, below: &[&Path]) {
+        let below = Some(below.iter().map(|path| path.to_path_buf()).collect());
+        self.state.lock().plan = Some(Plan { at, fault, below });
     }
 
     /// Changes made or tried so far.
@@ -177,12 +147,7 @@ impl FaultyStorage {
     pub fn successor(&self) -> Self {
         let mut state = self.state.lock();
         state.crashed = true;
-        let state = State {
-            synced: std::mem::take(&mut state.synced),
-            unsynced_names: std::mem::take(&mut state.unsynced_names),
-            unsynced_changes: std::mem::take(&mut state.unsynced_changes),
-            ..State::default()
-        };
+        let state = State { on_disk: std::mem::take(&mut state.on_disk), ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
     }
 
@@ -203,20 +168,26 @@ impl FaultyStorage {
     ///
     /// # Errors
     /// If the real files cannot be changed.
-    pub fn cut_power_and_undo(&self, mut undoes: impl FnMut() -> bool) -> io::Result<()> {
+    pub fn cut_power_and_undo(&self, undoes: impl FnMut() -> bool) -> io::Result<()> {
+        self.state.lock().on_disk.undo_changes(undoes)?;
+        self.cut_power()
+    }
+
+    /// As [`Self::cut_power_and_undo`]. A file system may also keep new names, and what was written
+    /// to the ends of files in part.
+    ///
+    /// # Errors
+    /// If the real files cannot be changed.
+    pub fn cut_power_leaving(
+        &self,
+        tail: Tail,
+        mut undoes: impl FnMut() -> bool,
+    ) -> io::Result<()> {
         let mut state = self.state.lock();
         state.crashed = true;
-        let mut kept = BTreeSet::new();
-        while let Some(change) = state.unsynced_changes.pop() {
-            let paths = change.paths();
-            if undoes() && !paths.iter().any(|path| kept.contains(path)) {
-                state.undo(change)?;
-            } else {
-                kept.extend(paths);
-            }
-        }
-        drop(state);
-        self.cut_power()
+        state.on_disk.undo_changes(&mut undoes)?;
+        state.on_disk.take_names(undoes)?;
+        state.on_disk.take_tails(tail)
     }
 
     /// Takes away what was never synced: bytes at the end of files, and new names of files and
@@ -227,44 +198,36 @@ impl FaultyStorage {
     pub fn cut_power(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         state.crashed = true;
-        for name in std::mem::take(&mut state.unsynced_names) {
-            state.synced.remove(&name);
-            if name.is_file() {
-                std::fs::remove_file(&name)?;
-            } else if name.is_dir() {
-                std::fs::remove_dir_all(&name)?;
-            }
-        }
-        for (path, length) in std::mem::take(&mut state.synced) {
-            match std::fs::OpenOptions::new().write(true).open(&path) {
-                Ok(file) if file.metadata()?.len() > length => file.set_len(length)?,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        state.on_disk.take_names(|| true)?;
+        state.on_disk.take_tails(Tail::Gone)
     }
 
-    fn check(&self) -> io::Result<()> {
-        if self.state.lock().crashed { Err(crashed()) } else { Ok(()) }
+    /// Before something at `path` is read.
+    fn check(&self, path: &Path) -> io::Result<()> {
+        let state = self.state.lock();
+        if state.crashed {
+            return Err(crashed());
+        }
+        match &state.plan {
+            Some(Plan { at, fault: Fault::Fail(errno), below: Some(below) })
+                if *at <= state.changes && below.iter().any(|one| path.starts_with(one)) =>
+            {
+                Err(io::Error::from_raw_os_error(*errno))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Counts a change; an error if the fault strikes here.
-    fn change(&self) -> io::Result<()> {
-        self.change_by(false)
-    }
-
-    fn change_by(&self, is_sync: bool) -> io::Result<()> {
+    fn change(&self, need: Need, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.crashed {
             return Err(crashed());
         }
         let number = state.changes;
         state.changes += 1;
-        match state.plan {
-            Some((at, fault)) if at == number => match fault {
-                Fault::Full if is_sync => Ok(()),
+        match &state.plan {
+            Some(plan) if plan.strikes(number, need, path) => match plan.fault {
                 Fault::Full => Err(io::ErrorKind::StorageFull.into()),
                 Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
                 Fault::Crash => {
@@ -277,11 +240,21 @@ impl FaultyStorage {
     }
 }
 
+impl FaultyFile {
+    fn change(&self, need: Need) -> io::Result<()> {
+        self.storage.change(need, &self.opened_at)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.storage.check(&self.opened_at)
+    }
+}
+
 impl StorageFile for FaultyFile {
     fn write_all_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
         // What is gone writes nothing, not even by half: its successor has the file by now.
-        self.storage.check()?;
-        if let Err(error) = self.storage.change() {
+        self.check()?;
+        if let Err(error) = self.change(Need::Room) {
             let bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
             let half = &bytes[..bytes.len() / 2];
             self.inner.write_all_at(&mut [IoSlice::new(half)], position)?;
@@ -291,7 +264,7 @@ impl StorageFile for FaultyFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.storage.check()?;
+        self.check()?;
         // Not under the lock: it may read.
         let act = self.storage.state.lock().beside_read.0.take();
         act.into_iter().for_each(|act| act());
@@ -299,52 +272,37 @@ impl StorageFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.storage.change_by(true)?;
+        self.change(Need::Sync)?;
         let length = self.inner.length()?;
         let mut state = self.storage.state.lock();
-        if state.ignores_syncs {
-            return Ok(());
+        if !state.ignores_syncs {
+            state.on_disk.file_synced(self.id, length);
         }
-        state.synced.insert(self.path.clone(), length);
-        state.unsynced_changes.retain(|change| match change {
-            UnsyncedChange::Cut(path, ..) => *path != self.path,
-            _ => true,
-        });
         Ok(())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.storage.change()?;
+        self.change(Need::NoRoom)?;
         let cut = self.inner.length()?.saturating_sub(length);
         let mut bytes = vec![0; usize::try_from(cut).map_err(io::Error::other)?];
         let read = read_full(self.inner.as_ref(), &mut bytes, length)?;
         bytes.truncate(read);
-        let mut state = self.storage.state.lock();
-        // Bytes that were not safe before do not come back.
-        let safe = state.synced.get(&self.path).copied().unwrap_or(u64::MAX);
-        bytes.truncate(usize::try_from(safe.saturating_sub(length)).unwrap_or(usize::MAX));
-        if !bytes.is_empty() {
-            state.unsynced_changes.push(UnsyncedChange::Cut(self.path.clone(), length, bytes));
-        }
-        if let Some(synced) = state.synced.get_mut(&self.path) {
-            *synced = length.min(*synced);
-        }
-        drop(state);
+        self.storage.state.lock().on_disk.file_cut(self.id, length, bytes);
         self.inner.set_len(length)
     }
 
     fn set_modified_ms(&self, modified_ms: i64) -> io::Result<()> {
-        self.storage.change()?;
+        self.change(Need::NoRoom)?;
         self.inner.set_modified_ms(modified_ms)
     }
 
     fn length(&self) -> io::Result<u64> {
-        self.storage.check()?;
+        self.check()?;
         self.inner.length()
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        self.storage.change()?;
+        self.change(Need::Room)?;
         self.inner.allocate(length)
     }
 
@@ -357,76 +315,67 @@ impl Storage for FaultyStorage {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn StorageFile>> {
         let creates = mode == OpenMode::Create && !path.exists();
         if creates {
-            self.change()?;
-            let mut state = self.state.lock();
-            state.unsynced_names.insert(path.to_path_buf());
-            state.synced.insert(path.to_path_buf(), 0);
+            self.change(Need::Room, path)?;
         } else {
-            self.check()?;
+            self.check(path)?;
         }
         let inner = self.inner.open(path, mode)?;
-        Ok(Box::new(FaultyFile { inner, path: path.to_path_buf(), storage: self.clone() }))
+        let length = (mode != OpenMode::Read).then(|| inner.length()).transpose()?;
+        let on_disk = &mut self.state.lock().on_disk;
+        let id =
+            if creates { on_disk.file_created(path) } else { on_disk.file_opened(path, length) };
+        let (opened_at, storage) = (path.to_path_buf(), self.clone());
+        Ok(Box::new(FaultyFile { inner, id, opened_at, storage }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change()?;
-        let is_file = from.is_file();
-        let replaced = if is_file { std::fs::read(to).ok() } else { None };
+        self.change(Need::NoRoom, from)?;
+        let replaced = if from.is_file() { std::fs::read(to).ok() } else { None };
         self.inner.rename(from, to)?;
-        let mut state = self.state.lock();
-        if is_file {
-            let change = UnsyncedChange::Renamed(from.into(), to.into(), replaced);
-            state.unsynced_changes.push(change);
-        }
-        // What stands at the new name is as safe as it was at the old one.
-        if let Some(length) = state.synced.remove(from) {
-            state.synced.insert(to.to_path_buf(), length);
-        }
-        if state.unsynced_names.remove(from) && !state.synced.contains_key(to) {
-            state.unsynced_names.insert(to.to_path_buf());
-        }
-        state.move_inside(from, to);
+        self.state.lock().on_disk.renamed(from, to, replaced);
         Ok(())
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
+        self.change(Need::NoRoom, path)?;
         let bytes = std::fs::read(path)?;
         self.inner.remove_file(path)?;
-        let mut state = self.state.lock();
-        if !state.unsynced_names.contains(path) {
-            state.unsynced_changes.push(UnsyncedChange::Removed(path.into(), bytes));
-        }
-        state.synced.remove(path);
-        state.unsynced_names.remove(path);
+        self.state.lock().on_disk.file_removed(path, bytes);
         Ok(())
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
-        if !path.exists() {
-            self.state.lock().unsynced_names.insert(path.to_path_buf());
+        self.change(Need::Room, path)?;
+        let creates = !path.exists();
+        self.inner.create_dir(path)?;
+        if creates {
+            self.state.lock().on_disk.directory_created(path);
         }
-        self.inner.create_dir(path)
+        Ok(())
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
+        self.check(path)?;
+        if let Err(error) = self.change(Need::NoRoom, path) {
+            let files = self.inner.list(path)?;
+            for file in files.iter().take(files.len() / 2).filter(|file| !file.is_dir) {
+                std::fs::remove_file(path.join(&file.name))?;
+            }
+            return Err(error);
+        }
         self.inner.remove_dir_all(path)?;
-        self.state.lock().forget_inside(path);
+        self.state.lock().on_disk.directory_removed(path);
         Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
-        let mut state = self.state.lock();
-        state.unsynced_names.retain(|name| name.parent() != Some(path));
-        state.unsynced_changes.retain(|change| !change.is_name_in(path));
+        self.change(Need::NoRoom, path)?;
+        self.state.lock().on_disk.directory_synced(path);
         Ok(())
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        self.check()?;
+        self.check(path)?;
         self.inner.list(path)
     }
 }

@@ -225,6 +225,12 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Has [`Self::noted`] give what the entry says, whatever the last run noted. The file gets it
+    /// at its next write.
+    pub(super) fn note(&self, which: Checkpoint, entry: &Entry) {
+        self.found.lock().note(which, entry);
+    }
+
     /// What is known of a partition before its log is opened.
     #[must_use]
     pub fn open_state(&self, topic: &str, topic_id: Uuid, index: i32) -> OpenState {

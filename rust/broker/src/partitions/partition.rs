@@ -42,6 +42,8 @@ pub struct Partition {
     log: Arc<CommitLog>,
     state: Mutex<PartitionState>,
     high_watermark: AtomicI64,
+    /// See [`PartitionState::followers_end`].
+    followers_end: AtomicI64,
     leader_epoch: AtomicI32,
     committer: Arc<GroupCommit>,
     /// Fetches and produces that wait here, and the fetch sessions that have this partition. They
@@ -104,6 +106,7 @@ impl Partition {
             index,
             internal,
             high_watermark: AtomicI64::new(state.high_watermark().0),
+            followers_end: AtomicI64::new(i64::MAX),
             leader_epoch: AtomicI32::new(-1),
             committer: identity.committer,
             state: Mutex::new(state),
@@ -227,7 +230,15 @@ impl Partition {
     /// Its log is about to go on in another log directory: nothing is acknowledged from here on
     /// before the metadata note it.
     pub(super) fn moves_to(&self, directory: Uuid) {
-        self.state.lock().moves_to(directory);
+        let mut state = self.state.lock();
+        state.moves_to(directory, self.log.log_end_offset());
+        self.publish(&state);
+    }
+
+    /// Its log is given up here and opened from other files. Nothing more is appended to it.
+    pub(super) fn give_up(&self) {
+        self.take_role(Role::Gone);
+        self.tell_everyone();
     }
 
     /// Its log stays in its directory after all.
@@ -320,6 +331,7 @@ impl Partition {
 
     fn publish(&self, state: &PartitionState) {
         self.high_watermark.store(state.high_watermark().0, Ordering::Release);
+        self.followers_end.store(state.followers_end().0, Ordering::Release);
     }
 
     /// Asks everyone who waits here to look again: after changes that move no offset.

@@ -44,6 +44,9 @@ pub struct PartitionState {
     directory: Uuid,
     /// The metadata say that the replica is in this directory.
     is_noted: bool,
+    /// The log went on in this directory here or a little later, and that is not noted. If the
+    /// disk fails, the log is without what came since.
+    moved_at: Option<Offset>,
     leader: i32,
     leader_epoch: LeaderEpoch,
     is_gone: bool,
@@ -68,6 +71,7 @@ impl PartitionState {
             local_id,
             directory,
             is_noted: false,
+            moved_at: None,
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
             is_gone: false,
@@ -114,6 +118,7 @@ impl PartitionState {
         }
         let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
         self.is_noted = image.assignment(self.local_id) == Assignment::Directory(self.directory);
+        self.moved_at = self.moved_at.filter(|_| !self.is_noted);
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
         self.in_sync.follow_image(image, begins);
@@ -367,17 +372,25 @@ impl PartitionState {
         (!self.is_noted).then_some(self.directory)
     }
 
-    /// The log is about to go on in another log directory: from here on nothing is acknowledged
-    /// before the metadata note that one.
-    pub fn moves_to(&mut self, directory: Uuid) {
+    /// The log, which ends at `log_end` by now, is about to go on in another log directory: from
+    /// here on nothing is acknowledged before the metadata note that one.
+    pub fn moves_to(&mut self, directory: Uuid, log_end: Offset) {
         (self.directory, self.is_noted) = (directory, false);
+        self.moved_at = Some(log_end);
     }
 
     /// The log stays in its directory after all, which is noted. Returns the high watermark if it
     /// moved.
     pub fn stays_in(&mut self, directory: Uuid) -> Option<Offset> {
-        (self.directory, self.is_noted) = (directory, true);
+        (self.directory, self.is_noted, self.moved_at) = (directory, true, None);
         self.advance()
+    }
+
+    /// Followers get nothing from here on: this replica may lose it and append other records in
+    /// the same epoch. The end of all offsets unless the log just moved.
+    #[must_use]
+    pub fn followers_end(&self) -> Offset {
+        self.moved_at.unwrap_or(Offset(i64::MAX))
     }
 
     /// The leader's node id; -1 if there is none.

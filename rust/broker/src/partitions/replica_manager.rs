@@ -129,6 +129,16 @@ impl Maps {
         Some(topic)
     }
 
+    /// Takes a partition out whose log is about to be opened again.
+    fn take_out(&mut self, id: Uuid, index: i32) {
+        let place = usize::try_from(index).unwrap_or(usize::MAX);
+        let topic = self.by_id.get_mut(&id);
+        let Some(slot) = topic.and_then(|topic| topic.partitions.get_mut(place)) else { return };
+        if let Slot::Here(partition) = std::mem::replace(slot, Slot::Unopened) {
+            self.by_key.remove(&partition.key());
+        }
+    }
+
     /// Puts a partition in its place, if its topic is still there.
     fn put(&mut self, id: Uuid, place: usize, slot: Slot) {
         let Some(topic) = self.by_id.get_mut(&id) else { return };
@@ -283,6 +293,8 @@ impl ReplicaManager {
     pub fn tell_everyone_in(&self, log_dir: &Arc<LogDir>) {
         let is_there = |one: &Arc<Partition>| Arc::ptr_eq(&one.log().log_dir(), log_dir);
         self.all().into_iter().filter(is_there).for_each(|partition| partition.tell_everyone());
+        // Replicas that just moved there go back.
+        self.look_at_moves();
     }
 
     /// Follows the image from `before`, which was followed last, to `after`: looks at what changed

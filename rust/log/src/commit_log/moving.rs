@@ -366,9 +366,12 @@ impl LeftLog {
     /// The disk fails.
     pub fn rename_and_close(&self, name: &str) -> Result<Arc<Path>, LogError> {
         self.dir.rename(name)?;
-        for segment in &self.segments {
-            segment.close_file();
-        }
+        self.close();
         Ok(self.dir.path())
+    }
+
+    /// Closes the files: the log is opened again where they are.
+    pub fn close(&self) {
+        self.segments.iter().for_each(|segment| segment.close_file());
     }
 }

@@ -62,6 +62,18 @@ impl Noted {
         (*owner == topic_id).then_some(offset)
     }
 
+    /// Puts one entry into one of the files. Those of another topic of the name go: they count for
+    /// nothing.
+    pub(super) fn note(&mut self, which: Checkpoint, entry: &Entry) {
+        let topics = self.topics.get_or_insert_default();
+        let owner = topics.insert(guard(which, &entry.topic), entry.topic_id);
+        let offsets = self.offsets.entry(which).or_default();
+        if owner != Some(entry.topic_id) {
+            offsets.retain(|(topic, _), _| **topic != *entry.topic);
+        }
+        offsets.insert((entry.topic.to_string(), entry.index), entry.offset);
+    }
+
     /// Replaces one of the files, with the topics that its entries belong to.
     pub fn write(&mut self, which: Checkpoint, entries: &[Entry]) {
         let (offsets, topics) = contents(which, entries);

@@ -3,8 +3,11 @@
 //! ```text
 //! leaving in A | arrival in B | the replica is
 //! id           | the same id  | in B: A is removed
-//! other, none  | id           | in A, if the metadata note A: B lacks what A got later
+//! other, none  | id           | in A: B lacks what A got later, and nothing was acknowledged in B
 //! ```
+//! In the last case B is removed if the metadata note A. If they note B, the new disk failed before
+//! its note came, and the replica went back to A. Then B is put aside.
+//!
 //! What is served has no note that it is leaving: records that come from then on are nowhere else.
 //! Where one of the two is away, the other may be the older one. One with a note of
 //! a move counts if the metadata name it, or if the directory that they name is here and empty.
@@ -33,13 +36,21 @@ impl LogDirs {
         let (leaving, arrival) = (notes(MoveNote::Leaving)?, notes(MoveNote::Arrival)?);
         let is_assigned = |place: &Place<'_>| assigned == Assignment::Directory(place.directory.id);
         let any_assigned = found.iter().any(is_assigned);
+        let (mut served, mut any_stays) = (false, false);
+        for (place, (left, came)) in found.iter().zip(leaving.iter().zip(&arrival)) {
+            let was_written = place.directory.was_written(name)?;
+            served |= is_assigned(place) && was_written;
+            any_stays |= left.is_none() && came.is_none() && was_written;
+        }
         let mut kept = Vec::new();
         for (place, (left, came)) in found.into_iter().zip(leaving.iter().zip(&arrival)) {
-            let is_void = came.is_some() && any_assigned && !is_assigned(&place);
-            if left.is_some() && arrival.contains(left) {
+            let is_left = left.is_some() && arrival.contains(left);
+            let is_void = came.is_some() && !leaving.contains(came);
+            let is_other = any_assigned && !is_assigned(&place);
+            if is_left || (is_void && is_other && served) {
                 let path = place.directory.rename(name, topic_id, DELETED)?;
                 self.left.lock().push((path, place.directory.log_dir().clone()));
-            } else if is_void && !leaving.contains(came) {
+            } else if is_void && (is_other || any_stays) {
                 place.directory.put_aside(name, "unused")?;
             } else {
                 kept.push(place);
@@ -79,7 +90,7 @@ impl LogDirs {
         Ok(())
     }
 
-    /// The directories that replicas left before this start, once; their files are to be removed.
+    /// The directories that replicas left, once; their files are to be removed.
     pub(in crate::partitions) fn take_left(&self) -> Vec<(PathBuf, Arc<LogDir>)> {
         std::mem::take(&mut self.left.lock())
     }

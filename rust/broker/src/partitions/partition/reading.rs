@@ -7,6 +7,7 @@ use crate::error::log_error_code;
 use crate::fetch_sessions::FetchTarget;
 use kafkalite_log::{Agreement, CopyEnd, FileSlice, TimestampOffset};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
+use std::sync::atomic::Ordering;
 
 /// Who reads, and so how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,11 @@ impl Partition {
         match reader {
             // No transaction is ever open, so the last stable offset is the high watermark.
             FetchReader::ReadUncommitted | FetchReader::ReadCommitted => self.high_watermark(),
-            FetchReader::Follower(_) => self.log_end_offset(),
+            FetchReader::Follower(_) => {
+                // In this order: a log that moves sets the bound before it gets other records.
+                let end = self.log_end_offset();
+                end.min(Offset(self.followers_end.load(Ordering::Acquire)))
+            }
         }
     }
 

@@ -77,6 +77,12 @@ impl ReplicaManager {
         self.look_at_deadlines();
     }
 
+    /// Whether replicas wait for a note, and the last proposal failed: one more would wait, too.
+    pub(super) fn notes_fail(&self) -> bool {
+        let unassigned = self.unassigned.lock();
+        unassigned.attempts > 0 && !unassigned.replicas.is_empty()
+    }
+
     /// When the log directories of replicas are proposed again, in ms of monotonic time.
     pub fn next_assignment_ms(&self) -> Option<u64> {
         self.unassigned.lock().retry_at_ms

@@ -8,6 +8,8 @@
 //! for a new replica. The directory before keeps its name for so long. So whichever of the two
 //! disks fails, no acknowledged record is missed without an error.
 //!
+//! If the new disk fails before the note, the replica goes back to the directory before.
+//!
 //! A copy that a stop interrupted is never served: it is removed, and the move begins again.
 //! Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, `ReplicaAlterLogDirsThread`; KIP-113, 858.
 
@@ -15,7 +17,7 @@ use super::{Partition, ReplicaManager};
 use crate::error::log_error_code;
 use crate::partitions::checkpoints::{Checkpoint, Entry};
 use crate::partitions::log_dirs::{DELETED, LogDirectory};
-use kafkalite_log::checkpoint::{read_topic_id, write_topic_id};
+use kafkalite_log::checkpoint::write_topic_id;
 use kafkalite_log::move_notes::MoveNote;
 use kafkalite_log::{FutureLog, LeftLog, LogDir, LogError};
 use kafkalite_protocol::{ErrorCode, Offset, Uuid};
@@ -23,6 +25,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
+
+mod going_back;
+mod resuming;
 
 /// What the directory of a copy ends with, as in Kafka.
 pub(super) const FUTURE: &str = "-future";
@@ -96,6 +101,11 @@ impl Moves {
 
     fn forget(&self, of: &Arc<Move>) {
         self.running.lock().remove(&of.key());
+    }
+
+    /// Whether a replica that was in the directory at `place` may have to go back there.
+    pub(super) fn left(&self, place: usize) -> bool {
+        self.all().iter().any(|one| one.twice.lock().is_some_and(|[from, _]| from.0 == place))
     }
 
     /// Adds to the entries for each directory those of replicas that may be found in two.
@@ -179,14 +189,11 @@ impl ReplicaManager {
         let id = random_id()?;
         let name = format!("{}-{}", partition.topic(), partition.index());
         let name = dir.free_name(&name, hex(id), FUTURE);
-        let (storage, path) = (dir.log_dir().storage().as_ref(), dir.path().join(&name));
-        let made = storage.create_dir(&path).map_err(|error| LogError::io(&path, error));
-        let owned = made.and_then(|()| write_topic_id(storage, &path, partition.topic_id()));
-        owned.map_err(|error| dir.log_dir().judge(error))?;
-        let now_ms = self.config.clock.wall_ms();
-        let copy = FutureLog::begin(partition.log(), dir.log_dir(), &name, now_ms)?;
+        let copy = self.begin_copy(partition, dir, &name);
+        let copy = copy.inspect_err(|_| self.clear_begun(dir, &name))?;
         // The move outlives the broker from here on.
-        let synced = storage.sync_dir(dir.path()).map_err(|error| LogError::io(dir.path(), error));
+        let synced = dir.log_dir().storage().sync_dir(dir.path());
+        let synced = synced.map_err(|error| LogError::io(dir.path(), error));
         let started = Arc::new(Move {
             id,
             partition: partition.clone(),
@@ -200,7 +207,7 @@ impl ReplicaManager {
             self.abandon(&started, &mut started.stage.lock(), "its directory is not on the disk");
             return Err(dir.log_dir().judge(error));
         }
-        let (log, to) = (partition.log().path(), path.display());
+        let (log, to) = (partition.log().path(), dir.path().display());
         tracing::info!(log = %log.display(), %to, "replica moves to another log directory");
         let gone = {
             // Under the lock: a replica that goes now looks here afterwards.
@@ -213,6 +220,20 @@ impl ReplicaManager {
         }
         self.look_at_deadlines();
         Ok(())
+    }
+
+    fn begin_copy(
+        &self,
+        partition: &Arc<Partition>,
+        dir: &LogDirectory,
+        name: &str,
+    ) -> Result<FutureLog, LogError> {
+        let (storage, path) = (dir.log_dir().storage().as_ref(), dir.path().join(name));
+        let made = storage.create_dir(&path).map_err(|error| LogError::io(&path, error));
+        let owned = made.and_then(|()| write_topic_id(storage, &path, partition.topic_id()));
+        owned.map_err(|error| dir.log_dir().judge(error))?;
+        let now_ms = self.config.clock.wall_ms();
+        FutureLog::begin(partition.log(), dir.log_dir(), name, now_ms)
     }
 
     fn is_here(&self, partition: &Arc<Partition>) -> bool {
@@ -228,7 +249,9 @@ impl ReplicaManager {
                 *stage = Stage::Copying(bytes);
                 self.abandon(&running, &mut stage, "the replica is deleted");
             }
-            Stage::Noting(left, _) => self.leave(&running, &left),
+            Stage::Noting(left, _) => {
+                self.leave(&running, &left);
+            }
             Stage::Ended => {}
         }
         self.moves.forget(&running);
@@ -257,8 +280,9 @@ impl ReplicaManager {
         }
     }
 
-    /// Removes the directory that a replica was in.
-    fn leave(&self, running: &Arc<Move>, left: &LeftLog) {
+    /// Removes the directory that a replica was in. Whether that is done, or its disk failed: the
+    /// notes of the move tell the next start which of the two counts.
+    fn leave(&self, running: &Arc<Move>, left: &LeftLog) -> bool {
         let dir = self.dirs.directory(left.log_dir());
         let name = dir.free_name(&running.name(), running.partition.topic_id(), DELETED);
         match left.rename_and_close(&name) {
@@ -272,16 +296,23 @@ impl ReplicaManager {
                     tracing::warn!(%error, "the note of a move stays");
                 }
             }
-            // The notes of the move tell the next start which of the two counts.
-            Err(error) => tracing::error!(%error, "the directory before a move stays"),
+            Err(error) => {
+                tracing::error!(%error, "the directory before a move stays");
+                if !left.log_dir().is_offline() {
+                    return false;
+                }
+            }
         }
         *running.twice.lock() = None;
+        true
     }
 
     /// When the next turn of a move is due, in ms of monotonic time.
     pub fn next_move_ms(&self) -> Option<u64> {
         let due = |one: &Arc<Move>| match one.stage.try_lock().as_deref() {
-            Some(Stage::Noting(..)) => one.is_noted().then_some(0),
+            Some(Stage::Noting(left, _)) => {
+                (one.is_noted() || one.is_to_go_back(left)).then(|| *one.due_ms.lock())
+            }
             _ => Some(*one.due_ms.lock()),
         };
         self.moves.all().iter().filter_map(due).min()
@@ -317,11 +348,20 @@ impl ReplicaManager {
                 let Stage::Noting(left, next) = std::mem::replace(&mut *stage, Stage::Ended) else {
                     return;
                 };
-                self.leave(running, &left);
+                if !self.leave(running, &left) {
+                    *running.due_ms.lock() = now_ms.saturating_add(RETRY_MS);
+                    *stage = Stage::Noting(left, next);
+                    return;
+                }
                 self.moves.forget(running);
                 drop(stage);
                 self.forget_deleted(&Checkpoint::ALL);
                 self.move_on(running, next);
+                return;
+            }
+            Stage::Noting(left, _) if running.is_to_go_back(left) => {
+                drop(stage);
+                self.go_back(running);
                 return;
             }
             Stage::Noting(..) | Stage::Ended => return,
@@ -385,7 +425,7 @@ impl ReplicaManager {
         }
         // Nothing comes of a log that ends with a gap; its next batch follows the gap.
         let ends_here = copied > 0 || running.copy.lag(log) == 0;
-        if ends_here && running.is_noted() {
+        if ends_here && running.is_noted() && !self.notes_fail() {
             let taken = self.take_over(running)?;
             if taken.is_some() {
                 return Ok(taken);
@@ -440,39 +480,6 @@ impl ReplicaManager {
             offset_lag: one.copy.lag(one.partition.log()),
         };
         self.moves.all().into_iter().filter(is_future).map(future).collect()
-    }
-
-    /// A copy that an earlier run began: it goes, and is made again.
-    pub(super) fn clear_future(&self, dir: &LogDirectory, name: &str) {
-        let storage = dir.log_dir().storage();
-        let topic = read_topic_id(storage.as_ref(), &dir.path().join(name)).ok().flatten();
-        // TOPIC-PARTITION.ID-future
-        let of = name.rsplit_once('.').and_then(|(before, _)| before.rsplit_once('-'));
-        let index = of.and_then(|(_, index)| index.parse::<i32>().ok());
-        if let (Some(topic), Some(index)) = (topic, index) {
-            self.moves.interrupted.lock().push(((topic, index), dir.id()));
-        }
-        match dir.rename(name, "copy", DELETED) {
-            Ok(path) => self.remove_later(path, storage, 0),
-            Err(error) => tracing::error!(log = name, %error, "the copy of a log is not deleted"),
-        }
-    }
-
-    /// Begins the moves again that the last stop interrupted.
-    pub(super) fn resume_moves(&self) {
-        for (path, log_dir) in self.dirs.take_left() {
-            self.remove_later(path, log_dir.storage(), 0);
-        }
-        let interrupted = std::mem::take(&mut *self.moves.interrupted.lock());
-        let _altering = self.moves.altering.lock();
-        for ((topic, index), directory) in interrupted {
-            let to = self.dirs.iter().position(|dir| dir.id() == directory);
-            let (Ok(partition), Some(to)) = (self.find_by_id(topic, index), to) else { continue };
-            if let Err(code) = self.move_partition(&partition, to) {
-                let topic = partition.topic();
-                tracing::error!(code = code.name(), topic, index, "a move is not resumed");
-            }
-        }
     }
 }
 

@@ -51,6 +51,13 @@ pub(super) struct Unopened {
     retry_at_ms: u64,
 }
 
+impl Unopened {
+    /// One that is to be opened at `now_ms` of monotonic time.
+    pub(super) fn new(why: String, now_ms: u64) -> Self {
+        Self { why, attempts: 0, retry_at_ms: now_ms }
+    }
+}
+
 impl ReplicaManager {
     /// Opens what was there before the broker started, the logs of all directories side by side.
     pub(super) fn open_existing(&self, image: &MetadataImage) {
@@ -197,6 +204,7 @@ impl ReplicaManager {
                 topics.insert(id);
             }
         }
+        self.remove_left();
         (!topics.is_empty(), self.follow_unassigned(topics))
     }
 
@@ -315,8 +323,15 @@ impl ReplicaManager {
             }
         }
         let unopened = self.unopened_names();
-        let noted = self.dirs.iter().zip(outcomes).map(|(dir, outcome)| match outcome {
+        let noted = self.dirs.iter().zip(outcomes).enumerate();
+        let noted = noted.map(|(place, (dir, outcome))| match outcome {
             Ok(()) if dir.log_dir().is_offline() => Ok(()),
+            Ok(()) if self.moves.left(place) => {
+                // It was not closed there, and counts if the next start is without its new disk.
+                let log_dir = dir.path().display();
+                tracing::info!(%log_dir, "a replica is leaving; the next start checks all here");
+                Ok(())
+            }
             Ok(()) if unopened.iter().any(|name| dir.path().join(name).exists()) => {
                 let log_dir = dir.path().display();
                 tracing::warn!(%log_dir, "a log did not open; the next start checks all here");

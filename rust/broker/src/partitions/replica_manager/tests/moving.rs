@@ -4,7 +4,10 @@ use super::super::moving::RETRY_MS;
 use super::assigning::TWO;
 use super::*;
 use crate::faulty_storage::Fault;
+use crate::partitions::FetchReader;
 use std::path::Path;
+
+mod faults;
 
 const EIO: i32 = 5;
 /// Where the log starts before it is moved.
@@ -16,6 +19,8 @@ struct Moving {
     two: TempDir,
     /// Everything below was acknowledged.
     acknowledged: i64,
+    /// And so much of it was on the disk: the rest is lost in a power cut, as in Kafka.
+    durable: i64,
 }
 
 impl Moving {
@@ -24,7 +29,7 @@ impl Moving {
         let two = tempfile::tempdir().unwrap();
         let one = house.directory.path().to_owned();
         house.start_with(&[(&one, DIRECTORY), (two.path(), TWO)], false);
-        let mut moving = Self { house, two, acknowledged: 0 };
+        let mut moving = Self { house, two, acknowledged: 0, durable: 0 };
         for _ in 0..8 {
             moving.append();
         }
@@ -58,7 +63,9 @@ impl Moving {
 
     fn look(&mut self) {
         if let Ok(partition) = self.house.find() {
-            self.acknowledged = self.acknowledged.max(partition.high_watermark().0);
+            let end = partition.high_watermark();
+            self.acknowledged = self.acknowledged.max(end.0);
+            self.durable = self.durable.max(end.min(partition.log().durable_offset()).0);
         }
     }
 
@@ -128,8 +135,11 @@ impl Moving {
         let read = partition.log().read(start, u32::MAX, end, true).unwrap();
         let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.read().unwrap()).collect();
         let batches = kafkalite_protocol::record_batch::Batches::new(&bytes);
-        let offsets: Vec<i64> = batches.map(|batch| batch.unwrap().base_offset().0).collect();
-        assert_eq!(offsets, (START..end.0).collect::<Vec<_>>(), "{what}");
+        let batches = batches.map(|batch| batch.unwrap());
+        let places =
+            batches.map(|one| (one.base_offset().0, i64::from(one.header().base_sequence)));
+        let places: Vec<(i64, i64)> = places.collect();
+        assert_eq!(places, (START..end.0).map(|at| (at, at)).collect::<Vec<_>>(), "{what}");
     }
 }
 
@@ -267,54 +277,164 @@ fn a_disk_that_fails_ends_a_move() {
     }
 }
 
-/// A crash of the process strikes at every change of a file, before each kind of start. No
-/// acknowledged record is missed, and none that was deleted comes back.
-#[test]
-fn no_crash_at_any_step_of_a_move_loses_an_acknowledged_record() {
-    for at in 0.. {
-        if !survives(at) {
-            assert!(at > 60, "a move of {at} changes");
-            return;
-        }
+impl Moving {
+    fn fail(&self, place: usize) {
+        let log_dir = self.house.replicas.dirs().iter().nth(place).unwrap().log_dir().clone();
+        log_dir
+            .take_offline(&LogError::io(&**log_dir.path(), std::io::Error::from_raw_os_error(EIO)));
+    }
+
+    /// The log is in its new directory, which is not noted, with a record that nobody was
+    /// promised.
+    fn moved_without_note() -> Self {
+        let mut moving = Self::new();
+        moving.ask(1).unwrap();
+        moving.house.replicas.move_some();
+        assert_eq!(moving.place(), 1);
+        moving.append();
+        moving
     }
 }
 
-/// Whether the crash came.
-fn survives(at: u64) -> bool {
-    let what = format!("crash at {at}");
-    let mut moving = Moving::new();
-    let storage = moving.house.storage.clone();
-    storage.plan(storage.changes() + at, Fault::Crash);
-    let begun = storage.changes();
-    let _refused_by_the_fault = moving.ask(1);
-    for _ in 0..6 {
-        moving.turn();
-    }
-    let came = storage.changes() > begun + at;
-    moving.house.storage = storage.successor();
-    // One of the disks is away at first. What is served without it is all there is.
-    let away = (at % 3) as usize;
-    if away < 2 {
-        moving.start_with(&[1 - away]);
-        if moving.house.find().is_ok() {
-            moving.check(&format!("{what}, {away} away"));
-            moving.append();
-        }
-        moving.house.storage = moving.house.storage.successor();
-    }
-    moving.start_with(&[0, 1]);
-    let what = format!("{what} of {}, {:?}", storage.changes() - begun, moving.names());
-    moving.check(&what);
-    let before = moving.end();
+/// It was offline until a restart, although its old disk had all that was acknowledged.
+#[test]
+fn a_replica_goes_back_when_its_new_disk_fails_before_the_note() {
+    let mut moving = Moving::moved_without_note();
+    let now_ms = moving.house.clock.wall_ms();
+    // As a consumer's deletion between the two: no start may bring the records back.
+    moving.house.find().unwrap().log().delete_records(Offset(START), now_ms).unwrap();
+    let (acknowledged, before) = (moving.acknowledged, moving.house.find().unwrap());
+    let looks = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let seen = looks.clone();
+    moving.house.replicas.on_deadline(move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    moving.fail(1);
+    assert_eq!(moving.house.replicas.next_move_ms(), Some(0));
+    moving.house.replicas.tell_everyone_in(&before.log().log_dir());
+    assert!(looks.load(Ordering::Relaxed) > 0, "the thread that moves sleeps on");
+    moving.house.replicas.move_some();
+    assert!(!moving.moves());
+    assert_eq!(moving.place(), 0);
+    assert!(!Arc::ptr_eq(&before, &moving.house.find().unwrap()));
+    assert!(moving.house.replicas.by_key(before.key()).is_none());
+    assert_eq!(moving.house.offsets(), [START, acknowledged, acknowledged]);
     moving.append();
-    moving.turn_to_end();
-    assert!(moving.acknowledged > before, "{what}");
-    moving.check(&what);
-    moving.house.clock.advance_ms(DELAY_MS);
+    assert_eq!(moving.acknowledged, acknowledged + 1);
+    moving.check("back in the old directory");
+    // The new disk comes back with a copy that lacks a record.
+    moving.house.replicas.close(1).unwrap();
+    moving.start_with(&[0, 1]);
+    moving.check("with both disks");
     moving.house.replicas.remove_deleted();
-    let mut names = moving.names();
-    // A copy that lacks what the log got while the copy was away.
-    names.retain(|(_, name)| !name.ends_with("-stray"));
-    assert_eq!(names, [(moving.place(), "t-0".to_owned())], "{what}");
-    came
+    assert_eq!(moving.names(), [(0, "t-0".to_owned())]);
+}
+
+/// The note was on its way when the new disk failed. The replica is noted back, and its disk with
+/// all records counts at a start before that.
+#[test]
+fn a_note_that_comes_after_the_way_back_does_no_harm() {
+    for starts in [false, true] {
+        let mut moving = Moving::moved_without_note();
+        let on_its_way =
+            assign_replicas(&moving.house.image, ME, &moving.house.replicas.unassigned());
+        moving.fail(1);
+        moving.house.replicas.move_some();
+        moving.append();
+        let acknowledged = moving.acknowledged;
+        for note in on_its_way {
+            moving.house.commit_alone(note);
+        }
+        assert_eq!(moving.house.assignment(), Assignment::Directory(TWO));
+        moving.append();
+        assert_eq!(moving.acknowledged, acknowledged, "acknowledged where it is not noted");
+        if starts {
+            moving.house.storage = moving.house.storage.successor();
+            moving.start_with(&[0, 1]);
+        } else {
+            moving.house.note();
+        }
+        assert_eq!(moving.place(), 0);
+        assert_eq!(moving.house.assignment(), Assignment::Directory(DIRECTORY));
+        moving.append();
+        assert!(moving.acknowledged > acknowledged);
+        moving.check("noted back");
+    }
+}
+
+/// A follower that has a record which the leader loses would keep it, and its offset be given to
+/// another record in the same epoch.
+#[test]
+fn followers_get_nothing_that_a_leader_on_its_way_may_lose() {
+    let mut moving = Moving::new();
+    moving.house.reassign(&[ME, OTHER]);
+    let follower = FetchReader::Follower(OTHER);
+    let end = moving.end();
+    moving.ask(1).unwrap();
+    moving.house.replicas.move_some();
+    moving.append();
+    let partition = moving.house.find().unwrap();
+    assert_eq!(partition.log_end_offset().0, end + 1);
+    assert_eq!(partition.readable_end(follower).0, end);
+    moving.house.note();
+    assert_eq!(partition.readable_end(follower).0, end + 1);
+}
+
+/// The metadata log cannot be written: what is moved now would not be acknowledged.
+#[test]
+fn no_log_goes_on_in_its_copy_while_notes_fail() {
+    let mut moving = Moving::new();
+    let (name, partitions) = ("u".to_owned(), vec![record(&[ME], 0)]);
+    let topic_id = Uuid([8; 16]);
+    let other = CreateTopicRecord { name, topic_id, partitions, configs: vec![] };
+    moving.house.commit_alone(MetadataRecord::CreateTopic(other));
+    moving.house.replicas.assigned(Err(ErrorCode::KafkaStorageError.into()));
+    moving.ask(1).unwrap();
+    for _ in 0..5 {
+        moving.house.replicas.move_some();
+        moving.append();
+        moving.house.clock.advance_ms(RETRY_MS);
+    }
+    assert_eq!((moving.place(), moving.moves()), (0, true));
+    // The replica that waits is noted.
+    moving.house.note();
+    moving.turn_to_end();
+    assert_eq!(moving.place(), 1);
+}
+
+/// The next start went on with it, although it had been refused.
+#[test]
+fn a_move_that_cannot_begin_leaves_nothing() {
+    for at in 0.. {
+        let mut moving = Moving::new();
+        let storage = moving.house.storage.clone();
+        storage.plan(storage.changes() + at, Fault::Full);
+        if moving.ask(1).is_ok() {
+            assert!(at > 3, "a move begins with {at} changes");
+            return;
+        }
+        assert!(!moving.moves());
+        moving.house.storage = storage.successor();
+        moving.start_with(&[0, 1]);
+        assert!(!moving.moves(), "at {at}");
+        moving.house.replicas.remove_deleted();
+        assert_eq!(moving.names(), [(0, "t-0".to_owned())], "at {at}");
+    }
+}
+
+/// The replica that is found without the new disk was not closed there.
+#[test]
+fn a_clean_stop_between_swap_and_note_is_none_for_the_directory_before() {
+    let mut moving = Moving::moved_without_note();
+    moving.house.replicas.close(1).unwrap();
+    let clean = |moving: &Moving| {
+        let dirs = moving.house.replicas.dirs().iter();
+        dirs.map(|dir| dir.checkpoints().clean_epoch()).collect::<Vec<_>>()
+    };
+    moving.start_with(&[0, 1]);
+    assert_eq!(clean(&moving), [None, Some(1)]);
+    moving.turn_to_end();
+    moving.house.replicas.close(2).unwrap();
+    moving.start_with(&[0, 1]);
+    assert_eq!(clean(&moving), [Some(2), Some(2)]);
 }
