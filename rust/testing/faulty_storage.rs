@@ -82,7 +82,7 @@ impl Plan {
 #[derive(Debug, Default)]
 struct State {
     changes: u64,
-    plan: Option<Plan>,
+    plans: Vec<Plan>,
     crashed: bool,
     /// Syncs of files do nothing, and say that they did.
     ignores_syncs: bool,
@@ -114,7 +114,12 @@ fn crashed() -> io::Error {
 impl FaultyStorage {
     /// Lets `fault` strike at the change with number `at`, counted from 0.
     pub fn plan(&self, at: u64, fault: Fault) {
-        self.state.lock().plan = Some(Plan { at, fault, below: None });
+        self.state.lock().plans = vec![Plan { at, fault, below: None }];
+    }
+
+    /// As [`Self::plan`], beside what was planned before.
+    pub fn plan_also(&self, at: u64, fault: Fault) {
+        self.state.lock().plans.push(Plan { at, fault, below: None });
     }
 
     /// As [`Self::plan`], but from that change on, and only below the directories `below`: their
@@ -122,7 +127,7 @@ impl FaultyStorage {
     /// renames.
     pub fn plan_below(&self, at: u64, fault: Fault, below: &[&Path]) {
         let below = Some(below.iter().map(|path| path.to_path_buf()).collect());
-        self.state.lock().plan = Some(Plan { at, fault, below });
+        self.state.lock().plans = vec![Plan { at, fault, below }];
     }
 
     /// Changes made or tried so far.
@@ -208,14 +213,16 @@ impl FaultyStorage {
         if state.crashed {
             return Err(crashed());
         }
-        match &state.plan {
-            Some(Plan { at, fault: Fault::Fail(errno), below: Some(below) })
+        let fails = |plan: &Plan| match plan {
+            Plan { at, fault: Fault::Fail(errno), below: Some(below) }
                 if *at <= state.changes && below.iter().any(|one| path.starts_with(one)) =>
             {
-                Err(io::Error::from_raw_os_error(*errno))
+                Some(*errno)
             }
-            _ => Ok(()),
-        }
+            _ => None,
+        };
+        let errno = state.plans.iter().find_map(fails);
+        errno.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
     }
 
     /// Counts a change; an error if the fault strikes here.
@@ -226,16 +233,15 @@ impl FaultyStorage {
         }
         let number = state.changes;
         state.changes += 1;
-        match &state.plan {
-            Some(plan) if plan.strikes(number, need, path) => match plan.fault {
-                Fault::Full => Err(io::ErrorKind::StorageFull.into()),
-                Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
-                Fault::Crash => {
-                    state.crashed = true;
-                    Err(crashed())
-                }
-            },
-            _ => Ok(()),
+        let plan = state.plans.iter().find(|plan| plan.strikes(number, need, path));
+        match plan.map(|plan| plan.fault) {
+            None => Ok(()),
+            Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
+            Some(Fault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::Crash) => {
+                state.crashed = true;
+                Err(crashed())
+            }
         }
     }
 }

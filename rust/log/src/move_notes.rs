@@ -71,10 +71,9 @@ impl MoveNote {
     /// The disk fails, or has no room for a name.
     pub fn write(self, storage: &dyn Storage, partition: &Path, id: Uuid) -> Result<(), LogError> {
         let path = partition.join(format!("{}{id}", self.prefix()));
-        for (other, _) in self.find(storage, partition)? {
-            if other != path {
-                storage.remove_file(&other).map_err(|error| LogError::io(other, error))?;
-            }
+        if self.find(storage, partition)?.iter().any(|(other, _)| *other != path) {
+            // On the disk before the next is made: a power cut must not leave two.
+            self.remove(storage, partition)?;
         }
         let made = storage.open(&path, OpenMode::Create).and_then(|file| file.sync_data());
         made.map_err(|error| LogError::io(path, error))?;

@@ -229,7 +229,8 @@ impl CommitLog {
     /// The directory before keeps its name, too, as long as the caller wants it.
     ///
     /// # Errors
-    /// A disk is full or fails. The log goes on in its own files then.
+    /// A disk is full or fails. The log goes on in its own files then. It goes offline if the copy
+    /// may count at the next start: its note cannot be removed.
     pub fn take_over(
         &self,
         copy: &FutureLog,
@@ -247,13 +248,16 @@ impl CommitLog {
         if !copy.catches_up(self, now_ms)? {
             return Ok(None);
         }
-        let named =
-            self.complete(&writer, copy, id, now_ms).and_then(|()| copy.log.dir().take_name(name));
-        if let Err(error) = named {
+        let completed = self.complete(&writer, copy, id, now_ms);
+        let may_count = completed.is_ok();
+        if let Err(error) = completed.and_then(|()| copy.log.dir().take_name(name)) {
             // From here on the copy lacks what is appended. Without this note it does not count,
             // even if its directory has the partition's name already.
-            let removed = MoveNote::Leaving.remove(from.storage(), &from.path());
-            removed.map_err(|error| from.judge(error))?;
+            match MoveNote::Leaving.remove(from.storage(), &from.path()) {
+                // With the note nothing may be appended, whatever keeps it.
+                Err(stays) if may_count => from.log_dir.take_offline(&stays),
+                removed => removed.map_err(|error| from.judge(error))?,
+            }
             return Err(error);
         }
         Ok(Some(self.go_on_in(&mut writer, copy)))

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compaction::Compacted;
-use crate::faulty_storage::FaultyStorage;
+use crate::faulty_storage::{Fault, FaultyStorage, Tail};
 use crate::move_notes::MoveNote;
 use crate::storage::Storage;
 use kafkalite_protocol::types::Uuid;
@@ -157,6 +157,60 @@ fn a_note_survives_a_power_cut_and_takes_no_room() {
         note.remove(&storage, temp.path()).unwrap();
         storage.cut_power_and_undo(|| true).unwrap();
         assert_eq!(note.read(&RealStorage, temp.path()).unwrap(), None);
+    }
+}
+
+/// After a power cut there were two, and it was not known which directory counts.
+#[test]
+fn a_power_cut_never_leaves_two_notes() {
+    let first = Uuid([1; 16]);
+    for undone in [[false, true], [true, false], [true, true], [false, false]] {
+        for at in 0.. {
+            let temp = tempfile::tempdir().unwrap();
+            let storage = FaultyStorage::default();
+            MoveNote::Leaving.write(&storage, temp.path(), first).unwrap();
+            storage.plan(storage.changes() + at, Fault::Crash);
+            let written = MoveNote::Leaving.write(&storage, temp.path(), MOVE);
+            let mut undone = undone.into_iter().cycle();
+            storage.cut_power_leaving(Tail::Gone, || undone.next().unwrap()).unwrap();
+            let left = MoveNote::Leaving.read(&RealStorage, temp.path()).unwrap();
+            if written.is_ok() {
+                assert_eq!((left, at > 2), (Some(MOVE), true));
+                break;
+            }
+            assert!([None, Some(first), Some(MOVE)].contains(&left), "{left:?} at {at}");
+        }
+    }
+}
+
+/// The new disk fails when the copy got its name, and the old one does not let the note go. The
+/// next start took the copy, which lacks what was appended meanwhile.
+#[test]
+fn nothing_is_appended_behind_a_note_that_cannot_be_removed() {
+    for at in 0.. {
+        let storage = FaultyStorage::default();
+        let temps = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let log_dir =
+            |temp: &TempDir| LogDir::open(temp.path(), Arc::new(storage.clone()), 100).unwrap();
+        let [from, to] = [log_dir(&temps[0]), log_dir(&temps[1])];
+        let (config, state) = (Arc::new(small_segments()), OpenState::default());
+        let log = CommitLog::open(&from, "t-0", config, state, NOW_MS).unwrap().0;
+        log.become_leader(EPOCH).unwrap();
+        append(&log, 1);
+        let copy = FutureLog::begin(&log, &to, "t-0.1-future", NOW_MS).unwrap();
+        copy_all(&copy, &log);
+        storage.plan(storage.changes() + at, Fault::Fail(libc::EIO));
+        storage.plan_also(storage.changes() + at + 1, Fault::Full);
+        if log.take_over(&copy, "t-0", MOVE, NOW_MS).is_ok() {
+            assert!(at > 10, "a log takes over with {at} changes");
+            return;
+        }
+        let appended = append_in(&log, &batch_at(1, NOW_MS), EPOCH, NOW_MS).is_ok();
+        let notes = [(MoveNote::Leaving, &temps[0]), (MoveNote::Arrival, &temps[1])];
+        let counts = notes.into_iter().all(|(note, temp)| {
+            note.read(&RealStorage, &temp.path().join("t-0")).unwrap() == Some(MOVE)
+        });
+        assert!(!(counts && appended), "the copy counts, and lacks a record: {at}");
     }
 }
 
