@@ -45,7 +45,7 @@ impl OffsetsPartitions {
             return None;
         }
         let partition = self.partitions.find_by_id(topic.id, index).ok()?;
-        let epoch = image.leader_epoch;
+        let (epoch, opening) = (image.leader_epoch, partition.key());
         partition.check_leader(epoch).ok()?;
         let log = OffsetsPartition {
             partition,
@@ -54,7 +54,7 @@ impl OffsetsPartitions {
             clock: Arc::clone(&self.clock),
             load_buffer_bytes: self.load_buffer_bytes,
         };
-        Some(LedPartition { epoch, log: Arc::new(log) })
+        Some(LedPartition { epoch, opening, log: Arc::new(log) })
     }
 }
 

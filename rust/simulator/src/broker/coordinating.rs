@@ -203,7 +203,7 @@ impl OffsetsTopic for GroupTopic {
         let replica = replica.as_ref()?;
         let epoch = replica.epoch();
         let log = || Arc::new(GroupLog { desk: Arc::clone(&self.0), epoch });
-        let led = replica.leads().then(|| LedPartition { epoch, log: log() });
+        let led = replica.leads().then(|| LedPartition { epoch, opening: 0, log: log() });
         Some(TopicFacts { id: Uuid([1; 16]), partitions: vec![led] })
     }
 

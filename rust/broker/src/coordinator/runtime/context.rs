@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::contexts::Shared;
 use super::effects::Effect;
-use super::log::{Appended, CoordinatorLog};
+use super::log::{Appended, CoordinatorLog, LedPartition};
 use super::{Effects, Late, StateMachine, Stored, Turn, Write};
 use crate::error::panics;
 use crate::partitions::CommitStatus;
@@ -101,6 +101,7 @@ pub(super) struct Inner<S: StateMachine> {
 pub(super) struct Context<S: StateMachine> {
     pub(super) index: i32,
     pub(super) epoch: LeaderEpoch,
+    pub(super) opening: u64,
     pub(super) log: Arc<dyn CoordinatorLog>,
     pub(super) shared: Arc<Shared<S>>,
     queue: Mutex<Queue<S>>,
@@ -110,12 +111,7 @@ pub(super) struct Context<S: StateMachine> {
 
 impl<S: StateMachine> Context<S> {
     /// A context that was not loaded yet; see [`Self::begin`].
-    pub fn new(
-        index: i32,
-        epoch: LeaderEpoch,
-        log: Arc<dyn CoordinatorLog>,
-        shared: Arc<Shared<S>>,
-    ) -> Arc<Self> {
+    pub fn new(index: i32, led: LedPartition, shared: Arc<Shared<S>>) -> Arc<Self> {
         let inner = Inner {
             state: (shared.new_state)(),
             phase: Phase::Loading,
@@ -126,7 +122,11 @@ impl<S: StateMachine> Context<S> {
         };
         let queue = Queue { items: VecDeque::new(), is_running: false, is_closed: false };
         let (queue, inner) = (Mutex::new(queue), Mutex::new(inner));
-        Arc::new_cyclic(|me| Self { index, epoch, log, shared, queue, inner, me: Weak::clone(me) })
+        let LedPartition { epoch, opening, log } = led;
+        Arc::new_cyclic(|me| {
+            let me = Weak::clone(me);
+            Self { index, epoch, opening, log, shared, queue, inner, me }
+        })
     }
 
     /// How far it is.

@@ -120,10 +120,11 @@ impl<S: StateMachine> Runtime<S> {
                 closed.extend(slot.take());
                 continue;
             };
-            if slot.as_ref().is_some_and(|context| context.epoch >= led.epoch) {
+            let newest = (led.epoch, led.opening);
+            if slot.as_ref().is_some_and(|one| (one.epoch, one.opening) >= newest) {
                 continue;
             }
-            let context = Context::new(index, led.epoch, led.log, Arc::clone(&self.shared));
+            let context = Context::new(index, led, Arc::clone(&self.shared));
             closed.extend(slot.replace(Arc::clone(&context)));
             begun.push(context);
         }

@@ -59,6 +59,8 @@ pub trait CoordinatorLog: Send + Sync {
 pub struct LedPartition {
     /// The leader epoch.
     pub epoch: LeaderEpoch,
+    /// Which of the logs of this epoch it is: one that was opened again is greater.
+    pub opening: u64,
     /// Its log in that epoch.
     pub log: Arc<dyn CoordinatorLog>,
 }

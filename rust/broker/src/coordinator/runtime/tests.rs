@@ -307,6 +307,29 @@ fn facts_of_an_older_epoch_change_nothing() {
     assert_eq!((broker.read(1), taken(&broker.count(1))), (Ok(1), Ok(2)));
 }
 
+/// A disk failed, and the log was opened again from another one, without what was not committed.
+/// The coordinator wrote to the former log until the epoch was over.
+#[test]
+fn a_log_that_is_opened_again_in_its_epoch_is_loaded_again() {
+    let broker = Broker::new();
+    assert_eq!(taken(&broker.count(1)), Ok(1));
+    broker.topic.inner.lock().holds = true;
+    let waits = broker.count(1);
+    broker.topic.inner.lock().holds = false;
+    let older = broker.topic.facts();
+    broker.topic.change(0, |one| {
+        one.opening += 1;
+        one.batches.truncate(1);
+    });
+    assert_eq!(taken(&broker.count(1)), Err(ErrorCode::KafkaStorageError));
+    broker.follow();
+    broker.load();
+    assert_eq!(taken(&waits), Err(NOT_COORDINATOR));
+    assert_eq!(taken(&broker.count(1)), Ok(2));
+    broker.runtime.follow(|| older);
+    assert_eq!(taken(&broker.count(1)), Ok(3));
+}
+
 #[test]
 fn what_waits_is_answered_when_the_partition_is_unloaded() {
     let broker = Arc::new(Broker::new());

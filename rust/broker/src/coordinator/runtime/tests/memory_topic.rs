@@ -27,6 +27,8 @@ pub struct Stored {
 pub struct Memory {
     pub batches: Vec<Stored>,
     pub epoch: i32,
+    /// How often the log was opened again in this epoch.
+    pub opening: u64,
     /// Another broker leads.
     pub is_away: bool,
     /// The high watermark.
@@ -131,8 +133,11 @@ impl MemoryTopic {
 
     /// Appends as another broker would: committed, in the epoch of now.
     pub fn append(self: &Arc<Self>, index: usize, batch: Bytes) {
-        let epoch = LeaderEpoch(self.inner.lock().partitions[index].epoch);
-        MemoryLog { topic: Arc::clone(self), index, epoch }.append(batch).unwrap();
+        let (epoch, opening) = {
+            let partition = &self.inner.lock().partitions[index];
+            (LeaderEpoch(partition.epoch), partition.opening)
+        };
+        MemoryLog { topic: Arc::clone(self), index, epoch, opening }.append(batch).unwrap();
         self.change(index, |one| one.committed = one.end());
     }
 
@@ -140,9 +145,9 @@ impl MemoryTopic {
     pub fn facts(self: &Arc<Self>) -> Option<TopicFacts> {
         let inner = self.inner.lock();
         let led = |(index, one): (usize, &Memory)| {
-            let epoch = LeaderEpoch(one.epoch);
-            let log = MemoryLog { topic: Arc::clone(self), index, epoch };
-            (!one.is_away).then(|| LedPartition { epoch, log: Arc::new(log) })
+            let (epoch, opening) = (LeaderEpoch(one.epoch), one.opening);
+            let log = MemoryLog { topic: Arc::clone(self), index, epoch, opening };
+            (!one.is_away).then(|| LedPartition { epoch, opening, log: Arc::new(log) })
         };
         let partitions = inner.partitions.iter().enumerate().map(led).collect();
         inner.id.map(|id| TopicFacts { id, partitions })
@@ -154,6 +159,7 @@ struct MemoryLog {
     topic: Arc<MemoryTopic>,
     index: usize,
     epoch: LeaderEpoch,
+    opening: u64,
 }
 
 impl CoordinatorLog for MemoryLog {
@@ -192,6 +198,9 @@ impl CoordinatorLog for MemoryLog {
         let partition = &mut inner.partitions[self.index];
         if partition.is_away || partition.epoch != self.epoch.0 {
             return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        if partition.opening != self.opening {
+            return Err(ErrorCode::KafkaStorageError);
         }
         if let Some(error) = fails {
             return Err(error);
