@@ -372,7 +372,7 @@ impl PartitionState {
         (!self.is_noted).then_some(self.directory)
     }
 
-    /// The log, which ends at `log_end` by now, is about to go on in another log directory: from
+    /// The log, which ends at `log_end` by now, is about to go on in another log directory. From
     /// here on nothing is acknowledged before the metadata note that one.
     pub fn moves_to(&mut self, directory: Uuid, log_end: Offset) {
         (self.directory, self.is_noted) = (directory, false);

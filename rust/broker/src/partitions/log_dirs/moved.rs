@@ -8,6 +8,9 @@
 //! In the last case B is removed if the metadata note A. If they note B, the new disk failed before
 //! its note came, and the replica went back to A. Then B is put aside.
 //!
+//! A may be away while the replica moves on from B to C, where no note names A. When A is back,
+//! the metadata note C, which has no note of a move. A is put aside.
+//!
 //! What is served has no note that it is leaving: records that come from then on are nowhere else.
 //! Where one of the two is away, the other may be the older one. One with a note of
 //! a move counts if the metadata name it, or if the directory that they name is here and empty.
@@ -36,21 +39,24 @@ impl LogDirs {
         let (leaving, arrival) = (notes(MoveNote::Leaving)?, notes(MoveNote::Arrival)?);
         let is_assigned = |place: &Place<'_>| assigned == Assignment::Directory(place.directory.id);
         let any_assigned = found.iter().any(is_assigned);
-        let (mut served, mut any_stays) = (false, false);
+        let (mut served, mut any_stays, mut settled) = (false, false, false);
         for (place, (left, came)) in found.iter().zip(leaving.iter().zip(&arrival)) {
             let was_written = place.directory.was_written(name)?;
+            let stays = left.is_none() && came.is_none() && was_written;
             served |= is_assigned(place) && was_written;
-            any_stays |= left.is_none() && came.is_none() && was_written;
+            any_stays |= stays;
+            settled |= is_assigned(place) && stays;
         }
         let mut kept = Vec::new();
         for (place, (left, came)) in found.into_iter().zip(leaving.iter().zip(&arrival)) {
             let is_left = left.is_some() && arrival.contains(left);
             let is_void = came.is_some() && !leaving.contains(came);
             let is_other = any_assigned && !is_assigned(&place);
+            let is_passed = left.is_some() && is_other && settled;
             if is_left || (is_void && is_other && served) {
                 let path = place.directory.rename(name, topic_id, DELETED)?;
                 self.left.lock().push((path, place.directory.log_dir().clone()));
-            } else if is_void && (is_other || any_stays) {
+            } else if is_passed || (is_void && (is_other || any_stays)) {
                 place.directory.put_aside(name, "unused")?;
             } else {
                 kept.push(place);

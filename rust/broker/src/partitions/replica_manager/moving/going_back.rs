@@ -1,8 +1,8 @@
 //! The disk that a replica moved to fails before the metadata note it: the replica goes back.
 //!
 //! The directory before has every record that was acknowledged, and all that followers have. The
-//! log is opened there as after a start. What came since is lost with the disk; no client was
-//! told that it is safe.
+//! log is opened there as after a start. What came since is lost with the disk; it was not
+//! acknowledged.
 
 use super::{Move, Stage, Twice};
 use crate::partitions::checkpoints::{Checkpoint, Entry};
@@ -50,6 +50,8 @@ impl ReplicaManager {
             tracing::error!(log = %log.display(), %to, "replica goes back: its new disk failed");
             running.partition.give_up();
             left.close();
+            // A checkpoint that is written meanwhile has it in the one directory or in the other.
+            let _writing = self.checkpointing.lock();
             // What was noted of it at the last start is old by now.
             let before = self.dirs.directory(left.log_dir()).checkpoints();
             for which in Checkpoint::ALL {

@@ -5,6 +5,8 @@ use super::assigning::TWO;
 use super::*;
 use crate::faulty_storage::Fault;
 use crate::partitions::FetchReader;
+use kafkalite_log::move_notes::MoveNote;
+use kafkalite_log::storage::RealStorage;
 use std::path::Path;
 
 mod faults;
@@ -284,8 +286,8 @@ impl Moving {
             .take_offline(&LogError::io(&**log_dir.path(), std::io::Error::from_raw_os_error(EIO)));
     }
 
-    /// The log is in its new directory, which is not noted, with a record that nobody was
-    /// promised.
+    /// The log is in its new directory, which is not noted, with a record that is not
+    /// acknowledged.
     fn moved_without_note() -> Self {
         let mut moving = Self::new();
         moving.ask(1).unwrap();
@@ -309,6 +311,11 @@ fn a_replica_goes_back_when_its_new_disk_fails_before_the_note() {
     moving.house.replicas.on_deadline(move || {
         seen.fetch_add(1, Ordering::Relaxed);
     });
+    let opened = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let seen = opened.clone();
+    moving.house.replicas.on_opened(move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
     moving.fail(1);
     assert_eq!(moving.house.replicas.next_move_ms(), Some(0));
     moving.house.replicas.tell_everyone_in(&before.log().log_dir());
@@ -316,7 +323,8 @@ fn a_replica_goes_back_when_its_new_disk_fails_before_the_note() {
     moving.house.replicas.move_some();
     assert!(!moving.moves());
     assert_eq!(moving.place(), 0);
-    assert!(!Arc::ptr_eq(&before, &moving.house.find().unwrap()));
+    assert_eq!(opened.load(Ordering::Relaxed), 1, "coordinators keep the former log");
+    assert!(moving.house.find().unwrap().key() > before.key());
     assert!(moving.house.replicas.by_key(before.key()).is_none());
     assert_eq!(moving.house.offsets(), [START, acknowledged, acknowledged]);
     moving.append();
@@ -378,6 +386,33 @@ fn followers_get_nothing_that_a_leader_on_its_way_may_lose() {
     assert_eq!(partition.readable_end(follower).0, end);
     moving.house.note();
     assert_eq!(partition.readable_end(follower).0, end + 1);
+}
+
+/// The disk that a replica left was away at its next move, whose notes do not know that one. The
+/// partition did not open when the disk was back.
+#[test]
+fn a_directory_that_was_left_before_the_last_move_is_put_aside() {
+    let mut moving = Moving::new();
+    moving.ask(1).unwrap();
+    moving.turn_to_end();
+    moving.house.clock.advance_ms(DELAY_MS);
+    moving.house.replicas.remove_deleted();
+    // What an earlier move left.
+    let [left, here] = moving.paths().map(|path| path.join("t-0"));
+    std::fs::create_dir(&left).unwrap();
+    for entry in std::fs::read_dir(&here).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), left.join(entry.file_name())).unwrap();
+    }
+    MoveNote::Leaving.write(&RealStorage, &left, Uuid([9; 16])).unwrap();
+    moving.append();
+    moving.house.storage = moving.house.storage.successor();
+    moving.start_with(&[0, 1]);
+    moving.check("with the directory that it left");
+    let names = [(0, "t-0.unused-stray".to_owned()), (1, "t-0".to_owned())];
+    assert_eq!(moving.names(), names);
+    moving.append();
+    moving.check("after the start");
 }
 
 /// The metadata log cannot be written: what is moved now would not be acknowledged.
