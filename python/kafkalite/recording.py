@@ -56,7 +56,7 @@ class RecordedRequest:
     topics: dict[str, list[int]]
     """What the request names: partitions by topic. Without partitions: the topic as a whole."""
     group: str | None
-    """The group that it is about."""
+    """The group that it is about; of several the first one."""
     member: str | None
     """The member id in it; empty before the member has one."""
     outcome: str

@@ -255,6 +255,9 @@ impl Broker {
         self.rooms.partitions.committer().stop();
         self.rooms.controller.stop();
         self.rooms.cluster.stop();
+        if let Some(control) = &self.control {
+            control.wait_for_commands();
+        }
     }
 }
 

@@ -25,7 +25,7 @@ mod tests;
 
 pub use crate::admin_http::api_name;
 pub use crate::metrics::RecentRequest;
-pub use crate::test_control::Refused as ControlRefused;
+pub use crate::test_control::{Refused as ControlRefused, TestControl};
 pub use adopt::adopt;
 pub use embedded::Embedded;
 pub use failure::Failure;

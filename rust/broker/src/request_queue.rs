@@ -46,7 +46,7 @@ pub mod room;
 #[cfg(test)]
 mod tests;
 
-pub use client_seen::ClientSeen;
+pub use client_seen::{ClientSeen, clipped};
 pub use connection_requests::ConnectionRequests;
 pub use inline::InlineGate;
 pub use parked::Parked;

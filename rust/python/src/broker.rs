@@ -84,9 +84,10 @@ impl Broker {
 
     /// Obeys a command of test control: a status of HTTP, and a body of JSON as the admin API has.
     fn control(&self, py: Python<'_>, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
-        let answer = py.detach(|| match self.running().as_ref() {
-            Some(running) => running.control(method, path, &body),
-            None => Err(ControlRefused::not_running()),
+        let answer = py.detach(|| {
+            // The lock ends with this line: the command may wait for a fault that another one ends.
+            let control = self.running().as_ref().map(Embedded::test_control);
+            control.ok_or_else(ControlRefused::not_running)??.command(method, path, &body)
         });
         match answer {
             Ok(body) => (200, String::from_utf8_lossy(&body).into_owned()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::failure::Failure;
 use super::forks;
@@ -11,7 +12,7 @@ use crate::admin_http::AdminHttp;
 use crate::broker::{Broker, Environment};
 use crate::config::{Sources, load};
 use crate::metrics::{RecentRequest, RecentRequests};
-use crate::test_control::Refused as ControlRefused;
+use crate::test_control::{Refused as ControlRefused, TestControl};
 
 /// A broker on threads of another program's process. Dropping it kills the broker.
 pub struct Embedded {
@@ -77,19 +78,14 @@ impl Embedded {
         (recent.map(RecentRequests::all).unwrap_or_default(), now_ns)
     }
 
-    /// Obeys a command of test control: the path and the body are those of the admin API.
+    /// Its test control. A command may wait, so it is to run without any lock that another command
+    /// or the stop needs.
     ///
     /// # Errors
-    /// Status, what, why and hint of a refusal.
-    pub fn control(
-        &self,
-        method: &str,
-        path: &str,
-        body: &[u8],
-    ) -> Result<Vec<u8>, ControlRefused> {
+    /// Test control is off.
+    pub fn test_control(&self) -> Result<Arc<TestControl>, ControlRefused> {
         let control = self.running.as_ref().and_then(|running| running.broker.test_control());
-        let control = control.ok_or_else(ControlRefused::off)?;
-        control.command(method, path, body)
+        control.cloned().ok_or_else(ControlRefused::off)
     }
 
     /// Stops it cleanly.

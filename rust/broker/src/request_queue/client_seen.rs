@@ -65,6 +65,8 @@ impl ClientSeen {
     }
 }
 
-fn clipped(name: &str) -> Box<str> {
+/// As much of a client's name as is kept.
+#[must_use]
+pub fn clipped(name: &str) -> Box<str> {
     name.chars().take(KEPT_CHARS).collect::<String>().into_boxed_str()
 }

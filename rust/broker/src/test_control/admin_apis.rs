@@ -185,12 +185,13 @@ impl Faulted for DeleteGroupsRequest {
 impl Faulted for FindCoordinatorRequest {
     fn mark(
         answer: &mut FindCoordinatorResponse,
-        _: &Parts,
+        parts: &Parts,
         _: &[Named],
         error: ErrorCode,
     ) -> usize {
         let found = answer.coordinators.iter_mut();
         found
+            .filter(|one| parts.hit_group(&one.key))
             .map(|one| {
                 (one.error_code, one.node_id, one.port) = (error.code(), -1, -1);
                 one.host.clear();

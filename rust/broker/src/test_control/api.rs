@@ -241,7 +241,8 @@ impl<R: Told> Api for Of<R> {
             && R::is_whole(error, parts)
             && let Some(whole) = refusal(head.api, head.version, head.correlation_id, error)
         {
-            return if fires() { whole } else { answer };
+            // It would take back the errors that are there.
+            return if parts.except.is_empty() && fires() { whole } else { answer };
         }
         Self::changed(answer, head, |read| R::mark(read, parts, asked, error) > 0 && fires())
     }

@@ -126,7 +126,8 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, or the clock would be too far ahead.
     pub fn advance_clock(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.advance(&read(body)?)?))
+        let how = read(body)?;
+        self.while_running(|| Ok(json(&self.advance(&how)?)))
     }
 
     /// Takes a snapshot.
@@ -135,7 +136,7 @@ impl TestControl {
     /// The command has members, the broker is one of a cluster, or its disk refuses.
     pub fn take_snapshot_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
         let Nothing {} = read(or_nothing(body))?;
-        Ok(json(&self.take_snapshot()?))
+        self.while_running(|| Ok(json(&self.take_snapshot()?)))
     }
 
     /// The snapshots.
@@ -151,7 +152,7 @@ impl TestControl {
     /// # Errors
     /// There is none, or the disk refuses.
     pub fn remove_snapshot(&self, id: u64) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.delete_snapshot(id)?))
+        self.while_running(|| Ok(json(&self.delete_snapshot(id)?)))
     }
 
     /// Starts a fork.
@@ -159,7 +160,8 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, there is no such snapshot, or the fork does not start.
     pub fn add_fork(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.fork(&read(or_nothing(body))?)?))
+        let wanted = read(or_nothing(body))?;
+        self.while_running(|| Ok(json(&self.fork(&wanted)?)))
     }
 
     /// The forks.
@@ -225,7 +227,8 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, or no such replica can lead.
     pub fn move_leader_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.move_leader(&read(body)?)?))
+        let wanted = read(body)?;
+        self.while_running(|| Ok(json(&self.move_leader(&wanted)?)))
     }
 
     /// Moves the leaders of all partitions.
@@ -233,7 +236,8 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, or there is no such topic.
     pub fn shuffle_leaders_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.shuffle_leaders(&read(or_nothing(body))?)?))
+        let wanted = read(or_nothing(body))?;
+        self.while_running(|| Ok(json(&self.shuffle_leaders(&wanted)?)))
     }
 
     /// Moves the coordinator of a group.
@@ -241,7 +245,8 @@ impl TestControl {
     /// # Errors
     /// The command cannot be read, or no such replica can lead.
     pub fn move_coordinator_as(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
-        Ok(json(&self.move_coordinator(&read(body)?)?))
+        let wanted = read(body)?;
+        self.while_running(|| Ok(json(&self.move_coordinator(&wanted)?)))
     }
 
     /// Obeys a command about recordings, clients or leaders; `None`: it is about something else.

@@ -61,6 +61,12 @@ impl Fault {
         self.trigger.lock().is_spent()
     }
 
+    /// Whether nothing but its removal ends it.
+    pub fn is_endless(&self) -> bool {
+        let when = self.checked.spec.when();
+        when.times.is_none() && when.on_call.is_none()
+    }
+
     /// Whether it was removed.
     pub fn is_over(&self) -> bool {
         self.removed.load(Ordering::Acquire)

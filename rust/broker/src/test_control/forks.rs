@@ -133,8 +133,13 @@ impl TestControl {
             Ok(broker) => {
                 let fork = Fork { id, broker, directories };
                 let told = fork.told();
-                self.forks.lock().push(fork);
-                Ok(told)
+                match self.keep_fork(fork) {
+                    Ok(()) => Ok(told),
+                    Err(fork) => {
+                        fork.end();
+                        Err(Refused::not_running())
+                    }
+                }
             }
             Err(refused) => {
                 // The first failure counts.
@@ -142,6 +147,17 @@ impl TestControl {
                 Err(refused)
             }
         }
+    }
+
+    /// Keeps a fork for as long as the broker runs; it comes back when the broker stops.
+    fn keep_fork(&self, fork: Fork) -> Result<(), Fork> {
+        let mut forks = self.forks.lock();
+        // Under the lock that the stop takes for the forks: it ends this one, or is seen here.
+        if self.commands.are_over() {
+            return Err(fork);
+        }
+        forks.push(fork);
+        Ok(())
     }
 
     /// The forks that run.

@@ -4,21 +4,32 @@
 //! in the order of the requests.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::fault::Fault;
+use super::seen::Seen;
 use crate::request_queue::Request;
 use crate::response_queue::{Responder, Response};
 
 /// Answers that are held without end, at most: the oldest goes first, and its connection closes.
 const MOST_UNANSWERED: usize = 10_000;
 
+/// An answer, and the faults that hold it one after the other.
+pub(super) struct Late {
+    pub seen: Option<Arc<Seen>>,
+    pub faults: VecDeque<Arc<Fault>>,
+    pub answer: Response,
+    pub back: Responder,
+}
+
 /// Something that a fault holds back.
 pub(super) enum Held {
-    /// A request; faults up to the one that holds it have struck.
+    /// A request; the faults up to the one that holds it hold it no more.
     Request(Box<Request>),
     /// An answer that goes out later.
-    Response(Responder, Box<Response>),
+    Response(Box<Late>),
     /// A request that gets no answer. Letting it go closes the connection.
     Unanswered(Responder),
 }
@@ -59,7 +70,7 @@ impl Holding {
                 inner.waiting.entry(request.context.connection_id).or_default();
             }
             Held::Unanswered(_) => inner.unanswered.push_back(ticket),
-            Held::Response(..) => {}
+            Held::Response(_) => {}
         }
         inner.held.insert(ticket, (fault, held));
         let oldest = (inner.unanswered.len() > MOST_UNANSWERED)

@@ -1,5 +1,6 @@
 //! The way of a request through the faults, and of its answer back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kafkalite_protocol::ApiKey;
@@ -8,7 +9,7 @@ use super::TestControl;
 use super::api::{Answered, Api, Head, Join};
 use super::fault::Fault;
 use super::faulted::Named;
-use super::held::Held;
+use super::held::{Held, Late};
 use super::noting::{known, noted};
 use super::parts::Parts;
 use super::seen::Seen;
@@ -20,13 +21,31 @@ use crate::handlers::{self, Rooms};
 use crate::request_queue::Request;
 use crate::response_queue::{Responder, Response};
 
-/// A fault that strikes an answer, and the parts of the answer that it is for.
-struct Struck {
+/// A fault that a request meets, and the parts of it that the fault is for.
+struct Met {
     fault: Arc<Fault>,
     parts: Parts,
     asked: Vec<Named>,
     /// Whether the fault was counted with the request.
     is_counted: bool,
+}
+
+/// When a fault strikes. The order is that of a request's way, not the one in which faults were
+/// added: so each has its effect, and what a fault does is not lost by another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// The request waits before its handler.
+    Hold,
+    /// No handler sees the request, or parts of it.
+    End,
+    /// Parts of the answer are errors.
+    Mark,
+    /// The answer is lost.
+    Lose,
+    /// The answer says something else.
+    Change,
+    /// The answer waits.
+    Late,
 }
 
 /// What faults do to one answer.
@@ -35,9 +54,12 @@ struct OnAnswer {
     head: Head,
     seen: Option<Arc<Seen>>,
     joins: Vec<Join>,
-    struck: Vec<Struck>,
-    /// The answer of a fault that refuses the request as a whole.
-    refusal: Option<Response>,
+    /// What has its error by these.
+    refused: Vec<Parts>,
+    /// In the order of their turns.
+    met: Vec<Met>,
+    /// Whether the request was refused as a whole. Then there is no answer of the broker to change.
+    is_refused: bool,
 }
 
 /// Where a request is, after the faults.
@@ -72,7 +94,7 @@ impl TestControl {
         }
     }
 
-    /// Lets the faults after `done` strike a request.
+    /// Lets faults strike a request. Those up to `done` that hold requests have held it.
     fn strike(self: &Arc<Self>, rooms: &Rooms, request: Request, done: u64) {
         let seen = noted(&request);
         let way = match known(&request) {
@@ -90,134 +112,136 @@ impl TestControl {
     fn strike_known(
         self: &Arc<Self>,
         rooms: &Rooms,
-        mut request: Request,
+        request: Request,
         (head, known): (Head, &'static dyn Api),
         seen: Option<&Arc<Seen>>,
         done: u64,
     ) -> Way {
-        let (api, version) = (head.api, head.version);
-        let mut on_answer = OnAnswer {
-            api: known,
-            head,
-            seen: seen.cloned(),
-            joins: Vec::new(),
-            struck: Vec::new(),
-            refusal: None,
-        };
-        for fault in self.faults.load().iter().filter(|fault| fault.id > done) {
-            let client_id = request.header.client_id.as_deref();
-            if !fault.is_for(api, client_id) {
-                continue;
-            }
-            let is_refused = on_answer.refusal.is_some();
-            if is_refused && !strikes_refusals(fault) {
+        let (mut before, mut met) = (Vec::new(), Vec::new());
+        for fault in self.faults.load().iter() {
+            if !fault.is_for(head.api, request.header.client_id.as_deref()) {
                 continue;
             }
             let Some((parts, asked)) = hit_by(rooms, &request, (head, known), fault) else {
                 continue;
             };
-            if is_refused || self.waits_for_answer(fault, (head, known), &parts) {
-                let is_fetch_error = fault.checked.spec.kind == Kind::Error && api == ApiKey::Fetch;
-                if is_fetch_error && !fault.fires() {
-                    continue;
-                }
-                if is_fetch_error {
-                    self.note_hit(seen, fault);
-                    known.hurry(&mut request);
-                }
-                let fault = Arc::clone(fault);
-                on_answer.struck.push(Struck { fault, parts, asked, is_counted: is_fetch_error });
-            } else if fault.fires() {
-                self.note_hit(seen, fault);
-                request = match self.strike_before(fault, request, (known, &parts), &mut on_answer)
-                {
-                    Way::On(request) => request,
-                    Way::Ended => return Way::Ended,
-                };
+            let turn = turn(fault, (head, known), &parts);
+            if turn == Turn::Hold && fault.id <= done {
+                continue;
             }
+            let one = Met { fault: Arc::clone(fault), parts, asked, is_counted: false };
+            if turn <= Turn::End { before.push((turn, one)) } else { met.push((turn, one)) }
         }
-        if let Some(answer) = on_answer.refusal.take() {
-            // What would change an answer of the broker has none to change.
-            on_answer.struck.retain(|struck| strikes_refusals(&struck.fault));
-            self.answer(on_answer, answer, request.responder);
-            return Way::Ended;
-        }
-        if on_answer.joins.is_empty() && on_answer.struck.is_empty() {
-            return Way::On(request);
-        }
-        let control = Arc::clone(self);
-        let Request { header, body, context, lane, responder: back, received_ns } = request;
-        let responder = Responder::to(header.api_key, version, move |answer| {
-            control.answer(on_answer, answer, back);
-        });
-        Way::On(Request { header, body, context, lane, responder, received_ns })
-    }
-
-    /// Whether a fault strikes the answer, not the request.
-    fn waits_for_answer(
-        &self,
-        fault: &Fault,
-        (head, known): (Head, &'static dyn Api),
-        parts: &Parts,
-    ) -> bool {
-        let spec = &fault.checked.spec;
-        match spec.kind {
-            Kind::Error if spec.side() == Side::Before => {
-                !known.is_refused_before(head, parts, fault.checked.error)
-            }
-            Kind::Error | Kind::Delay | Kind::Disconnect => spec.side() == Side::After,
-            Kind::DropResponse | Kind::Throttle | Kind::Corrupt => true,
-            Kind::Stall => spec.stage == Some(Stage::ResponseQueue),
-            Kind::Blackhole | Kind::Disk => false,
-        }
+        // Stable: faults of the same turn strike in the order in which they were added. Those
+        // without an end come last, or the others would never strike.
+        // A request waits for all of them, in their order: `done` counts on it.
+        let is_last = |turn, fault: &Fault| turn != Turn::Hold && fault.is_endless();
+        let key = |(turn, one): &(Turn, Met)| (*turn, is_last(*turn, &one.fault));
+        before.sort_by_key(key);
+        met.sort_by_key(key);
+        let met = met.into_iter().map(|(_, one)| one).collect();
+        let (api, seen) = (known, seen.cloned());
+        let (joins, refused) = (Vec::new(), Vec::new());
+        let on_answer = OnAnswer { api, head, seen, joins, refused, met, is_refused: false };
+        self.strike_before(rooms, request, before, on_answer)
     }
 
     /// Strikes a request that its handler has not seen.
     fn strike_before(
         self: &Arc<Self>,
-        fault: &Arc<Fault>,
+        rooms: &Rooms,
         mut request: Request,
-        (known, parts): (&'static dyn Api, &Parts),
-        on_answer: &mut OnAnswer,
+        before: Vec<(Turn, Met)>,
+        mut on_answer: OnAnswer,
     ) -> Way {
-        let spec = &fault.checked.spec;
-        match spec.kind {
-            Kind::Error => match known.refuse(&mut request, parts, fault.checked.error) {
+        let (head, known) = (on_answer.head, on_answer.api);
+        for (turn, Met { fault, parts, .. }) in before {
+            let kind = fault.checked.spec.kind;
+            // A part has its error already, and the client is to see it. So a cut waits for the
+            // next request, and another error needs a part that is left.
+            let is_too_late = !on_answer.joins.is_empty()
+                && (kind != Kind::Error
+                    || hit_by(rooms, &request, (head, known), &fault).is_none());
+            if is_too_late || !fault.fires() {
+                continue;
+            }
+            self.note_hit(on_answer.seen.as_ref(), &fault);
+            match (turn, kind) {
+                (Turn::Hold, Kind::Delay) => {
+                    self.delay(&fault, Held::Request(Box::new(request)));
+                    return Way::Ended;
+                }
+                (Turn::Hold, _) => {
+                    self.hold(&fault, Held::Request(Box::new(request)));
+                    return Way::Ended;
+                }
+                (_, Kind::Blackhole) => {
+                    self.hold(&fault, Held::Unanswered(request.responder));
+                    return Way::Ended;
+                }
+                (_, Kind::Disconnect) => {
+                    request.responder.send(Response::Close);
+                    return Way::Ended;
+                }
+                _ => {}
+            }
+            match known.refuse(&mut request, &parts, fault.checked.error) {
                 Some(Answered::Whole(answer)) => {
                     // A producer that wants no answer learns of an error by the cut, as in Kafka.
                     let answer = if wants_no_answer(&request) { Response::Close } else { answer };
-                    on_answer.refusal = Some(answer);
+                    on_answer.is_refused = true;
+                    self.answer(on_answer, answer, request.responder);
+                    return Way::Ended;
                 }
-                Some(Answered::Part(join)) => on_answer.joins.push(join),
+                Some(Answered::Part(join)) => {
+                    on_answer.joins.push(join);
+                    on_answer.refused.push(parts);
+                }
                 None => {}
-            },
-            Kind::Disconnect => {
-                request.responder.send(Response::Close);
-                return Way::Ended;
             }
-            Kind::Blackhole => {
-                self.hold(fault, Held::Unanswered(request.responder));
-                return Way::Ended;
-            }
-            Kind::Delay => {
-                self.delay(fault, Held::Request(Box::new(request)));
-                return Way::Ended;
-            }
-            Kind::Stall => {
-                self.hold(fault, Held::Request(Box::new(request)));
-                return Way::Ended;
-            }
-            Kind::DropResponse | Kind::Throttle | Kind::Corrupt | Kind::Disk => {}
         }
-        Way::On(request)
+        Way::On(self.strike_later(request, on_answer))
+    }
+
+    /// Has faults strike the answer of a request that goes to its handler.
+    fn strike_later(self: &Arc<Self>, mut request: Request, mut on_answer: OnAnswer) -> Request {
+        if on_answer.head.api == ApiKey::Fetch {
+            // A fetch that gets an error does not wait for records.
+            let mut failed: Vec<Parts> = Vec::new();
+            on_answer.met.retain_mut(|one| {
+                if one.fault.checked.spec.kind != Kind::Error {
+                    return true;
+                }
+                let has_error = |(name, id, partition): &Named| {
+                    failed.iter().any(|parts| parts.hit(name, *id, *partition))
+                };
+                let is_left = one.asked.is_empty() || !one.asked.iter().all(has_error);
+                one.is_counted = is_left && one.fault.fires();
+                if one.is_counted {
+                    self.note_hit(on_answer.seen.as_ref(), &one.fault);
+                    on_answer.api.hurry(&mut request);
+                    failed.push(one.parts.clone());
+                }
+                one.is_counted
+            });
+        }
+        if on_answer.joins.is_empty() && on_answer.met.is_empty() {
+            return request;
+        }
+        let control = Arc::clone(self);
+        let Request { header, body, context, lane, responder: back, received_ns } = request;
+        let responder = Responder::to(header.api_key, header.api_version, move |answer| {
+            control.answer(on_answer, answer, back);
+        });
+        Request { header, body, context, lane, responder, received_ns }
     }
 
     /// Lets faults strike an answer, and sends it.
     fn answer(self: &Arc<Self>, on_answer: OnAnswer, answer: Response, back: Responder) {
-        let OnAnswer { api, head, seen, joins, struck, refusal: _ } = on_answer;
+        let OnAnswer { api, head, seen, joins, mut refused, met, is_refused } = on_answer;
         let mut answer = joins.into_iter().fold(answer, |answer, join| join(answer));
-        let mut waits = None;
-        for Struck { fault, parts, asked, is_counted } in struck {
+        let (mut is_lost, mut late) = (false, VecDeque::new());
+        for Met { fault, mut parts, asked, is_counted } in met {
             let spec = &fault.checked.spec;
             let mut fires = || {
                 let fires = !is_counted && fault.fires();
@@ -227,30 +251,53 @@ impl TestControl {
                 is_counted || fires
             };
             match spec.kind {
-                Kind::Error => {
-                    let (parts, error) = ((&parts, &*asked), fault.checked.error);
-                    answer = api.mark(answer, head, parts, error, &mut fires);
+                Kind::Error if !is_refused => {
+                    // Each part has the error that came first.
+                    parts.except.clone_from(&refused);
+                    let (mut has_fired, error) = (false, fault.checked.error);
+                    answer = api.mark(answer, head, (&parts, &asked), error, &mut || {
+                        has_fired = fires();
+                        has_fired
+                    });
+                    if has_fired {
+                        refused.push(Parts { except: Vec::new(), ..parts });
+                    }
                 }
                 Kind::Throttle => {
                     let ms = i32::try_from(spec.ms.unwrap_or(0)).unwrap_or(i32::MAX);
                     answer = api.throttle(answer, head, ms, &mut fires);
                 }
-                Kind::Corrupt => answer = api.corrupt(answer, head, &parts, &mut fires),
-                Kind::Disconnect if fires() => answer = Response::Close,
+                Kind::Corrupt if !is_refused => {
+                    answer = api.corrupt(answer, head, &parts, &mut fires);
+                }
+                // The client would not learn of the error: the next answer is lost instead.
+                Kind::Disconnect | Kind::DropResponse
+                    if is_refused || is_lost || !refused.is_empty() => {}
+                Kind::Disconnect if fires() => (answer, is_lost) = (Response::Close, true),
                 Kind::DropResponse if fires() => {
                     return self.hold(&fault, Held::Unanswered(back));
                 }
-                Kind::Delay | Kind::Stall if waits.is_none() && fires() => waits = Some(fault),
+                Kind::Delay | Kind::Stall => late.push_back(fault),
                 _ => {}
             }
         }
-        match waits {
-            None => back.send(answer),
-            Some(fault) if fault.checked.spec.kind == Kind::Delay => {
-                self.delay(&fault, Held::Response(back, Box::new(answer)));
+        self.send_late(Late { seen, faults: late, answer, back });
+    }
+
+    /// Sends an answer, once the faults that hold it let it go, one after the other.
+    fn send_late(self: &Arc<Self>, mut late: Late) {
+        while let Some(fault) = late.faults.pop_front() {
+            if !fault.fires() {
+                continue;
             }
-            Some(fault) => self.hold(&fault, Held::Response(back, Box::new(answer))),
+            self.note_hit(late.seen.as_ref(), &fault);
+            let held = Held::Response(Box::new(late));
+            return match fault.checked.spec.kind {
+                Kind::Delay => self.delay(&fault, held),
+                _ => self.hold(&fault, held),
+            };
         }
+        late.back.send(late.answer);
     }
 
     /// Holds something until its fault is removed.
@@ -290,7 +337,7 @@ impl TestControl {
     /// Lets go what a fault held.
     pub(super) fn release(self: &Arc<Self>, fault: u64, held: Held) {
         match held {
-            Held::Response(back, answer) => back.send(*answer),
+            Held::Response(late) => self.send_late(*late),
             Held::Unanswered(back) => drop(back),
             Held::Request(request) => {
                 let connection_id = request.context.connection_id;
@@ -307,14 +354,22 @@ impl TestControl {
     }
 }
 
-/// Whether a fault strikes the answer of another one that refuses the request. An error may be late
-/// or have a throttle time. A fault that gives another outcome waits for the next request.
-fn strikes_refusals(fault: &Fault) -> bool {
+/// When a fault strikes a request of an API.
+fn turn(fault: &Fault, (head, known): (Head, &'static dyn Api), parts: &Parts) -> Turn {
     let spec = &fault.checked.spec;
+    let is_before = spec.side() == Side::Before;
     match spec.kind {
-        Kind::Delay | Kind::Throttle => true,
-        Kind::Stall => spec.stage == Some(Stage::ResponseQueue),
-        _ => false,
+        Kind::Delay if is_before => Turn::Hold,
+        Kind::Stall if spec.stage == Some(Stage::RequestQueue) => Turn::Hold,
+        Kind::Blackhole => Turn::End,
+        Kind::Disconnect if is_before => Turn::End,
+        Kind::Error if is_before && known.is_refused_before(head, parts, fault.checked.error) => {
+            Turn::End
+        }
+        Kind::Error => Turn::Mark,
+        Kind::Disconnect | Kind::DropResponse => Turn::Lose,
+        Kind::Throttle | Kind::Corrupt | Kind::Disk => Turn::Change,
+        Kind::Delay | Kind::Stall => Turn::Late,
     }
 }
 
@@ -327,12 +382,15 @@ fn hit_by(
 ) -> Option<(Parts, Vec<Named>)> {
     let spec = &fault.checked.spec;
     let image = rooms.controller.image();
-    let parts = Parts { topic: spec.topic.clone(), partition: spec.partition, image };
+    let (topic, group) = (spec.topic.clone(), spec.group.clone());
+    let parts = Parts { topic, partition: spec.partition, group, except: Vec::new(), image };
     if !known.names(&request.body, head.version, &parts) {
         return None;
     }
-    if spec.group.is_some()
-        && known.tells(&request.body, head.version).is_none_or(|asked| asked.group != spec.group)
+    if let Some(group) = &spec.group
+        && known
+            .tells(&request.body, head.version)
+            .is_none_or(|asked| !asked.groups.contains(group))
     {
         return None;
     }

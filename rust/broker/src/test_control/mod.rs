@@ -12,6 +12,7 @@
 //! | `noting`, `told`, `seen` | what is noted of each request, answer and connection |
 //! | `recordings` | the requests of a test run |
 //! | `explain`, `waits`, `errors_told`, `words` | why a client is stuck |
+//! | `commanding` | commands that wait while the broker stops |
 //! | `commands` | all of it as JSON, for the admin API and Python |
 //!
 //! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
@@ -36,11 +37,12 @@ use held::{Held, Holding};
 pub use recordings::Page;
 use recordings::Recordings;
 pub use refusal::Refused;
-use spec::Stage;
+use spec::{Kind, Stage};
 
 mod admin_apis;
 mod api;
 mod clock;
+mod commanding;
 mod commands;
 mod data_apis;
 mod disk;
@@ -76,6 +78,7 @@ pub type DoDue = Box<dyn Fn(i64) + Send + Sync>;
 /// The faults and the clock of one broker.
 pub struct TestControl {
     clock: Arc<MovedClock>,
+    commands: commanding::Commands,
     /// One move of the clock at a time.
     moving: Mutex<()>,
     do_due: OnceLock<DoDue>,
@@ -104,6 +107,7 @@ impl TestControl {
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
             clock: Arc::new(MovedClock::new(clock)),
+            commands: commanding::Commands::default(),
             moving: Mutex::default(),
             do_due: OnceLock::new(),
             copying: Mutex::default(),
@@ -160,8 +164,16 @@ impl TestControl {
 
     fn add(&self, checked: spec::Checked) -> Result<Arc<Fault>, Refused> {
         let _changing = self.changing.lock();
-        let before = self.faults.load_full();
-        if before.len() >= MOST_FAULTS {
+        if self.commands.are_over() {
+            // Nothing would end it.
+            return Err(Refused::not_running());
+        }
+        let mut all = self.faults.load_full().to_vec();
+        if all.len() >= MOST_FAULTS {
+            // Moves of leaders add errors that programs seldom remove. A spent one does no more.
+            all.retain(|fault| fault.checked.spec.kind != Kind::Error || !fault.is_spent());
+        }
+        if all.len() >= MOST_FAULTS {
             let why = format!("there are {MOST_FAULTS} faults already");
             return Err(Refused::bad("the fault is refused", why, "remove some of them."));
         }
@@ -170,7 +182,7 @@ impl TestControl {
         if fault.checked.spec.stage == Some(Stage::IoThreads) {
             self.stop_io_threads(&fault);
         }
-        let all: Vec<_> = before.iter().cloned().chain([Arc::clone(&fault)]).collect();
+        all.push(Arc::clone(&fault));
         self.put(all);
         Ok(fault)
     }
@@ -190,7 +202,9 @@ impl TestControl {
 
     fn stop_io_threads(&self, fault: &Arc<Fault>) {
         let Some(rooms) = self.rooms() else { return };
-        for _ in 0..rooms.config().num_io_threads {
+        // One more than there are threads: while it waits in the queue, no network thread finds
+        // that empty and runs a request itself.
+        for _ in 0..=rooms.config().num_io_threads {
             let fault = Arc::clone(fault);
             rooms.requests.execute(Box::new(move || fault.stand_still(None)));
         }
@@ -219,8 +233,9 @@ impl TestControl {
     }
 
     /// The broker stops: forks and faults end, and what they hold is let go. Connections that wait
-    /// close.
+    /// close. No command begins any longer; one that waited for a fault goes on, and fails.
     pub fn stop(&self) {
+        self.commands.end();
         self.end_forks();
         let _changing = self.changing.lock();
         self.faults.load().iter().for_each(|fault| fault.end());

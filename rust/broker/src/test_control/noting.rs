@@ -14,11 +14,8 @@ use super::told::WHOLE;
 use crate::clock::Clock;
 use crate::handlers::Rooms;
 use crate::metadata::MetadataImage;
-use crate::request_queue::Request;
+use crate::request_queue::{Request, clipped};
 use crate::response_queue::{Responder, Response};
-
-/// How much of a client's name is kept.
-const KEPT_CHARS: usize = 256;
 
 /// A request that is noted as open. Dropping this ends the note, also after a panic.
 struct Open {
@@ -71,19 +68,18 @@ impl TestControl {
         };
         let image = rooms.controller.image();
         let client_id = request.header.client_id.as_deref();
-        let clipped = |id: &str| id.chars().take(KEPT_CHARS).collect::<String>().into();
         let watched = Watched::of(&request.context);
         let began = Began {
             number: self.next_request.fetch_add(1, Ordering::Relaxed) + 1,
             api: head.api,
             version: head.version,
             correlation_id: head.correlation_id,
-            client_id: client_id.map(clipped),
+            client_id: client_id.map(|id| Arc::from(clipped(id))),
             received_ns: request.received_ns,
             started_ns: self.clock.monotonic_ns(),
             wall_ms: self.clock.wall_ms(),
             parts: asked.parts.into_iter().map(|named| part(named, &image)).collect(),
-            group: asked.group,
+            group: asked.groups.into_iter().next(),
             member: asked.member,
         };
         let seen = Arc::new(Seen::new(&request.context, began));

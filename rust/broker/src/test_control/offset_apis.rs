@@ -4,7 +4,7 @@ use kafkalite_protocol::messages as m;
 use kafkalite_protocol::{ErrorCode, Uuid};
 use m::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopicResult};
 use m::offset_commit::{OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic};
-use m::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
+use m::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup as Group};
 
 use super::data_apis::{join_topics, split, throttled};
 use super::faulted::{Faulted, Named};
@@ -102,10 +102,13 @@ impl Faulted for OffsetFetchRequest {
         parts.are_all()
             || in_topics
             || groups.any(|group| {
-                group.topics.as_ref().is_none_or(|topics| {
-                    let mut topics = topics.iter();
-                    topics.any(|topic| hits(&topic.name, topic.topic_id, &topic.partition_indexes))
-                })
+                parts.hit_group(&group.group_id)
+                    && group.topics.as_ref().is_none_or(|topics| {
+                        let mut topics = topics.iter();
+                        topics.any(|topic| {
+                            hits(&topic.name, topic.topic_id, &topic.partition_indexes)
+                        })
+                    })
             })
     }
 
@@ -124,7 +127,8 @@ impl Faulted for OffsetFetchRequest {
                 }
             }
         }
-        for group in &mut answer.groups {
+        let hit = |group: &&mut Group| parts.hit_group(&group.group_id);
+        for group in answer.groups.iter_mut().filter(hit) {
             if Self::is_whole(error, parts) {
                 group.error_code = code;
                 group.topics.clear();

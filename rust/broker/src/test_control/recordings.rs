@@ -16,6 +16,7 @@ use super::refusal::Refused;
 use super::seen::{End, Failed, Part, Seen};
 use super::spec::Kind;
 use crate::clock::NS_PER_MS;
+use crate::request_queue::clipped;
 
 /// Recordings that are there at the same time, at most.
 const MOST_RECORDINGS: usize = 100;
@@ -221,7 +222,8 @@ impl TestControl {
             return Err(Refused::bad(WHAT, why, "give a number of that range."));
         }
         let api = wanted.api.as_deref().map(super::spec::api_of).transpose()?;
-        let client_id = wanted.client_id;
+        // Requests keep so much of the names of their clients.
+        let client_id = wanted.client_id.map(|id| String::from(clipped(&id)));
         self.recordings.change(|inner| {
             if inner.all.len() == MOST_RECORDINGS {
                 let why = format!("there are {MOST_RECORDINGS} recordings already");

@@ -67,6 +67,8 @@ pub(super) enum Failure {
     Log(LogError),
     Metadata(MetadataError),
     Io(PathBuf, io::Error),
+    /// The broker stops.
+    Stopped,
 }
 
 impl From<LogError> for Failure {
@@ -84,6 +86,7 @@ impl From<MetadataError> for Failure {
 impl Failure {
     pub(super) fn refused(self) -> Refused {
         let why = match self {
+            Self::Stopped => return Refused::not_running(),
             Self::Log(error) => error.to_string(),
             Self::Metadata(error) => error.to_string(),
             Self::Io(path, error) => format!("{}: {error}", path.display()),
@@ -207,6 +210,9 @@ impl TestControl {
         let finished = folders(&roots, &id.to_string());
         let mut taken =
             sweep(&roots, &self.fork_ids()).and_then(|()| copy_again(&rooms, &roots, &unfinished));
+        if self.commands.are_over() {
+            taken = taken.and(Err(Failure::Stopped));
+        }
         for (from, to) in unfinished.iter().zip(&finished) {
             taken = taken.and_then(|()| name(from, to));
         }

@@ -20,7 +20,8 @@ const ERROR: ErrorCode = ErrorCode::NotLeaderOrFollower;
 
 fn parts(topic: Option<&str>, partition: Option<i32>) -> Parts {
     let image = Arc::new(MetadataImage::default());
-    Parts { topic: topic.map(str::to_owned), partition, image }
+    let topic = topic.map(str::to_owned);
+    Parts { topic, partition, group: None, except: Vec::new(), image }
 }
 
 fn encoded<W: Wire>(message: &W, version: i16) -> Bytes {

@@ -22,7 +22,8 @@ pub(super) const WHOLE: i32 = -1;
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub parts: Vec<Named>,
-    pub group: Option<String>,
+    /// Of some APIs several.
+    pub groups: Vec<String>,
     /// The member that a request of a group comes from; empty before its first answer.
     pub member: Option<String>,
 }
@@ -60,8 +61,13 @@ fn parts(parts: Vec<Named>) -> Asked {
 }
 
 fn of_group(group: &str, member: Option<&str>) -> Asked {
-    let (group, member) = (Some(group.to_owned()), member.map(str::to_owned));
-    Asked { parts: Vec::new(), group, member }
+    let (groups, member) = (vec![group.to_owned()], member.map(str::to_owned));
+    Asked { parts: Vec::new(), groups, member }
+}
+
+/// Several groups; or the one of versions that know no list.
+fn of_groups(groups: Vec<String>, only: &str) -> Asked {
+    if groups.is_empty() { of_group(only, None) } else { Asked { groups, ..Asked::default() } }
 }
 
 /// The partitions of a list of topics. A topic without an id has none in any version.
@@ -214,8 +220,8 @@ impl Told for OffsetFetchRequest {
             let partitions = topic.partition_indexes.iter();
             partitions.map(|one| (topic.name.clone(), topic.topic_id, *one))
         }));
-        let group = self.groups.first().map_or(&self.group_id, |group| &group.group_id);
-        Asked { parts: named, ..of_group(group, None) }
+        let groups = self.groups.iter().map(|group| group.group_id.clone());
+        Asked { parts: named, ..of_groups(groups.collect(), &self.group_id) }
     }
 
     fn outcomes(answer: &Self::Response) -> Outcomes {
@@ -299,9 +305,9 @@ impl Told for m::find_coordinator::FindCoordinatorRequest {
     fn told(&self) -> Asked {
         /// The type of a group's coordinator.
         const GROUP: i8 = 0;
-        let key = self.coordinator_keys.first().unwrap_or(&self.key);
         let is_group = self.key_type == GROUP;
-        if is_group { of_group(key, None) } else { Asked::default() }
+        let of_keys = || of_groups(self.coordinator_keys.clone(), &self.key);
+        if is_group { of_keys() } else { Asked::default() }
     }
 
     fn outcomes(answer: &Self::Response) -> Outcomes {
