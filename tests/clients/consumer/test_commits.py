@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite import AdminClient, Broker, Consumer, Record, errors
+from kafkalite import AdminClient, Broker, Consumer, Record, TopicPartition, errors
 from tests.clients.consumer.consuming import (
     PATIENCE_S,
     Cluster,
@@ -155,3 +155,38 @@ def test_assign_commits_what_is_done_of_what_it_takes_away(cluster: Cluster) -> 
         consumer.assign([part(topic, 1)])
         consumer.assign([part(topic, 0)])
         assert values(read(consumer, 2)) == [b"v3", b"v4"]
+
+
+def test_a_failed_program_does_not_take_its_commit_back(cluster: Cluster) -> None:
+    """The end of the block committed what was done: the records of all calls but the last."""
+    topic, group = cluster.topic(), cluster.group()
+    cluster.write(topic, numbered(20))
+    for first, second in ((5, 5), (4, 6)):
+        with pytest.raises(ZeroDivisionError), cluster.consumer(topic, group_id=group) as consumer:
+            read(consumer, first)
+            last = read(consumer, second)[-1]
+            consumer.commit(last)
+            _ = 1 // 0
+        with cluster.consumer(topic, group_id=group) as after:
+            assert after.committed(part(topic))[part(topic)].offset == last.offset + 1
+
+
+def test_automatic_commits_take_no_commit_back(cluster: Cluster) -> None:
+    """The next one put the group back to what the call before the last had returned."""
+    topic, group = cluster.topic(2), cluster.group()
+    cluster.write(topic, numbered(4), partition=0)
+    places = [part(topic, 0), part(topic, 1)]
+    with cluster.consumer(group_id=group, auto_commit_interval_ms=50) as consumer:
+        consumer.assign(places)
+        read(consumer, 2)
+        read(consumer, 2)
+        consumer.commit()
+        # An automatic commit carries all that is due: here is something, so that one is seen.
+        cluster.write(topic, numbered(4), partition=1)
+        consumer.seek(places[1], 3)
+        deadline = time.monotonic() + PATIENCE_S
+        offsets: dict[TopicPartition, int] = {}
+        while offsets.get(places[1]) != 3:
+            assert time.monotonic() < deadline, offsets
+            offsets = {place: told.offset for place, told in consumer.committed(*places).items()}
+        assert offsets[places[0]] == 4

@@ -28,7 +28,10 @@ pub async fn commit(shared: Arc<Shared>, due: Due, deadline: Instant) -> Result<
 }
 
 /// Commits what is due by itself: of a partition that is gone there is nothing to be kept.
-async fn commit_by_itself(
+///
+/// # Errors
+/// As [`commit`].
+pub(super) async fn commit_by_itself(
     shared: &Shared,
     due: &Due,
     deadline: Instant,
@@ -82,16 +85,17 @@ async fn commit_one_after_the_other(
     };
     // Before anything is asked: commits go out in the order in which they were made.
     let _one_after_the_other = shared.commits.lock().await;
+    let due_now = due.still_due(&shared.subscription.lock());
     // A broker would answer for what the cluster lacks as for what comes yet, and be asked again
     // until the deadline.
     let image = shared.cluster.image();
-    let there = due.offsets.iter().filter(|(one, _)| lacks(&image, one).is_none());
+    let there = due_now.iter().filter(|(one, _)| lacks(&image, one).is_none());
     let there: Offsets = there.map(|(one, told)| (one.clone(), told.clone())).collect();
     let me = due.me.as_ref();
     let mut answers =
         commits::commit(&shared.cluster, group, me, (&there, &due.ids), deadline).await;
-    if there.len() < due.offsets.len() {
-        let mut missing = due.offsets.clone();
+    if there.len() < due_now.len() {
+        let mut missing = due_now;
         missing.retain(|one, _| !there.contains_key(one));
         let lacking = lacking(shared, &missing, deadline).await;
         missing.retain(|one, _| !lacking.contains_key(one));
@@ -121,9 +125,9 @@ async fn lacking(shared: &Shared, missing: &Offsets, deadline: Instant) -> commi
 /// Takes note of what came of a commit.
 fn note(shared: &Shared, due: &Due, answers: &commits::Answers) {
     let mut subscription = shared.subscription.lock();
-    for (partition, (told, life)) in due.with_lives() {
+    for (partition, (told, made)) in due.of_assigned() {
         if matches!(answers.get(partition), Some(Ok(()))) {
-            subscription.committed(partition, told.position, life);
+            subscription.committed(partition, told.position, made);
         }
     }
     drop(subscription);

@@ -50,6 +50,10 @@ struct Places {
     position: Position,
     /// What earlier calls handed out ends here: the place that may be committed by itself.
     done: Position,
+    /// Commits from here leave nothing to be committed by itself up to this offset.
+    settled: Option<i64>,
+    /// How often the log was cut, or the place went back before what was done.
+    setbacks: u64,
     /// The number of the cursor that hands records out now.
     newest: u64,
 }
@@ -61,6 +65,8 @@ impl Places {
         }
         if to.offset < self.done.offset {
             self.done = to;
+            self.setbacks += 1;
+            self.settled = None;
         }
     }
 }
@@ -90,7 +96,7 @@ impl Cursor {
     /// The same in a tenure, see [`Cursor::tenure`].
     #[must_use]
     pub fn held(partition: TopicPartition, start: Position, tenure: u64) -> Self {
-        let places = Places { position: start, done: start, newest: 0 };
+        let places = Places { position: start, done: start, settled: None, setbacks: 0, newest: 0 };
         Self::at(partition, Arc::new(Mutex::new(places)), 0, tenure)
     }
 
@@ -106,6 +112,9 @@ impl Cursor {
     pub fn again_from(&self, end: Position) -> Self {
         let mut places = self.places.lock();
         places.go_back(end);
+        // A commit behind the cut is of records that are no more.
+        places.setbacks += 1;
+        places.settled = places.settled.filter(|settled| *settled <= end.offset);
         self.successor(&mut places)
     }
 
@@ -151,6 +160,38 @@ impl Cursor {
     #[must_use]
     pub fn done(&self) -> Position {
         self.places.lock().done
+    }
+
+    /// The same, unless a commit from this place settled it.
+    #[must_use]
+    pub fn unsettled(&self) -> Option<Position> {
+        let places = self.places.lock();
+        let is_settled = places.settled.is_some_and(|settled| places.done.offset <= settled);
+        (!is_settled).then_some(places.done)
+    }
+
+    /// Whether a commit from this place settled `offset`.
+    #[must_use]
+    pub fn is_settled(&self, offset: i64) -> bool {
+        self.places.lock().settled.is_some_and(|settled| offset <= settled)
+    }
+
+    /// How often the log was cut here, or records before what was done were given back.
+    #[must_use]
+    pub fn setbacks(&self) -> u64 {
+        self.places.lock().setbacks
+    }
+
+    /// A commit that was made here after so many setbacks leaves nothing to be committed by itself
+    /// up to `offset`. After one more setback it says nothing. The last commit counts.
+    pub fn settle(&self, offset: i64, setbacks: u64) {
+        let mut places = self.places.lock();
+        places.settled = Some(offset).filter(|_| places.setbacks == setbacks);
+    }
+
+    /// A commit from elsewhere went through after those from this place.
+    pub fn unsettle(&self) {
+        self.places.lock().settled = None;
     }
 
     /// Everything before `position` is handed out; `false`, and nothing happens, if the cursor is

@@ -5,7 +5,7 @@
 //! in, for the coordinator to refuse what is older, and no partition that was given up before.
 //! Source: Kafka's `ConsumerCoordinator`, which raises `CommitFailedException` for both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::consumer::commits::{Committed, Offsets, TopicIds};
 use crate::consumer::cursor::{NO_TENURE, Position};
 use crate::consumer::group_state::{GroupMember, Membership};
-use crate::consumer::subscription::Subscription;
+use crate::consumer::subscription::{Made, Subscription};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
 
@@ -26,7 +26,19 @@ pub struct Due {
     pub(super) ids: TopicIds,
     /// Who the consumer was; `None` without a group that assigns.
     pub(super) me: Option<Membership>,
-    lives: BTreeMap<TopicPartition, u64>,
+    made: BTreeMap<TopicPartition, Made>,
+    how: How,
+}
+
+/// How it came about that offsets are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// A caller named them.
+    Named,
+    /// A caller commits what it has.
+    HandedOut,
+    /// No caller asked for it.
+    ByItself,
 }
 
 /// An offset that a caller wants to have committed.
@@ -73,7 +85,7 @@ impl Due {
                 return Err(ClientError::broker(ErrorCode::UnknownTopicId, about));
             }
             let offsets = wanted.into_iter().map(|one| (one.partition, one.committed));
-            Ok(moment.due(offsets.collect()))
+            Ok(moment.due(offsets.collect(), How::Named))
         })
     }
 
@@ -91,7 +103,7 @@ impl Due {
             } else if moment.by_group && !positions.is_empty() {
                 moment.check_member(group)?;
             }
-            Ok(moment.due(without_metadata(positions)))
+            Ok(moment.due(without_metadata(positions), How::HandedOut))
         })
     }
 
@@ -108,7 +120,7 @@ impl Due {
             if moment.by_group && !done.is_empty() {
                 moment.check_member(group)?;
             }
-            Ok(moment.due(without_metadata(done)))
+            Ok(moment.due(without_metadata(done), How::ByItself))
         })
     }
 
@@ -119,7 +131,8 @@ impl Due {
     ) -> Self {
         let mut done = subscription.to_commit();
         done.retain(|partition, _| goes(partition));
-        Moment { subscription, member: None, by_group: false, me: None }.due(without_metadata(done))
+        let moment = Moment { subscription, member: None, by_group: false, me: None };
+        moment.due(without_metadata(done), How::ByItself)
     }
 
     /// Whether there is nothing to be committed.
@@ -128,10 +141,25 @@ impl Due {
         self.offsets.is_empty()
     }
 
-    /// Each offset, with the life of its partition when it was due.
-    pub(super) fn with_lives(&self) -> impl Iterator<Item = (&TopicPartition, (&Committed, u64))> {
-        let life = |partition| self.lives.get(partition).copied().unwrap_or_default();
-        self.offsets.iter().map(move |(partition, told)| (partition, (told, life(partition))))
+    /// The offsets that are to be committed now that the commits before this one are noted. An
+    /// automatic commit that waited must not take back what its caller committed meanwhile.
+    pub(super) fn still_due(&self, subscription: &Subscription) -> Offsets {
+        let is_settled = |(partition, (told, made)): &(&TopicPartition, (&Committed, &Made))| {
+            self.how == How::ByItself
+                && subscription.is_settled(partition, told.position.offset, made)
+        };
+        let settled: BTreeSet<_> =
+            self.of_assigned().filter(is_settled).map(|(partition, _)| partition).collect();
+        let due = self.offsets.iter().filter(|(partition, _)| !settled.contains(partition));
+        due.map(|(partition, told)| (partition.clone(), told.clone())).collect()
+    }
+
+    /// Each offset of a partition that was assigned, with where the consumer was in it.
+    pub(super) fn of_assigned(
+        &self,
+    ) -> impl Iterator<Item = (&TopicPartition, (&Committed, &Made))> {
+        let with = |(partition, told)| Some((partition, (told, self.made.get(partition)?)));
+        self.offsets.iter().filter_map(with)
     }
 }
 
@@ -159,15 +187,22 @@ impl Moment<'_> {
         ClientError::broker(code, about)
     }
 
-    fn due(&self, offsets: Offsets) -> Due {
-        let life = |one: &TopicPartition| (one.clone(), self.subscription.life(one));
-        let lives = offsets.keys().map(life).collect();
+    fn due(&self, offsets: Offsets, how: How) -> Due {
+        let made = |(one, told): (&TopicPartition, &Committed)| {
+            let offset = told.position.offset;
+            let made = match how {
+                How::Named => self.subscription.made_on_purpose(one, offset),
+                How::HandedOut | How::ByItself => self.subscription.made(one, offset),
+            };
+            Some((one.clone(), made?))
+        };
+        let made = offsets.iter().filter_map(made).collect();
         let id = |one: &TopicPartition| {
             let id = self.subscription.get(one)?.topic_id();
             (!id.is_zero()).then(|| (Arc::clone(&one.topic), id))
         };
         let ids = offsets.keys().filter_map(id).collect();
-        Due { offsets, ids, me: self.me.clone(), lives }
+        Due { offsets, ids, me: self.me.clone(), made, how }
     }
 }
 

@@ -20,6 +20,7 @@ use kafkalite_protocol::Uuid;
 use crate::consumer::cursor::{Cursor, NO_EPOCH, NO_TENURE, Position, next_tenure};
 use crate::topic_partition::TopicPartition;
 
+mod commits;
 mod doubtful;
 mod nearby;
 mod partition_state;
@@ -31,6 +32,7 @@ mod wish;
 
 use past::Past;
 
+pub use commits::Made;
 pub use partition_state::{FetchWish, LeaderAndEpoch, PartitionState, Status, Watermarks};
 pub use wish::{TopicFilter, Wish};
 
@@ -372,41 +374,6 @@ impl Subscription {
     /// leads them, go back to their leaders.
     pub fn avoid_nearby(&mut self, node: i32, now: Instant) {
         self.partitions.values_mut().for_each(|state| state.nearby().avoid(node, now));
-    }
-
-    /// What is done and not committed yet, by partition.
-    #[must_use]
-    pub fn to_commit(&self) -> BTreeMap<TopicPartition, Position> {
-        let uncommitted = self.partitions.iter().filter_map(|(partition, state)| {
-            let done = state.uncommitted(state.cursor().done())?;
-            Some((partition.clone(), done))
-        });
-        uncommitted.collect()
-    }
-
-    /// All positions: what a caller that commits now means.
-    #[must_use]
-    pub fn positions(&self) -> BTreeMap<TopicPartition, Position> {
-        let known = self
-            .partitions
-            .iter()
-            .filter_map(|(partition, state)| Some((partition.clone(), state.position()?)));
-        known.collect()
-    }
-
-    /// The number of the partition's life, see [`PartitionState::life`]; 0 if it is not assigned.
-    #[must_use]
-    pub fn life(&self, partition: &TopicPartition) -> u64 {
-        self.partitions.get(partition).map_or(0, PartitionState::life)
-    }
-
-    /// A commit of `position` went through that was made in that life of the partition, see
-    /// [`PartitionState::life`].
-    pub fn committed(&mut self, partition: &TopicPartition, position: Position, life: u64) {
-        let state = self.partitions.get_mut(partition).filter(|state| state.life() == life);
-        if let Some(state) = state {
-            state.set_committed(position);
-        }
     }
 
     /// The answer of OffsetFetch: the committed position, or none.

@@ -23,6 +23,7 @@ use crate::awaited;
 use crate::consumer::record_block::RecordSlice;
 
 mod again;
+mod automatic;
 mod claims;
 mod commits;
 mod creation;

@@ -304,6 +304,7 @@ impl PartitionState {
         self.life = next_number();
         self.reset_number = next_number();
         self.committed = None;
+        self.cursor.unsettle();
         self.watermarks = None;
         self.retry_at = None;
         self.is_of_former = start == Status::NoPosition;
@@ -458,11 +459,13 @@ impl PartitionState {
         self.committed = Some(position);
     }
 
-    /// `done` if it is a position, and not what was committed last.
-    pub(super) fn uncommitted(&self, done: Position) -> Option<Position> {
+    /// What is to be committed by itself: what earlier calls handed out. Nothing if a commit since
+    /// the last seek settled that, or if it was committed last.
+    pub(super) fn uncommitted(&self) -> Option<Position> {
         let known = matches!(self.status, Status::Reading | Status::Validate);
+        let done = self.cursor.unsettled().filter(|done| known && done.offset >= 0)?;
         let same = self.committed.is_some_and(|last| last.offset == done.offset);
-        (known && done.offset >= 0 && !same).then_some(done)
+        (!same).then_some(done)
     }
 }
 

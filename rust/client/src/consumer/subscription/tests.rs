@@ -29,6 +29,8 @@ fn wish(subscription: &Subscription, now: Instant) -> FetchWish {
     wishes[0].clone()
 }
 
+mod commits;
+
 #[test]
 fn a_partition_starts_at_its_committed_offset_or_where_the_policy_says() {
     for (committed, policy, expected) in [
@@ -280,10 +282,12 @@ fn only_what_earlier_calls_handed_out_is_to_be_committed() {
     cursor.finish();
     let done = subscription.to_commit();
     assert_eq!(done, BTreeMap::from([(x.clone(), at(15, 3))]));
-    let older = subscription.life(&x) - 1;
-    subscription.committed(&x, done[&x], older);
+    let made = subscription.made(&x, 15).expect("it is assigned");
+    let mut older = made.clone();
+    older.life -= 1;
+    subscription.committed(&x, done[&x], &older);
     assert_eq!(subscription.to_commit(), done, "it was committed for what had the name before");
-    subscription.committed(&x, done[&x], subscription.life(&x));
+    subscription.committed(&x, done[&x], &made);
     assert_eq!(subscription.to_commit(), BTreeMap::new());
 }
 
@@ -330,7 +334,8 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     let (mut subscription, x, now) = reading();
     let reset = Status::Reset { timestamp: EARLIEST };
     subscription.see_topics(|_| id(1), reset);
-    let (cursor, life) = (wish(&subscription, now).cursor, subscription.life(&x));
+    let cursor = wish(&subscription, now).cursor;
+    let made = subscription.made(&x, 10).expect("it is assigned");
     subscription.see_topics(|_| id(1), reset);
     subscription.see_topics(|_| Some(Uuid::ZERO), reset);
     subscription.see_topics(|_| None, reset);
@@ -343,7 +348,7 @@ fn of_a_topic_that_was_made_again_nothing_is_known() {
     assert_eq!(subscription.fetchable(now, 1).len(), 0, "that was the start of the former one");
     subscription.reset_done(&wish, 0, 0);
     subscription.get(&x).expect("it is assigned").cursor().pass(at(10, 0));
-    subscription.committed(&x, at(10, 0), life);
+    subscription.committed(&x, at(10, 0), &made);
     assert_eq!(subscription.to_commit(), BTreeMap::from([(x, at(10, 0))]));
 }
 
@@ -393,7 +398,10 @@ fn of_a_topic_that_was_made_again_the_position_stays_where_no_policy_says_how_to
     let id = |number: u8| Some(Uuid::from_random([number; 16]));
     let (mut subscription, x, now) = reading();
     subscription.see_topics(|_| id(1), Status::NoPosition);
+    let made = subscription.made(&x, 30).expect("it is assigned");
+    subscription.committed(&x, at(30, 0), &made);
     subscription.see_topics(|_| id(2), Status::NoPosition);
+    subscription.committed(&x, at(30, 0), &made);
     assert_eq!(wish(&subscription, now).from, Position::at(10));
     assert_eq!(subscription.to_commit().get(&x), Some(&Position::at(10)), "it is not committed");
 }
