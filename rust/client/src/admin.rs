@@ -102,13 +102,11 @@ impl Admin {
         loop {
             match tokio::time::timeout_at(deadline.into(), attempt()).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) if !self.helps(&error) => {
-                    self.note_late([&error]);
-                    return Err(error);
-                }
+                Ok(Err(error)) if !self.helps(&error) => return Err(error),
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => {}
             }
+            self.note_late(&last);
             failures += 1;
             let wait = self.cluster.config().retry_backoff.after(failures);
             if Instant::now() + wait >= deadline {
@@ -159,6 +157,7 @@ impl Admin {
                 Some(Ok(_)) | None => false,
             };
             pending.retain(passes);
+            self.note_late(results.values().filter_map(|result| result.as_ref().err()));
             failures += 1;
             let wait = self.cluster.config().retry_backoff.after(failures);
             if pending.is_empty() || Instant::now() + wait >= deadline {
@@ -170,7 +169,6 @@ impl Admin {
             }
             tokio::time::sleep(wait).await;
         }
-        self.note_late(results.values().filter_map(|result| result.as_ref().err()));
         Ok(complete(results, Some(&keys)))
     }
 
@@ -179,6 +177,7 @@ impl Admin {
         use ErrorCode as E;
         match error {
             ClientError::NoBrokerReachable { .. } => self.cluster.was_reached(),
+            error if doubtful::is_unanswered(error) => true,
             ClientError::Broker { code, .. } => matches!(
                 code,
                 E::NotController
@@ -196,7 +195,7 @@ impl Admin {
                     | E::UnstableOffsetCommit
                     | E::KafkaStorageError
             ),
-            error => error.is_transport(),
+            _ => false,
         }
     }
 }

@@ -62,7 +62,8 @@ impl Admin {
         }
     }
 
-    /// Suspects a controller that could not make a change in time.
+    /// Suspects a controller that could not make a change in time: the next attempt asks another
+    /// broker, if there is one.
     pub(super) fn note_late<'a>(&self, errors: impl IntoIterator<Item = &'a ClientError>) {
         let mut codes = errors.into_iter().map(ClientError::code);
         if codes.any(|code| code == Some(ErrorCode::RequestTimedOut)) {

@@ -1,6 +1,7 @@
 //! Changes that may have been made although no answer came.
 //!
-//! A broker that falls silent may have made a change before. Then the next attempt, at another
+//! A broker that falls silent may have made a change before. One that passed a change on to it says
+//! REQUEST_TIMED_OUT, which is no answer either. Then the next attempt, at another
 //! broker, is refused because of the first one: the topic exists already. Kafka's admin client
 //! reports that refusal as the result of the call. Here the call succeeds if an attempt that left
 //! found no answer, and what is there is what was asked for.
@@ -11,6 +12,12 @@ use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::hash::Hash;
+
+/// Whether an attempt that ended so may have made its change. No answer came, or none came in time
+/// to the broker that was asked.
+pub(super) fn is_unanswered(error: &ClientError) -> bool {
+    error.is_transport() || error.code() == Some(ErrorCode::RequestTimedOut)
+}
 
 /// The things that one call asked for, as far as their fate is unknown.
 pub(super) struct Doubtful<K>(Mutex<State<K>>);
@@ -41,7 +48,7 @@ impl<K: Clone + Eq + Hash> Doubtful<K> {
         let each = match answer {
             Ok(each) => each,
             Err(error) => {
-                if error.is_transport() {
+                if is_unanswered(error) {
                     state.doubtful.extend(left);
                 }
                 return Vec::new();
@@ -51,7 +58,7 @@ impl<K: Clone + Eq + Hash> Doubtful<K> {
         let is_refused = |(_, error): &(&K, &ClientError)| error.code() == Some(code);
         let refused = failed.clone().filter(is_refused).map(|(key, _)| key);
         let refused = refused.filter(|key| state.doubtful.contains(key)).cloned().collect();
-        let unknown = failed.filter(|(key, error)| error.is_transport() && left.contains(key));
+        let unknown = failed.filter(|(key, error)| is_unanswered(error) && left.contains(key));
         state.doubtful.extend(unknown.map(|(key, _)| key.clone()));
         refused
     }

@@ -1,10 +1,12 @@
 //! Who leads and who replicates a partition: elections and reassignments.
 
+use super::doubtful::Doubtful;
 use super::offsets::by_topic;
 use super::{Admin, Each, complete, timeout_ms};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
 use kafkalite_connection::NodeId;
+use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
 };
@@ -76,7 +78,11 @@ impl Admin {
         let partitions = targets.iter().map(|(partition, _)| partition.clone()).collect();
         let targets: HashMap<TopicPartition, Option<Vec<NodeId>>> = targets.into_iter().collect();
         let targets = &targets;
-        let once = |partitions| self.alter_reassignments_once(partitions, targets, deadline);
+        let doubtful = &Doubtful::new();
+        let once = |partitions| async move {
+            let once = self.alter_reassignments_once(partitions, targets, doubtful, deadline);
+            doubtful.removed(once.await, ErrorCode::NoReassignmentInProgress)
+        };
         self.each("moving replicas", deadline, partitions, once).await
     }
 
@@ -84,6 +90,7 @@ impl Admin {
         &self,
         partitions: Vec<TopicPartition>,
         targets: &HashMap<TopicPartition, Option<Vec<NodeId>>>,
+        doubtful: &Doubtful<TopicPartition>,
         deadline: Instant,
     ) -> Result<Each<TopicPartition, ()>, ClientError> {
         let topics = by_topic(&partitions, |partition| ReassignablePartition {
@@ -96,7 +103,11 @@ impl Admin {
             topics: topics.into_iter().map(topic).collect(),
             ..AlterPartitionReassignmentsRequest::default()
         };
-        let response = self.to_controller(|_| request).await?;
+        let response = self.to_controller(|_| {
+            doubtful.leaves(&partitions);
+            request
+        });
+        let response = response.await?;
         let message = response.error_message.as_deref();
         ClientError::check(response.error_code, message, || "moving replicas".to_owned())?;
         let mut results = Vec::new();

@@ -2,6 +2,10 @@
 
 use super::*;
 use kafkalite_connection::testing::two;
+use kafkalite_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse, ReassignableTopicResponse,
+};
 use kafkalite_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult,
 };
@@ -154,6 +158,41 @@ fn removals_and_partitions_that_were_made_without_an_answer_are_made() {
         admin.delete_groups(vec!["g".to_owned()], limit()).await.expect("answers")
     });
     assert_eq!(gone, [("g".to_owned(), Ok(()))]);
+}
+
+/// A broker passes a change on to a controller that freezes, and says that it does not know what
+/// came of it. The second attempt is refused, as the change was made.
+fn done_by_a_frozen_controller() -> FakeBroker {
+    FakeBroker::start(|asked| {
+        let code = |done: ErrorCode| match asked.before {
+            0 => ErrorCode::RequestTimedOut,
+            _ => done,
+        };
+        if asked.is(ApiKey::CreateTopics) {
+            return created(asked, |_| code(ErrorCode::TopicAlreadyExists));
+        } else if !asked.is(ApiKey::AlterPartitionReassignments) {
+            return is_done(asked);
+        }
+        let error_code = code(ErrorCode::NoReassignmentInProgress) as i16;
+        let result = ReassignablePartitionResponse { error_code, ..Default::default() };
+        let topic = ReassignableTopicResponse { name: "a".to_owned(), partitions: vec![result] };
+        let told =
+            AlterPartitionReassignmentsResponse { responses: vec![topic], ..Default::default() };
+        asked.answer::<AlterPartitionReassignmentsRequest>(&told)
+    })
+}
+
+/// The call failed after 2 s, whatever its timeout.
+#[test]
+fn what_a_broker_cannot_tell_the_outcome_of_is_asked_for_again() {
+    let broker = done_by_a_frozen_controller();
+    let told = run(&broker, |admin| async move { create(&admin, topic("a"), false).await });
+    assert_eq!(told, None);
+    assert_eq!(broker.count(ApiKey::CreateTopics), 2);
+    let at = TopicPartition::new("a", 0);
+    let ended = vec![(at, None)];
+    let told = run(&broker, |admin| async move { admin.alter_reassignments(ended, None).await });
+    assert_eq!(told, Ok(vec![(TopicPartition::new("a", 0), Ok(()))]));
 }
 
 /// A refusal of the first attempt is the caller's.
