@@ -8,6 +8,7 @@
 //! Source: Kafka's `Admin` interface.
 
 mod brokers;
+mod config_values;
 mod configs;
 mod controller;
 mod doubtful;

@@ -1,5 +1,6 @@
 //! Topics: made, removed, described, and given more partitions.
 
+use super::config_values::mean_the_same;
 use super::configs::ConfigResource;
 use super::doubtful::{Doubtful, settle};
 use super::{Admin, Each, no_duplicates, timeout_ms};
@@ -181,7 +182,9 @@ impl Admin {
         let entries = entries.ok()?;
         let is_set = |config: &CreatableTopicConfig| {
             let entry = entries.iter().find(|entry| entry.name == config.name);
-            config.value.is_none() || entry.is_some_and(|entry| entry.value == config.value)
+            let told = entry.and_then(|entry| entry.value.as_deref());
+            let asked = config.value.as_deref();
+            asked.is_none_or(|asked| told.is_some_and(|told| mean_the_same(asked, told)))
         };
         Some(asked.configs.iter().all(is_set))
     }

@@ -94,6 +94,7 @@ fn a_topic_that_was_made_without_an_answer_is_made_if_it_is_as_asked_for() {
         (topic("a"), false, None),
         (NewTopic { partitions: -1, replication_factor: -1, ..topic("a") }, false, None),
         (with_config("v"), false, None),
+        (with_config(" v "), false, None),
         (assigned(NODE), false, None),
         (topic("a"), true, exists),
         (of_two, false, exists),
