@@ -83,6 +83,17 @@ impl LeaderEpochs {
         true
     }
 
+    /// Notes the epoch of a batch that is in the log. What is known already stays: compaction may
+    /// have removed the first batch of an epoch. What contradicts the batch is of an older file.
+    pub(crate) fn confirm(&mut self, epoch: LeaderEpoch, offset: Offset) {
+        if epoch.0 < 0 || self.epoch_at(offset) == Some(epoch) {
+            return;
+        }
+        let is_before = |entry: &EpochStart| entry.epoch <= epoch && entry.start_offset <= offset;
+        self.entries.truncate(self.entries.partition_point(is_before));
+        self.assign(epoch, offset);
+    }
+
     /// The epoch of the record at `offset`.
     pub(crate) fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
         let after = self.entries.partition_point(|entry| entry.start_offset <= offset);

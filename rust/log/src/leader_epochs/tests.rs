@@ -65,6 +65,28 @@ fn truncation_from_the_start_moves_the_epoch_it_falls_into() {
 }
 
 #[test]
+fn a_batch_confirms_what_is_known_and_removes_what_contradicts_it() {
+    let known = [(2, 10), (5, 20), (6, 30)];
+    for ((epoch, offset), expected) in [
+        // Compaction removed the first batches of the epoch.
+        ((5, 25), &known[..]),
+        ((6, 40), &known),
+        ((-1, 15), &known),
+        ((7, 40), &[(2, 10), (5, 20), (6, 30), (7, 40)]),
+        // The file is of a log that was cut since, and got other records.
+        ((5, 35), &known[..2]),
+        ((4, 25), &[(2, 10), (4, 25)]),
+        ((4, 15), &[(2, 10), (4, 15)]),
+        ((1, 5), &[(1, 5)]),
+    ] {
+        let mut epochs = epochs();
+        epochs.confirm(LeaderEpoch(epoch), Offset(offset));
+        let left = epochs.entries().iter().map(|entry| (entry.epoch.0, entry.start_offset.0));
+        assert_eq!(left.collect::<Vec<_>>(), expected, "epoch {epoch} at {offset}");
+    }
+}
+
+#[test]
 fn the_epoch_at_an_offset_is_the_last_that_started() {
     for (offset, epoch) in [(9, None), (10, Some(2)), (29, Some(5)), (30, Some(6)), (99, Some(6))] {
         assert_eq!(epochs().epoch_at(Offset(offset)), epoch.map(LeaderEpoch), "offset {offset}");

@@ -22,7 +22,6 @@ pub(super) fn recover_unclean(
         .count();
     let scan_from = segments[first].base_offset();
     let (mut producers, mut snapshot) = load_producers(dir, &segments[..first], scan_from)?;
-    epochs.truncate_from_end(scan_from);
     let mut report = RecoveryReport::default();
     let mut end = scan_from;
     for index in first..segments.len() {
@@ -58,6 +57,7 @@ pub(super) fn recover_unclean(
             break;
         }
     }
+    epochs.truncate_from_end(end);
     report.lost_below_recovery_point = end < state.recovery_point;
     tell(dir, &report, state, end);
     remove_snapshots(dir, |offset| offset > end)?;
@@ -158,7 +158,7 @@ fn verify_segment(
         }
         segment.note_batch(&mut indexes, header, position, config.index_interval_bytes);
         seen.producers.note(header);
-        seen.epochs.assign(header.leader_epoch, header.base_offset);
+        seen.epochs.confirm(header.leader_epoch, header.base_offset);
         *seen.end = header.next_offset();
         valid = position.0 + header.size() as u32;
     }
