@@ -289,6 +289,37 @@ def test_lag_of_partitions_that_the_coordinator_has_no_replica_of_is_added() -> 
             assert (told["lag_records"], told["partitions_elsewhere"]) == (27, 0)
 
 
+def test_lag_ends_where_the_leader_says_and_not_a_follower_that_is_behind() -> None:
+    keys = {"replica.lag.time.max.ms": 1_500, "min.insync.replicas": 1}
+    with kl.Cluster(topics={"t": 3}, config=keys, admin_port=0) as cluster:
+        servers = cluster.bootstrap_servers
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "g"})
+        committed = [TopicPartition("t", number, 0) for number in range(3)]
+        consumer.commit(offsets=committed, asynchronous=False)
+        consumer.close()
+        apis = [api_of(broker) for broker in cluster.brokers]
+        first = OfAll(apis[0].url)
+        coordinator = first.get("/groups/{id}", id="g", broker="all")["coordinator_id"]
+        rows = first.get("/topics/{name}", name="t")["partitions"]
+        led_elsewhere = next(row["partition"] for row in rows if row["leader"] != coordinator)
+        behind = cluster.brokers[coordinator]
+        behind.faults.stall("log", topic="t", partition=led_elsewhere)
+        producer = Producer({"bootstrap.servers": servers, "acks": 1})
+        for _ in range(50):
+            producer.produce("t", b"x", partition=led_elsewhere)
+        assert producer.flush(PATIENCE_S) == 0
+
+        def is_counted(api: Api) -> bool:
+            (row,) = api.get("/groups", broker="all")["groups"]
+            told = api.get("/groups/{id}", id="g", broker="all")
+            lags = [offset["lag_records"] for offset in told["offsets"]]
+            return [row["lag_records"], told["lag_records"], sum(lags)] == [50, 50, 50]
+
+        # The high watermark moves when the follower is out of the in-sync set.
+        for api in apis:
+            eventually(partial(is_counted, api))
+
+
 def test_top_adds_up_all_brokers(cluster: kl.Cluster) -> None:
     at = ("--admin-url", str(cluster.brokers[0].admin_url), "-n", "1")
     done = told("top", *at, "--broker", "all")

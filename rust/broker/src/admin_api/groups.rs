@@ -1,7 +1,8 @@
 //! `/groups` and `/groups/{id}`: the groups that this broker coordinates.
 //!
 //! Only replicas know the high watermark of a partition. Where this broker has none, lag is `null`,
-//! and `partitions_elsewhere` counts what a sum leaves out.
+//! and `partitions_elsewhere` counts what a sum leaves out. A follower may be behind. So in an
+//! answer of all brokers, what this broker does not lead is elsewhere too (`lag`).
 
 use std::collections::BTreeMap;
 
@@ -136,15 +137,17 @@ fn row(api: &AdminApi, group: ListedGroup, named: &mut usize) -> Group {
     }
 }
 
-/// The lag of what is committed. Of the partitions that are elsewhere it names at most `named`.
+/// The lag of what is committed. For an answer of all brokers it names partitions that are
+/// elsewhere, at most `named`.
 fn sum(api: &AdminApi, committed: &Committed, named: &mut usize) -> Sum {
     let mut sum = Sum::default();
     for (topic, partitions) in committed {
         for (index, value) in partitions {
             sum.committed_partitions += 1;
-            match api.partitions.find_by_name(topic, *index) {
-                Ok(partition) => sum.lag_records += partition.lag_records(value.offset),
-                Err(_) => {
+            let partition = api.partitions.find_by_name(topic, *index).ok();
+            match partition.filter(|partition| *named == 0 || partition.is_led()) {
+                Some(partition) => sum.lag_records += partition.lag_records(value.offset),
+                None => {
                     sum.partitions_elsewhere += 1;
                     if *named > 0 {
                         *named -= 1;

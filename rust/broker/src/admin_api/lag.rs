@@ -1,6 +1,6 @@
-//! Lag of partitions of which a group's coordinator has no replica.
+//! Lag of partitions that a group's coordinator does not lead.
 //!
-//! The coordinator knows what is committed, and a broker with a replica knows where the log ends.
+//! The coordinator knows what is committed, and the leader knows where the log ends.
 //! In an answer of all brokers, the coordinators name such partitions. The broker that adds up then
 //! asks the others for their lag, in a second round.
 

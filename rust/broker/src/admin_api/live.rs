@@ -187,13 +187,14 @@ impl Reader {
             Asked::with(first.into_iter().collect())
         };
         let (mut told, mut sources) = (Vec::new(), Vec::new());
-        let said = api.ask_all(&others, PATH, question).await;
-        // One time for all, behind the answers: so all had the same time since the last tick.
+        // One time for all, before the answers: brokers count when they are asked, and a broker
+        // that stands still keeps the answers of the others waiting.
         let now_ns = api.clock.monotonic_ns();
         if self.whose == Whose::All {
             told.push(api.counted(self.first_of(api.local_id), SAMPLED_FOR_OTHERS_NS));
             sources.push(api.own_source());
         }
+        let said = api.ask_all(&others, PATH, question).await;
         for (mut source, answer) in said {
             let broker_id = source.broker_id;
             match answer.map(|answer| answer.map(|body| serde_json::from_slice::<Counts>(&body))) {

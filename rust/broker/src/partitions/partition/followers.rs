@@ -148,6 +148,12 @@ impl Partition {
         self.state.lock().is_in_sync(id)
     }
 
+    /// Whether this broker leads it.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        self.state.lock().is_leader()
+    }
+
     /// Whether this broker leads it and others follow.
     #[must_use]
     pub fn is_led_with_followers(&self) -> bool {
