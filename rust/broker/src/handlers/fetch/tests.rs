@@ -133,7 +133,9 @@ impl Play {
                 (0..batches).for_each(|_| house.append(TOPICS[topic], partition, 1));
             }
             Step::Roll { topic, partition } => {
-                if let Some(partition) = house.partition(TOPICS[topic], partition) {
+                // A follower rolls when it appends, and this broker follows no leader here.
+                let partition_here = house.partition(TOPICS[topic], partition);
+                if let Some(partition) = partition_here.filter(|partition| partition.is_led()) {
                     let _ = partition.log().roll(house.clock.wall_ms());
                 }
                 house.append(TOPICS[topic], partition, 1);
