@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 import urllib.error
 import urllib.request
@@ -246,6 +248,19 @@ def test_a_dead_broker_is_named_and_holds_nothing_up() -> None:
         assert sources(events(api, 1, "all")[0]) == {0: True, 1: True, 2: False}
         cluster.brokers[2].start()
         eventually(lambda: sources(api.get("/overview", broker="all")) == ALL)
+
+
+def test_no_event_counts_longer_than_its_interval_while_a_broker_stands_still() -> None:
+    """The event after the broker was fenced told the requests of 1.5 s as those of one ms."""
+    keys = {"broker.session.timeout.ms": 3_000}
+    with kl.Cluster(config=keys, admin_port=0, in_process=False) as cluster:
+        assert sources(OfAll(url_of(cluster.brokers[0])).get("/overview", broker="all")) == ALL
+        os.kill(cluster.brokers[2].pid, signal.SIGSTOP)
+        try:
+            found = events(api_of(cluster.brokers[0]), 6, "all")
+        finally:
+            os.kill(cluster.brokers[2].pid, signal.SIGCONT)
+        assert min(event["interval_ms"] for event in found) > 500.0
 
 
 def test_brokers_answer_those_that_have_their_token(processes: Processes) -> None:

@@ -383,7 +383,12 @@ fn fetches_that_wait_hold_no_more_than_the_budget_together() {
     }
     assert_eq!(answered.join().unwrap(), 30);
     assert!((1..2 * BUDGET).contains(&most), "{most} bytes were held at once");
-    assert_eq!(held_by_fetches(&broker), 0);
+    // The last of them gives its bytes back behind its answer.
+    let begun = std::time::Instant::now();
+    while held_by_fetches(&broker) != 0 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "bytes are held");
+        std::thread::yield_now();
+    }
     broker.stop();
 }
 
