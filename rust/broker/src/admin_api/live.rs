@@ -187,8 +187,8 @@ impl Reader {
             Asked::with(first.into_iter().collect())
         };
         let (mut told, mut sources) = (Vec::new(), Vec::new());
-        // One time for all, before the answers: brokers count when they are asked, and a broker
-        // that stands still keeps the answers of the others waiting.
+        // One time for all, before the answers: brokers count when they are asked. A broker that
+        // stands still keeps the answers of the others waiting.
         let now_ns = api.clock.monotonic_ns();
         if self.whose == Whose::All {
             told.push(api.counted(self.first_of(api.local_id), SAMPLED_FOR_OTHERS_NS));

@@ -230,7 +230,7 @@ fn an_assigned_partition_is_read_from_its_start_to_its_end() {
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 7), Ok((3..10).collect()));
     assert_eq!(consumer.lag(&x()), Some(0));
-    // It asks again where it hears of the leader while the first question is under way.
+    // It asks again if the leader becomes known while the first question is under way.
     assert!((1..=2).contains(&broker.count(ApiKey::ListOffsets)));
 }
 
