@@ -90,7 +90,7 @@ fn a_crash_forgets_no_epoch_whose_first_batches_compaction_took() {
         log.roll(NOW_MS).unwrap();
         append_in(&log, &sent(9, 0), LeaderEpoch(2), NOW_MS).unwrap();
         compact(&log, 0, NOW_MS);
-        assert_eq!(batches(&log), [0, 1, 6, 7]);
+        assert_eq!(batches(&log), [0, 1, 5, 6, 7]);
         let ends = |log: &CommitLog| [0, 1].map(|of| log.end_offset_for_epoch(LeaderEpoch(of)));
         let end = |of, at| Some(EpochEnd { epoch: LeaderEpoch(of), end_offset: Offset(at) });
         assert_eq!(ends(&log), [end(0, 2), end(1, 4)]);
