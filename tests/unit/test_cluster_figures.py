@@ -313,7 +313,7 @@ def test_lag_ends_where_the_leader_says_and_not_a_follower_that_is_behind() -> N
         consumer.commit(offsets=committed, asynchronous=False)
         consumer.close()
         apis = [api_of(broker) for broker in cluster.brokers]
-        first = OfAll(apis[0].url)
+        first = OfAll(url_of(cluster.brokers[0]))
         coordinator = first.get("/groups/{id}", id="g", broker="all")["coordinator_id"]
         rows = first.get("/topics/{name}", name="t")["partitions"]
         led_elsewhere = next(row["partition"] for row in rows if row["leader"] != coordinator)
