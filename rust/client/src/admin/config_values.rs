@@ -4,10 +4,13 @@
 /// type a key has, so the values themselves are looked at. Lists are compared item by item.
 /// Source: Kafka's `ConfigDef.parseType`, which trims all of them.
 pub(super) fn mean_the_same(one: &str, other: &str) -> bool {
-    let items = |value: &str| value.split(',').map(|item| item.trim().to_owned()).collect();
-    let (ones, others): (Vec<String>, Vec<String>) = (items(one), items(other));
+    let (ones, others) = (items(one), items(other));
     ones.len() == others.len()
         && ones.iter().zip(&others).all(|(one, other)| is_same_item(one, other))
+}
+
+fn items(value: &str) -> Vec<&str> {
+    value.split(',').map(str::trim).collect()
 }
 
 fn is_same_item(one: &str, other: &str) -> bool {

@@ -5,7 +5,7 @@
 //! in, for the coordinator to refuse what is older, and no partition that was given up before.
 //! Source: Kafka's `ConsumerCoordinator`, which raises `CommitFailedException` for both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kafkalite_protocol::ErrorCode;
@@ -144,14 +144,16 @@ impl Due {
     /// The offsets that are to be committed now that the commits before this one are noted. An
     /// automatic commit that waited must not take back what its caller committed meanwhile.
     pub(super) fn still_due(&self, subscription: &Subscription) -> Offsets {
-        let is_settled = |(partition, (told, made)): &(&TopicPartition, (&Committed, &Made))| {
-            self.how == How::ByItself
-                && subscription.is_settled(partition, told.position.offset, made)
-        };
-        let settled: BTreeSet<_> =
-            self.of_assigned().filter(is_settled).map(|(partition, _)| partition).collect();
-        let due = self.offsets.iter().filter(|(partition, _)| !settled.contains(partition));
-        due.map(|(partition, told)| (partition.clone(), told.clone())).collect()
+        let mut due = self.offsets.clone();
+        if self.how == How::ByItself {
+            due.retain(|partition, told| {
+                let made = self.made.get(partition);
+                !made.is_some_and(|made| {
+                    subscription.is_settled(partition, told.position.offset, made)
+                })
+            });
+        }
+        due
     }
 
     /// Each offset of a partition that was assigned, with where the consumer was in it.

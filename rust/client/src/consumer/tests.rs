@@ -62,6 +62,17 @@ impl Log {
         bytes.into()
     }
 
+    /// What a broker with this log answers.
+    pub fn serves(&self, asked: &Asked) -> Answer {
+        if asked.is(ApiKey::Fetch) {
+            fetch(asked, |partition, offset| self.fetch(partition, offset))
+        } else if asked.is(ApiKey::ListOffsets) {
+            list_offsets(asked, self)
+        } else {
+            Answer::Usual
+        }
+    }
+
     pub fn fetch(&self, partition: i32, offset: i64) -> PartitionData {
         let out_of_range = offset < self.start || offset > self.end;
         let code = if out_of_range { ErrorCode::OffsetOutOfRange } else { ErrorCode::None };
@@ -122,15 +133,7 @@ pub fn list_offsets(asked: &Asked, log: &Log) -> Answer {
 }
 
 pub fn broker(log: Log) -> FakeBroker {
-    FakeBroker::start(move |asked| {
-        if asked.is(ApiKey::Fetch) {
-            fetch(asked, |partition, offset| log.fetch(partition, offset))
-        } else if asked.is(ApiKey::ListOffsets) {
-            list_offsets(asked, &log)
-        } else {
-            Answer::Usual
-        }
-    })
+    FakeBroker::start(move |asked| log.serves(asked))
 }
 
 /// Four records, whose last byte is not what it was in those fetches that `hurt` picks by how many

@@ -34,7 +34,7 @@ fn after_a_controller_that_does_not_answer_another_broker_is_asked() {
     });
 }
 
-/// The call ended with that, whatever time it had: the leader of the quorum had changed.
+/// The call ended with that although it had more time: the leader of the quorum had changed.
 #[test]
 fn after_a_controller_that_makes_no_change_in_time_another_broker_is_asked() {
     let [first, _second] = with_first(|asked| created(asked, |_| ErrorCode::RequestTimedOut));

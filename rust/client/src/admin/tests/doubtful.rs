@@ -183,7 +183,7 @@ fn done_by_a_frozen_controller() -> FakeBroker {
     })
 }
 
-/// The call failed after 2 s, whatever its timeout.
+/// The call failed after 2 s, although it had more time.
 #[test]
 fn what_a_broker_cannot_tell_the_outcome_of_is_asked_for_again() {
     let broker = done_by_a_frozen_controller();

@@ -18,12 +18,8 @@ fn reader() -> (FakeBroker, Consumer, Arc<Mutex<Vec<i64>>>) {
             return committed(asked);
         } else if asked.is(ApiKey::OffsetFetch) {
             return nothing_committed(asked);
-        } else if asked.is(ApiKey::Fetch) {
-            return fetch(asked, |partition, offset| log.fetch(partition, offset));
-        } else if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
         }
-        Answer::Usual
+        log.serves(asked)
     });
     let settings = [EARLIEST_RESET, ("group.id", "g"), ("auto.commit.interval.ms", "3600000")];
     let consumer = reading(&broker, &settings);

@@ -85,12 +85,8 @@ fn losing(gone: &'static str, commits: &Commits) -> FakeBroker {
                 told.topics.push(known);
             }
             return asked.answer::<MetadataRequest>(&told);
-        } else if asked.is(ApiKey::Fetch) {
-            return fetch(asked, |partition, offset| log.fetch(partition, offset));
-        } else if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
         }
-        Answer::Usual
+        log.serves(asked)
     })
 }
 
@@ -153,12 +149,8 @@ fn what_assign_takes_away_is_committed_and_read_on_from_there_when_it_comes_back
             return hold(&late, take(asked, &noted, ""));
         } else if asked.is(ApiKey::OffsetFetch) {
             return newest(asked, &noted);
-        } else if asked.is(ApiKey::Fetch) {
-            return fetch(asked, |partition, offset| log.fetch(partition, offset));
-        } else if asked.is(ApiKey::ListOffsets) {
-            return list_offsets(asked, &log);
         }
-        Answer::Usual
+        log.serves(asked)
     });
     let settings = [EARLIEST_RESET, ("group.id", "g"), ("auto.commit.interval.ms", "600000")];
     let consumer = reading(&broker, &settings);

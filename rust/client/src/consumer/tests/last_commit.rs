@@ -102,12 +102,8 @@ pub fn all_else(asked: &Asked) -> Answer {
         return asked.answer::<LeaveGroupRequest>(&LeaveGroupResponse::default());
     } else if asked.is(ApiKey::OffsetFetch) {
         return nothing_committed(asked);
-    } else if asked.is(ApiKey::Fetch) {
-        return fetch(asked, |partition, offset| log.fetch(partition, offset));
-    } else if asked.is(ApiKey::ListOffsets) {
-        return list_offsets(asked, &log);
     }
-    Answer::Usual
+    log.serves(asked)
 }
 
 /// The answer that the group has committed nothing.
