@@ -2,10 +2,12 @@
 
     python benches/console_costs.py                # prints the figures; 1 where a bound is missed
     python benches/console_costs.py --beside older/bin/python   # beside an older release
+    python benches/console_costs.py --rounds 0     # the idle broker alone, without the load's noise
 
 The reader is a process of its own, which reads ``/api/v1/live`` as the data plane page does. Rounds
 alternate, in an order that changes, because a machine grows slower or faster over time. Each round
 produces 1 KiB records with ``acks=all`` and reads them. The first round of each is not counted.
+Before them an idle broker is measured, with a reader and without.
 """
 
 from __future__ import annotations
@@ -75,6 +77,14 @@ def load(broker: brokers.Kafkalite, records: int) -> float:
     return used / (records * VALUE_BYTES / 1e9)
 
 
+def idle(broker: brokers.Kafkalite, kind: str, seconds: float) -> float:
+    """CPU of the broker while nothing is asked of it, in ms for each second."""
+    with reader(broker.admin_url()) if kind == "open" else nullcontext():
+        before = cpu_seconds(broker.pid)
+        time.sleep(seconds)
+        return (cpu_seconds(broker.pid) - before) / seconds * 1e3
+
+
 class Other(brokers.Kafkalite):
     """The broker of the release that another interpreter has installed."""
 
@@ -101,6 +111,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What the console costs.")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--records", type=int, default=1_000_000, help="records of a round")
+    parser.add_argument("--idle", type=float, default=15.0, help="seconds of the idle broker")
     parser.add_argument("--beside", metavar="PYTHON", help="interpreter with another release")
     options = parser.parse_args()
     found: dict[str, list[float]] = {"closed": [], "open": []}
@@ -108,6 +119,10 @@ def main() -> int:
         broker = brokers.Kafkalite(Path(folder) / "data")
         broker.start()
         stack.callback(broker.stop)
+        for kind in found:
+            print(f"idle, {kind}: {idle(broker, kind, options.idle):.2f} ms of CPU in a second")
+        if options.rounds == 0:
+            return 0
         if options.beside:
             other = Other(Path(folder) / "other", options.beside)
             other.start()
