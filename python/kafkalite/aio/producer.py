@@ -338,9 +338,10 @@ class AsyncProducer(Generic[SentKey, SentValue]):
         # An object whose making failed has nothing to close.
         with contextlib.suppress(AttributeError, RuntimeError):
             if not self.closed:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
                 # On a thread, because this may run in the middle of anything, on the loop too.
+                # First, because a warning may be an error here.
                 on_thread(_deliver, self._native)
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
 
     if not TYPE_CHECKING:
 
