@@ -2,9 +2,10 @@
 //!
 //! After a clean stop: the names and sizes of the files, and the last entries of the newest
 //! indexes. After a crash: nothing from the recovery point on. Those segments are read batch by
-//! batch; the first bad batch ends the log there, and indexes, leader epochs and producer state are
-//! rebuilt. A cut below the recovery point means that the disk lost durable records: that is logged
-//! as an error.
+//! batch. The first bad batch ends the log there. Indexes and producer state are rebuilt. Leader
+//! epochs are those of their file, as far as the batches do not contradict it. Compaction may have
+//! removed the batch with which an epoch began. A cut below the recovery point means that the disk
+//! lost durable records: that is logged as an error.
 //! Source: Kafka's `LogLoader`, `LogSegment.recover`, `ProducerStateManager`.
 
 use std::collections::BTreeSet;

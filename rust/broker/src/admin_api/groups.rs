@@ -52,9 +52,9 @@ struct Group {
 struct Sum {
     committed_partitions: usize,
     lag_records: i64,
-    /// Partitions that no replica of this broker knows.
+    /// Partitions that `lag_records` leaves out: others have their replicas, or lead them.
     partitions_elsewhere: usize,
-    /// What is committed of them, for another broker that asks the brokers which know them.
+    /// What is committed of them, for another broker that asks those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     elsewhere: Vec<lag::Place>,
 }

@@ -225,8 +225,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Has [`Self::noted`] give what the entry says, whatever the last run noted. The file gets it
-    /// at its next write.
+    /// Has [`Self::noted`] give what the entry says, in place of what the last run noted. The file
+    /// gets it at its next write.
     pub(super) fn note(&self, which: Checkpoint, entry: &Entry) {
         self.found.lock().note(which, entry);
     }

@@ -254,7 +254,7 @@ impl CommitLog {
             // From here on the copy lacks what is appended. Without this note it does not count,
             // even if its directory has the partition's name already.
             match MoveNote::Leaving.remove(from.storage(), &from.path()) {
-                // With the note nothing may be appended, whatever keeps it.
+                // The note is still there. So nothing may be appended any more.
                 Err(stays) if may_count => from.log_dir.take_offline(&stays),
                 removed => removed.map_err(|error| from.judge(error))?,
             }
