@@ -9,6 +9,8 @@ import sys
 import textwrap
 import threading
 import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -179,6 +181,38 @@ def test_ctrl_c_ends_a_wait(call: str) -> None:
     """
     done = python(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+class Interrupted:
+    """Ctrl-C comes while it is asked what it is."""
+
+    @property
+    def __class__(self) -> Any:
+        """Raise what the signal's handler raises."""
+        raise KeyboardInterrupt
+
+    def __iter__(self) -> Iterator[Any]:
+        """Hold one value."""
+        return iter([b"v"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda producer, topic: producer.send_batch(topic, Interrupted()),
+        lambda producer, topic: producer.send_batch(topic, [b"v"], headers=Interrupted()),
+        lambda producer, topic: producer.send(topic, b"v", headers=Interrupted()),
+    ],
+)
+def test_ctrl_c_during_a_look_at_an_argument_ends_the_call(
+    kafkalite_bootstrap: str, name: str, call: Callable[[Any, str], object]
+) -> None:
+    """It was written to stderr, and the program went on."""
+    with (
+        kl.Producer(bootstrap_servers=kafkalite_bootstrap) as producer,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        call(producer, name)
 
 
 @pytest.mark.parametrize(

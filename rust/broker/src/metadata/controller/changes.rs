@@ -9,6 +9,12 @@
 //! Where several brokers decide, a change without records is proposed as well. So no refusal is
 //! decided on an image that is behind.
 //!
+//! A change of unknown outcome may come out of the log later, as long as nothing else follows the
+//! image that it was decided on. Until then a refusal says nothing of it: a leader that repeats a
+//! change of in-sync replicas, and is refused, would take both for refused. So the next change
+//! without records commits a record that changes nothing. The older change comes before it, and
+//! the next one is decided again, or never.
+//!
 //! A change may wait for very long, where no leader is reached. It is made within its [`Bounds`]
 //! only: a client that gave up may have made a topic of the same name again.
 
@@ -20,7 +26,7 @@ use crate::metadata::features::allowed;
 use crate::metadata::image::MetadataImage;
 use crate::metadata::publisher::Publisher;
 use crate::metadata::quorum::{MetadataQuorum, Outcome, Proposal};
-use crate::metadata::records::{MetadataRecord, RecordsBatch};
+use crate::metadata::records::{MetadataRecord, ProducerIdsRecord, RecordsBatch};
 use kafkalite_protocol::ErrorCode;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -59,6 +65,8 @@ struct Queue {
     /// Whether some thread decides, or a proposal is under way.
     busy: bool,
     stopped: bool,
+    /// The offset of the image that the last change of unknown outcome was decided on.
+    doubtful: Option<i64>,
 }
 
 impl Changes {
@@ -138,6 +146,7 @@ impl Changes {
         });
         let decided = decided.unwrap_or_else(|| Err(ErrorCode::UnknownServerError.into()));
         let records = match decided {
+            Ok(records) if records.is_empty() && self.is_in_doubt(&image) => vec![settling(&image)],
             Ok(records) if !records.is_empty() || is_shared => records,
             other => {
                 answer(change, other.map(drop));
@@ -147,10 +156,20 @@ impl Changes {
         let (expected, level, timestamp_ms) =
             (image.offset, image.record_version(), self.clock.wall_ms());
         let this = Arc::clone(self);
-        let ended = move |outcome| this.ended(outcome, change);
+        let ended = move |outcome| {
+            if let Outcome::Unknown(_) = outcome {
+                this.queue.lock().doubtful = Some(expected);
+            }
+            this.ended(outcome, change);
+        };
         let proposal = Proposal { records, expected, level, timestamp_ms, term };
         self.quorum.propose(proposal, Box::new(ended));
         true
+    }
+
+    /// Whether a change of unknown outcome may yet follow `image`.
+    fn is_in_doubt(&self, image: &MetadataImage) -> bool {
+        self.queue.lock().doubtful == Some(image.offset)
     }
 
     fn ended(self: Arc<Self>, outcome: Outcome, change: Box<dyn Change>) {
@@ -214,6 +233,13 @@ pub fn fitting(
     let after = image.with_batch(&batch)?;
     allowed(image, &batch.records, &after)?;
     Ok(batch.records)
+}
+
+/// A record that says what `image` says already: behind it, no change that was decided on `image`
+/// counts any more.
+fn settling(image: &MetadataImage) -> MetadataRecord {
+    let next_producer_id = image.next_producer_id;
+    MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id: -1, next_producer_id })
 }
 
 /// To a client that is a timeout: the change may have been made, and may come to light later.

@@ -10,11 +10,11 @@ use kafkalite_client::producer::bulk::{Columns, Each, Patience, RawHeaders};
 use kafkalite_client::producer::write_header;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyMapping};
+use pyo3::types::{PyInt, PyList};
 
 use super::Topic;
 use super::bulk::Sent;
-use super::data::{check_is_many, headers, is_list};
+use super::data::{check_is_many, headers, is_list, is_mapping};
 use super::elements::Elements;
 use super::inside::{Inside, now_ms, serialize};
 use crate::client::arguments::checked_ms;
@@ -147,7 +147,7 @@ impl<'py> Side<'py> {
         }
         match arguments.headers {
             None => {}
-            Some(all) if all.cast::<PyMapping>().is_ok() => {
+            Some(all) if is_mapping(all)? => {
                 side.header_count = headers(all, &mut side.header_bytes)?;
             }
             Some(each) => {

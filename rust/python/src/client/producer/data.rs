@@ -6,7 +6,8 @@ use kafkalite_client::producer::write_header;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMapping, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 
 use crate::error::ends_something;
 
@@ -51,10 +52,7 @@ fn other_data<'a>(object: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Data<'a>
 /// Encodes headers at the end of `out`: a mapping, or pairs of a name and bytes, text or `None`.
 /// Returns how many there are.
 pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
-    let items = match object.cast::<PyMapping>() {
-        Ok(mapping) => mapping.items()?.into_any(),
-        Err(_) => object.clone(),
-    };
+    let items = if is_mapping(object)? { object.call_method0("items")? } else { object.clone() };
     let mut count = 0;
     let refused = |error: PyErr| {
         if ends_something(object.py(), &error) {
@@ -79,12 +77,24 @@ pub fn headers(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<i32> {
 /// `TypeError`.
 pub fn check_is_many(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let one = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
-    if !one && object.cast::<PyMapping>().is_err() {
+    if !one && !is_mapping(object)? {
         return Ok(());
     }
     let name = object.get_type().name()?;
     let hint = "send and produce take one record";
     Err(PyTypeError::new_err(format!("values must be a list or Arrow, not {name}; {hint}")))
+}
+
+/// Whether `object` is a `collections.abc.Mapping`.
+///
+/// # Errors
+/// What the check raises. It runs Python code, so Ctrl-C may come here; `PyMapping` would lose it.
+pub fn is_mapping(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static MAPPING: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if object.is_instance_of::<PyDict>() || is_list(object) {
+        return Ok(object.is_instance_of::<PyDict>());
+    }
+    object.is_instance(MAPPING.import(object.py(), "collections.abc", "Mapping")?)
 }
 
 /// Whether `object` is a sequence of elements, not one value.

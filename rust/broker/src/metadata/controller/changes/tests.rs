@@ -113,6 +113,10 @@ fn overtaken(expected: i64, found: i64) -> Outcome {
     Outcome::Rejected(MetadataError::Overtaken { expected, found })
 }
 
+fn settled(next_producer_id: i64) -> MetadataRecord {
+    MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id: -1, next_producer_id })
+}
+
 fn ids(next_producer_id: i64) -> MetadataRecord {
     MetadataRecord::ProducerIds(ProducerIdsRecord { broker_id: 1, next_producer_id })
 }
@@ -176,6 +180,40 @@ fn a_change_of_unknown_outcome_is_answered_as_such_and_applied_once_when_it_come
     assert_eq!(house.answer(), (10, Ok(())));
     assert_eq!(house.publisher.image().next_producer_id, 30);
     assert!(house.answers.try_recv().is_err(), "the first one is answered once");
+}
+
+/// A leader took a refusal for the end of its earlier proposal too. That one was committed after
+/// all, and the high watermark had passed a replica in sync.
+#[test]
+fn a_refusal_behind_a_change_of_unknown_outcome_counts_when_that_change_cannot_come_any_more() {
+    let house = House::new();
+    house.take_ids(10);
+    let (_, done) = house.proposal();
+    done(Outcome::Unknown(MetadataError::Offline { reason: "on purpose".to_owned() }));
+    assert_eq!(house.answer(), (0, Err(ErrorCode::RequestTimedOut)));
+    house.submit(|_| Vec::new());
+    let (proposal, done) = house.proposal();
+    assert!(house.answers.try_recv().is_err());
+    assert_eq!((proposal.expected, &proposal.records[..]), (-1, &[settled(0)][..]));
+    done(Outcome::Committed(house.commit(proposal)));
+    assert_eq!(house.answer(), (0, Ok(())));
+    house.submit(|_| Vec::new());
+    assert_eq!(house.answer(), (0, Ok(())), "nothing is in doubt any more");
+    assert_eq!(house.under_way(), 0);
+}
+
+#[test]
+fn a_refusal_is_decided_again_when_a_change_of_unknown_outcome_comes_first() {
+    let house = House::new();
+    house.take_ids(10);
+    let (late, done) = house.proposal();
+    done(Outcome::Unknown(MetadataError::Offline { reason: "on purpose".to_owned() }));
+    assert_eq!(house.answer(), (0, Err(ErrorCode::RequestTimedOut)));
+    house.submit(|_| Vec::new());
+    let (_, done) = house.proposal();
+    house.commit(late);
+    done(overtaken(-1, 0));
+    assert_eq!(house.answer(), (10, Ok(())));
 }
 
 #[test]
