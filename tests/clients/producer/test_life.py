@@ -186,7 +186,7 @@ def test_ctrl_c_ends_a_wait(call: str) -> None:
 class Interrupted:
     """Ctrl-C comes while it is asked what it is."""
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """Raise what the signal's handler raises."""
         raise KeyboardInterrupt
