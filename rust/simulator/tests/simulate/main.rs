@@ -57,7 +57,10 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::LateAppendUndoesTruncation => &["mark-went-back", "mark-beyond-end"],
         Planted::StaleIsrAccepted
         | Planted::OldBrokerEpochAccepted
-        | Planted::JoiningReplicaNotCounted => &["ahead-of-replica", "committed-lost"],
+        | Planted::JoiningReplicaNotCounted => {
+            // A replica that leads without what is committed has its followers cut it off.
+            &["ahead-of-replica", "committed-lost", "mark-went-back"]
+        }
         Planted::OldGenerationCommits => &["old-generation-commit", "commit-went-back"],
         Planted::LoadedToHighWatermark => {
             &["commit-lost", "commit-went-back", "two-owners", "generation-went-back"]
