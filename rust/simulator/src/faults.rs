@@ -5,6 +5,7 @@
 //! Source: Groce et al., "Swarm testing".
 
 use crate::rng::Rng;
+use crate::sweep::Named;
 
 /// One kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +55,10 @@ impl Fault {
         Self::Member,
         Self::Proposal,
     ];
+}
 
-    /// The kind of this name, as `Debug` writes it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fault| format!("{fault:?}") == name)
-    }
+impl Named for Fault {
+    const EACH: &'static [Self] = &Self::ALL;
 }
 
 /// The faults of one run.

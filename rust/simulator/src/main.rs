@@ -3,129 +3,95 @@
 // A program's output is its purpose.
 #![allow(clippy::print_stdout)]
 
-use kafkalite_simulator::checker::Violation;
-use kafkalite_simulator::faults::Fault;
-use kafkalite_simulator::planted::Planted;
-use kafkalite_simulator::rooms;
-use kafkalite_simulator::sweep::{Failure, find, report, shrink};
-use kafkalite_simulator::world::{Options, run};
+use kafkalite_simulator::rooms::Rooms;
+use kafkalite_simulator::sweep::{Level, Named, Options, find, report, shrink};
+use kafkalite_simulator::world::Machines;
 use std::process::ExitCode;
 use std::time::Instant;
 
 const USAGE: &str = "usage: simulate run [--from SEED] [--seeds COUNT] [--planted BUG]
        simulate replay SEED [--without FAULT]... [--planted BUG]
        simulate rooms-run ..., simulate rooms-replay ...: the same with the real rooms";
-/// Between two lines about progress, seeds.
-const PORTION: u64 = 1_000;
-/// The same with the real rooms, which take longer.
-const ROOMS_PORTION: u64 = 20;
 
-/// One of the two levels.
-enum Level {
-    Machines(Options),
-    Rooms(rooms::Options),
-}
-
-struct Arguments {
+struct Arguments<L: Level> {
     replays: bool,
-    level: Level,
+    options: Options<L>,
     count: u64,
 }
 
-fn parse() -> Option<Arguments> {
-    let mut words = std::env::args().skip(1);
-    let command = words.next()?;
-    let is_rooms = command.starts_with("rooms-");
-    let replays = match command.trim_start_matches("rooms-") {
+/// `command` comes without the level's prefix.
+fn parse<L: Level>(command: &str, words: &[String]) -> Option<Arguments<L>> {
+    let mut words = words.iter();
+    let replays = match command {
         "run" => false,
         "replay" => true,
         _ => return None,
     };
     let seed = if replays { words.next()?.parse().ok()? } else { 0 };
-    let mut machines = Options { seed, keeps_text: replays, ..Options::default() };
-    let mut real = rooms::Options { seed, keeps_text: replays, ..rooms::Options::default() };
-    let mut count = if is_rooms { 200 } else { 10_000 };
+    let mut options = Options { seed, keeps_text: replays, ..Options::default() };
+    let mut count = 10 * L::PORTION;
     while let Some(word) = words.next() {
         let value = words.next()?;
-        match (word.as_str(), is_rooms) {
-            ("--from", _) => {
-                machines.seed = value.parse().ok()?;
-                real.seed = machines.seed;
-            }
-            ("--seeds", _) => count = value.parse().ok()?,
-            ("--without", false) => machines.without.push(Fault::by_name(&value)?),
-            ("--without", true) => real.without.push(rooms::Fault::by_name(&value)?),
-            ("--planted", false) => machines.planted = Some(Planted::by_name(&value)?),
-            ("--planted", true) => real.planted = Some(rooms::Planted::by_name(&value)?),
+        match word.as_str() {
+            "--from" => options.seed = value.parse().ok()?,
+            "--seeds" => count = value.parse().ok()?,
+            "--without" => options.without.push(L::Fault::by_name(value)?),
+            "--planted" => options.planted = Some(L::Planted::by_name(value)?),
             _ => return None,
         }
     }
-    let level = if is_rooms { Level::Rooms(real) } else { Level::Machines(machines) };
-    Some(Arguments { replays, level, count })
+    Some(Arguments { replays, options, count })
 }
 
 /// Shows every step of a run; whether it was clean.
-fn show(lines: &[String], faults: &dyn std::fmt::Debug, hash: u64, found: &[Violation]) -> bool {
-    lines.iter().for_each(|line| println!("{line}"));
-    println!("faults {faults:?}, hash {hash:016x}");
-    found.iter().for_each(|violation| println!("{violation}"));
-    found.is_empty()
+fn replay<L: Level>(options: &Options<L>) -> bool {
+    let outcome = L::run(options);
+    outcome.lines.iter().for_each(|line| println!("{line}"));
+    println!("{:?}", outcome.work);
+    println!("faults {:?}, hash {:016x}", outcome.faults, outcome.hash);
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    outcome.violations.is_empty()
 }
 
-fn replay(level: &Level) -> bool {
-    match level {
-        Level::Machines(options) => {
-            let outcome = run(options);
-            show(&outcome.lines, &outcome.faults, outcome.hash, &outcome.violations)
-        }
-        Level::Rooms(options) => {
-            let outcome = rooms::run(options);
-            println!("{:?}", outcome.work);
-            show(&outcome.lines, &outcome.faults, outcome.hash, &outcome.violations)
-        }
-    }
-}
-
-/// The report of the first failure among these seeds, and its seed.
-fn failure_among(level: &Level, done: u64, portion: u64) -> Option<(String, u64)> {
-    match level {
-        Level::Machines(options) => {
-            let failure: Failure = find(options.seed + done, portion, options.planted)?;
-            let failure = shrink(failure);
-            Some((report(&failure), failure.options.seed))
-        }
-        Level::Rooms(options) => {
-            let failure = rooms::find(options.seed + done, portion, options.planted)?;
-            let failure = rooms::shrink(failure);
-            Some((rooms::report(&failure), failure.options.seed))
-        }
-    }
-}
-
-fn main() -> ExitCode {
-    let Some(Arguments { replays, level, count }) = parse() else {
-        println!("{USAGE}");
-        return ExitCode::FAILURE;
-    };
-    if replays {
-        return if replay(&level) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    }
-    let (from, longest) = match &level {
-        Level::Machines(options) => (options.seed, PORTION),
-        Level::Rooms(options) => (options.seed, ROOMS_PORTION),
-    };
+/// Runs seeds until one finds something; whether all were clean.
+fn run<L: Level>(options: &Options<L>, count: u64) -> bool {
     let started = Instant::now();
     let mut done = 0;
     while done < count {
-        let portion = longest.min(count - done);
-        if let Some((report, seed)) = failure_among(&level, done, portion) {
-            println!("{report}");
-            println!("go on behind it: --from {}", seed + 1);
-            return ExitCode::FAILURE;
+        let portion = L::PORTION.min(count - done);
+        if let Some(failure) = find::<L>(options.seed + done, portion, options.planted) {
+            let failure = shrink(failure);
+            println!("{}", report(&failure));
+            println!("go on behind it: --from {}", failure.options.seed + 1);
+            return false;
         }
         done += portion;
         let seconds = started.elapsed().as_secs_f64();
-        println!("{done} seeds in {seconds:.1} s; go on with --from {}", from + done);
+        println!("{done} seeds in {seconds:.1} s; go on with --from {}", options.seed + done);
     }
-    ExitCode::SUCCESS
+    true
+}
+
+/// `None`: the words are no command.
+fn follow<L: Level>(command: &str, words: &[String]) -> Option<bool> {
+    let Arguments { replays, options, count } = parse::<L>(command, words)?;
+    Some(if replays { replay(&options) } else { run(&options, count) })
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let was_clean = words.split_first().and_then(|(command, words)| {
+        match command.strip_prefix(Rooms::PREFIX) {
+            Some(command) => follow::<Rooms>(command, words),
+            None => follow::<Machines>(command, words),
+        }
+    });
+    match was_clean {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            println!("{USAGE}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Bugs that are planted on purpose: the checker is proven by finding each of them.
 
+use crate::sweep::Named;
+
 /// One bug of the simulated cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
@@ -106,10 +108,8 @@ impl Planted {
         Self::DeletedRecordsTrusted,
         Self::CheckpointNotesLogEnd,
     ];
+}
 
-    /// The bug of this name, as `Debug` writes it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
-    }
+impl Named for Planted {
+    const EACH: &'static [Self] = &Self::ALL;
 }

@@ -1,6 +1,7 @@
 //! Which faults a run of level 2 has.
 
 use crate::rng::Rng;
+use crate::sweep::Named;
 
 /// One kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,12 +57,10 @@ impl Fault {
         Self::Restart,
         Self::MoveLeader,
     ];
+}
 
-    /// The kind of this name, as `Debug` writes it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fault| format!("{fault:?}") == name)
-    }
+impl Named for Fault {
+    const EACH: &'static [Self] = &Self::ALL;
 }
 
 /// The mix of one run (swarm testing).

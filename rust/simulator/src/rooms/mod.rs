@@ -22,21 +22,8 @@ mod world;
 pub use faults::Fault;
 pub use planted::Planted;
 
-use crate::checker::Violation;
+use crate::sweep::{self, Level};
 use world::World;
-
-/// What is to be run.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Decides everything.
-    pub seed: u64,
-    /// Kinds of faults that are left out.
-    pub without: Vec<Fault>,
-    /// A bug to find.
-    pub planted: Option<Planted>,
-    /// Whether every step is kept as a line of text.
-    pub keeps_text: bool,
-}
 
 /// What clients achieved in a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,80 +40,21 @@ pub struct Work {
     pub ends: u64,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What must not have happened; a clean run has none.
-    pub violations: Vec<Violation>,
-    /// How many steps it took.
-    pub steps: u64,
-    /// A hash of every step.
-    pub hash: u64,
-    /// The kinds of faults that it had.
-    pub faults: Vec<Fault>,
-    /// What was achieved.
-    pub work: Work,
-    /// The steps, if they were kept.
-    pub lines: Vec<String>,
-}
+/// Level 2: see above.
+#[derive(Clone, Debug, Default)]
+pub struct Rooms;
 
-/// A seed that found something.
-#[derive(Debug)]
-pub struct Failure {
-    /// How to run it again.
-    pub options: Options,
-    /// What came of that run.
-    pub outcome: Outcome,
-}
+type Options = sweep::Options<Rooms>;
+type Outcome = sweep::Outcome<Rooms>;
 
-/// Runs a seed.
-#[must_use]
-pub fn run(options: &Options) -> Outcome {
-    World::run(options)
-}
+impl Level for Rooms {
+    type Fault = Fault;
+    type Planted = Planted;
+    type Work = Work;
+    const PREFIX: &'static str = "rooms-";
+    const PORTION: u64 = 20;
 
-/// Runs `count` seeds from `from` on, and stops at the first that finds something.
-#[must_use]
-pub fn find(from: u64, count: u64, planted: Option<Planted>) -> Option<Failure> {
-    let options = |seed| Options { seed, planted, ..Options::default() };
-    let mut runs = (from..from + count).map(|seed| (options(seed), run(&options(seed))));
-    let failed = runs.find(|(_, outcome)| !outcome.violations.is_empty());
-    failed.map(|(options, outcome)| Failure { options, outcome })
-}
-
-/// Leaves out every kind of fault without which the seed finds something as well.
-#[must_use]
-pub fn shrink(failure: Failure) -> Failure {
-    let mut smallest = failure;
-    for fault in Fault::ALL {
-        if !smallest.outcome.faults.contains(&fault) {
-            continue;
-        }
-        let mut options = smallest.options.clone();
-        options.without.push(fault);
-        let outcome = run(&options);
-        if !outcome.violations.is_empty() {
-            smallest = Failure { options, outcome };
-        }
+    fn run(options: &Options) -> Outcome {
+        World::run(options)
     }
-    smallest
-}
-
-/// The report of a failure: the violation, and the command that repeats it.
-#[must_use]
-pub fn report(failure: &Failure) -> String {
-    let Failure { options, outcome } = failure;
-    let mut text = format!("rooms: seed {}, {} steps, found:\n", options.seed, outcome.steps);
-    for violation in outcome.violations.iter().take(10) {
-        text.push_str(&format!("  {violation}\n"));
-    }
-    let mut arguments = format!("rooms-replay {}", options.seed);
-    for fault in &options.without {
-        arguments.push_str(&format!(" --without {fault:?}"));
-    }
-    if let Some(bug) = options.planted {
-        arguments.push_str(&format!(" --planted {bug:?}"));
-    }
-    text.push_str(&format!("to see every step: make simulate ARGS=\"{arguments}\"\n"));
-    text
 }

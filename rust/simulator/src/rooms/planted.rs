@@ -1,6 +1,8 @@
 //! Bugs around the real rooms. Production code has no switch for them, so they are planted in what
 //! carries its requests, its questions and its bytes.
 
+use crate::sweep::Named;
+
 /// One bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
@@ -34,10 +36,8 @@ impl Planted {
         Self::UncleanLeaderElected,
         Self::SequencesForgotten,
     ];
+}
 
-    /// The bug of this name, as `Debug` writes it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
-    }
+impl Named for Planted {
+    const EACH: &'static [Self] = &Self::ALL;
 }

@@ -9,7 +9,7 @@ mod healing;
 mod network;
 
 use crate::broker::{Broker, Disk};
-use crate::checker::{Checker, Violation};
+use crate::checker::Checker;
 use crate::clients::{Admin, Guess, Member, Producer, Reader};
 use crate::controller::{Controller, WORK, partition_image};
 use crate::faults::{Fault, Faults};
@@ -18,6 +18,7 @@ use crate::message::{Message, Node};
 use crate::planted::Planted;
 use crate::rng::Rng;
 use crate::schedule::Schedule;
+use crate::sweep::{self, Level};
 use crate::trace::Trace;
 use kafkalite_protocol::Uuid;
 use network::Network;
@@ -34,19 +35,6 @@ const READERS: u32 = 100;
 const MEMBERS: u32 = 200;
 const ADMIN: u32 = 300;
 
-/// What is to be run.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Decides everything.
-    pub seed: u64,
-    /// Kinds of faults that are left out.
-    pub without: Vec<Fault>,
-    /// A bug to find.
-    pub planted: Option<Planted>,
-    /// Whether every step is kept as a line of text.
-    pub keeps_text: bool,
-}
-
 /// What clients achieved in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
@@ -58,22 +46,12 @@ pub struct Work {
     pub changes: u64,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What must not have happened; a clean run has none.
-    pub violations: Vec<Violation>,
-    /// How many steps it took.
-    pub steps: u64,
-    /// A hash of every step.
-    pub hash: u64,
-    /// The kinds of faults that it had.
-    pub faults: Vec<Fault>,
-    /// What was achieved.
-    pub work: Work,
-    /// The steps, if they were kept.
-    pub lines: Vec<String>,
-}
+/// Level 1: the broker's pure machines over logs in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Machines;
+
+pub(crate) type Options = sweep::Options<Machines>;
+type Outcome = sweep::Outcome<Machines>;
 
 /// What happens at a point of virtual time.
 #[derive(Debug)]
@@ -122,17 +100,23 @@ pub struct World {
     healed: bool,
 }
 
-/// Runs a seed.
-#[must_use]
-pub fn run(options: &Options) -> Outcome {
-    let mut world = World::new(options);
-    world.start();
-    let mut is_over = false;
-    while !is_over && world.checker.is_clean() && world.trace.steps() < MOST_STEPS {
-        let Some(event) = world.schedule.pop() else { break };
-        is_over = world.step(event);
+impl Level for Machines {
+    type Fault = Fault;
+    type Planted = Planted;
+    type Work = Work;
+    const PREFIX: &'static str = "";
+    const PORTION: u64 = 1_000;
+
+    fn run(options: &Options) -> Outcome {
+        let mut world = World::new(options);
+        world.start();
+        let mut is_over = false;
+        while !is_over && world.checker.is_clean() && world.trace.steps() < MOST_STEPS {
+            let Some(event) = world.schedule.pop() else { break };
+            is_over = world.step(event);
+        }
+        world.close(is_over)
     }
-    world.close(is_over)
 }
 
 impl World {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kafkalite_simulator::planted::Planted;
-use kafkalite_simulator::sweep::{find, report, shrink};
-use kafkalite_simulator::world::{Options, Work, run};
+use kafkalite_simulator::sweep::{Level, Options, Outcome, find, report, shrink};
+use kafkalite_simulator::world::{Machines, Work};
 
 mod checker;
 mod memory_log;
@@ -16,7 +16,7 @@ const SEEDS_FOR_A_BUG: u64 = 1_000;
 /// Runs seeds that have to be clean. A test of its own for each part: they run side by side.
 #[track_caller]
 fn sweep(from: u64) {
-    if let Some(failure) = find(from, 2_500, None) {
+    if let Some(failure) = find::<Machines>(from, 2_500, None) {
         panic!("{}", report(&shrink(failure)));
     }
 }
@@ -101,12 +101,12 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
 /// Finds a bug, and runs the seed again.
 #[track_caller]
 fn finds(bug: Planted) {
-    let failure = find(0, SEEDS_FOR_A_BUG, Some(bug));
+    let failure = find::<Machines>(0, SEEDS_FOR_A_BUG, Some(bug));
     let failure = failure.unwrap_or_else(|| panic!("{bug:?} is not found"));
     let found = &failure.outcome.violations;
     let is_known = found.iter().any(|one| symptoms(bug).contains(&one.kind));
     assert!(is_known, "{bug:?} shows itself as {found:?}");
-    let again = run(&failure.options);
+    let again = Machines::run(&failure.options);
     assert_eq!(again.hash, failure.outcome.hash, "{bug:?}");
     assert_eq!(again.violations, failure.outcome.violations, "{bug:?}");
 }
@@ -116,9 +116,13 @@ fn planted_bugs_are_found_and_their_seeds_replay() {
     Planted::ALL.into_iter().for_each(finds);
 }
 
+fn seeded(seed: u64) -> Outcome<Machines> {
+    Machines::run(&Options { seed, ..Options::default() })
+}
+
 #[test]
 fn a_seed_has_one_history_and_another_seed_another() {
-    let hash = |seed| run(&Options { seed, ..Options::default() }).hash;
+    let hash = |seed| seeded(seed).hash;
     let first: Vec<u64> = (0..20).map(hash).collect();
     let second: Vec<u64> = (0..20).map(hash).collect();
     assert_eq!(first, second);
@@ -130,8 +134,8 @@ fn a_seed_has_one_history_and_another_seed_another() {
 
 #[test]
 fn keeping_the_text_changes_nothing() {
-    let short = run(&Options { seed: 5, ..Options::default() });
-    let long = run(&Options { seed: 5, keeps_text: true, ..Options::default() });
+    let short = seeded(5);
+    let long = Machines::run(&Options { seed: 5, keeps_text: true, ..Options::default() });
     assert_eq!(short.hash, long.hash);
     assert_eq!(u64::try_from(long.lines.len()).unwrap(), long.steps);
     assert!(short.lines.is_empty());
@@ -139,7 +143,7 @@ fn keeping_the_text_changes_nothing() {
 
 #[test]
 fn runs_read_records_commit_offsets_and_change_metadata() {
-    let work = |seed| run(&Options { seed, ..Options::default() }).work;
+    let work = |seed| seeded(seed).work;
     let done: Vec<Work> = (0..50).map(work).collect();
     let busy = |one: &&Work| one.polls >= 50 && one.commits >= 5 && one.changes >= 3;
     assert!(done.iter().filter(busy).count() >= 40, "too little happens: {done:?}");
@@ -147,7 +151,7 @@ fn runs_read_records_commit_offsets_and_change_metadata() {
 
 #[test]
 fn a_failure_shrinks_to_few_kinds_of_faults() {
-    let failure = find(0, 100, Some(Planted::HighWatermarkPastFollower)).unwrap();
+    let failure = find::<Machines>(0, 100, Some(Planted::HighWatermarkPastFollower)).unwrap();
     let seed = failure.options.seed;
     let smallest = shrink(failure);
     assert_eq!(smallest.options.seed, seed);
