@@ -3,7 +3,7 @@
 use crate::checker::Violation;
 use std::fmt::Debug;
 
-/// What a run can be told by name: a kind of fault, a planted bug.
+/// A kind of fault or a planted bug, which a command names.
 pub trait Named: Copy + Debug + PartialEq + 'static {
     /// Every one.
     const EACH: &'static [Self];
