@@ -236,6 +236,15 @@ def test_a_fault_of_a_group_leaves_the_other_groups_of_a_request(
     told = {one["Key"]: one["ErrorCode"] for one in answer["Coordinators"]}
     assert told == {group: 16 if group == struck else 0 for group in groups}
     assert fault.fired == 1
+    for api, version, asked_in, told_in in [
+        ("DescribeGroups", 5, "Groups", "Groups"),
+        ("DeleteGroups", 2, "GroupsNames", "Results"),
+    ]:
+        fault = broker.faults.error(api, "NOT_COORDINATOR", group=struck, side=side)
+        answer = wire.call(api, version, {asked_in: groups})
+        told = {one["GroupId"]: one["ErrorCode"] for one in answer[told_in]}
+        assert told == {group: 16 if group == struck else 0 for group in groups}
+        assert fault.fired == 1
 
 
 WAITING: dict[str, Callable[[kafkalite.Broker], Any]] = {

@@ -11,7 +11,7 @@ use m::delete_acls::DeleteAclsRequest;
 use m::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use m::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use m::describe_configs::DescribeConfigsRequest;
-use m::describe_groups::DescribeGroupsRequest;
+use m::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup};
 use m::describe_producers::DescribeProducersRequest;
 use m::describe_topic_partitions::DescribeTopicPartitionsRequest;
 use m::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -164,8 +164,8 @@ impl Faulted for DeleteGroupsRequest {
         false
     }
 
-    fn take(&mut self, _: &Parts, error_code: i16) -> DeleteGroupsResponse {
-        let groups = std::mem::take(&mut self.groups_names).into_iter();
+    fn take(&mut self, parts: &Parts, error_code: i16) -> DeleteGroupsResponse {
+        let groups = split(&mut self.groups_names, |group| parts.hit_group(group)).into_iter();
         let results =
             groups.map(|group_id| m::delete_groups::DeletableGroupResult { group_id, error_code });
         DeleteGroupsResponse { results: results.collect(), ..Default::default() }
@@ -175,8 +175,35 @@ impl Faulted for DeleteGroupsRequest {
         self.groups_names.is_empty()
     }
 
-    fn mark(answer: &mut DeleteGroupsResponse, _: &Parts, _: &[Named], error: ErrorCode) -> usize {
-        answer.results.iter_mut().map(|group| group.error_code = error.code()).count()
+    fn join(answer: &mut DeleteGroupsResponse, refused: DeleteGroupsResponse) {
+        answer.results.extend(refused.results);
+    }
+
+    fn mark(answer: &mut DeleteGroupsResponse, parts: &Parts, _: &[Named], e: ErrorCode) -> usize {
+        let hit = answer.results.iter_mut().filter(|group| parts.hit_group(&group.group_id));
+        hit.map(|group| group.error_code = e.code()).count()
+    }
+
+    throttled!();
+}
+
+impl Faulted for DescribeGroupsRequest {
+    fn is_whole(_: ErrorCode, _: &Parts) -> bool {
+        false
+    }
+
+    fn mark(
+        answer: &mut DescribeGroupsResponse,
+        parts: &Parts,
+        _: &[Named],
+        error: ErrorCode,
+    ) -> usize {
+        let hit = answer.groups.iter_mut().filter(|group| parts.hit_group(&group.group_id));
+        hit.map(|group| {
+            let (group_id, error_code) = (std::mem::take(&mut group.group_id), error.code());
+            *group = DescribedGroup { group_id, error_code, ..Default::default() };
+        })
+        .count()
     }
 
     throttled!();
@@ -225,7 +252,6 @@ macro_rules! listed {
 }
 
 listed! {
-    DescribeGroupsRequest: groups;
     CreateAclsRequest: results;
     DeleteAclsRequest: filter_results;
     DescribeConfigsRequest: results;

@@ -164,6 +164,8 @@ const NAME_GROUPS: &[ApiKey] = &[
     ApiKey::OffsetCommit,
     ApiKey::OffsetFetch,
     ApiKey::OffsetDelete,
+    ApiKey::DescribeGroups,
+    ApiKey::DeleteGroups,
 ];
 
 /// A fault whose parts were checked together.

@@ -366,6 +366,26 @@ impl Told for m::delete_topics::DeleteTopicsRequest {
     }
 }
 
+/// APIs of several groups: an outcome for each.
+macro_rules! of_several_groups {
+    ($($module:ident, $request:ident: $asked:ident, $answered:ident;)*) => {$(
+        impl Told for m::$module::$request {
+            fn told(&self) -> Asked {
+                Asked { groups: self.$asked.clone(), ..Asked::default() }
+            }
+
+            fn outcomes(answer: &Self::Response) -> Outcomes {
+                answer.$answered.iter().map(|one| whole(one.error_code)).collect()
+            }
+        }
+    )*};
+}
+
+of_several_groups! {
+    describe_groups, DescribeGroupsRequest: groups, groups;
+    delete_groups, DeleteGroupsRequest: groups_names, results;
+}
+
 /// APIs whose answers are a list of outcomes of things that are no topics.
 macro_rules! listed {
     ($($module:ident, $request:ident: $list:ident;)*) => {$(
@@ -378,8 +398,6 @@ macro_rules! listed {
 }
 
 listed! {
-    describe_groups, DescribeGroupsRequest: groups;
-    delete_groups, DeleteGroupsRequest: results;
     create_acls, CreateAclsRequest: results;
     delete_acls, DeleteAclsRequest: filter_results;
     describe_configs, DescribeConfigsRequest: results;
