@@ -413,3 +413,22 @@ def test_a_change_keeps_its_place_when_its_client_goes(stalled: kafkalite.Broker
         return False
 
     eventually(is_made, PATIENCE_S)
+
+
+def test_a_reset_that_is_refused_in_part_says_what_is_changed() -> None:
+    """It said that nothing is changed."""
+    config = {"kafkalite.console.write": "true"}
+    with kafkalite.Broker(admin_port=0, topics=["t", "u"], config=config) as broker:
+        assert broker.admin_url is not None
+        changes = Changes(broker.admin_url)
+        body = {"topics": [{"name": "t"}, {"name": "u"}], "to": "latest"}
+        # The first commit makes the topic of the offsets.
+        with kafkalite.AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_group_offsets("g", {("t", 0): 0})
+        broker.faults.error("OffsetCommit", "UNKNOWN_TOPIC_OR_PARTITION", topic="u")
+        with pytest.raises(Refused) as refused:
+            changes.send("POST", "/groups/{id}/offsets", body, id="g")
+    assert refused.value.status == 404
+    told = refused.value.body
+    assert told["what"] == 'the offsets of group "g" are changed in part'
+    assert "changed: t-0; failed: u-0 (UNKNOWN_TOPIC_OR_PARTITION)" in told["why"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import pytest
@@ -208,6 +212,26 @@ def test_a_stall_of_io_threads_holds_what_network_threads_would_run(
     assert codes(wire, "Produce") == {0: 0, 1: 0}
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_longest_throttle_counts(
+    broker: kafkalite.Broker, wire: Connection, first: int
+) -> None:
+    """The one that was added last did."""
+    faults = ordered(
+        [
+            lambda: broker.faults.throttle(77_000, api="ListOffsets"),
+            lambda: broker.faults.throttle(100, api="ListOffsets", times=1),
+        ],
+        first,
+    )
+    send(wire, "ListOffsets")
+    assert wire.receive("ListOffsets", 5)["ThrottleTimeMs"] == 77_000
+    assert [fault.fired for fault in faults] == [1, 0]
+    faults[0].remove()
+    send(wire, "ListOffsets")
+    assert wire.receive("ListOffsets", 5)["ThrottleTimeMs"] == 100
+
+
 def commit(broker: kafkalite.Broker, group: str) -> None:
     """Commit offset 5 of ``t``-0 for a group."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
@@ -271,6 +295,16 @@ def began(broker: kafkalite.Broker, command: str) -> tuple[threading.Thread, lis
     return thread, failures
 
 
+def stalled(broker: kafkalite.Broker, wire: Connection) -> Fault:
+    """A fault that stops the log, with a produce in it."""
+    stall = broker.faults.stall("log")
+    send(wire, "Produce")
+    deadline = time.monotonic() + PATIENCE_S
+    while "stalled" not in broker.explain().kinds:
+        assert time.monotonic() < deadline, "the produce is in the log"
+    return stall
+
+
 @pytest.mark.parametrize("command", WAITING)
 @pytest.mark.parametrize("end", ["remove", "clear", "stop"])
 def test_a_command_that_waits_for_a_fault_lets_others_end_it(command: str, end: str) -> None:
@@ -279,11 +313,7 @@ def test_a_command_that_waits_for_a_fault_lets_others_end_it(command: str, end: 
         kafkalite.Broker(topics={"t": 2}) as broker,
         Connection(broker.bootstrap_servers, PATIENCE_S) as wire,
     ):
-        stall = broker.faults.stall("log")
-        send(wire, "Produce")
-        deadline = time.monotonic() + PATIENCE_S
-        while "stalled" not in [reason.kind for reason in broker.explain().reasons]:
-            assert time.monotonic() < deadline, "the produce is in the log"
+        stall = stalled(broker, wire)
         thread, failures = began(broker, command)
         assert thread.is_alive(), "it waits for the log"
         ends = {"remove": stall.remove, "clear": broker.faults.clear, "stop": broker.stop}
@@ -294,3 +324,73 @@ def test_a_command_that_waits_for_a_fault_lets_others_end_it(command: str, end: 
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
         assert len(failures) == (1 if end == "stop" else 0)
+
+
+LOOKS: list[Callable[[kafkalite.Broker], Any]] = [
+    lambda broker: broker.explain(),
+    lambda broker: broker.clock.now,
+    lambda broker: broker.record().stop(),
+    lambda broker: broker.faults.delay(1).remove(),
+]
+
+
+def test_commands_that_wait_hold_up_no_look_over_http() -> None:
+    """A failed test had no explanation: all commands took turns on one thread."""
+    with (
+        kafkalite.Broker(topics={"t": 2}, admin_port=0, in_process=False) as broker,
+        Connection(broker.bootstrap_servers, PATIENCE_S) as wire,
+        ThreadPoolExecutor(len(LOOKS)) as pool,
+    ):
+        stall = stalled(broker, wire)
+        waiting = [began(broker, command)[0] for command in ("snapshot", "clock", "snapshot")]
+        try:
+            assert all(thread.is_alive() for thread in waiting)
+            for answer in [pool.submit(look, broker) for look in LOOKS]:
+                answer.result(PATIENCE_S / 2)
+        finally:
+            stall.remove()
+        for thread in waiting:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("command", WAITING)
+def test_ctrl_c_ends_a_command_that_waits(command: str) -> None:
+    """The thread of Python waited without a look at signals."""
+    program = f"""
+        import json, os, signal, threading, time
+        import kafkalite
+        from tests.harness.wire.connection import Connection
+        from tests.unit import test_faults_that_meet as meet
+
+        def listed(broker):
+            status, told = broker._control("GET", "/snapshots", b"")
+            return json.loads(told)["snapshots"]
+
+        with kafkalite.Broker(topics={{"t": 2}}) as broker:
+            with Connection(broker.bootstrap_servers, {PATIENCE_S}) as wire:
+                stall = meet.stalled(broker, wire)
+                # A call that does not hear it ends with the fault.
+                late = threading.Timer({PATIENCE_S}, stall.remove)
+                late.start()
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    meet.WAITING[{command!r}](broker)
+                except KeyboardInterrupt:
+                    print("interrupted" if list(broker.faults) else "late", flush=True)
+                late.cancel()
+                stall.remove()
+                # It is made behind the one whose wait has ended, and that one is taken back.
+                with broker.snapshot():
+                    deadline = time.monotonic() + {PATIENCE_S}
+                    while len(listed(broker)) != 1:
+                        assert time.monotonic() < deadline, listed(broker)
+                print("ended", flush=True)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\nended\n", "")

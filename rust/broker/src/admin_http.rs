@@ -54,7 +54,7 @@ mod tests;
 mod text;
 
 /// Threads for what has to wait for a disk, at most. They end when there is nothing to do.
-pub const BLOCKING_THREADS: usize = 4;
+pub const BLOCKING_THREADS: usize = 6;
 
 /// Where the API is.
 const API: &str = "/api/v1";

@@ -1,11 +1,15 @@
 //! A broker inside the Python process: the same broker that `serve` runs, without its process.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, SendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use kafkalite_broker::process::{self, ControlRefused, Embedded, Links};
+use kafkalite_broker::process::{self, ControlRefused, Embedded, Links, TestControl};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::client::waiting::wait;
 use crate::error::start_error;
 
 /// A broker that runs on threads of this process.
@@ -24,6 +28,35 @@ impl Broker {
     fn running(&self) -> MutexGuard<'_, Option<Embedded>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Obeys a command on a thread of its own, so that the one of Python hears Ctrl-C meanwhile.
+fn obeyed(
+    py: Python<'_>,
+    control: Arc<TestControl>,
+    method: String,
+    path: String,
+    body: Vec<u8>,
+) -> PyResult<Result<Vec<u8>, ControlRefused>> {
+    // Without a place in it: an answer is taken, or its sender learns that the wait has ended.
+    let (sender, answers) = sync_channel(0);
+    let obey = move || {
+        let answer = control.command(&method, &path, &body);
+        if let Err(SendError(Ok(made))) = sender.send(answer) {
+            control.take_back(&method, &path, &made);
+        }
+    };
+    std::thread::Builder::new().name("test-control".to_owned()).spawn(obey)?;
+    let step = move |until: Instant| {
+        let left = until.saturating_duration_since(Instant::now());
+        match answers.recv_timeout(left) {
+            Ok(answer) => Some(Some(answer)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(None),
+        }
+    };
+    let answer = wait(py, None, step)?.flatten();
+    answer.ok_or_else(|| PyRuntimeError::new_err("the command of test control panicked"))
 }
 
 #[pymethods]
@@ -83,16 +116,24 @@ impl Broker {
     }
 
     /// Obeys a command of test control: a status of HTTP, and a body of JSON as the admin API has.
-    fn control(&self, py: Python<'_>, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
-        let answer = py.detach(|| {
-            // The lock ends with this line: the command may wait for a fault that another one ends.
-            let control = self.running().as_ref().map(Embedded::test_control);
-            control.ok_or_else(ControlRefused::not_running)??.command(method, path, &body)
-        });
-        match answer {
+    /// Ctrl-C ends the wait for it. The command goes on, as it does over HTTP.
+    fn control(
+        &self,
+        py: Python<'_>,
+        method: String,
+        path: String,
+        body: Vec<u8>,
+    ) -> PyResult<(u16, String)> {
+        // The lock ends with this line: the command may wait for a fault that another one ends.
+        let control = py.detach(|| self.running().as_ref().map(Embedded::test_control));
+        let answer = match control.unwrap_or_else(|| Err(ControlRefused::not_running())) {
+            Ok(control) => obeyed(py, control, method, path, body)?,
+            Err(refused) => Err(refused),
+        };
+        Ok(match answer {
             Ok(body) => (200, String::from_utf8_lossy(&body).into_owned()),
             Err(refused) => (refused.status, refused.json()),
-        }
+        })
     }
 
     /// The last requests, oldest first; none while it does not run.

@@ -39,8 +39,9 @@ pub(super) const ENDS: &[Command<Obey<TestControl>>] = &[
     },
 ];
 
-/// The other commands. They may wait: for the log, for the controller, for a lock of a room.
-pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
+/// Commands that look at the broker, or change what test control alone keeps. None waits for
+/// another command.
+pub(super) const AT_ONCE: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/faults",
         method: Method::Post,
@@ -54,40 +55,16 @@ pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
         obey: |control, _, _| Ok(control.show_clock()),
     },
     Command {
-        path: "/clock/advance",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.advance_clock(body).map_err(refusal),
-    },
-    Command {
         path: "/snapshots",
         method: Method::Get,
         query: &[],
         obey: |control, _, _| control.list_snapshots().map_err(refusal),
     },
     Command {
-        path: "/snapshots",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.take_snapshot_as(body).map_err(refusal),
-    },
-    Command {
-        path: "/snapshots/{id}",
-        method: Method::Delete,
-        query: &[],
-        obey: |control, asked, _| control.remove_snapshot(id(asked)?).map_err(refusal),
-    },
-    Command {
         path: "/forks",
         method: Method::Get,
         query: &[],
         obey: |control, _, _| Ok(control.list_forks()),
-    },
-    Command {
-        path: "/forks",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.add_fork(body).map_err(refusal),
     },
     Command {
         path: "/forks/{id}",
@@ -100,24 +77,6 @@ pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
         method: Method::Get,
         query: &["client_id"],
         obey: |control, asked, _| control.explain(asked.text("client_id")).map_err(refusal),
-    },
-    Command {
-        path: "/leaders/move",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.move_leader_as(body).map_err(refusal),
-    },
-    Command {
-        path: "/leaders/shuffle",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.shuffle_leaders_as(body).map_err(refusal),
-    },
-    Command {
-        path: "/coordinators/move",
-        method: Method::Post,
-        query: &[],
-        obey: |control, _, body| control.move_coordinator_as(body).map_err(refusal),
     },
     Command {
         path: "/recordings",
@@ -150,6 +109,52 @@ pub(super) const COMMANDS: &[Command<Obey<TestControl>>] = &[
         method: Method::Delete,
         query: &[],
         obey: |control, asked, _| control.remove_recording(id(asked)?).map_err(refusal),
+    },
+];
+
+/// The other commands. They may wait: for the log, for the controller, for one another.
+pub(super) const WAITING: &[Command<Obey<TestControl>>] = &[
+    Command {
+        path: "/clock/advance",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.advance_clock(body).map_err(refusal),
+    },
+    Command {
+        path: "/snapshots",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.take_snapshot_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/snapshots/{id}",
+        method: Method::Delete,
+        query: &[],
+        obey: |control, asked, _| control.remove_snapshot(id(asked)?).map_err(refusal),
+    },
+    Command {
+        path: "/forks",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.add_fork(body).map_err(refusal),
+    },
+    Command {
+        path: "/leaders/move",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.move_leader_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/leaders/shuffle",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.shuffle_leaders_as(body).map_err(refusal),
+    },
+    Command {
+        path: "/coordinators/move",
+        method: Method::Post,
+        query: &[],
+        obey: |control, _, body| control.move_coordinator_as(body).map_err(refusal),
     },
 ];
 

@@ -52,6 +52,7 @@ use crate::test_control::TestControl;
 use asked::Asked;
 pub use brokers::Heard;
 use brokers::Sum;
+use commands::{Command, Obey};
 
 mod asked;
 mod brokers;
@@ -109,9 +110,15 @@ pub struct AdminApi {
     pub started_ns: u64,
 }
 
-/// Blocking threads that reads and steps of changes take turns on. Test control has one more, and
-/// what ends its faults another one: a command may wait for what a fault holds up.
-const TURNS: usize = BLOCKING_THREADS - 2;
+/// Blocking threads that the commands of test control take turns on, and what they are.
+///
+/// A command may wait for what a fault holds up: so what ends faults has a thread of its own. What
+/// says why a client waits has two more, one for the end of a fork, which takes a while.
+const TURNS_OF_TESTS: [(&[Command<Obey<TestControl>>], usize); 3] =
+    [(faults::WAITING, 1), (faults::AT_ONCE, 2), (faults::ENDS, 1)];
+
+/// Blocking threads that reads and steps of changes take turns on.
+const TURNS: usize = BLOCKING_THREADS - 4;
 
 /// The body of an answer, or why there is none.
 type Answer = Result<Vec<u8>, Refusal>;
@@ -205,7 +212,6 @@ impl AdminApi {
     pub fn router(self: &Arc<Self>) -> Router {
         let api = Arc::clone(self);
         let turns = Arc::new(Semaphore::new(TURNS));
-        let [turn_of_tests, turn_of_ends] = [(); 2].map(|()| Arc::new(Semaphore::new(1)));
         let mut router = Router::new();
         for route in ROUTES {
             let (api, turns) = (Arc::clone(&api), Arc::clone(&turns));
@@ -222,8 +228,9 @@ impl AdminApi {
             std::future::ready(live::answer(Arc::clone(&streamed), &places, asked))
         };
         router = router.route(live::PATH, get(stream));
-        for (commands, turn) in [(faults::COMMANDS, turn_of_tests), (faults::ENDS, turn_of_ends)] {
-            router = commands::mount(router, commands, faults::control, &api, &turn);
+        for (commands, turns) in TURNS_OF_TESTS {
+            let turns = Arc::new(Semaphore::new(turns));
+            router = commands::mount(router, commands, faults::control, &api, &turns);
         }
         router = commands::mount_changes(router, changes::COMMANDS, changes::allowed, &api, &turns);
         router.fallback(unknown).method_not_allowed_fallback(not_allowed)

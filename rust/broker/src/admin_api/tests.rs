@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::commands::Command;
 use super::*;
 
 /// A path and a method, and the parameters of its query.
@@ -47,8 +46,7 @@ fn the_file_describes_every_path_and_method_with_its_parameters() {
     let read = ROUTES.iter().map(|route| row(route.path, "get", route.query));
     let served = read.chain([row(live::PATH, "get", live::QUERY)]);
     let served = served
-        .chain(commands(faults::COMMANDS))
-        .chain(commands(faults::ENDS))
+        .chain(TURNS_OF_TESTS.into_iter().flat_map(|(all, _)| commands(all)))
         .chain(commands(changes::COMMANDS));
     assert_eq!(described(), served.collect());
 }

@@ -67,6 +67,12 @@ struct Meant {
     client_id: Option<String>,
 }
 
+/// What a command made; its other members are left out.
+#[derive(Deserialize)]
+struct Made {
+    id: u64,
+}
+
 fn unknown(id: u64) -> Refused {
     let (what, why) = (format!("there is no fault {id}"), "it was removed, or never added");
     let hint = "GET /api/v1/faults lists the faults.".to_owned();
@@ -274,6 +280,19 @@ impl TestControl {
             ("DELETE", "recordings", Some(id), "") => self.remove_recording(id),
             _ => return None,
         })
+    }
+
+    /// Takes back what a command of Python's made, a snapshot or a fork, if Ctrl-C ended the wait
+    /// for it. `made` is the answer of the command.
+    pub fn take_back(self: &Arc<Self>, method: &str, path: &str, made: &[u8]) {
+        if method != "POST" || !["/snapshots", "/forks"].contains(&path) {
+            return;
+        }
+        let taken = read::<Made>(made)
+            .and_then(|made| self.command("DELETE", &format!("{path}/{}", made.id), b""));
+        if let Err(refused) = taken {
+            tracing::warn!(why = refused.why, "what an interrupted command made stays");
+        }
     }
 
     /// Obeys a command of Python's, which has the form of the admin API's.

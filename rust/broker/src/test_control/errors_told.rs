@@ -1,6 +1,6 @@
 //! Errors that a client gets again and again, or that end it.
 
-use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::{ApiKey, ErrorCode};
 use serde_json::{Value, json};
 
 use super::explain::{Said, Scene};
@@ -35,6 +35,9 @@ fn of_one_error(scene: &Scene<'_>, streaks: &[&Streak]) -> Option<Said> {
     let error = ErrorCode::from_code(first.code);
     if let Some(fault) = first.fault {
         let todo = match scene.fault(fault) {
+            Some(fault) if fault.is_spent() => {
+                "wait for the client to try again: the fault strikes no more".to_owned()
+            }
             Some(_) => format!("remove fault {fault}"),
             None => "wait for the client to try again: the fault is gone".to_owned(),
         };
@@ -45,6 +48,7 @@ fn of_one_error(scene: &Scene<'_>, streaks: &[&Streak]) -> Option<Said> {
         return Some(said);
     }
     match error {
+        ErrorCode::UnknownMemberId if is_of_no_member(first) => Some(not_a_member(scene, streaks)),
         ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId if times >= AGAIN => {
             Some(unknown_topic(scene, streaks))
         }
@@ -205,6 +209,26 @@ fn fenced(scene: &Scene<'_>, streaks: &[&Streak], error: ErrorCode) -> Said {
     }
     let says = format!("it is fenced: {says}. The broker answered {}", told(scene, streaks));
     Said { kind: "fenced", says, todo: todo.to_owned(), facts }
+}
+
+/// Whether a commit came from outside of its group: an admin client's, or one of a consumer that
+/// chose its partitions itself.
+fn is_of_no_member(streak: &Streak) -> bool {
+    streak.api == ApiKey::OffsetCommit && streak.member.as_deref().is_none_or(str::is_empty)
+}
+
+fn not_a_member(scene: &Scene<'_>, streaks: &[&Streak]) -> Said {
+    let mut facts = facts(scene, streaks);
+    let group = streaks.first().and_then(|streak| streak.group.as_deref());
+    facts["group"] = group.into();
+    let group = group.unwrap_or_default();
+    let says = format!(
+        "it is no member of group {group}, and members alone commit while there are any. The \
+         broker answered {}",
+        told(scene, streaks)
+    );
+    let todo = format!("stop the members of group {group}, or commit as one of them");
+    Said { kind: "refused", says, todo, facts }
 }
 
 /// A member that is to join again; `None`: the rebalance is over.

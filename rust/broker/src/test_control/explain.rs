@@ -210,7 +210,11 @@ fn explain(scene: &Scene<'_>, client: &Client, all: &[Client]) -> Vec<Said> {
                 span(ms.into()),
                 span(left_ms)
             ),
-            todo: format!("remove fault {fault}, or wait"),
+            // The client waits so long, whatever becomes of the fault.
+            todo: match scene.fault(fault).filter(|fault| !fault.is_spent()) {
+                Some(_) => format!("wait, and remove fault {fault}"),
+                None => "wait: the fault strikes no more".to_owned(),
+            },
             facts: json!({"fault": fault, "ms": ms, "left_ms": left_ms}),
         });
     }

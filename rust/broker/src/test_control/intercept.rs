@@ -1,5 +1,6 @@
 //! The way of a request through the faults, and of its answer back.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -136,7 +137,14 @@ impl TestControl {
         // without an end come last, or the others would never strike.
         // A request waits for all of them, in their order: `done` counts on it.
         let is_last = |turn, fault: &Fault| turn != Turn::Hold && fault.is_endless();
-        let key = |(turn, one): &(Turn, Met)| (*turn, is_last(*turn, &one.fault));
+        // Of several throttles the longest counts.
+        let wait_ms = |fault: &Fault| match &fault.checked.spec {
+            spec if spec.kind == Kind::Throttle => spec.ms,
+            _ => None,
+        };
+        let key = |(turn, one): &(Turn, Met)| {
+            (*turn, Reverse(wait_ms(&one.fault)), is_last(*turn, &one.fault))
+        };
         before.sort_by_key(key);
         met.sort_by_key(key);
         let met = met.into_iter().map(|(_, one)| one).collect();
@@ -240,7 +248,7 @@ impl TestControl {
     fn answer(self: &Arc<Self>, on_answer: OnAnswer, answer: Response, back: Responder) {
         let OnAnswer { api, head, seen, joins, mut refused, met, is_refused } = on_answer;
         let mut answer = joins.into_iter().fold(answer, |answer, join| join(answer));
-        let (mut is_lost, mut late) = (false, VecDeque::new());
+        let (mut is_lost, mut is_throttled, mut late) = (false, false, VecDeque::new());
         for Met { fault, mut parts, asked, is_counted } in met {
             let spec = &fault.checked.spec;
             let mut fires = || {
@@ -263,9 +271,12 @@ impl TestControl {
                         refused.push(Parts { except: Vec::new(), ..parts });
                     }
                 }
-                Kind::Throttle => {
+                Kind::Throttle if !is_throttled => {
                     let ms = i32::try_from(spec.ms.unwrap_or(0)).unwrap_or(i32::MAX);
-                    answer = api.throttle(answer, head, ms, &mut fires);
+                    answer = api.throttle(answer, head, ms, &mut || {
+                        is_throttled = fires();
+                        is_throttled
+                    });
                 }
                 Kind::Corrupt if !is_refused => {
                     answer = api.corrupt(answer, head, &parts, &mut fires);

@@ -10,6 +10,7 @@ use super::api::{self, Api, Head};
 use super::fault::Fault;
 use super::faulted::Named;
 use super::seen::{Began, End, Failed, Hit, Part, Seen, Watched};
+use super::spec::Kind;
 use super::told::WHOLE;
 use crate::clock::Clock;
 use crate::handlers::Rooms;
@@ -114,7 +115,12 @@ impl TestControl {
             let spec = &fault.checked.spec;
             let (kind, ms) = (spec.kind, spec.ms.unwrap_or(0));
             let at_ns = self.clock.monotonic_ns();
-            seen.hit(Hit { fault: fault.id, kind, ms, at_ns });
+            let error = (kind == Kind::Error).then(|| {
+                let part =
+                    Part { topic: spec.topic.as_deref().map(Arc::from), partition: spec.partition };
+                Failed { part, code: fault.checked.error.code() }
+            });
+            seen.hit(Hit { fault: fault.id, kind, ms, at_ns, error });
         }
     }
 }

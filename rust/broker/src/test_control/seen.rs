@@ -11,6 +11,7 @@ use kafkalite_protocol::{ApiKey, ErrorCode};
 use parking_lot::Mutex;
 
 use super::spec::Kind;
+use crate::clock::NS_PER_MS;
 use crate::request_queue::RequestContext;
 
 /// Partitions and errors that are kept of one request, at most.
@@ -63,7 +64,7 @@ pub(super) enum End {
 }
 
 /// A fault that struck a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Hit {
     pub fault: u64,
     pub kind: Kind,
@@ -71,6 +72,29 @@ pub(super) struct Hit {
     pub ms: u32,
     /// When, on the monotonic clock.
     pub at_ns: u64,
+    /// The error that it gives, and what it is for: without a topic, everything. `None`: the fault
+    /// gives no error.
+    pub error: Option<Failed>,
+}
+
+impl Hit {
+    /// Whether an error of an answer is the one of this fault. The broker may have given the same
+    /// answer other errors, and so may other faults.
+    fn made(&self, one: &Failed) -> bool {
+        let Some(error) = &self.error else { return false };
+        let (wanted, part) = (&error.part, &one.part);
+        // An error of the whole answer has no part.
+        let has_topic = wanted.topic.is_none() || part.topic.is_none();
+        let has_partition = wanted.partition.is_none() || part.partition.is_none();
+        error.code == one.code
+            && (has_topic || wanted.topic == part.topic)
+            && (has_partition || wanted.partition == part.partition)
+    }
+
+    /// Until when it holds the request or the client, on the monotonic clock.
+    pub fn until_ns(&self) -> u64 {
+        self.at_ns.saturating_add(u64::from(self.ms) * NS_PER_MS)
+    }
 }
 
 /// How far a request is.
@@ -243,21 +267,21 @@ impl Watched {
         if notes.open.remove(&seen.number).is_none() {
             return;
         }
-        let last_hit = {
+        let hits = {
             let mut progress = seen.progress.lock();
             progress.ended = Some((now_ns, end));
             let failed = outcomes.iter().filter(|one| one.code != 0).cloned();
             (progress.errors, progress.more_errors) = kept(failed.collect());
-            progress.hits.last().copied()
+            progress.hits.clone()
         };
-        if let Some(hit) = last_hit.filter(|hit| hit.kind == Kind::Throttle) {
-            let until_ns = now_ns.saturating_add(u64::from(hit.ms) * crate::clock::NS_PER_MS);
+        // A fault that let the answer wait may have struck behind it.
+        if let Some(hit) = hits.iter().rfind(|hit| hit.kind == Kind::Throttle) {
+            let until_ns = now_ns.saturating_add(u64::from(hit.ms) * NS_PER_MS);
             notes.throttled = Some((until_ns, hit.ms, hit.fault));
         }
         if end == End::Answered {
             notes.answered.insert(seen.api as i16, now_ns);
-            let fault = last_hit.filter(|hit| hit.kind == Kind::Error).map(|hit| hit.fault);
-            notes.count(seen, &outcomes, fault, now_ns);
+            notes.count(seen, &outcomes, &hits, now_ns);
         }
     }
 
@@ -275,7 +299,7 @@ impl Watched {
 
 impl Notes {
     /// Counts the errors of an answer, and forgets those that are over.
-    fn count(&mut self, seen: &Seen, outcomes: &[Failed], fault: Option<u64>, now_ns: u64) {
+    fn count(&mut self, seen: &Seen, outcomes: &[Failed], hits: &[Hit], now_ns: u64) {
         let api = seen.api as i16;
         if seen.api == ApiKey::Metadata && !self.streaks.is_empty() {
             // A topic that is no longer asked for.
@@ -296,6 +320,8 @@ impl Notes {
             self.streaks.remove(&(api, one.part.clone()));
         }
         for one in outcomes.iter().filter(|one| one.code != 0) {
+            // Each part has the error of the fault that struck first.
+            let fault = hits.iter().find(|hit| hit.made(one)).map(|hit| hit.fault);
             let key = (api, one.part.clone());
             if let Some(streak) = self.streaks.get_mut(&key)
                 && streak.code == one.code

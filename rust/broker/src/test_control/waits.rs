@@ -38,16 +38,18 @@ pub(super) fn of_open(scene: &Scene<'_>, seen: &Seen, ahead: Option<&Arc<Seen>>)
     Some(said)
 }
 
-/// A fault holds it, or its answer.
+/// A fault holds it, or its answer: the last one that struck it, since that one let it go no
+/// further.
 fn held(scene: &Scene<'_>, seen: &Seen, hits: &[Hit]) -> Option<Said> {
-    let hit = hits.last()?;
+    // A delay that is over holds nothing. What waits now does so in the broker.
+    let is_there = |hit: &&Hit| hit.kind != Kind::Delay || hit.until_ns() > scene.now_ns;
+    let hit = hits.last().filter(is_there)?;
     let fault = scene.fault(hit.fault)?;
     let api = seen.api.name();
     let since = span(scene.since_ms(seen.started_ns));
     let id = fault.id;
-    let until_ns = hit.at_ns.saturating_add(u64::from(hit.ms) * NS_PER_MS);
     let left_ms = (hit.kind == Kind::Delay)
-        .then(|| until_ns.saturating_sub(scene.now_ns).div_ceil(NS_PER_MS));
+        .then(|| hit.until_ns().saturating_sub(scene.now_ns).div_ceil(NS_PER_MS));
     let says = match hit.kind {
         Kind::Blackhole => format!("fault {id} (blackhole) swallowed its {api} {since} ago"),
         Kind::DropResponse => {
@@ -74,7 +76,7 @@ fn parked(scene: &Scene<'_>, seen: &Seen) -> Option<Said> {
     let wait = scene.waits.iter().find(is_its)?;
     let progress = seen.progress();
     let delays = progress.hits.iter().filter(|hit| hit.kind == Kind::Delay);
-    let late_ns = delays.map(|hit| hit.at_ns.saturating_add(u64::from(hit.ms) * NS_PER_MS)).max();
+    let late_ns = delays.map(Hit::until_ns).max();
     // A delay before the handler counts for nothing: the wait began behind it.
     let began_ns = late_ns.unwrap_or(0).min(scene.now_ns).max(seen.started_ns);
     let left_ms = wait.timeout_ms.saturating_sub(scene.since_ms(began_ns));

@@ -16,7 +16,7 @@ use kafkalite_protocol::messages::offset_commit::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::request::{TIMEOUT_MS, ask, check};
+use super::request::{TIMEOUT_MS, ask, check, is_open};
 use super::{bad, read};
 use crate::admin_api::asked::MOST;
 use crate::admin_api::commands::Change;
@@ -29,6 +29,8 @@ use crate::metadata::MetadataImage;
 /// Kafka's numbers for the ends of a log in ListOffsets.
 const EARLIEST: i64 = -2;
 const LATEST: i64 = -1;
+/// Partitions that a refusal names, at most.
+const MOST_NAMED: usize = 100;
 /// An offset that there is not.
 const NONE: i64 = -1;
 
@@ -235,9 +237,42 @@ async fn commit(
     let group_id = group.to_owned();
     let request = OffsetCommitRequest { group_id, topics: named, ..Default::default() };
     let answer = ask(change, 10, &request).await?;
-    let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-    let failed = partitions.map(|partition| partition.error_code).find(|code| *code != 0);
-    check(what, failed.unwrap_or(ErrorCode::None.code()), None)
+    let mut told = Vec::new();
+    for topic in &answer.topics {
+        let name = image.topic_by_id(topic.topic_id).map_or("?", |known| &*known.name);
+        let rows = topic.partitions.iter();
+        told.extend(rows.map(|row| (format!("{name}-{}", row.partition_index), row.error_code)));
+    }
+    outcome(what, group, &told)
+}
+
+/// Refuses a commit that some partitions did not take. `told` has the error of each by its name.
+fn outcome(what: &str, group: &str, told: &[(String, i16)]) -> Result<(), Refusal> {
+    let (moved, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(_, code)| *code == 0);
+    // One that is not known to be changed or not counts most.
+    let worst = kept.iter().find(|(_, code)| is_open(ErrorCode::from_code(*code)));
+    let Some((_, code)) = worst.or(kept.first()).copied() else { return Ok(()) };
+    if moved.is_empty() && kept.iter().all(|(_, other)| other == code) {
+        return check(what, *code, None);
+    }
+    let moved = listed_names(moved.iter().map(|(name, _)| name.clone()));
+    let refused =
+        |(name, code): &&(String, i16)| format!("{name} ({})", ErrorCode::from_code(*code).name());
+    let kept = listed_names(kept.iter().map(refused));
+    let (what, rows) = if moved.is_empty() {
+        (what.to_owned(), format!("failed: {kept}"))
+    } else {
+        let what = format!("the offsets of group {group:?} are changed in part");
+        (what, format!("changed: {moved}; failed: {kept}"))
+    };
+    check(&what, *code, Some(rows))
+}
+
+/// Names in a row; of many, the first ones and how many more there are.
+fn listed_names(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let listed = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
 }
 
 #[derive(Serialize)]
@@ -253,4 +288,45 @@ pub(super) async fn delete_group(change: Change) -> Answer {
     let answer = answer.ok_or_else(|| failed("its answer names no group"))?;
     check(&format!("the group {group:?} is not deleted"), answer.error_code, None)?;
     json(&Deleted { group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNKNOWN: i16 = ErrorCode::UnknownTopicOrPartition.code();
+    const LATE: i16 = ErrorCode::RequestTimedOut.code();
+
+    fn told(rows: &[(&str, i16)]) -> Result<(), Refusal> {
+        let rows: Vec<_> = rows.iter().map(|(name, code)| ((*name).to_owned(), *code)).collect();
+        outcome("nothing is changed", "g", &rows)
+    }
+
+    /// The first error counted as that of all partitions.
+    #[test]
+    fn a_refusal_says_which_offsets_are_changed() {
+        assert!(told(&[("t-0", 0), ("u-0", 0)]).is_ok());
+        let refusal = told(&[("t-0", UNKNOWN), ("u-0", UNKNOWN)]).expect_err("none is changed");
+        assert_eq!(refusal.what, "nothing is changed");
+        assert_eq!(refusal.why, "UNKNOWN_TOPIC_OR_PARTITION");
+        let refusal = told(&[("t-0", 0), ("u-0", UNKNOWN)]).expect_err("one is not changed");
+        assert_eq!(refusal.status, StatusCode::NOT_FOUND);
+        assert_eq!(refusal.what, "the offsets of group \"g\" are changed in part");
+        let rows = "changed: t-0; failed: u-0 (UNKNOWN_TOPIC_OR_PARTITION)";
+        assert_eq!(refusal.why, format!("UNKNOWN_TOPIC_OR_PARTITION: {rows}"));
+    }
+
+    #[test]
+    fn an_offset_that_may_be_changed_later_is_not_denied() {
+        let refusal = told(&[("t-0", UNKNOWN), ("u-0", LATE)]).expect_err("one is not known");
+        assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refusal.why.ends_with("u-0 (REQUEST_TIMED_OUT)"), "{}", refusal.why);
+    }
+
+    #[test]
+    fn of_many_partitions_the_first_are_named() {
+        let names = |count: usize| listed_names((0..count).map(|index| format!("t-{index}")));
+        assert!(names(MOST_NAMED).ends_with(", t-99"), "{}", names(MOST_NAMED));
+        assert!(names(MOST_NAMED + 1).ends_with(", t-99 and 1 more"));
+    }
 }

@@ -141,7 +141,7 @@ pub(super) fn check(what: &str, code: i16, message: Option<String>) -> Result<()
 }
 
 /// Whether a change that got this error may still be made.
-fn is_open(error: ErrorCode) -> bool {
+pub(super) fn is_open(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::RequestTimedOut | ErrorCode::NotEnoughReplicasAfterAppend)
 }
 

@@ -7,7 +7,8 @@ use kafkalite_protocol::messages as m;
 use kafkalite_protocol::{ApiKey, ErrorCode, Records, Uuid};
 
 use super::super::api::{self, FAULTED, Head};
-use super::super::seen::{Began, End, Failed, Part, Seen, Watched};
+use super::super::seen::{Began, End, Failed, Hit, Part, Seen, Watched};
+use super::super::spec::Kind;
 use super::super::told::WHOLE;
 use super::{ERROR, request};
 use crate::handlers::refusal;
@@ -105,11 +106,13 @@ struct Asking {
     watched: Arc<Watched>,
     number: u64,
     group: Option<String>,
+    /// Faults that strike each request.
+    hits: Vec<Hit>,
 }
 
 impl Asking {
     fn new() -> Self {
-        Self { watched: Arc::default(), number: 0, group: None }
+        Self { watched: Arc::default(), number: 0, group: None, hits: Vec::new() }
     }
 
     /// Requests of a member of a group.
@@ -136,6 +139,7 @@ impl Asking {
         };
         let seen = Arc::new(Seen::new(&one.context, began));
         self.watched.begin(&seen);
+        self.hits.iter().for_each(|hit| seen.hit(hit.clone()));
         let failed =
             |(part, code): &(Part, ErrorCode)| Failed { part: part.clone(), code: code.code() };
         let outcomes = outcomes.iter().map(failed).collect();
@@ -163,6 +167,55 @@ fn an_error_counts_until_its_part_succeeds_or_fails_otherwise() {
     assert_eq!(asking.streaks(), [(zero.clone(), other.code(), 1)]);
     asking.asked(ApiKey::Produce, &[(zero, ErrorCode::None)]);
     assert_eq!(asking.streaks(), []);
+}
+
+/// A fault that gives an error.
+fn error_by(fault: u64, part: Part, error: ErrorCode) -> Hit {
+    let error = Some(Failed { part, code: error.code() });
+    Hit { fault, kind: Kind::Error, ms: 0, at_ns: 1, error }
+}
+
+fn waiting_by(fault: u64, kind: Kind, ms: u32) -> Hit {
+    Hit { fault, kind, ms, at_ns: 1, error: None }
+}
+
+/// Only the last fault was looked at, and all errors were put to it.
+#[test]
+fn each_error_is_put_to_the_fault_that_made_it() {
+    let mut asking = Asking::new();
+    let of_topic = |topic: &str| part(topic, None);
+    let all = Part { topic: None, partition: None };
+    asking.hits = vec![
+        error_by(1, of_topic("t"), ERROR),
+        error_by(2, part("u", Some(1)), ERROR),
+        error_by(3, all, ErrorCode::KafkaStorageError),
+        waiting_by(4, Kind::Throttle, 100),
+        waiting_by(5, Kind::Delay, 100),
+    ];
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    asking.asked(
+        ApiKey::Produce,
+        &[
+            (part("t", Some(0)), ERROR),
+            (part("u", Some(0)), ERROR),
+            (part("u", Some(1)), ERROR),
+            (part("v", Some(0)), unknown),
+            (part("w", Some(0)), ErrorCode::KafkaStorageError),
+        ],
+    );
+    let look = asking.watched.look();
+    let told: Vec<_> = look.streaks.iter().map(|streak| streak.fault).collect();
+    assert_eq!(told, [Some(1), None, Some(2), None, Some(3)]);
+    assert_eq!(look.throttled.map(|(_, ms, fault)| (ms, fault)), Some((100, 4)));
+}
+
+/// An error of the whole answer names no part.
+#[test]
+fn an_error_of_the_whole_answer_is_put_to_the_fault_of_a_topic() {
+    let mut asking = Asking::new();
+    asking.hits = vec![error_by(1, part("t", None), ERROR)];
+    asking.asked(ApiKey::Fetch, &[(Part { topic: None, partition: None }, ERROR)]);
+    assert_eq!(asking.watched.look().streaks[0].fault, Some(1));
 }
 
 #[test]
