@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from contextvars import ContextVar
@@ -172,20 +173,27 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
     def _waking(self) -> asyncio.Future[None]:
         """Return a future for when there is something to look at; all who wait share it."""
         loop = asyncio.get_running_loop()
-        if self._woken is not None and not self._woken.done() and self._woken.get_loop() is loop:
-            return self._woken
+        # A signal's handler may raise between any two steps here and in `_wake`, and the loop may
+        # go on. So every caller asks to be woken, and nothing counts as done before it is.
         if self._loop is not loop:
             self._forget_loop()
-            self._loop = loop
             loop.add_reader(self._native.wake_fd(), self._wake)
-        self._woken = loop.create_future()
+            self._loop = loop
+        woken = self._woken
+        if woken is None or woken.done() or woken.get_loop() is not loop:
+            woken = self._woken = loop.create_future()
         self._native.arm()
-        return self._woken
+        return woken
 
     def _wake(self) -> None:
-        """Take the bytes out of the pipe that the client's thread wrote to."""
-        os.read(self._native.wake_fd(), 4096)
+        """Wake those who wait, then take the bytes that the client's thread wrote.
+
+        Bytes that are left call this again. The loop calls it twice for the same bytes where an
+        exception left its first call in the queue.
+        """
         self._settle()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._native.wake_fd(), 4096)
 
     def _settle(self) -> None:
         woken = self._woken

@@ -248,6 +248,13 @@ impl Consumer {
         self.handout.try_lock()?.take_decoded(make)
     }
 
+    /// The record at `offset` was not handed out after all, if [`Consumer::next_decoded`] took it
+    /// last: it is the next one again. Another call that is under way leaves it as it is.
+    pub fn take_back(&self, offset: i64) {
+        let last = self.handout.try_lock().and_then(|handout| handout.last_decoded(offset));
+        drop(last.map(|slice| Lease::new(&self.shared, vec![slice])));
+    }
+
     /// What was handed out is done, as when the next call begins. Where another call is under way
     /// on another thread, or around this one, that call did it when it began.
     pub fn finish(&self) {

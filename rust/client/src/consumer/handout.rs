@@ -159,6 +159,14 @@ impl Handout {
         is_ours.then_some(made)
     }
 
+    /// The record that was decoded last, if it is the one at `offset`.
+    pub fn last_decoded(&self, offset: i64) -> Option<RecordSlice> {
+        let rest = &self.open.as_ref()?.rest;
+        let last = rest.from.checked_sub(1)?;
+        let is_it = rest.block.offset(last) == offset;
+        is_it.then(|| RecordSlice { block: Arc::clone(&rest.block), from: last, to: rest.from })
+    }
+
     /// Sees to it that there is a record to hand out; whether there is. Unless it is to be the
     /// `first` of a call, what is no record waits for the next call.
     fn fill(&mut self, shared: &Shared, first: bool) -> Result<bool, ClientError> {

@@ -5,9 +5,7 @@
 //! shows it to the listener, then calls `finish_event`. All that asks a broker starts an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{PipeReader, PipeWriter, Write};
-use std::os::fd::AsRawFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kafkalite_client::consumer::commits::Committed;
@@ -22,6 +20,7 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::arguments::Seconds;
+use super::doorbell::Doorbell;
 use super::handover::{CommitRow, Handover, Place, claim, partition, place, places};
 use super::interpreter;
 use super::operation::{Callbacks, Operation};
@@ -45,7 +44,7 @@ pub struct Consumer {
     event: Mutex<Option<GroupEvent>>,
     warnings: Vec<String>,
     /// Wakes event loops.
-    pipe: OnceLock<(PipeReader, PipeWriter)>,
+    doorbell: Doorbell,
 }
 
 impl Drop for Consumer {
@@ -68,14 +67,6 @@ enum Found<'a> {
 impl Consumer {
     fn get(&self, py: Python<'_>) -> PyResult<&kafkalite_client::Consumer> {
         self.inside.get().map_err(|error| client_error(py, &error))
-    }
-
-    fn pipe(&self) -> PyResult<&(PipeReader, PipeWriter)> {
-        if self.pipe.get().is_none() {
-            // Another thread may have been quicker: then its pipe counts.
-            let _ = self.pipe.set(std::io::pipe()?);
-        }
-        Ok(self.pipe.get().expect("it was set a line above, by us or by another"))
     }
 
     /// Waits for records or an event.
@@ -133,7 +124,8 @@ impl Consumer {
 
     /// Hands out what `convert` makes of the records in `lease`: all of them, or those before the
     /// first that a deserializer fails for. What is not handed out goes back, all of it where
-    /// nothing could be made, or where Ctrl-C ended it.
+    /// nothing could be made, or where Ctrl-C ended it. Handlers of signals that came meanwhile run
+    /// last here.
     fn hand_out<T>(
         &self,
         py: Python<'_>,
@@ -146,6 +138,7 @@ impl Consumer {
         }
         let count = made.len();
         let converted = convert(made)?;
+        py.check_signals()?;
         lease.keep_first(count);
         Ok(converted)
     }
@@ -175,7 +168,7 @@ impl Consumer {
             names: Mutex::default(),
             event: Mutex::default(),
             warnings,
-            pipe: OnceLock::new(),
+            doorbell: Doorbell::default(),
         })
     }
 
@@ -281,7 +274,12 @@ impl Consumer {
             self.deserializers.record(py, &name, cursor, &view)
         });
         let record = match ready {
-            Some(record) => record?,
+            Some(record) => {
+                let record = record?;
+                // With the lock of the short way released: a handler may call the consumer.
+                py.check_signals().inspect_err(|_| cheap.take_back(record.offset()))?;
+                record
+            }
             None => {
                 match self.next(py, Limits { max_records: 1, max_bytes: usize::MAX }, timeout)? {
                     Found::Records(lease) => {
@@ -327,6 +325,7 @@ impl Consumer {
             Found::Records(lease) => {
                 let batch = RecordBatch::new(lease.to_vec(), Arc::clone(&self.deserializers));
                 let batch = Py::new(py, batch)?;
+                py.check_signals()?;
                 drop(lease.keep());
                 Ok(Some(batch.into_any()))
             }
@@ -364,20 +363,15 @@ impl Consumer {
     }
 
     /// A file descriptor that can be read once for each `arm`, when a call would not have to wait.
-    /// A thread that holds the GIL for long does not delay the client's thread.
+    /// A read of it never waits. A thread that holds the GIL for long does not delay the client's.
     fn wake_fd(&self) -> PyResult<i32> {
-        Ok(self.pipe()?.0.as_raw_fd())
+        Ok(self.doorbell.fd()?)
     }
 
-    /// Asks for one byte in the pipe.
+    /// Asks for one byte there, in place of one that was asked for before and has not come.
     fn arm(&self, py: Python<'_>) -> PyResult<()> {
         let consumer = self.get(py)?;
-        let mut writer = self.pipe()?.1.try_clone()?;
-        let wake = move || {
-            // At most one byte for each time it was asked for, so there is room.
-            let _ = writer.write_all(&[1]);
-        };
-        consumer.wake_when_ready(Box::new(wake));
+        consumer.wake_when_ready(Box::new(self.doorbell.ringer()?));
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod callback_thread;
 mod capsules;
 mod columns;
 mod consumer;
+mod doorbell;
 mod handover;
 pub mod interpreter;
 pub mod operation;

@@ -138,3 +138,22 @@ fn a_deserializer_may_mark_earlier_records_as_processed() {
     });
     assert_eq!(made, Some(Ok(1)));
 }
+
+/// Ctrl-C came between the taking of a record and its use: a close committed what no caller saw.
+#[test]
+fn the_record_that_was_decoded_last_can_be_taken_back() {
+    let broker = broker(Log { start: 0, end: 6, epoch: 0 });
+    let consumer = reading(&broker, &[EARLIEST_RESET]);
+    assert_eq!(read(&consumer, 1), Ok(vec![0]));
+    let decoded = || consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset()));
+    assert_eq!(decoded(), Some(Ok(1)));
+    assert_eq!(decoded(), Some(Ok(2)));
+    // It is not the last one.
+    consumer.take_back(1);
+    assert_eq!(decoded(), Some(Ok(3)));
+    consumer.take_back(3);
+    let subscription = consumer.shared().subscription.lock();
+    assert_eq!(subscription.positions()[&x()].offset, 3);
+    drop(subscription);
+    assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
+}
