@@ -75,7 +75,8 @@ pub fn deserialization_error(
     if ends_something(py, &cause) {
         return cause;
     }
-    let of = format!("of {}-{number} at offset {offset}", topic.bind(py));
+    let topic_name = topic.bind(py).to_string_lossy();
+    let of = format!("of {topic_name}-{number} at offset {offset}");
     let hint = format!("it is not passed over: seek behind offset {offset} to go on without it.");
     let error = no_serialization(py, &format!("the {what} {of}"), Some(hint), cause);
     let placed = || -> PyResult<()> {
@@ -83,9 +84,11 @@ pub fn deserialization_error(
         error.value(py).setattr("partition", class.call1((topic, number))?)?;
         error.value(py).setattr("offset", offset)
     };
-    // Its text says where as well.
-    let _ = placed();
-    error
+    // Its text says where as well. A signal's handler may raise in Python's code.
+    match placed() {
+        Err(other) if ends_something(py, &other) => other,
+        _ => error,
+    }
 }
 
 /// A key or a value that its serializer could not write; `cause` is what that raised. What ends a
@@ -103,8 +106,27 @@ pub fn ends_something(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py)
 }
 
+/// The class of an error and what it says. Its `__str__` is Python's code, where a signal's handler
+/// may raise: `Display` would lose that.
+///
+/// # Errors
+/// What `__str__` raises that is no `Exception`.
+fn said(py: Python<'_>, error: &PyErr) -> PyResult<String> {
+    let class = error.get_type(py).qualname()?;
+    let class = class.to_string_lossy();
+    match error.value(py).str() {
+        Ok(text) => Ok(format!("{class}: {}", text.to_string_lossy())),
+        Err(other) if ends_something(py, &other) => Err(other),
+        Err(_) => Ok(format!("{class}: <exception str() failed>")),
+    }
+}
+
 fn no_serialization(py: Python<'_>, what: &str, hint: Option<String>, cause: PyErr) -> PyErr {
-    let text = format!("SERIALIZATION_FAILED: {what}: {cause}");
+    let said = match said(py, &cause) {
+        Ok(said) => said,
+        Err(other) => return other,
+    };
+    let text = format!("SERIALIZATION_FAILED: {what}: {said}");
     let attributes = PyDict::new(py);
     let made = attributes
         .set_item("hint", hint)

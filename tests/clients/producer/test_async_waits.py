@@ -263,3 +263,44 @@ def test_the_threads_of_a_loop_are_left_to_its_program(kafkalite_bootstrap: str,
             await producer.flush()
 
     run(main)
+
+
+class Interrupted(asyncio.SelectorEventLoop):
+    """A loop in which Ctrl-C comes while a task is woken, once."""
+
+    ctrl_c = False
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        """Have ``callback(*args)`` called."""
+        handle = super().call_soon(callback, *args, context=context)
+        result = args[0].result() if args and isinstance(args[0], asyncio.Future) else None
+        if self.ctrl_c and isinstance(result, kl.RecordMetadata):
+            self.ctrl_c = False
+            raise KeyboardInterrupt
+        return handle
+
+
+def test_ctrl_c_while_many_sends_end_leaves_none_waiting(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    """Those that came behind it in the same answers never ended."""
+    loop = Interrupted()
+
+    async def made() -> kl.AsyncProducer:
+        producer = kl.AsyncProducer(bootstrap_servers=kafkalite_bootstrap, linger_ms=50)
+        await producer.send(name, b"v")
+        return producer
+
+    try:
+        producer = loop.run_until_complete(made())
+        sends = [loop.create_task(producer.send(name, b"v")) for _ in range(100)]
+        loop.ctrl_c = True
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(asyncio.wait(sends))
+        _, waiting = loop.run_until_complete(asyncio.wait(sends, timeout=20))
+        assert not waiting
+        loop.run_until_complete(producer.close())
+    finally:
+        loop.close()

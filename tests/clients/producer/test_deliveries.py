@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 import sys
@@ -127,6 +128,38 @@ def test_what_a_callback_raises_goes_to_the_unraisable_hook(
     producer.flush(PATIENCE_S)
     assert raised == ["in a callback"]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_what_ends_a_program_passes_through_a_callback_that_is_called_at_once(
+    name: str, producer: kl.Producer, batch: bool, what: type[BaseException]
+) -> None:
+    """Ctrl-C in it went to the unraisable hook, and the program went on."""
+    delivery = producer.send_batch(name, [b"v"]) if batch else producer.send(name, b"v")
+    delivery.result(PATIENCE_S)
+
+    def end(_: object) -> None:
+        raise what
+
+    with pytest.raises(what):
+        delivery.add_done_callback(end)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_a_callback_raises_that_is_called_at_once_goes_to_the_unraisable_hook(
+    name: str, producer: kl.Producer, monkeypatch: pytest.MonkeyPatch, batch: bool
+) -> None:
+    delivery = producer.send_batch(name, [b"v"]) if batch else producer.send(name, b"v")
+    delivery.result(PATIENCE_S)
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+
+    def fail(_: object) -> None:
+        raise ValueError
+
+    delivery.add_done_callback(fail)
+    assert [(type(one.exc_value), one.object) for one in raised] == [(ValueError, fail)]
 
 
 def test_a_callback_may_send(name: str, producer: kl.Producer) -> None:

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::client_error;
+use crate::error::{client_error, ends_something};
 
 /// A time limit in seconds, not below 0.
 #[derive(Clone, Copy)]
@@ -35,6 +35,8 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
                 let (what, why) = ("timeout".to_owned(), "nan is no number of seconds".to_owned());
                 Err(client_error(given.py(), &ClientError::InvalidArgument { what, why }))
             }
+            // Of `__float__`, or of a signal's handler that ran in it.
+            Err(error) if ends_something(given.py(), &error) => Err(error),
             Err(_) => Err(mistaken(
                 &given,
                 "a time limit is a number of seconds",
@@ -56,6 +58,7 @@ impl<'py> FromPyObject<'_, 'py> for TimestampMs {
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match given.extract::<i64>() {
             Ok(ms) => checked_ms(given.py(), ms).map(Self),
+            Err(error) if ends_something(given.py(), &error) => Err(error),
             Err(_) => Err(mistaken(
                 &given,
                 "a timestamp is a whole number of milliseconds since 1970",
@@ -100,7 +103,11 @@ pub fn absent(py: Python<'_>, class: &str, name: &str) -> PyErr {
     let hinted = py
         .import("kafkalite.arguments")
         .and_then(|arguments| arguments.call_method1("absent_hint", (error.value(py), name)));
-    hinted.map_or(error, PyErr::from_value)
+    match hinted {
+        Ok(hinted) => PyErr::from_value(hinted),
+        Err(other) if ends_something(py, &other) => other,
+        Err(_) => error,
+    }
 }
 
 /// A `TypeError` that names what was given; with `hint` if that has `attribute`, as what people
@@ -109,9 +116,16 @@ pub fn absent(py: Python<'_>, class: &str, name: &str) -> PyErr {
 fn mistaken(given: &Bound<'_, PyAny>, text: &str, attribute: &str, hint: &str) -> PyErr {
     let py = given.py();
     let kind = given.get_type();
-    let name = kind.name().map_or_else(|_| "that".to_owned(), |name| name.to_string());
+    let name = kind.name();
+    let name = name.as_ref().map_or("that".into(), |name| name.to_string_lossy());
     let error = PyTypeError::new_err(format!("{text}, not {name}"));
-    if given.getattr(attribute).is_ok_and(|method| method.is_callable()) {
+    let method = given.getattr(attribute);
+    if let Err(other) = &method
+        && ends_something(py, other)
+    {
+        return other.clone_ref(py);
+    }
+    if method.is_ok_and(|method| method.is_callable()) {
         // Without the note the error still says what is wrong.
         let _ = error.value(py).call_method1("add_note", (format!("hint: {hint}"),));
     }

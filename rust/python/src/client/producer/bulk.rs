@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::callbacks::{Callbacks, Token, Waits, Who};
+use super::callbacks::{Callbacks, Raised, Token, Waits, Who};
 use super::delivery::exception;
 use crate::client::arguments::Seconds;
 use crate::client::in_python;
@@ -129,18 +129,19 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the next unknown record, or calls back if there is none.
-    pub fn look(self: &Arc<Self>, py: Python<'_>, mut waits: Waits) {
+    ///
+    /// # Errors
+    /// What the callback raises.
+    pub fn look(self: &Arc<Self>, py: Python<'_>, mut waits: Waits) -> Result<(), Raised> {
         while let Some((run, index)) = self.sent.first_unknown() {
             let value = Token { who: Who::Batch(Arc::clone(self)), waits };
             match run.handle.watch(Watched { index, timestamp_ms: 0, value }) {
-                Ok(()) => return,
+                Ok(()) => return Ok(()),
                 Err(known) => waits = known.value.waits,
             }
         }
-        let Some((callback, delivery)) = self.waiting.lock().take() else { return };
-        if let Err(error) = callback.call1(py, (delivery,)) {
-            error.write_unraisable(py, Some(callback.bind(py)));
-        }
+        let Some((callback, delivery)) = self.waiting.lock().take() else { return Ok(()) };
+        Raised::by(py, &callback, (delivery,))
     }
 }
 
@@ -261,14 +262,14 @@ impl BatchDelivery {
     /// Call ``callback(delivery)`` once the fate of every record is known; at once if it is.
     ///
     /// Callbacks are called on a thread of the producer; what one raises goes to
-    /// ``sys.unraisablehook``.
+    /// ``sys.unraisablehook``. So does an ``Exception`` of one that is called at once; anything
+    /// else, as of Ctrl-C, is raised here.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         this.home.check_cheaply().map_err(|error| client_error(py, &error))?;
         let waiting = Mutex::new(Some((callback, slf.clone().unbind())));
         let watch = Arc::new(Watch { sent: Arc::clone(&this.sent), waiting });
-        watch.look(py, this.callbacks.expect());
-        Ok(())
+        watch.look(py, this.callbacks.expect()).or_else(|raised| raised.here(py))
     }
 
     fn __len__(&self) -> usize {

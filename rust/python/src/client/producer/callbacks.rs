@@ -18,6 +18,7 @@ use super::bulk::Watch;
 use super::delivery::{Delivery, RecordMetadata, exception};
 use crate::client::callback_thread::CallbackThread;
 use crate::client::interpreter;
+use crate::error::ends_something;
 
 /// A caller that waits for the outcome of a record.
 pub struct Token {
@@ -60,13 +61,23 @@ type Woken = (Py<PyAny>, Option<ClientError>);
 type Settled = (Py<PyAny>, Py<PyAny>, bool);
 
 /// Sets the results of futures; runs on their loop. Those that were cancelled are left alone.
+///
+/// # Errors
+/// The first that one of them raises, when all were set. Ctrl-C may come anywhere in here, and must
+/// not leave the others without a result.
 #[pyfunction]
 pub fn settle(py: Python<'_>, settled: Vec<Settled>) -> PyResult<()> {
-    for (future, result, is_error) in settled {
-        if !future.call_method0(py, "done")?.is_truthy(py)? {
-            let method = if is_error { "set_exception" } else { "set_result" };
-            future.call_method1(py, method, (result,))?;
-        }
+    let mut outcome = Ok(());
+    for one in settled {
+        outcome = outcome.and(settle_one(py, one));
+    }
+    outcome
+}
+
+fn settle_one(py: Python<'_>, (future, result, is_error): Settled) -> PyResult<()> {
+    if !future.call_method0(py, "done")?.is_truthy(py)? {
+        let method = if is_error { "set_exception" } else { "set_result" };
+        future.call_method1(py, method, (result,))?;
     }
     Ok(())
 }
@@ -196,7 +207,9 @@ fn tell(py: Python<'_>, reports: Vec<Report<Token>>, wakes: Vec<Woken>) {
                         None => loops.push((event_loop, vec![settled])),
                     }
                 }
-                Who::Batch(watch) => watch.look(py, waits),
+                Who::Batch(watch) => {
+                    watch.look(py, waits).unwrap_or_else(|raised| raised.write(py));
+                }
             }
         }
     }
@@ -222,8 +235,45 @@ fn tell_one(py: Python<'_>, callback: &Py<PyAny>, fate: Result<Metadata, Failure
 
 /// What a callback raises goes to `sys.unraisablehook`.
 fn call<'py>(py: Python<'py>, callback: &Py<PyAny>, arguments: impl pyo3::call::PyCallArgs<'py>) {
-    if let Err(error) = callback.call1(py, arguments) {
-        error.write_unraisable(py, Some(callback.bind(py)));
+    Raised::by(py, callback, arguments).unwrap_or_else(|raised| raised.write(py));
+}
+
+/// What a callback raised.
+pub struct Raised {
+    callback: Py<PyAny>,
+    error: PyErr,
+}
+
+impl Raised {
+    /// Calls it.
+    ///
+    /// # Errors
+    /// What it raises.
+    pub fn by<'py>(
+        py: Python<'py>,
+        callback: &Py<PyAny>,
+        arguments: impl pyo3::call::PyCallArgs<'py>,
+    ) -> Result<(), Self> {
+        let called = callback.call1(py, arguments);
+        called.map(drop).map_err(|error| Self { callback: callback.clone_ref(py), error })
+    }
+
+    /// Gives it to `sys.unraisablehook`.
+    fn write(self, py: Python<'_>) {
+        self.error.write_unraisable(py, Some(self.callback.bind(py)));
+    }
+
+    /// The same for a callback that its program's own thread called: what ends the program or its
+    /// task goes on there, as in `concurrent.futures`.
+    ///
+    /// # Errors
+    /// What is no `Exception`.
+    pub fn here(self, py: Python<'_>) -> PyResult<()> {
+        if ends_something(py, &self.error) {
+            return Err(self.error);
+        }
+        self.write(py);
+        Ok(())
     }
 }
 

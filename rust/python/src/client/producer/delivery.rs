@@ -10,7 +10,7 @@ use kafkalite_client::producer::accumulator::{
 };
 use pyo3::prelude::*;
 
-use super::callbacks::{Callbacks, Token, Who};
+use super::callbacks::{Callbacks, Raised, Token, Who};
 use crate::client::arguments::{Seconds, absent};
 use crate::client::in_python;
 use crate::client::waiting::{timed_out, wait};
@@ -158,7 +158,8 @@ impl Delivery {
     /// Call ``callback(delivery)`` once the record's fate is known; at once if it is known now.
     ///
     /// Callbacks are called on a thread of the producer, one after the other; what one raises goes
-    /// to ``sys.unraisablehook``.
+    /// to ``sys.unraisablehook``. So does an ``Exception`` of one that is called at once; anything
+    /// else, as of Ctrl-C, is raised here.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         this.home.check_cheaply().map_err(|error| client_error(py, &error))?;
@@ -167,10 +168,8 @@ impl Delivery {
         let value = Token { who, waits: this.callbacks.expect() };
         let token = Watched { index: this.index, timestamp_ms: this.timestamp_ms, value };
         // Its outcome is known, so no other call reports it.
-        if this.handle.watch(token).is_err()
-            && let Err(error) = called.call1(py, (slf,))
-        {
-            error.write_unraisable(py, Some(called.bind(py)));
+        if this.handle.watch(token).is_err() {
+            return Raised::by(py, &called, (slf,)).or_else(|raised| raised.here(py));
         }
         Ok(())
     }
