@@ -98,6 +98,7 @@ class Broker(UnderTest):
         #: Addresses of brokers that it cannot reach; ``None`` cuts no link, now or later.
         self._cut: Sequence[str] | None = None
         self._engine: _Engine | None = None
+        self._engine_owner = os.getpid()
         self._close: weakref.finalize[..., Broker] | None = None
         self._lock, self._lock_owner = threading.RLock(), os.getpid()
 
@@ -156,11 +157,13 @@ class Broker(UnderTest):
 
         Raises:
             InvalidArgumentError: It was deleted, or is another broker's.
+            IllegalStateError: As ``start``.
         """
         from .snapshots import check, put_back
 
         check(snapshot, self._log_dirs)
         with self._changing():
+            self._refuse_in_child()
             self.kill()
             put_back(snapshot)
             self.start()
@@ -229,8 +232,11 @@ class Broker(UnderTest):
 
         Raises:
             BrokerStartError: A wrong configuration, a taken port, a locked directory.
+            IllegalStateError: It was started before this process was forked off: it is the
+                parent's. After ``close()`` it can be started here.
         """
         with self._changing():
+            self._refuse_in_child()
             if self._engine is not None:
                 return self._engine.start()
             engine = self._prepare()
@@ -350,6 +356,14 @@ class Broker(UnderTest):
             self._lock, self._lock_owner = threading.RLock(), os.getpid()
         return self._lock
 
+    def _refuse_in_child(self) -> None:
+        """Refuse to start what a parent of this process started."""
+        if self._engine is not None and self._engine_owner != os.getpid():
+            from .errors import IllegalStateError
+
+            text = "ILLEGAL_STATE: the broker belongs to a parent of this process"
+            raise IllegalStateError(text, hint="close() it here first, or make another one.")
+
     def _prepare(self) -> _Engine:
         """Choose directory and ports, and what runs the broker; all of it is kept."""
         if self._log_level is not None:
@@ -378,7 +392,7 @@ class Broker(UnderTest):
             from .broker_process import BrokerProcess
 
             engine = BrokerProcess(keys, self._topics, self._log_level, self._cut)
-        self._engine = engine
+        self._engine, self._engine_owner = engine, os.getpid()
         self._close = weakref.finalize(self, _end, os.getpid(), engine, temporary, held)
         return engine
 

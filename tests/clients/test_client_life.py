@@ -150,6 +150,49 @@ def test_a_client_does_not_survive_a_fork_but_a_new_one_lives(kafkalite_bootstra
     assert others == ["1", "7"]
 
 
+FORKED_BESIDE_A_READ = """
+import os, signal, sys, threading, kafkalite as kl
+from kafkalite.ranges import RangeReader
+
+reader = RangeReader(bootstrap_servers=sys.argv[1])
+waiting = iter(reader.read([(sys.argv[2], 0, 0, 2)]))
+
+next(waiting)
+threading.Thread(target=next, args=(waiting, None), daemon=True).start()
+while True:
+    frames = sys._current_frames().values()
+    if sum(frame.f_code.co_name == "_batches" for frame in frames) == 1:
+        break
+
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    for call in (lambda: reader.lost, lambda: reader.read([(sys.argv[2], 0, 0, 1)])):
+        try:
+            call()
+        except kl.ForkedClientError:
+            print("forked")
+
+    reader.close()
+    sys.stdout.flush()
+    os._exit(7)
+
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_range_reader_that_another_thread_waits_for_says_so_after_a_fork(
+    kafkalite_bootstrap: str, name: str
+) -> None:
+    """`lost` waited without end for a thread that the child does not have."""
+    with kl.Producer(bootstrap_servers=kafkalite_bootstrap) as producer:
+        producer.send(name, b"v").result(30)
+    done = run(FORKED_BESIDE_A_READ, kafkalite_bootstrap, name)
+    assert done.stdout.splitlines() == ["forked", "forked", "7"], done.stderr
+
+
 LEFT_OPEN = """
 import sys, threading, kafkalite as kl
 admin = kl.AdminClient(bootstrap_servers=sys.argv[1])

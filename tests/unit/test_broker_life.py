@@ -194,3 +194,53 @@ def test_log_directories_of_the_configuration_are_kept(tmp_path: Path, key: str)
     assert (directory / ".kafka_cleanshutdown").exists()
     with kafkalite.Broker(config=config) as again:
         assert [record.value for record in again.expect("t", 1)] == [b"v"]
+
+
+@both
+def test_a_forked_process_cannot_start_the_broker_of_its_parent(in_process: bool) -> None:
+    """With a process of its own it waited without end for the thread that read its log."""
+    with kafkalite.Broker(in_process=in_process, topics="t") as broker:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(PATIENCE_S))
+            refused = 0
+            for call in (broker.start, broker.restart, broker.__enter__):
+                try:
+                    call()
+                except kafkalite.IllegalStateError:
+                    refused += 1
+            broker.close()
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert api_versions_error(broker.bootstrap_servers) == 0
+
+
+def test_a_forked_process_may_ask_where_a_broker_serves_that_another_thread_starts() -> None:
+    """It waited without end for the thread, which the child does not have."""
+    broker = kafkalite.Broker(in_process=True)
+    starts = threading.Thread(target=broker.start)
+    starts.start()
+    while broker._engine is None:
+        time.sleep(0)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(PATIENCE_S))
+        try:
+            broker.bootstrap_servers  # noqa: B018
+        except kafkalite.IllegalStateError:
+            os._exit(7)
+        os._exit(8)
+    # 8 where it was quicker than the fork.
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    starts.join(PATIENCE_S)
+    broker.close()
+    assert code in {7, 8}
+
+
+def test_a_forked_process_knows_where_the_broker_of_its_parent_serves() -> None:
+    with kafkalite.Broker(in_process=True) as broker:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(PATIENCE_S))
+            os._exit(7 if api_versions_error(broker.bootstrap_servers) == 0 else 8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

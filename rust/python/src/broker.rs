@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use kafkalite_broker::process::{self, ControlRefused, Embedded, Links, TestControl};
+use kafkalite_client::fork::ForkGuard;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::client::waiting::wait;
-use crate::error::start_error;
+use crate::error::{client_error, start_error};
 
 /// A broker that runs on threads of this process.
 ///
@@ -18,13 +19,68 @@ use crate::error::start_error;
 /// and partitions or `None`. Nothing is read from files or the environment.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct Broker {
+    inside: ForkGuard<Inside>,
+    /// What the child of a fork may still ask for. Locked with the GIL held and for no longer, so
+    /// no other thread holds it when Python forks.
+    told: Mutex<Addresses>,
+}
+
+/// What a broker has in the process it was made in. In the child of a fork the locks may be
+/// those of a thread that the child does not have.
+struct Inside {
     config: Mutex<BTreeMap<String, String>>,
     topics: Vec<(String, Option<i32>)>,
     links: Links,
     running: Mutex<Option<Embedded>>,
 }
 
+/// Where it serves, while it runs.
+#[derive(Clone, Default)]
+struct Addresses {
+    bootstrap_servers: Option<String>,
+    admin_url: Option<String>,
+}
+
+impl Addresses {
+    fn of(running: Option<&Embedded>) -> Self {
+        Self {
+            bootstrap_servers: running.map(Embedded::bootstrap_servers),
+            admin_url: running.and_then(Embedded::admin_url),
+        }
+    }
+}
+
 impl Broker {
+    fn get(&self, py: Python<'_>) -> PyResult<&Inside> {
+        self.inside.get().map_err(|error| client_error(py, &error))
+    }
+
+    fn tell(&self, addresses: Addresses) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+
+    /// Where it serves; where it served at the fork, in the child of one.
+    fn addresses(&self, py: Python<'_>) -> Addresses {
+        match self.inside.get() {
+            Ok(inside) => py.detach(|| Addresses::of(inside.running().as_ref())),
+            Err(_) => self.told.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Ends it, if it runs; in the child of a fork it is left alone.
+    fn end(&self, py: Python<'_>, how: impl FnOnce(Embedded) + Send) {
+        let Ok(inside) = self.inside.get() else { return };
+        self.tell(Addresses::default());
+        py.detach(|| {
+            let running = inside.running().take();
+            if let Some(running) = running {
+                how(running);
+            }
+        });
+    }
+}
+
+impl Inside {
     fn running(&self) -> MutexGuard<'_, Option<Embedded>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,54 +120,50 @@ impl Broker {
     #[new]
     #[pyo3(signature = (config, topics))]
     fn new(config: BTreeMap<String, String>, topics: Vec<(String, Option<i32>)>) -> Self {
-        let config = Mutex::new(config);
-        Self { config, topics, links: Links::default(), running: Mutex::new(None) }
+        let (config, running) = (Mutex::new(config), Mutex::new(None));
+        let inside = Inside { config, topics, links: Links::default(), running };
+        Self { inside: ForkGuard::new(inside), told: Mutex::default() }
     }
 
     /// Starts it; it serves when this returns. Starting a running broker does nothing.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
+        let inside = self.get(py)?;
         let started = py.detach(|| {
-            let mut running = self.running();
+            let mut running = inside.running();
             if running.is_none() {
-                let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                *running = Some(Embedded::start(&config, &self.topics, &self.links)?);
+                let config = inside.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                *running = Some(Embedded::start(&config, &inside.topics, &inside.links)?);
             }
-            Ok(())
+            Ok(Addresses::of(running.as_ref()))
         });
-        started.map_err(|failure| start_error(py, &failure))
+        self.tell(started.map_err(|failure| start_error(py, &failure))?);
+        Ok(())
     }
 
     /// From its next start on it joins the cluster of the broker at `address`, if its directory is
     /// empty then.
-    fn join(&self, address: String) {
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+    fn join(&self, py: Python<'_>, address: String) -> PyResult<()> {
+        let config = &self.get(py)?.config;
+        let mut config = config.lock().unwrap_or_else(PoisonError::into_inner);
         config.insert("kafkalite.join".to_owned(), address);
+        Ok(())
     }
 
     /// Stops it; its records stay in its directory. Stopping a stopped broker does nothing.
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| {
-            let running = self.running().take();
-            if let Some(running) = running {
-                running.stop();
-            }
-        });
+        self.end(py, Embedded::stop);
     }
 
     /// Ends it like a crash, as far as threads can: nothing is flushed, no client is notified.
     fn kill(&self, py: Python<'_>) {
-        py.detach(|| {
-            let running = self.running().take();
-            if let Some(running) = running {
-                running.kill();
-            }
-        });
+        self.end(py, Embedded::kill);
     }
 
     /// Cuts the links to the brokers at these addresses, and mends all others. That counts for its
     /// next start as well.
     fn cut_links(&self, py: Python<'_>, addresses: Vec<String>) -> PyResult<()> {
-        let cut = || self.links.cut(addresses.iter().map(String::as_str));
+        let links = &self.get(py)?.links;
+        let cut = || links.cut(addresses.iter().map(String::as_str));
         py.detach(cut).map_err(|failure| start_error(py, &failure))
     }
 
@@ -124,8 +176,9 @@ impl Broker {
         path: String,
         body: Vec<u8>,
     ) -> PyResult<(u16, String)> {
+        let inside = self.get(py)?;
         // The lock ends with this line: the command may wait for a fault that another one ends.
-        let control = py.detach(|| self.running().as_ref().map(Embedded::test_control));
+        let control = py.detach(|| inside.running().as_ref().map(Embedded::test_control));
         let answer = match control.unwrap_or_else(|| Err(ControlRefused::not_running())) {
             Ok(control) => obeyed(py, control, method, path, body)?,
             Err(refused) => Err(refused),
@@ -136,10 +189,11 @@ impl Broker {
         })
     }
 
-    /// The last requests, oldest first; none while it does not run.
+    /// The last requests, oldest first; none while it does not run, or in the child of a fork.
     fn recent_requests(&self, py: Python<'_>) -> Vec<RecentRequest> {
+        let Ok(inside) = self.inside.get() else { return Vec::new() };
         let (recent, now_ns) = py
-            .detach(|| self.running().as_ref().map(Embedded::recent_requests))
+            .detach(|| inside.running().as_ref().map(Embedded::recent_requests))
             .unwrap_or_default();
         recent.iter().map(|request| RecentRequest::new(request, now_ns)).collect()
     }
@@ -147,13 +201,13 @@ impl Broker {
     /// `HOST:PORT` of every listener, comma-separated; `None` while it does not run.
     #[getter]
     fn bootstrap_servers(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.running().as_ref().map(Embedded::bootstrap_servers))
+        self.addresses(py).bootstrap_servers
     }
 
     /// URL of metrics and health; `None` if they are off or it does not run.
     #[getter]
     fn admin_url(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.running().as_ref().and_then(Embedded::admin_url))
+        self.addresses(py).admin_url
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use kafkalite_client::consumer::Limits;
+use kafkalite_client::fork::ForkGuard;
 use kafkalite_client::ranges::{self, OffsetRange, RangeOptions, Step};
 use kafkalite_client::{ClientError, ConsumerConfig, TopicPartition, Uuid};
 use parking_lot::Mutex;
@@ -35,7 +36,8 @@ struct Inside {
 /// Reads offset ranges, one set of them after the other.
 #[pyclass(frozen, module = "kafkalite._native")]
 pub struct RangeReader {
-    inside: Mutex<Inside>,
+    /// In the child of a fork its lock may be that of a thread that the child does not have.
+    inside: ForkGuard<Mutex<Inside>>,
     warnings: Vec<String>,
 }
 
@@ -52,7 +54,8 @@ impl RangeReader {
         });
         let (reader, warnings) = made.map_err(|error| client_error(py, &error))?;
         let limits = Limits { max_records: usize::MAX, max_bytes: usize::MAX };
-        Ok(Self { inside: Mutex::new(Inside { reader, fields: Vec::new(), limits }), warnings })
+        let inside = Mutex::new(Inside { reader, fields: Vec::new(), limits });
+        Ok(Self { inside: ForkGuard::new(inside), warnings })
     }
 
     /// What the configuration has that changes nothing.
@@ -91,7 +94,7 @@ impl RangeReader {
             .collect();
         let options = RangeOptions { may_lose, stall_timeout: stall_timeout.duration() };
         py.detach(|| {
-            let mut inside = self.inside.lock();
+            let mut inside = self.inside.get()?.lock();
             inside.fields = fields;
             inside.limits = Limits { max_records: batch_rows.max(1), max_bytes: batch_bytes };
             inside.reader.start(&ranges, options)
@@ -101,13 +104,11 @@ impl RangeReader {
 
     /// The next batch; `None` when all ranges are read.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ColumnBatch>> {
+        let inside = self.inside.get().map_err(|error| client_error(py, &error))?;
         loop {
-            match py.detach(|| self.step()) {
+            match py.detach(|| step(inside)) {
                 Ok(Step::Records(slices)) => {
-                    let table = py.detach(|| {
-                        let inside = self.inside.lock();
-                        columns::table(&slices, &inside.fields)
-                    })?;
+                    let table = py.detach(|| columns::table(&slices, &inside.lock().fields))?;
                     return Ok(Some(ColumnBatch::new(table)));
                 }
                 Ok(Step::End) => return Ok(None),
@@ -117,29 +118,33 @@ impl RangeReader {
         }
     }
 
-    /// Nothing more is wanted of these ranges; says nothing where it is closed already.
+    /// Nothing more is wanted of these ranges; says nothing where it is closed already, or in the
+    /// child of a fork.
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.inside.lock().reader.stop());
+        if let Ok(inside) = self.inside.get() {
+            py.detach(|| inside.lock().reader.stop());
+        }
     }
 
     /// Offsets that were wanted and are gone, since the last start.
     #[getter]
-    fn lost(&self) -> u64 {
-        self.inside.lock().reader.lost()
+    fn lost(&self, py: Python<'_>) -> PyResult<u64> {
+        let inside = self.inside.get().map_err(|error| client_error(py, &error))?;
+        Ok(py.detach(|| inside.lock().reader.lost()))
     }
 
     /// Ends its thread and connections, within `timeout` seconds.
     fn close(&self, py: Python<'_>, timeout: Seconds) {
-        py.detach(|| self.inside.lock().reader.close(timeout.duration()));
+        if let Ok(inside) = self.inside.get() {
+            py.detach(|| inside.lock().reader.close(timeout.duration()));
+        }
     }
 }
 
-impl RangeReader {
-    fn step(&self) -> Result<Step, ClientError> {
-        let mut inside = self.inside.lock();
-        let limits = inside.limits;
-        inside.reader.next(limits, Instant::now() + SIGNALS_EVERY)
-    }
+fn step(inside: &Mutex<Inside>) -> Result<Step, ClientError> {
+    let mut inside = inside.lock();
+    let limits = inside.limits;
+    inside.reader.next(limits, Instant::now() + SIGNALS_EVERY)
 }
 
 /// Columns of records that were read together.
